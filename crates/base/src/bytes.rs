@@ -1,0 +1,182 @@
+//! Big-endian reading and writing over plain byte slices, without copies.
+
+/// Reading went past the end of the bytes, or a length in them was negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndOfBytes;
+
+impl std::fmt::Display for EndOfBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the message ends before its declared length")
+    }
+}
+
+impl std::error::Error for EndOfBytes {}
+
+/// A cursor over borrowed bytes; every read is checked and advances.
+#[derive(Debug, Clone, Copy)]
+pub struct ByteReader<'a> {
+    rest: &'a [u8],
+}
+
+macro_rules! read_number {
+    ($name:ident, $type:ty, $what:expr) => {
+        #[doc = concat!("Reads ", $what, ", big-endian.")]
+        #[inline]
+        pub fn $name(&mut self) -> Result<$type, EndOfBytes> {
+            let (head, rest) = self.rest.split_first_chunk().ok_or(EndOfBytes)?;
+            self.rest = rest;
+            Ok(<$type>::from_be_bytes(*head))
+        }
+    };
+}
+
+impl<'a> ByteReader<'a> {
+    /// A cursor at the first of `bytes`.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        ByteReader { rest: bytes }
+    }
+
+    /// What has not been read yet.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Number of bytes not read yet.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    read_number!(u8, u8, "one byte");
+    read_number!(i8, i8, "one signed byte");
+    read_number!(i16, i16, "a 16-bit integer");
+    read_number!(i32, i32, "a 32-bit integer");
+    read_number!(u32, u32, "an unsigned 32-bit integer");
+    read_number!(i64, i64, "a 64-bit integer");
+    read_number!(u64, u64, "an unsigned 64-bit integer");
+    read_number!(i128, i128, "a 128-bit integer");
+    read_number!(f64, f64, "an IEEE 754 double");
+
+    /// Takes the next `count` bytes.
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], EndOfBytes> {
+        if count > self.rest.len() {
+            return Err(EndOfBytes);
+        }
+        let (head, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        Ok(head)
+    }
+
+    /// Takes bytes behind a 32-bit length; length -1 is `None`, other negative ones an error.
+    #[inline]
+    pub fn sized(&mut self) -> Result<Option<&'a [u8]>, EndOfBytes> {
+        match self.i32()? {
+            -1 => Ok(None),
+            length => {
+                let length = usize::try_from(length).map_err(|_| EndOfBytes)?;
+                self.take(length).map(Some)
+            }
+        }
+    }
+}
+
+/// Big-endian appending to a byte vector.
+pub trait ByteWriter {
+    /// Appends one byte.
+    fn put_u8(&mut self, value: u8);
+    /// Appends one signed byte.
+    fn put_i8(&mut self, value: i8);
+    /// Appends a 16-bit integer.
+    fn put_i16(&mut self, value: i16);
+    /// Appends a 32-bit integer.
+    fn put_i32(&mut self, value: i32);
+    /// Appends a 64-bit integer.
+    fn put_i64(&mut self, value: i64);
+    /// Appends a 128-bit integer.
+    fn put_i128(&mut self, value: i128);
+    /// Appends an IEEE 754 double.
+    fn put_f64(&mut self, value: f64);
+    /// Appends bytes behind their 32-bit length; `None` is length -1. Lengths fit 31 bits.
+    fn put_sized(&mut self, bytes: Option<&[u8]>);
+    /// Overwrites four bytes at `position`, which were appended before.
+    fn patch_i32(&mut self, position: usize, value: i32);
+}
+
+impl ByteWriter for Vec<u8> {
+    #[inline]
+    fn put_u8(&mut self, value: u8) {
+        self.push(value);
+    }
+    #[inline]
+    fn put_i8(&mut self, value: i8) {
+        self.push(value.to_be_bytes()[0]);
+    }
+    #[inline]
+    fn put_i16(&mut self, value: i16) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+    #[inline]
+    fn put_i32(&mut self, value: i32) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+    #[inline]
+    fn put_i64(&mut self, value: i64) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+    #[inline]
+    fn put_i128(&mut self, value: i128) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+    #[inline]
+    fn put_f64(&mut self, value: f64) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+    #[inline]
+    fn put_sized(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            None => self.put_i32(-1),
+            Some(bytes) => {
+                let length = i32::try_from(bytes.len()).expect("a value is far below 2 GiB");
+                self.put_i32(length);
+                self.extend_from_slice(bytes);
+            }
+        }
+    }
+    #[inline]
+    fn patch_i32(&mut self, position: usize, value: i32) {
+        self[position..position + 4].copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back_and_the_end_is_an_error() {
+        let mut bytes = Vec::new();
+        bytes.put_i16(-2);
+        bytes.put_sized(Some(b"ab"));
+        bytes.put_sized(None);
+        bytes.put_i128(i128::MIN);
+        let mut reader = ByteReader::new(&bytes);
+        assert_eq!(reader.i16(), Ok(-2));
+        assert_eq!(reader.sized(), Ok(Some(&b"ab"[..])));
+        assert_eq!(reader.sized(), Ok(None));
+        assert_eq!(reader.i128(), Ok(i128::MIN));
+        assert_eq!(reader.u8(), Err(EndOfBytes));
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_or_below_minus_one_is_an_error() {
+        for length in [3i32, -2, i32::MAX, i32::MIN] {
+            let mut bytes = Vec::new();
+            bytes.put_i32(length);
+            bytes.extend_from_slice(b"xy");
+            assert_eq!(ByteReader::new(&bytes).sized(), Err(EndOfBytes));
+        }
+    }
+}

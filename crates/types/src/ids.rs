@@ -1,0 +1,104 @@
+//! Identifiers. Each is a newtype so that one kind is never taken for another.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $inner:ty) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id!(
+    /// One server process of a cluster, numbered from 0.
+    HostId, u32
+);
+id!(
+    /// One horizontal slice of all partitioned tables, numbered from 0.
+    PartitionId, u32
+);
+id!(
+    /// A table's place in the dense table list of every site. Reused only after a drop.
+    TableId, u32
+);
+id!(
+    /// An index's place in its table's list of indexes.
+    IndexId, u16
+);
+
+impl PartitionId {
+    /// The number that clients see for multi-partition work: VoltDB's id of its MPI.
+    pub const MULTI: PartitionId = PartitionId(16383);
+    /// One more than the greatest usable partition number (14 bits, less the one above).
+    pub const LIMIT: u32 = 16383;
+
+    /// The number as an index into per-partition lists.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl TableId {
+    /// The number as an index into a site's table list.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl IndexId {
+    /// The number as an index into the table's index list.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A transaction's unique 64-bit number, the same on every replica and at replay.
+///
+/// From the high bits down: milliseconds since 2008-01-01 UTC (41 bits), a counter within the
+/// millisecond (9 bits), the partition that ordered it (14 bits): the layout that VoltDB's
+/// `getUniqueId` has, which applications take apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TransactionId(pub u64);
+
+/// 2008-01-01T00:00:00Z in milliseconds since 1970, the origin of transaction times.
+pub const TRANSACTION_EPOCH_MS: i64 = 1_199_145_600_000;
+
+impl TransactionId {
+    /// Bits of the counter within a millisecond.
+    pub const COUNTER_BITS: u32 = 9;
+    /// Bits of the partition number.
+    pub const PARTITION_BITS: u32 = 14;
+
+    /// Puts the three parts together. `time_ms` is since 1970 and not before 2008.
+    pub fn new(time_ms: i64, counter: u32, partition: PartitionId) -> Self {
+        assert!(time_ms >= TRANSACTION_EPOCH_MS, "transaction time lies before 2008");
+        assert!(counter < 1 << Self::COUNTER_BITS, "transaction counter over its bits");
+        assert!(partition.0 < 1 << Self::PARTITION_BITS, "partition number over its bits");
+        let time = (time_ms - TRANSACTION_EPOCH_MS) as u64;
+        TransactionId(
+            (time << (Self::COUNTER_BITS + Self::PARTITION_BITS))
+                | (u64::from(counter) << Self::PARTITION_BITS)
+                | u64::from(partition.0),
+        )
+    }
+
+    /// Milliseconds since 1970.
+    pub fn time_ms(self) -> i64 {
+        (self.0 >> (Self::COUNTER_BITS + Self::PARTITION_BITS)) as i64 + TRANSACTION_EPOCH_MS
+    }
+
+    /// The partition whose initiator ordered the transaction.
+    pub fn partition(self) -> PartitionId {
+        PartitionId((self.0 & ((1 << Self::PARTITION_BITS) - 1)) as u32)
+    }
+}
