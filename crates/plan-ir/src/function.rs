@@ -1,0 +1,69 @@
+//! The built-in functions and aggregates by name. What they compute is the executor's; which
+//! argument types they take and what type they give is the binder's.
+
+macro_rules! functions {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "a variant is the SQL function of its name")]
+        pub enum $name { $($variant),* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// The name in SQL (the first, where there are several).
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),* }
+            }
+        }
+    };
+}
+
+functions! {
+    /// Scalar functions after lowering: aliases (CEIL, LCASE, LENGTH, IFNULL ...) and special
+    /// syntaxes are the binder's. Arguments come in the order of the function-call form; a calendar
+    /// unit is a literal VARCHAR in upper case, singular and long form (`'MILLISECOND'`,
+    /// `'MICROSECOND'`), as first argument.
+    Function {
+        Abs = "ABS", Ceiling = "CEILING", Floor = "FLOOR", Exp = "EXP", Ln = "LN",
+        Log10 = "LOG10", Power = "POWER", Sqrt = "SQRT", Round = "ROUND",
+        Pi = "PI", Sin = "SIN", Cos = "COS", Tan = "TAN", Cot = "COT", Csc = "CSC", Sec = "SEC",
+        Degrees = "DEGREES", Radians = "RADIANS",
+        BitAnd = "BITAND", BitOr = "BITOR", BitXor = "BITXOR", BitNot = "BITNOT",
+        BitShiftLeft = "BIT_SHIFT_LEFT", BitShiftRight = "BIT_SHIFT_RIGHT",
+        Bin = "BIN", Hex = "HEX",
+        Char = "CHAR", CharLength = "CHAR_LENGTH", OctetLength = "OCTET_LENGTH",
+        Concat = "CONCAT", ConcatOperator = "||", FormatCurrency = "FORMAT_CURRENCY", Str = "STR",
+        Left = "LEFT", Right = "RIGHT", Lower = "LOWER", Upper = "UPPER",
+        Overlay = "OVERLAY", Insert = "INSERT", Position = "POSITION",
+        RegexpPosition = "REGEXP_POSITION", Repeat = "REPEAT", Replace = "REPLACE",
+        Space = "SPACE", Substring = "SUBSTRING",
+        TrimBoth = "TRIM BOTH", TrimLeading = "TRIM LEADING", TrimTrailing = "TRIM TRAILING",
+        Now = "NOW", DateAdd = "DATEADD", DateDiff = "DATEDIFF",
+        TimeWindow = "TIME_WINDOW", FormatTimestamp = "FORMAT_TIMESTAMP",
+        FromUnixTime = "FROM_UNIXTIME", SinceEpoch = "SINCE_EPOCH", ToTimestamp = "TO_TIMESTAMP",
+        TruncateTimestamp = "TRUNCATE",
+        MinValidTimestamp = "MIN_VALID_TIMESTAMP", MaxValidTimestamp = "MAX_VALID_TIMESTAMP",
+        IsValidTimestamp = "IS_VALID_TIMESTAMP",
+        Year = "YEAR", Quarter = "QUARTER", Month = "MONTH", DayOfMonth = "DAY",
+        DayOfWeek = "DAYOFWEEK", DayOfYear = "DAYOFYEAR", WeekOfYear = "WEEK",
+        Weekday = "WEEKDAY", Hour = "HOUR", Minute = "MINUTE", Second = "SECOND",
+        Field = "FIELD", ArrayElement = "ARRAY_ELEMENT", ArrayLength = "ARRAY_LENGTH",
+        SetField = "SET_FIELD",
+        InetAton = "INET_ATON", InetNtoa = "INET_NTOA",
+        Inet6Aton = "INET6_ATON", Inet6Ntoa = "INET6_NTOA",
+        SqlError = "SQL_ERROR",
+        AddText = "+",
+    }
+}
+
+functions! {
+    /// Aggregates.
+    AggregateFunction {
+        CountStar = "COUNT(*)", Count = "COUNT", Sum = "SUM", Average = "AVG",
+        Min = "MIN", Max = "MAX", ApproximateCountDistinct = "APPROX_COUNT_DISTINCT",
+        ApproximateCountDistinctSketch = "sketch of APPROX_COUNT_DISTINCT",
+        ApproximateCountDistinctMerge = "merge of APPROX_COUNT_DISTINCT",
+    }
+}

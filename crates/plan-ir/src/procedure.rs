@@ -1,0 +1,73 @@
+//! Procedures as the catalog keeps them, their statements planned.
+
+use crate::statement::Statement;
+use lockstep_types::{SqlType, TableId};
+use std::sync::Arc;
+
+/// A stored procedure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcedureDefinition {
+    /// The name that clients call (case sensitive, except of generated ones).
+    pub name: String,
+    /// Where its code is.
+    pub kind: ProcedureKind,
+    /// How its calls find their partition; `None` is a multi-partition procedure.
+    pub partitioning: Option<ProcedurePartitioning>,
+    /// Its parameters.
+    pub parameters: Vec<ProcedureParameter>,
+    /// Its statements: with their names, planned at creation and again after schema changes.
+    pub statements: Vec<(String, Arc<Statement>)>,
+    /// True when no statement writes.
+    pub read_only: bool,
+}
+
+impl ProcedureDefinition {
+    /// True when calls run at one partition.
+    pub fn is_single_partition(&self) -> bool {
+        self.partitioning.is_some()
+    }
+}
+
+/// Where a procedure's code is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcedureKind {
+    /// Its statements, one after the other; one result table each. Parameters go to the
+    /// statements in order.
+    Statements,
+    /// A Rust type linked into the binary, by its registered name.
+    Native(String),
+    /// Generated for a table: `TABLE.insert` and so on; runs like `Statements`.
+    Generated {
+        /// The table.
+        table: TableId,
+        /// `insert`, `update`, `upsert`, `delete` or `select`.
+        verb: &'static str,
+    },
+}
+
+/// How calls of a single-partition procedure find their partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcedurePartitioning {
+    /// By the hash of a parameter.
+    Column {
+        /// The table whose partitioning it follows.
+        table: String,
+        /// Its partitioning column.
+        column: String,
+        /// That column's type.
+        column_type: SqlType,
+        /// The parameter, from 0.
+        parameter: u16,
+    },
+    /// Directed: only called at a given partition, through an all-partition call.
+    Directed,
+}
+
+/// A parameter of a procedure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcedureParameter {
+    /// The declared type, which the client's value is converted to.
+    pub sql_type: SqlType,
+    /// An array of that type.
+    pub is_array: bool,
+}

@@ -1,0 +1,201 @@
+//! One planned statement: what runs where, and what comes back.
+
+use crate::expression::Expression;
+use crate::relation::Relation;
+use lockstep_types::{IndexId, SqlType, TableId, TableSchema};
+
+/// A planned SQL statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statement {
+    /// The SQL text, as written.
+    pub text: String,
+    /// Its parameters in order.
+    pub parameters: Vec<StatementParameter>,
+    /// The columns of its result table.
+    pub result: TableSchema,
+    /// True for queries.
+    pub read_only: bool,
+    /// What runs, and at which partitions.
+    pub execution: Execution,
+    /// For [`Execution::Local`] within a partitioned procedure: what must hold of the partition.
+    pub guards: Vec<Guard>,
+    /// Number of frame slots, over all parts of the statement.
+    pub slot_count: u16,
+    /// Number of uncorrelated subqueries and common tables whose rows are kept.
+    pub subquery_count: u16,
+    /// True when the order of the result's rows is decided by the statement.
+    pub ordered: bool,
+    /// The plan as text, one step a line, indented: what EXPLAIN prints.
+    pub explanation: String,
+}
+
+/// A parameter of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatementParameter {
+    /// The type that the value is converted to before execution.
+    pub sql_type: SqlType,
+    /// True for `IN ?`: an array of that type.
+    pub is_array: bool,
+}
+
+/// What runs where.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Execution {
+    /// Everything at the partition where the transaction runs. For ad hoc statements and
+    /// statements of multi-partition procedures, `routing` gives the partitioning value (no
+    /// slots; literals and parameters only) that names the partition; `None` means that any
+    /// partition will do (replicated tables only) or that the procedure's own routing holds.
+    Local {
+        /// The work.
+        operation: Operation,
+        /// The partitioning value.
+        routing: Option<Expression>,
+    },
+    /// Fragments at partitions in one round, then the coordinator's part over what they sent.
+    Distributed {
+        /// What runs at partitions.
+        fragments: Vec<Fragment>,
+        /// What is made of it.
+        coordinator: Coordinator,
+    },
+    /// Two rounds: a distributed query whose rows are then shipped to the partitions that own
+    /// them and applied there (INSERT ... SELECT across partitions, DML with a subquery over
+    /// partitioned tables).
+    Shipped {
+        /// The first round.
+        fragments: Vec<Fragment>,
+        /// What the coordinator makes of it: the rows to be shipped.
+        query: Query,
+        /// Types of the shipped rows.
+        types: Vec<SqlType>,
+        /// The column of the shipped rows that decides the partition; `None`: all rows go to
+        /// all partitions.
+        partition_column: Option<u16>,
+        /// What each partition does with its rows ([`Relation::Receive`] of fragment 0).
+        apply: Operation,
+        /// How the partitions' counts become one: see [`Coordinator`].
+        replicated: bool,
+    },
+}
+
+/// The part of a distributed statement that a partition runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fragment {
+    /// Where.
+    pub target: Target,
+    /// What.
+    pub operation: Operation,
+    /// The columns that it sends.
+    pub result: TableSchema,
+}
+
+/// The partitions of a fragment.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// All partitions.
+    All,
+    /// Any one: it reads replicated tables only.
+    One,
+    /// The partition that owns this value (literals and parameters only).
+    Owner(Expression),
+}
+
+/// What the coordinator does with the fragments' tables.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Coordinator {
+    /// Runs a query whose leaves are [`Relation::Receive`].
+    Query(Query),
+    /// DML on partitioned tables: the counts of all partitions add up.
+    SumCounts,
+    /// DML on a replicated table: every partition reports the same count.
+    SameCount,
+}
+
+/// The work of one statement at one place.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    /// SELECT.
+    Query(Query),
+    /// INSERT and UPSERT.
+    Insert(Insert),
+    /// UPDATE.
+    Update(Update),
+    /// DELETE.
+    Delete(Delete),
+    /// Deletes all rows; counts them.
+    Truncate(TableId),
+}
+
+/// Rows with the columns that go into the result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// The rows.
+    pub relation: Relation,
+    /// The columns, over the relation's frame.
+    pub output: Vec<Expression>,
+}
+
+/// Inserts rows, or for UPSERT changes those whose primary key is there.
+///
+/// *Assignment*: a value goes into its column by the executor's checks, not by a cast: integers
+/// must be within the column's range, text and bytes within its length, NULL only where allowed.
+/// The expression's kind (integer, decimal, text ...) is already the column's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Insert {
+    /// The table.
+    pub table: TableId,
+    /// The rows; [`Relation::OneRow`] for VALUES.
+    pub source: Relation,
+    /// One expression per column of the table, in table order.
+    pub values: Vec<Expression>,
+    /// For UPSERT.
+    pub upsert: Option<Upsert>,
+}
+
+/// What UPSERT does with a row that is there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upsert {
+    /// The primary key.
+    pub primary_key: IndexId,
+    /// The columns that are set from the new row; others keep their value.
+    pub assigned: Vec<u16>,
+}
+
+/// Changes rows. All rows are found before the first is changed; expressions see old values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// The table.
+    pub table: TableId,
+    /// The slot that `source` binds to the rows to be changed.
+    pub slot: u16,
+    /// The rows.
+    pub source: Relation,
+    /// Column and new value (see *assignment* at [`Insert`]).
+    pub assignments: Vec<(u16, Expression)>,
+}
+
+/// Deletes rows. All rows are found before the first is deleted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delete {
+    /// The table.
+    pub table: TableId,
+    /// The slot that `source` binds to the rows to be deleted.
+    pub slot: u16,
+    /// The rows.
+    pub source: Relation,
+}
+
+/// A statement in a single-partition procedure reads or writes a partitioned table only where
+/// that table's partitioning column has a known value, and that value must live here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guard {
+    /// The table (or partitioned view).
+    pub table: TableId,
+    /// Its name, for the message.
+    pub table_name: String,
+    /// The value that the statement restricts the partitioning column to (literals and
+    /// parameters only). `None`: the statement is not restricted, reads whatever rows are here,
+    /// and so runs only in calls that address each partition (all-partition calls, directed
+    /// procedures).
+    pub value: Option<Expression>,
+}
