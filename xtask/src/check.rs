@@ -1,0 +1,28 @@
+//! Runs all checks over one reading of the tree.
+
+use std::path::Path;
+
+use crate::finding::Finding;
+use crate::tree::Tree;
+use crate::{dependencies, documents, house};
+
+/// What `check` found.
+pub struct Report {
+    /// How many files the tree has.
+    pub files: usize,
+    /// Broken rules, in order of file and line.
+    pub findings: Vec<Finding>,
+}
+
+/// Checks the repository at `root`.
+pub fn run(root: &Path) -> Result<Report, String> {
+    let tree = Tree::read(root)?;
+    let packages = dependencies::read_metadata(root)?;
+    let mut findings = house::check(&tree);
+    findings.extend(dependencies::check(&packages));
+    findings.extend(dependencies::check_manifests(&tree));
+    findings.extend(documents::check(&tree));
+    findings.sort();
+    findings.dedup();
+    Ok(Report { files: tree.files.len(), findings })
+}

@@ -1,0 +1,305 @@
+//! `cargo xtask test`: every test suite in turn, and the sum of what they counted.
+//!
+//! A suite is a command whose output holds counts, in the words of `cargo test` (`test result:`)
+//! or in ours (`suite NAME: 3 passed, 0 failed, 1 skipped`). A suite that ends badly without
+//! counting a failure, or without counting anything, counts as one failure.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::check;
+
+/// What a suite counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// A named suite and the way to run it.
+struct Suite {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Path) -> Result<Counts, String>,
+}
+
+const SUITES: &[Suite] = &[
+    Suite { name: "check", about: "house rules, dependencies, documents", run: run_check },
+    Suite { name: "rust", about: "unit and integration tests, SQL corpus", run: run_rust },
+    Suite { name: "python", about: "VoltDB's Python client and raw sockets", run: run_python },
+    Suite { name: "java", about: "VoltDB's Java clients and JDBC driver", run: run_java },
+    Suite { name: "golden", about: "recorded answers of VoltDB, kept floors", run: run_golden },
+];
+
+/// Runs the suites that `arguments` name, or all of them; true if nothing failed.
+pub fn command(root: &Path, arguments: &[String]) -> Result<bool, String> {
+    let wanted = match parse(arguments)? {
+        Some(wanted) => wanted,
+        None => {
+            for suite in SUITES {
+                println!("{:8} {}", suite.name, suite.about);
+            }
+            return Ok(true);
+        }
+    };
+    let mut total = Counts::default();
+    let mut lines = Vec::new();
+    for suite in SUITES.iter().filter(|suite| wanted.is_empty() || wanted.contains(&suite.name)) {
+        println!("== {}: {}", suite.name, suite.about);
+        let begin = Instant::now();
+        let counts = (suite.run)(root).unwrap_or_else(|message| {
+            println!("{}: {message}", suite.name);
+            Counts { failed: 1, ..Counts::default() }
+        });
+        let seconds = begin.elapsed().as_secs_f64();
+        lines.push(format!(
+            "{:8} {:>7} {:>7} {:>8} {seconds:>8.1}",
+            suite.name, counts.passed, counts.failed, counts.skipped
+        ));
+        total.add(counts);
+    }
+    println!("\nsuite     passed  failed  skipped  seconds");
+    for line in lines {
+        println!("{line}");
+    }
+    let skipped =
+        if total.skipped > 0 { format!(" ({} skipped)", total.skipped) } else { "".into() };
+    println!("{} passed, {} failed{skipped}", total.passed, total.failed);
+    Ok(total.failed == 0)
+}
+
+/// The named suites (none named means all); `None` asks for the list.
+fn parse(arguments: &[String]) -> Result<Option<Vec<&str>>, String> {
+    let mut wanted = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--list" => return Ok(None),
+            "--only" => {
+                let name = rest.next().ok_or("--only needs the name of a suite")?;
+                if !SUITES.iter().any(|suite| suite.name == name) {
+                    return Err(format!("no suite is named {name}; --list shows them"));
+                }
+                wanted.push(name.as_str());
+            }
+            other => return Err(format!("unknown argument {other}")),
+        }
+    }
+    Ok(Some(wanted))
+}
+
+fn run_check(root: &Path) -> Result<Counts, String> {
+    let report = check::run(root)?;
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    let failed = report.findings.len() as u64;
+    Ok(Counts { passed: u64::from(failed == 0), failed, skipped: 0 })
+}
+
+fn run_rust(root: &Path) -> Result<Counts, String> {
+    counted(root, Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]))
+}
+
+fn run_python(root: &Path) -> Result<Counts, String> {
+    build_server(root)?;
+    let python = python_environment(root)?;
+    counted(root, Command::new(python).arg("testing/clients/python/run.py"))
+}
+
+fn run_java(root: &Path) -> Result<Counts, String> {
+    build_server(root)?;
+    let python = python_environment(root)?;
+    require("mvn", "maven")?;
+    require("javac", "default-jdk-headless")?;
+    counted(root, Command::new(python).arg("java/driver-tests/run.py"))
+}
+
+fn run_golden(root: &Path) -> Result<Counts, String> {
+    build_server(root)?;
+    let python = python_environment(root)?;
+    counted(root, Command::new(python).arg("testing/clients/python/golden.py"))
+}
+
+fn build_server(root: &Path) -> Result<(), String> {
+    succeed(root, Command::new("cargo").args(["build", "--release", "--bin", "lockstep"]))
+}
+
+/// The Python with the client that the tests use, in `target/venv`; made at the first call.
+fn python_environment(root: &Path) -> Result<std::path::PathBuf, String> {
+    let folder = root.join("target/venv");
+    let python = folder.join("bin/python");
+    let requirements = "testing/clients/python/requirements.txt";
+    let wanted = std::fs::read_to_string(root.join(requirements))
+        .map_err(|e| format!("{requirements}: {e}"))?;
+    let stamp = folder.join("installed.txt");
+    if python.exists() && std::fs::read_to_string(&stamp).is_ok_and(|text| text == wanted) {
+        return Ok(python);
+    }
+    let target = folder.to_string_lossy().into_owned();
+    let make = || succeed(root, Command::new("python3").args(["-m", "venv", "--clear", &target]));
+    if make().is_err() {
+        install("python3-venv")?;
+        make()?;
+    }
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    succeed(root, Command::new(&python).args(pip).arg(requirements))?;
+    std::fs::write(&stamp, wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;
+    Ok(python)
+}
+
+/// Makes sure that `program` can be started, by installing `package` if need be.
+fn require(program: &str, package: &str) -> Result<(), String> {
+    let starts = || {
+        let mut command = Command::new(program);
+        command.arg("-version").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok()
+    };
+    if starts() {
+        return Ok(());
+    }
+    install(package)?;
+    if starts() {
+        Ok(())
+    } else {
+        Err(format!("{program} does not start after installing {package}"))
+    }
+}
+
+/// Installs a Debian package; without the right to, says what to install.
+fn install(package: &str) -> Result<(), String> {
+    let by_hand = format!("install the Debian package {package} (apt-get install {package})");
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.starts_with(b"0"));
+    if !is_root {
+        return Err(by_hand);
+    }
+    println!("installing {package}");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    // Package lists may be stale or absent on a fresh machine.
+    let arguments = ["install", "-y", "--no-install-recommends", package];
+    if run(&arguments) || (run(&["update"]) && run(&arguments)) { Ok(()) } else { Err(by_hand) }
+}
+
+/// Runs a command to its end; anything but success is an error that names it.
+fn succeed(root: &Path, command: &mut Command) -> Result<(), String> {
+    let status = command.current_dir(root).status().map_err(|e| format!("{command:?}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}
+
+/// Runs a command, passes its output on and adds up the counts in it.
+fn counted(root: &Path, command: &mut Command) -> Result<Counts, String> {
+    let mut child = command
+        .current_dir(root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{command:?}: {e}"))?;
+    let output = child.stdout.take().ok_or("a child without its output")?;
+    let mut counts = Counts::default();
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|e| format!("output of {command:?}: {e}"))?;
+        println!("{line}");
+        if let Some(found) = parse_counts(&line) {
+            counts.add(found);
+        }
+    }
+    let status = child.wait().map_err(|e| format!("{command:?}: {e}"))?;
+    Ok(with_outcome(counts, status.success()))
+}
+
+/// A suite that ended badly, or counted nothing, has failed even if no test says so.
+fn with_outcome(mut counts: Counts, success: bool) -> Counts {
+    let nothing = counts == Counts::default();
+    if nothing || (!success && counts.failed == 0) {
+        counts.failed += 1;
+    }
+    counts
+}
+
+/// The counts of one line of output, if it holds any.
+fn parse_counts(line: &str) -> Option<Counts> {
+    let line = line.trim_start();
+    if !line.starts_with("test result: ") && !line.starts_with("suite ") {
+        return None;
+    }
+    let number = |word: &str| -> Option<u64> {
+        let end = line.find(word)?;
+        line[..end].trim_end().rsplit([' ', ':', '.']).next()?.parse().ok()
+    };
+    let passed = number("passed")?;
+    let failed = number("failed")?;
+    let skipped = number("skipped").or_else(|| number("ignored")).unwrap_or(0);
+    Some(Counts { passed, failed, skipped })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_both_kinds_of_lines() {
+        let cargo =
+            "test result: FAILED. 12 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out";
+        assert_eq!(parse_counts(cargo), Some(Counts { passed: 12, failed: 2, skipped: 1 }));
+        let ours = "suite python: 3 passed, 0 failed, 4 skipped";
+        assert_eq!(parse_counts(ours), Some(Counts { passed: 3, failed: 0, skipped: 4 }));
+        assert_eq!(
+            parse_counts("suite rust: 3 passed, 0 failed"),
+            parse_counts("suite x: 3 passed, 0 failed, 0 skipped")
+        );
+        assert_eq!(parse_counts("suite python: all passed, none failed"), None);
+        assert_eq!(parse_counts("5 passed, 0 failed"), None);
+    }
+
+    #[test]
+    fn a_suite_without_counts_has_failed() {
+        assert_eq!(with_outcome(Counts::default(), true).failed, 1);
+        let good = Counts { passed: 3, ..Counts::default() };
+        assert_eq!(with_outcome(good, true), good);
+        assert_eq!(with_outcome(good, false).failed, 1);
+        let bad = Counts { failed: 2, ..good };
+        assert_eq!(with_outcome(bad, false), bad);
+    }
+
+    #[test]
+    fn arguments_name_suites() {
+        let parse_words = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            parse(&words).map(|names| names.map(|names| names.join(",")))
+        };
+        assert_eq!(parse_words(&[]), Ok(Some(String::new())));
+        assert_eq!(
+            parse_words(&["--only", "java", "--only", "rust"]),
+            Ok(Some("java,rust".into()))
+        );
+        assert_eq!(parse_words(&["--list"]), Ok(None));
+        assert!(parse_words(&["--only", "nothing"]).is_err());
+        assert!(parse_words(&["--only"]).is_err());
+        assert!(parse_words(&["java"]).is_err());
+    }
+
+    #[test]
+    fn commands_are_counted_as_they_run() {
+        let root = Path::new(".");
+        let script =
+            "echo 'suite a: 2 passed, 0 failed'; echo other; echo 'suite b: 1 passed, 1 failed'";
+        let counts = counted(root, Command::new("sh").args(["-c", script]));
+        assert_eq!(counts, Ok(Counts { passed: 3, failed: 1, skipped: 0 }));
+        assert!(counted(root, &mut Command::new("no-such-program-here")).is_err());
+        assert!(succeed(root, &mut Command::new("false")).is_err());
+    }
+}
