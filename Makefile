@@ -1,0 +1,39 @@
+# A thin front for people: each target is one command. What runs where is in CONTRIBUTING.md.
+
+SHELL := /bin/bash
+LOCKSTEP := target/release/lockstep
+FUZZ_SECONDS ?= 600
+SOAK_MINUTES ?= 60
+
+.PHONY: help demo test check fix build bench-compare soak fuzz
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the server with optimisations
+	cargo build --release --bin lockstep
+
+demo: build ## run voter for 15 s in one process, with a live view
+	$(LOCKSTEP) demo
+
+test: ## run every test suite, installing what they need
+	@cargo xtask test
+
+check: ## format, lints, house rules, dependency rules, documents
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask check
+
+fix: ## format and apply what clippy can mend by itself
+	cargo fmt --all
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged -- -D warnings
+
+bench-compare: build ## ratios against Redis and an echo server, from one run
+	cargo run --release -p lockstep-bench --bin bench-compare
+
+soak: ## the simulator with new seeds for SOAK_MINUTES
+	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (needs the nightly toolchain and cargo-fuzz)
+	cd testing/fuzz && for target in $$(cargo +nightly fuzz list); do \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
