@@ -1,0 +1,105 @@
+//! The catalog: every table, view and procedure, as one immutable value.
+//!
+//! A schema change makes a new catalog beside the old one; whoever holds the old one keeps
+//! planning and routing by it until the change is in force everywhere.
+
+use crate::error::PlanError;
+use lockstep_plan_ir::procedure::ProcedureParameter;
+use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
+use lockstep_sql::ast::ParsedStatement;
+use lockstep_types::{PartitionId, SqlType};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Everything that the schema says. Cheap to clone: the parts are shared.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// Grows by one with every change.
+    pub version: u64,
+    /// Tables and views by upper-case name.
+    pub tables: BTreeMap<String, Arc<CatalogTable>>,
+    /// User procedures by name (case sensitive). Generated ones are in `generated`.
+    pub procedures: BTreeMap<String, Arc<ProcedureDefinition>>,
+    /// Generated procedures (`TABLE.insert` ...) by their name in upper case: they are found
+    /// whatever the case.
+    pub generated: BTreeMap<String, Arc<ProcedureDefinition>>,
+    /// How user procedures were declared, by name, to plan them again after a change and to
+    /// list them.
+    pub sources: BTreeMap<String, Arc<ParsedStatement>>,
+    /// Roles by upper-case name, with their permissions.
+    pub roles: BTreeMap<String, Vec<String>>,
+}
+
+/// A table or view with what only the catalog needs of it.
+#[derive(Debug, Clone)]
+pub struct CatalogTable {
+    /// What sites know of it.
+    pub definition: Arc<TableDefinition>,
+    /// For views: the tables read, by name, and the declaring statement.
+    pub view_source: Option<(Vec<String>, Arc<ParsedStatement>)>,
+}
+
+/// The next catalog and what sites do to get there.
+#[derive(Debug, Clone)]
+pub struct SchemaChange {
+    /// The catalog once the change is in force.
+    pub catalog: Catalog,
+    /// The steps, in order; empty when no data is concerned (procedures, roles).
+    pub changes: Vec<StorageChange>,
+}
+
+/// What `FROM NATIVE name` finds: the procedures that are linked into the binary.
+pub trait NativeProcedures {
+    /// The procedure registered under a name.
+    fn find(&self, name: &str) -> Option<NativeSource>;
+}
+
+/// A native procedure as far as planning is concerned.
+#[derive(Debug, Clone)]
+pub struct NativeSource {
+    /// Its parameters.
+    pub parameters: Vec<ProcedureParameter>,
+    /// Names and texts of its statements.
+    pub statements: Vec<(String, String)>,
+}
+
+impl Catalog {
+    /// The table or view of a name in upper case.
+    pub fn table(&self, name: &str) -> Option<&Arc<CatalogTable>> {
+        self.tables.get(name)
+    }
+
+    /// The procedure that a client's call names.
+    pub fn procedure(&self, name: &str) -> Option<&Arc<ProcedureDefinition>> {
+        self.procedures
+            .get(name)
+            .or_else(|| self.generated.get(name))
+            .or_else(|| self.generated.get(&name.to_ascii_uppercase()))
+    }
+
+    /// Applies a batch of DDL: all of it or nothing.
+    ///
+    /// # Errors
+    /// Names the statement that cannot be applied, and why.
+    pub fn apply(
+        &self,
+        statements: &[ParsedStatement],
+        natives: &dyn NativeProcedures,
+    ) -> Result<SchemaChange, PlanError> {
+        crate::schema::apply(self, statements, natives)
+    }
+}
+
+/// The routing of a procedure's calls, as the front end needs it: (parameter, column type).
+pub fn routing_parameter(definition: &ProcedureDefinition) -> Option<(u16, SqlType)> {
+    use lockstep_plan_ir::procedure::ProcedurePartitioning;
+    match definition.partitioning.as_ref()? {
+        ProcedurePartitioning::Column { parameter, column_type, .. } => {
+            Some((*parameter, *column_type))
+        }
+        ProcedurePartitioning::Directed => None,
+    }
+}
+
+/// The partition number that clients see for multi-partition work.
+pub const MULTI_PARTITION: PartitionId = PartitionId::MULTI;

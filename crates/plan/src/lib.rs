@@ -1,0 +1,17 @@
+//! From syntax trees to physical plans: the catalog, schema changes, name and type binding,
+//! partition inference, access paths, and the cut into fragments.
+//!
+//! Two entries: [`Catalog::apply`] turns DDL into the next catalog and the steps that sites carry
+//! out; [`plan_statement`] turns a query or DML statement into a [`plan_ir::Statement`].
+//!
+//! Invariant: no storage, no executor; a catalog is immutable once made.
+
+pub mod catalog;
+pub mod error;
+mod query;
+mod schema;
+
+pub use catalog::{Catalog, CatalogTable, NativeProcedures, NativeSource, SchemaChange};
+pub use error::PlanError;
+pub use lockstep_plan_ir as plan_ir;
+pub use query::{PlanContext, plan_statement};
