@@ -1,0 +1,71 @@
+//! Puts numbered messages back in order and drops repeats.
+
+use std::collections::BTreeMap;
+
+/// A message could not be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamError {
+    /// It was taken before.
+    Repeated,
+    /// More messages ahead of a missing one than the limit allows.
+    TooFarAhead,
+}
+
+/// The receiving end of a numbered stream of messages, numbers from 1.
+#[derive(Debug)]
+pub struct OrderedStream<T> {
+    /// The number of the last message given out.
+    last: u64,
+    early: BTreeMap<u64, T>,
+    early_limit: usize,
+}
+
+impl<T> OrderedStream<T> {
+    /// A stream that holds at most `early_limit` messages that came before their turn.
+    pub fn new(early_limit: usize) -> Self {
+        OrderedStream { last: 0, early: BTreeMap::new(), early_limit }
+    }
+
+    /// Takes a message as it arrives; [`OrderedStream::take_next`] gives those whose turn it is.
+    ///
+    /// # Errors
+    /// A repeat, which is to be ignored, or too many early messages, which is the sender's fault.
+    pub fn receive(&mut self, number: u64, message: T) -> Result<(), StreamError> {
+        if number <= self.last || self.early.contains_key(&number) {
+            return Err(StreamError::Repeated);
+        }
+        if self.early.len() >= self.early_limit {
+            return Err(StreamError::TooFarAhead);
+        }
+        self.early.insert(number, message);
+        Ok(())
+    }
+
+    /// The next message in order, once it is there.
+    pub fn take_next(&mut self) -> Option<T> {
+        let message = self.early.remove(&(self.last + 1))?;
+        self.last += 1;
+        Some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_restored_and_repeats_are_dropped() {
+        let mut stream = OrderedStream::new(3);
+        assert_eq!(stream.receive(2, "b"), Ok(()));
+        assert_eq!(stream.take_next(), None);
+        assert_eq!(stream.receive(2, "b"), Err(StreamError::Repeated));
+        assert_eq!(stream.receive(1, "a"), Ok(()));
+        assert_eq!(stream.take_next(), Some("a"));
+        assert_eq!(stream.receive(1, "a"), Err(StreamError::Repeated));
+        assert_eq!(stream.take_next(), Some("b"));
+        for number in 4..7 {
+            assert_eq!(stream.receive(number, "x"), Ok(()));
+        }
+        assert_eq!(stream.receive(7, "x"), Err(StreamError::TooFarAhead));
+    }
+}
