@@ -5,20 +5,22 @@
 
 pub mod ast;
 mod error;
+mod keyword;
+mod lexer;
 mod limits;
+mod parser;
 
 pub use error::SqlError;
 pub use limits::Limits;
 
-use ast::{Expression, ParsedStatement};
+use ast::{Expression, ParsedStatement, Span};
 
 /// Parses a text of statements separated by `;`. Text without statements gives an empty list.
 ///
 /// # Errors
 /// The first thing that is not SQL, or the first limit passed.
 pub fn parse_batch(text: &str, limits: &Limits) -> Result<Vec<ParsedStatement>, SqlError> {
-    let _ = (text, limits);
-    Ok(Vec::new())
+    parser::batch(text, limits)
 }
 
 /// Parses one statement; a closing `;` is allowed.
@@ -26,13 +28,22 @@ pub fn parse_batch(text: &str, limits: &Limits) -> Result<Vec<ParsedStatement>, 
 /// # Errors
 /// As [`parse_batch`]; also when the text holds no statement, or several.
 pub fn parse_statement(text: &str, limits: &Limits) -> Result<ParsedStatement, SqlError> {
-    let mut statements = parse_batch(text, limits)?;
-    statements.pop().ok_or_else(|| SqlError {
-        message: "unexpected end of statement".to_string(),
-        span: ast::Span::default(),
-        expected: vec!["a statement".to_string()],
-        found: None,
-    })
+    let mut statements = parse_batch(text, limits)?.into_iter();
+    let Some(statement) = statements.next() else {
+        let span = Span { offset: 0, length: 0, line: 1, column: 1 };
+        let expected = vec!["a statement".to_string()];
+        let message = "unexpected end of statement".to_string();
+        return Err(SqlError { message, span, expected, found: None });
+    };
+    match statements.next() {
+        None => Ok(statement),
+        Some(second) => Err(SqlError {
+            message: "unexpected token: a second statement".to_string(),
+            span: second.span,
+            expected: vec!["the end of the text".to_string()],
+            found: Some(second.text),
+        }),
+    }
 }
 
 /// Parses a text that is one expression.
@@ -40,11 +51,5 @@ pub fn parse_statement(text: &str, limits: &Limits) -> Result<ParsedStatement, S
 /// # Errors
 /// As [`parse_batch`].
 pub fn parse_expression(text: &str, limits: &Limits) -> Result<Expression, SqlError> {
-    let _ = limits;
-    Err(SqlError {
-        message: format!("unexpected token: {text}"),
-        span: ast::Span::default(),
-        expected: Vec::new(),
-        found: None,
-    })
+    parser::expression(text, limits)
 }

@@ -29,7 +29,7 @@ impl Default for Limits {
             batch_bytes: 4 << 20,
             statement_bytes: 1 << 20,
             statements: 10_000,
-            nesting_depth: 200,
+            nesting_depth: 500,
             parameters: 1025,
             columns: 1024,
             joined_tables: 200,

@@ -1,0 +1,123 @@
+//! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE and MIGRATE.
+
+use super::{Parsed, Parser};
+use crate::ast::{
+    Assignment, Delete, Expression, ExpressionKind, Insert, InsertSource, Migrate, Name, Update,
+};
+use crate::keyword::Keyword;
+use crate::lexer::TokenKind;
+
+impl Parser<'_> {
+    /// INSERT INTO and UPSERT INTO.
+    pub(super) fn insert(&mut self) -> Parsed<Insert> {
+        let upsert = self.advance().kind == TokenKind::Word(Keyword::Upsert);
+        self.require_keyword(Keyword::Into)?;
+        let table = self.name("a table name")?;
+        // A parenthesis opens the column list unless a query stands in it.
+        let listed = self.peek() == TokenKind::LeftParenthesis
+            && !matches!(self.peek_ahead(1), TokenKind::LeftParenthesis)
+            && !matches!(self.keyword_ahead(1), Keyword::Select | Keyword::With);
+        let columns = match listed {
+            true => Some(self.names_in_parentheses()?),
+            false => {
+                self.expect_also("(");
+                None
+            }
+        };
+        let source = match self.eat_keyword(Keyword::Values) {
+            true => InsertSource::Values(self.rows()?),
+            false => {
+                self.expect_also("SELECT");
+                let begins = self.peek() == TokenKind::LeftParenthesis
+                    || matches!(self.peek_keyword(), Keyword::Select | Keyword::With);
+                if !begins {
+                    return Err(self.unexpected());
+                }
+                InsertSource::Query(Box::new(self.query()?))
+            }
+        };
+        Ok(Insert { upsert, table, columns, source })
+    }
+
+    /// `(e, ...), (e, ...)`
+    fn rows(&mut self) -> Parsed<Vec<Vec<Expression>>> {
+        let mut rows = Vec::new();
+        loop {
+            rows.push(self.list_in_parentheses("values", Parser::value)?);
+            let most = self.limits.in_list;
+            self.check_count(rows.len(), "rows of VALUES", "in_list", most)?;
+            if !self.eat(TokenKind::Comma) {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// An expression or DEFAULT.
+    fn value(&mut self) -> Parsed<Expression> {
+        let ends = matches!(
+            self.peek_ahead(1),
+            TokenKind::Comma
+                | TokenKind::RightParenthesis
+                | TokenKind::End
+                | TokenKind::Semicolon
+                | TokenKind::Word(Keyword::Where | Keyword::Order | Keyword::Limit)
+        );
+        if self.peek_keyword() == Keyword::Default && ends {
+            let span = self.advance().span;
+            return Ok(Expression { kind: ExpressionKind::Default, span });
+        }
+        self.expression()
+    }
+
+    /// UPDATE t SET ...
+    pub(super) fn update(&mut self) -> Parsed<Update> {
+        self.advance();
+        let table = self.name("a table name")?;
+        let alias = self.target_alias()?;
+        self.require_keyword(Keyword::Set)?;
+        let assignments = self.list("assignments", |parser| {
+            let start = parser.token().span;
+            let column = parser.column_name()?;
+            parser.require(TokenKind::Equal)?;
+            let value = parser.value()?;
+            Ok(Assignment { column, value, span: parser.since(start) })
+        })?;
+        let selection = self.optional_clause(Keyword::Where)?;
+        let order_by = self.order_by()?;
+        let limit = self.limit_clause()?;
+        Ok(Update { table, alias, assignments, selection, order_by, limit })
+    }
+
+    /// DELETE FROM t ...
+    pub(super) fn delete(&mut self) -> Parsed<Delete> {
+        self.advance();
+        self.require_keyword(Keyword::From)?;
+        let table = self.name("a table name")?;
+        let alias = self.target_alias()?;
+        let selection = self.optional_clause(Keyword::Where)?;
+        let order_by = self.order_by()?;
+        let limit = self.limit_clause()?;
+        Ok(Delete { table, alias, selection, order_by, limit })
+    }
+
+    /// `[AS] alias` of the target of UPDATE and DELETE.
+    fn target_alias(&mut self) -> Parsed<Option<Name>> {
+        self.optional_alias()
+    }
+
+    /// TRUNCATE TABLE t
+    pub(super) fn truncate(&mut self) -> Parsed<Name> {
+        self.advance();
+        self.require_keyword(Keyword::Table)?;
+        self.name("a table name")
+    }
+
+    /// MIGRATE FROM t [WHERE ...]
+    pub(super) fn migrate(&mut self) -> Parsed<Migrate> {
+        self.advance();
+        self.require_keyword(Keyword::From)?;
+        let table = self.name("a table name")?;
+        let selection = self.optional_clause(Keyword::Where)?;
+        Ok(Migrate { table, selection })
+    }
+}

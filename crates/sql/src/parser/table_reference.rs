@@ -1,0 +1,154 @@
+//! FROM: tables, derived tables and joins.
+
+use super::{Parsed, Parser};
+use crate::ast::{JoinCondition, JoinKind, Name, TableAlias, TableReference, TableReferenceKind};
+use crate::keyword::Keyword;
+use crate::lexer::TokenKind;
+
+impl Parser<'_> {
+    /// An item of FROM: a table and what is joined to it.
+    pub(super) fn joined_tables(&mut self) -> Parsed<TableReference> {
+        let mut left = self.table_factor()?;
+        while let Some(kind) = self.join_kind()? {
+            let right = self.table_factor()?;
+            let condition = self.join_condition(kind)?;
+            self.grow(1)?;
+            let span = self.since(left.span);
+            let (left_side, right) = (Box::new(left), Box::new(right));
+            let kind = TableReferenceKind::Join { left: left_side, right, kind, condition };
+            left = TableReference { kind, span };
+        }
+        Ok(left)
+    }
+
+    /// The keywords of a join, if they stand here.
+    fn join_kind(&mut self) -> Parsed<Option<JoinKind>> {
+        let kind = match self.peek_keyword() {
+            Keyword::Join => JoinKind::Inner,
+            Keyword::Inner => JoinKind::Inner,
+            Keyword::Cross => JoinKind::Cross,
+            Keyword::Left => JoinKind::Left,
+            Keyword::Right => JoinKind::Right,
+            Keyword::Full => JoinKind::Full,
+            _ => {
+                self.expect_also("JOIN");
+                return Ok(None);
+            }
+        };
+        let outer = matches!(kind, JoinKind::Left | JoinKind::Right | JoinKind::Full);
+        if self.advance().kind != TokenKind::Word(Keyword::Join) {
+            if outer {
+                self.eat_keyword(Keyword::Outer);
+            }
+            self.require_keyword(Keyword::Join)?;
+        }
+        Ok(Some(kind))
+    }
+
+    /// ON or USING. An inner join may go without, and is a cross join then; an outer join needs
+    /// one; a cross join has none.
+    fn join_condition(&mut self, kind: JoinKind) -> Parsed<JoinCondition> {
+        if kind == JoinKind::Cross {
+            return Ok(JoinCondition::None);
+        }
+        if self.eat_keyword(Keyword::On) {
+            return Ok(JoinCondition::On(Box::new(self.expression()?)));
+        }
+        if self.eat_keyword(Keyword::Using) {
+            return Ok(JoinCondition::Using(self.names_in_parentheses()?));
+        }
+        match kind {
+            JoinKind::Inner => Ok(JoinCondition::None),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// A table, a derived table, or joins in parentheses.
+    fn table_factor(&mut self) -> Parsed<TableReference> {
+        self.tables += 1;
+        let most = self.limits.joined_tables;
+        self.check_count(self.tables as usize, "tables in one FROM", "joined_tables", most)?;
+        let start = self.token().span;
+        if self.peek() == TokenKind::LeftParenthesis {
+            return match self.at_derived_table() {
+                true => {
+                    let query = Box::new(self.query_in_parentheses()?);
+                    let alias = self.table_alias()?;
+                    let kind = TableReferenceKind::Derived { query, alias };
+                    Ok(TableReference { kind, span: self.since(start) })
+                }
+                false => {
+                    self.enter(1)?;
+                    self.advance();
+                    let inner = self.joined_tables()?;
+                    self.require(TokenKind::RightParenthesis)?;
+                    self.leave(1);
+                    Ok(inner)
+                }
+            };
+        }
+        let name = self.name("a table name")?;
+        let alias = self.table_alias()?;
+        let kind = TableReferenceKind::Table { name, alias };
+        Ok(TableReference { kind, span: self.since(start) })
+    }
+
+    /// Whether the parenthesis at the current token opens a query rather than joined tables.
+    /// `((SELECT ...) UNION ...) x` is a query, `((SELECT ...) x JOIN ...)` is not.
+    fn at_derived_table(&self) -> bool {
+        match self.peek_ahead(1) {
+            TokenKind::Word(keyword) => matches!(keyword, Keyword::Select | Keyword::With),
+            TokenKind::LeftParenthesis => {
+                let behind = self.behind_parenthesis(1);
+                let keyword = self.keyword_ahead(behind);
+                self.begins_query(1)
+                    && (self.peek_ahead(behind) == TokenKind::RightParenthesis
+                        || matches!(
+                            keyword,
+                            Keyword::Union
+                                | Keyword::Except
+                                | Keyword::Minus
+                                | Keyword::Intersect
+                                | Keyword::Order
+                                | Keyword::Limit
+                                | Keyword::Offset
+                                | Keyword::Fetch
+                        ))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether nothing but parentheses stands between the token `ahead` and a SELECT.
+    fn begins_query(&self, mut ahead: usize) -> bool {
+        while self.peek_ahead(ahead) == TokenKind::LeftParenthesis {
+            ahead += 1;
+        }
+        matches!(self.keyword_ahead(ahead), Keyword::Select | Keyword::With)
+    }
+
+    /// How far ahead the token behind the parenthesis is that closes the one `ahead`.
+    fn behind_parenthesis(&self, mut ahead: usize) -> usize {
+        let mut open = 0usize;
+        loop {
+            match self.peek_ahead(ahead) {
+                TokenKind::LeftParenthesis => open += 1,
+                TokenKind::RightParenthesis => open = open.saturating_sub(1),
+                TokenKind::End => return ahead,
+                _ => {}
+            }
+            ahead += 1;
+            if open == 0 {
+                return ahead;
+            }
+        }
+    }
+
+    /// `[AS] alias [(columns)]`
+    fn table_alias(&mut self) -> Parsed<Option<TableAlias>> {
+        let name: Option<Name> = self.optional_alias()?;
+        let Some(name) = name else { return Ok(None) };
+        let columns = self.optional_names()?;
+        Ok(Some(TableAlias { name, columns }))
+    }
+}
