@@ -1,0 +1,220 @@
+//! Blocks of slots: where rows lie, which are live, and which slot the next row takes.
+//!
+//! Allocation is replicated state and deterministic: a slot that was freed last is used first
+//! (the free list runs through the free slots); without a free slot the next never-used one.
+//! The first block starts small and doubles, so that a table of few rows is small.
+
+use crate::layout::TableLayout;
+use crate::row::RowId;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::ptr::NonNull;
+
+/// End of the free list; also one more than the greatest row id.
+pub(crate) const NO_ROW: u32 = u32::MAX;
+/// The first block begins with about this many bytes.
+const FIRST_BLOCK_BYTES: usize = 1024;
+
+/// One block. `slots` is its room; only the first block can have less than the layout's.
+struct Block {
+    memory: NonNull<u8>,
+    slots: u32,
+    /// Version of the layout that the block's slots have; for tables that are altered lazily.
+    #[expect(dead_code, reason = "every block has version 0 until ALTER converts lazily")]
+    layout_version: u32,
+}
+
+/// The slots of a table.
+pub(crate) struct BlockStore {
+    blocks: Vec<Block>,
+    /// One bit a slot, set while the row is live.
+    live: Vec<u64>,
+    free_head: u32,
+    /// The lowest slot never used so far.
+    fresh: u32,
+    live_count: u32,
+    slot_bytes: usize,
+    block_shift: u32,
+    allocated_bytes: usize,
+}
+
+// SAFETY: the store owns its blocks; nothing is shared with another thread.
+unsafe impl Send for BlockStore {}
+
+fn block_layout(slot_bytes: usize, slots: u32) -> Layout {
+    Layout::from_size_align(slot_bytes * slots as usize, 16).expect("a block is at most 128 KiB")
+}
+
+impl BlockStore {
+    pub(crate) fn new(layout: &TableLayout) -> BlockStore {
+        BlockStore {
+            blocks: Vec::new(),
+            live: Vec::new(),
+            free_head: NO_ROW,
+            fresh: 0,
+            live_count: 0,
+            slot_bytes: layout.slot_bytes,
+            block_shift: layout.block_shift,
+            allocated_bytes: 0,
+        }
+    }
+
+    /// Live rows.
+    #[inline]
+    pub(crate) fn live_count(&self) -> u32 {
+        self.live_count
+    }
+
+    /// One more than the greatest row id in use so far.
+    #[inline]
+    pub(crate) fn fresh(&self) -> u32 {
+        self.fresh
+    }
+
+    /// Bytes of the blocks and their books.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.allocated_bytes
+            + self.blocks.capacity() * size_of::<Block>()
+            + self.live.capacity() * size_of::<u64>()
+    }
+
+    /// True while the row is live.
+    #[inline]
+    pub(crate) fn is_live(&self, row: RowId) -> bool {
+        self.live.get((row.0 >> 6) as usize).is_some_and(|word| word >> (row.0 & 63) & 1 == 1)
+    }
+
+    /// The address of a slot.
+    ///
+    /// # Safety
+    /// `row` is below `fresh`.
+    #[inline]
+    pub(crate) unsafe fn slot(&self, row: RowId) -> *mut u8 {
+        let block = (row.0 >> self.block_shift) as usize;
+        let slot = (row.0 & ((1 << self.block_shift) - 1)) as usize;
+        debug_assert!(row.0 < self.fresh && slot < self.blocks[block].slots as usize);
+        // SAFETY: slots below `fresh` lie in an existing block with room for them.
+        unsafe { self.blocks.get_unchecked(block).memory.as_ptr().add(slot * self.slot_bytes) }
+    }
+
+    /// Takes the next slot. The row is not live before `publish`. The second value is true for
+    /// a slot that was never used. `None` when row ids are exhausted.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<(RowId, bool)> {
+        let row = RowId(self.free_head);
+        if row.0 != NO_ROW {
+            // SAFETY: slots of the free list were used, and hold the next one's id.
+            self.free_head = unsafe { self.slot(row).cast::<u32>().read_unaligned() };
+            return Some((row, false));
+        }
+        let row = RowId(self.fresh);
+        let in_block = self.fresh & ((1 << self.block_shift) - 1);
+        let block = (self.fresh >> self.block_shift) as usize;
+        if self.blocks.get(block).is_none_or(|block| in_block >= block.slots) {
+            if self.fresh == NO_ROW {
+                return None;
+            }
+            self.grow(block);
+        }
+        self.fresh += 1;
+        Some((row, true))
+    }
+
+    /// Makes a taken slot, now written, a live row.
+    #[inline]
+    pub(crate) fn publish(&mut self, row: RowId) {
+        self.live[(row.0 >> 6) as usize] |= 1 << (row.0 & 63);
+        self.live_count += 1;
+    }
+
+    /// Ends a live row; its slot goes to the head of the free list, its first bytes are lost.
+    #[inline]
+    pub(crate) fn free(&mut self, row: RowId) {
+        self.retract(row);
+        self.give_back(row, false);
+    }
+
+    /// Ends a live row without freeing its slot.
+    #[inline]
+    pub(crate) fn retract(&mut self, row: RowId) {
+        self.live[(row.0 >> 6) as usize] &= !(1 << (row.0 & 63));
+        self.live_count -= 1;
+    }
+
+    /// Undoes `take` for a row that is not live; `fresh` as `take` said.
+    #[inline]
+    pub(crate) fn give_back(&mut self, row: RowId, fresh: bool) {
+        if fresh {
+            debug_assert_eq!(row.0 + 1, self.fresh, "taken slots are given back in reverse");
+            self.fresh -= 1;
+        } else {
+            // SAFETY: the row was taken, so it lies below `fresh`; a slot has at least 4 bytes.
+            unsafe { self.slot(row).cast::<u32>().write_unaligned(self.free_head) };
+            self.free_head = row.0;
+        }
+    }
+
+    /// The first live row at or after `from`.
+    #[inline]
+    pub(crate) fn next_live(&self, from: u32) -> Option<RowId> {
+        let mut word = (from >> 6) as usize;
+        let mut bits = self.live.get(word)? & (u64::MAX << (from & 63));
+        while bits == 0 {
+            word += 1;
+            bits = *self.live.get(word)?;
+        }
+        Some(RowId((word as u32) << 6 | bits.trailing_zeros()))
+    }
+
+    /// The free list from its head; part of the replicated state.
+    pub(crate) fn free_list(&self) -> impl Iterator<Item = RowId> + '_ {
+        let first = (self.free_head != NO_ROW).then_some(RowId(self.free_head));
+        std::iter::successors(first, |row| {
+            // SAFETY: slots of the free list were used, and hold the next one's id.
+            let next = unsafe { self.slot(*row).cast::<u32>().read_unaligned() };
+            (next != NO_ROW).then_some(RowId(next))
+        })
+    }
+
+    /// Makes room for slot `fresh`, which is the first without any, in `block`.
+    #[cold]
+    fn grow(&mut self, block: usize) {
+        let whole = 1u32 << self.block_shift;
+        let first = ((FIRST_BLOCK_BYTES / self.slot_bytes).max(1) as u32).min(whole);
+        let slots = match self.blocks.get(block) {
+            Some(block) => (block.slots * 2).min(whole),
+            None if block == 0 => first,
+            None => whole,
+        };
+        let new = block_layout(self.slot_bytes, slots);
+        // SAFETY: layouts have a size above 0 and describe the memory they are used with.
+        let memory = unsafe {
+            match self.blocks.get(block) {
+                Some(block) => {
+                    let old = block_layout(self.slot_bytes, block.slots);
+                    self.allocated_bytes -= old.size();
+                    realloc(block.memory.as_ptr(), old, new.size())
+                }
+                None => alloc(new),
+            }
+        };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(new) };
+        self.allocated_bytes += new.size();
+        let grown = Block { memory, slots, layout_version: 0 };
+        match self.blocks.get_mut(block) {
+            Some(block) => *block = grown,
+            None => self.blocks.push(grown),
+        }
+        let slots_in_all = (block << self.block_shift) + slots as usize;
+        self.live.resize(slots_in_all.div_ceil(64), 0);
+    }
+}
+
+impl Drop for BlockStore {
+    fn drop(&mut self) {
+        for block in &self.blocks {
+            let layout = block_layout(self.slot_bytes, block.slots);
+            // SAFETY: the block was allocated with this layout.
+            unsafe { dealloc(block.memory.as_ptr(), layout) };
+        }
+    }
+}

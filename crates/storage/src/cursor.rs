@@ -1,0 +1,230 @@
+//! Cursors over an index: the rows between two bounds, in key order or against it.
+
+use crate::btree::{BytesKey, Leaf, Place, Tree, TreeKey};
+use crate::index::{AnyTree, Edge, EdgeKey, each_tree};
+use crate::row::{RowId, RowRef};
+use crate::table::Table;
+
+/// Runs over the rows of an index range. It borrows the table: to change rows while running,
+/// collect their ids first ([`IndexCursor::collect_into`]).
+///
+/// Rows of equal keys come in row id order, in a reverse cursor against it. A leaf's part of the
+/// range is found once, so a step is a comparison and a load.
+pub struct IndexCursor<'a> {
+    table: &'a Table,
+    tree: &'a AnyTree,
+    /// Where the range ends: above for a forward cursor, below for a reverse one.
+    limit: Option<Edge<'a>>,
+    leaf: *const u8,
+    rows: *const u32,
+    /// Forward: the next entry. Reverse: one more than the next entry.
+    position: usize,
+    /// Forward: one more than the last entry of this leaf. Reverse: its first.
+    stop: usize,
+    /// The range ends in this leaf.
+    last: bool,
+    reverse: bool,
+}
+
+/// A key form as edges hold it.
+trait FromEdge: TreeKey {
+    /// The probe of an edge in this form.
+    fn probe<'p>(edge: &'p Edge<'_>) -> Option<Self::Probe<'p>>;
+}
+
+impl FromEdge for u64 {
+    #[inline]
+    fn probe(edge: &Edge<'_>) -> Option<u64> {
+        if let EdgeKey::Word(word) = edge.key { Some(word) } else { None }
+    }
+}
+
+impl FromEdge for u128 {
+    #[inline]
+    fn probe(edge: &Edge<'_>) -> Option<u128> {
+        if let EdgeKey::Double(double) = edge.key { Some(double) } else { None }
+    }
+}
+
+impl FromEdge for BytesKey {
+    #[inline]
+    fn probe<'p>(edge: &'p Edge<'_>) -> Option<Self::Probe<'p>> {
+        if let EdgeKey::Bytes(key) = &edge.key { Some(key.probe(edge.after)) } else { None }
+    }
+}
+
+/// The place of an edge; without one, the start or the end.
+#[inline]
+fn locate<K: FromEdge, const UNIQUE: bool>(
+    tree: &Tree<K, UNIQUE>,
+    edge: Option<&Edge<'_>>,
+    at_end: bool,
+) -> (*const u8, usize) {
+    let place = match edge.and_then(|edge| Some((K::probe(edge)?, edge.after))) {
+        Some((probe, true)) => tree.first_after(probe),
+        Some((probe, false)) => tree.first_at_or_after(probe),
+        None if at_end => tree.end(),
+        None => tree.start(),
+    };
+    let Place { leaf, position } = place;
+    (leaf.cast(), position)
+}
+
+/// What a cursor must know of a leaf.
+struct LeafView {
+    rows: *const u32,
+    length: usize,
+    /// Entries before the limit; `None` without one.
+    limit: Option<usize>,
+    next: *const u8,
+    previous: *const u8,
+}
+
+/// # Safety
+/// `leaf` is a leaf of `tree`.
+#[inline]
+unsafe fn view<K: FromEdge, const UNIQUE: bool>(
+    _tree: &Tree<K, UNIQUE>,
+    leaf: *const u8,
+    limit: Option<&Edge<'_>>,
+) -> LeafView {
+    let leaf = leaf.cast::<Leaf<K>>();
+    // SAFETY: by the contract; the tree is borrowed, so nothing changes.
+    unsafe {
+        let limit =
+            limit.and_then(|edge| Some((K::probe(edge)?, edge.after))).map(|(probe, after)| {
+                if after {
+                    Tree::<K, UNIQUE>::position_after(leaf, probe)
+                } else {
+                    Tree::<K, UNIQUE>::position_at_or_after(leaf, probe)
+                }
+            });
+        LeafView {
+            rows: (&raw const (*leaf).rows).cast(),
+            length: (*leaf).length as usize,
+            limit,
+            next: (*leaf).next.cast_const().cast(),
+            previous: (*leaf).previous.cast_const().cast(),
+        }
+    }
+}
+
+impl<'a> IndexCursor<'a> {
+    pub(crate) fn new(
+        table: &'a Table,
+        tree: &'a AnyTree,
+        lower: Option<Edge<'a>>,
+        upper: Option<Edge<'a>>,
+        reverse: bool,
+    ) -> IndexCursor<'a> {
+        let (from, limit) = if reverse { (upper, lower) } else { (lower, upper) };
+        let (leaf, position) = each_tree!(tree, tree => locate(tree, from.as_ref(), reverse));
+        let rows = std::ptr::null();
+        let mut cursor =
+            IndexCursor { table, tree, limit, leaf, rows, position, stop: 0, last: false, reverse };
+        cursor.enter(leaf);
+        cursor
+    }
+
+    fn view(&self, leaf: *const u8) -> LeafView {
+        // SAFETY: the cursor holds leaves of its tree only.
+        each_tree!(self.tree, tree => unsafe { view(tree, leaf, self.limit.as_ref()) })
+    }
+
+    /// Makes a leaf the current one; `position` is set already. Gives its length.
+    fn enter(&mut self, leaf: *const u8) -> usize {
+        let view = self.view(leaf);
+        self.leaf = leaf;
+        self.rows = view.rows;
+        if self.reverse {
+            self.stop = view.limit.unwrap_or(0);
+            self.last = self.stop > 0;
+        } else {
+            self.stop = view.limit.unwrap_or(view.length);
+            self.last = self.stop < view.length;
+        }
+        view.length
+    }
+
+    /// Goes to the neighbouring leaf; false at the end of the range.
+    #[cold]
+    fn advance(&mut self) -> bool {
+        while !self.last {
+            let view = self.view(self.leaf);
+            let leaf = if self.reverse { view.previous } else { view.next };
+            if leaf.is_null() {
+                self.last = true;
+                return false;
+            }
+            let length = self.enter(leaf);
+            self.position = if self.reverse { length } else { 0 };
+            if self.remaining() > 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Rows of the range in the current leaf.
+    #[inline]
+    fn remaining(&self) -> usize {
+        if self.reverse {
+            self.position.saturating_sub(self.stop)
+        } else {
+            self.stop.saturating_sub(self.position)
+        }
+    }
+
+    /// The next row's id.
+    #[inline]
+    pub fn next_id(&mut self) -> Option<RowId> {
+        if self.remaining() == 0 && !self.advance() {
+            return None;
+        }
+        let at = if self.reverse {
+            self.position -= 1;
+            self.position
+        } else {
+            self.position += 1;
+            self.position - 1
+        };
+        // SAFETY: positions within the range are below the leaf's length, so initialised.
+        Some(RowId(unsafe { *self.rows.add(at) }))
+    }
+
+    /// The next row.
+    #[inline]
+    pub fn next_row(&mut self) -> Option<(RowId, RowRef<'a>)> {
+        let row = self.next_id()?;
+        // SAFETY: rows of an index are live, and the table is borrowed for `'a`.
+        Some((row, unsafe { self.table.row_unchecked(row) }))
+    }
+
+    /// Appends the ids of all remaining rows.
+    pub fn collect_into(mut self, rows: &mut Vec<RowId>) {
+        while let Some(row) = self.next_id() {
+            rows.push(row);
+        }
+    }
+
+    /// The number of remaining rows, without visiting each.
+    pub fn count_rows(mut self) -> u64 {
+        let mut count = 0;
+        loop {
+            count += self.remaining() as u64;
+            self.position = self.stop;
+            if !self.advance() {
+                return count;
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for IndexCursor<'a> {
+    type Item = (RowId, RowRef<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<(RowId, RowRef<'a>)> {
+        self.next_row()
+    }
+}

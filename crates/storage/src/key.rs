@@ -1,0 +1,334 @@
+//! Keys whose unsigned order is the order of the values they stand for.
+//!
+//! A key is the concatenation of its parts. Integers, timestamps, floats and decimals have a
+//! fixed width: sign flipped, so that the NULL sentinel, the smallest, comes first. When all
+//! parts together take at most 8 bytes the key is one word, at most 16 a double word; these are
+//! the fast paths. Any other key is bytes in memory order, where text and bytes end with a
+//! terminator that sorts before every byte they can contain (a zero byte is escaped), and NULL
+//! sorts before the empty value. So no key is the beginning of another of the same index.
+
+use crate::key_buffer::KeyBuffer;
+use crate::layout::{Field, FieldKind};
+use crate::row::read_field;
+use lockstep_types::sql_type::NULL_FLOAT;
+use lockstep_types::{Datum, SqlType};
+
+/// How an index holds its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyForm {
+    /// At most 8 bytes, in one word.
+    Word,
+    /// At most 16 bytes, in a double word.
+    DoubleWord,
+    /// Byte-comparable, of any length.
+    Bytes,
+}
+
+/// One part of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyPart {
+    pub(crate) sql_type: SqlType,
+    /// Where the part lies in a slot; unset for computed keys.
+    pub(crate) field: Option<Field>,
+    /// Bytes in the key; 0 for text and bytes.
+    width: u32,
+}
+
+impl KeyPart {
+    /// `None` for a type that cannot be indexed.
+    pub(crate) fn new(sql_type: SqlType, field: Option<Field>) -> Option<KeyPart> {
+        match sql_type {
+            SqlType::Null | SqlType::Boolean => None,
+            _ => {
+                let width = sql_type.fixed_bytes().unwrap_or(0) as u32;
+                Some(KeyPart { sql_type, field, width })
+            }
+        }
+    }
+}
+
+/// The parts of an index's keys and the form that follows from them.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyShape {
+    pub(crate) parts: Box<[KeyPart]>,
+    pub(crate) form: KeyForm,
+    /// Bits of a whole key in word and double word form.
+    bits: u32,
+}
+
+/// Whether an encoded key is the one that was asked for, or stands at a place beside all values
+/// because a part lies outside its type's range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exactness {
+    Exact,
+    /// The last part is below every value but NULL: the key is at the smallest such value.
+    Below,
+    /// The last part is above every value: the key ends before it.
+    Above,
+}
+
+/// A part whose value is of a kind that its type does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyFault {
+    TypeMismatch(usize),
+    TooManyParts(usize),
+}
+
+const SIGN: u64 = 1 << 63;
+/// The smallest key of a fixed-width part that is not NULL, or below it.
+const AFTER_NULL: u128 = 1;
+
+impl KeyShape {
+    pub(crate) fn new(parts: Vec<KeyPart>) -> KeyShape {
+        let bits: u32 = parts.iter().map(|part| part.width * 8).sum();
+        let form = match bits {
+            _ if parts.iter().any(|part| part.width == 0) => KeyForm::Bytes,
+            1..=64 => KeyForm::Word,
+            65..=128 => KeyForm::DoubleWord,
+            _ => KeyForm::Bytes,
+        };
+        KeyShape { parts: parts.into(), form, bits }
+    }
+
+    /// The key of a row, in word form.
+    ///
+    /// # Safety
+    /// `slot` holds a row of the table whose fields the parts name; the form is `Word`.
+    #[inline]
+    pub(crate) unsafe fn word_from_slot(&self, slot: *const u8) -> u64 {
+        // SAFETY: passed on.
+        unsafe {
+            if let [part] = &*self.parts {
+                return ordered_field(part, slot) as u64;
+            }
+            let mut word = 0u64;
+            for part in &self.parts {
+                // Several parts of at most 8 bytes together: each is narrower than a word.
+                word = (word << (part.width * 8)) | ordered_field(part, slot) as u64;
+            }
+            word
+        }
+    }
+
+    /// The key of a row, in double word form.
+    ///
+    /// # Safety
+    /// `slot` holds a row of the table whose fields the parts name; the form is `DoubleWord`.
+    #[inline]
+    pub(crate) unsafe fn double_from_slot(&self, slot: *const u8) -> u128 {
+        let mut double = 0u128;
+        for part in &self.parts {
+            // SAFETY: passed on.
+            let ordered = unsafe { ordered_field(part, slot) };
+            double = double.checked_shl(part.width * 8).unwrap_or(0) | ordered;
+        }
+        double
+    }
+
+    /// The key of a row, as bytes behind what `key` holds.
+    ///
+    /// # Safety
+    /// `slot` holds a row of the table whose fields the parts name.
+    pub(crate) unsafe fn bytes_from_slot(&self, slot: *const u8, key: &mut KeyBuffer<'_>) {
+        for part in &self.parts {
+            // SAFETY: passed on; the value is copied into the key before it returns.
+            unsafe {
+                if part.width > 0 {
+                    push_fixed(key, ordered_field(part, slot), part.width);
+                } else if let Some(field) = &part.field {
+                    match read_field(field, slot) {
+                        Datum::Text(text) => push_escaped(key, text.as_bytes()),
+                        Datum::Bytes(bytes) => push_escaped(key, bytes),
+                        _ => push_null(key),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A fixed-width field of a slot, as an unsigned number in value order.
+///
+/// # Safety
+/// `slot` holds a row of the table whose field the part names.
+#[inline]
+unsafe fn ordered_field(part: &KeyPart, slot: *const u8) -> u128 {
+    let Some(field) = &part.field else { return 0 };
+    // SAFETY: the field lies within the slot.
+    unsafe {
+        let at = slot.add(field.offset as usize);
+        u128::from(match field.kind {
+            FieldKind::BigInt | FieldKind::Timestamp => at.cast::<u64>().read_unaligned() ^ SIGN,
+            FieldKind::Integer => u64::from(at.cast::<u32>().read_unaligned() ^ (1 << 31)),
+            FieldKind::SmallInt => u64::from(at.cast::<u16>().read_unaligned() ^ (1 << 15)),
+            FieldKind::TinyInt => u64::from(at.read() ^ (1 << 7)),
+            FieldKind::Float => ordered_float(at.cast::<f64>().read_unaligned()),
+            FieldKind::Decimal => {
+                return at.cast::<u128>().read_unaligned() ^ (1 << 127);
+            }
+            _ => 0,
+        })
+    }
+}
+
+/// NULL is 0; negative zero equals zero.
+#[inline]
+fn ordered_float(value: f64) -> u64 {
+    if value > NULL_FLOAT {
+        let bits = (value + 0.0).to_bits();
+        if bits & SIGN == 0 { bits | SIGN } else { !bits }
+    } else {
+        0
+    }
+}
+
+fn push_fixed(key: &mut KeyBuffer<'_>, ordered: u128, width: u32) {
+    let bytes = ordered.to_be_bytes();
+    key.extend(&bytes[16 - width as usize..]);
+}
+
+/// Before the terminator, so before the empty value.
+fn push_null(key: &mut KeyBuffer<'_>) {
+    key.extend(&[0, 0]);
+}
+
+/// The value with each zero byte escaped, and a terminator that sorts before the escape.
+fn push_escaped(key: &mut KeyBuffer<'_>, value: &[u8]) {
+    let mut rest = value;
+    while let Some(zero) = rest.iter().position(|&byte| byte == 0) {
+        key.extend(&rest[..zero]);
+        key.extend(&[0, 0xff]);
+        rest = &rest[zero + 1..];
+    }
+    key.extend(rest);
+    key.extend(&[0, 1]);
+}
+
+/// Builds a key from values, part after part.
+pub(crate) struct KeyEncoder<'e, 'b> {
+    shape: &'e KeyShape,
+    buffer: &'e mut KeyBuffer<'b>,
+    part: usize,
+    number: u128,
+    bits: u32,
+    exactness: Exactness,
+}
+
+impl<'e, 'b> KeyEncoder<'e, 'b> {
+    pub(crate) fn new(shape: &'e KeyShape, buffer: &'e mut KeyBuffer<'b>) -> Self {
+        let exactness = Exactness::Exact;
+        KeyEncoder { shape, buffer, part: 0, number: 0, bits: 0, exactness }
+    }
+
+    pub(crate) fn shape(&self) -> &'e KeyShape {
+        self.shape
+    }
+
+    /// Parts pushed so far.
+    pub(crate) fn parts(&self) -> usize {
+        self.part
+    }
+
+    pub(crate) fn exactness(&self) -> Exactness {
+        self.exactness
+    }
+
+    /// Adds the next part. Behind a part that is out of range further parts say nothing.
+    #[inline]
+    pub(crate) fn push(&mut self, value: Datum<'_>) -> Result<(), KeyFault> {
+        let Some(part) = self.shape.parts.get(self.part) else {
+            return Err(KeyFault::TooManyParts(self.part));
+        };
+        let position = self.part;
+        self.part += 1;
+        if self.exactness != Exactness::Exact {
+            return Ok(());
+        }
+        if part.width == 0 {
+            match (part.sql_type, value) {
+                (_, Datum::Null) => push_null(self.buffer),
+                (SqlType::Varchar, Datum::Text(text)) => {
+                    push_escaped(self.buffer, text.as_bytes());
+                }
+                (SqlType::Varbinary, Datum::Bytes(bytes)) => push_escaped(self.buffer, bytes),
+                _ => return Err(KeyFault::TypeMismatch(position)),
+            }
+            return Ok(());
+        }
+        let (ordered, exactness) =
+            ordered_value(part.sql_type, value).ok_or(KeyFault::TypeMismatch(position))?;
+        self.exactness = exactness;
+        if exactness == Exactness::Above {
+            return Ok(());
+        }
+        if self.shape.form == KeyForm::Bytes {
+            push_fixed(self.buffer, ordered, part.width);
+        } else {
+            self.bits += part.width * 8;
+            self.number = self.number.checked_shl(part.width * 8).unwrap_or(0) | ordered;
+        }
+        Ok(())
+    }
+
+    /// The key as a number, missing parts filled with zero bits, or one bits for `high`. Says
+    /// nothing in bytes form.
+    #[inline]
+    pub(crate) fn number(&self, high: bool) -> u128 {
+        if self.shape.form == KeyForm::Bytes {
+            return 0;
+        }
+        let missing = self.shape.bits - self.bits;
+        let shifted = self.number.checked_shl(missing).unwrap_or(0);
+        if high && missing > 0 { shifted | (u128::MAX >> (128 - missing)) } else { shifted }
+    }
+}
+
+/// A value of a fixed-width part, as an unsigned number in value order; `None` when the part's
+/// type does not take the value's kind.
+#[inline]
+fn ordered_value(sql_type: SqlType, value: Datum<'_>) -> Option<(u128, Exactness)> {
+    Some(match (sql_type, value) {
+        (_, Datum::Null) => (0, Exactness::Exact),
+        (SqlType::BigInt, Datum::Int(value)) => ordered_integer(value, 63),
+        (SqlType::Integer, Datum::Int(value)) => ordered_integer(value, 31),
+        (SqlType::SmallInt, Datum::Int(value)) => ordered_integer(value, 15),
+        (SqlType::TinyInt, Datum::Int(value)) => ordered_integer(value, 7),
+        (SqlType::Timestamp, Datum::Timestamp(value) | Datum::Int(value)) => {
+            ordered_integer(value, 63)
+        }
+        (SqlType::Float, Datum::Float(value)) => float_part(value),
+        (SqlType::Float, Datum::Int(value)) => float_part(value as f64),
+        (SqlType::Float, Datum::Decimal(value)) => float_part(value.to_f64()),
+        (SqlType::Decimal, Datum::Decimal(value)) => decimal_part(value.units()),
+        (SqlType::Decimal, Datum::Int(value)) => {
+            decimal_part(lockstep_types::Decimal::from_integer(value).units())
+        }
+        _ => return None,
+    })
+}
+
+#[inline]
+fn ordered_integer(value: i64, magnitude_bits: u32) -> (u128, Exactness) {
+    let null = i64::MIN >> (63 - magnitude_bits);
+    if value <= null {
+        (AFTER_NULL, Exactness::Below)
+    } else if value > !null {
+        (0, Exactness::Above)
+    } else {
+        (u128::from(value.wrapping_sub(null) as u64), Exactness::Exact)
+    }
+}
+
+fn float_part(value: f64) -> (u128, Exactness) {
+    match ordered_float(value) {
+        0 => (AFTER_NULL, Exactness::Below),
+        ordered => (u128::from(ordered), Exactness::Exact),
+    }
+}
+
+fn decimal_part(units: i128) -> (u128, Exactness) {
+    match units as u128 ^ (1 << 127) {
+        0 => (AFTER_NULL, Exactness::Below),
+        ordered => (ordered, Exactness::Exact),
+    }
+}

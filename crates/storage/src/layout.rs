@@ -1,0 +1,176 @@
+//! How the columns of a table lie in a slot: offsets, widths and the representation of each.
+
+use crate::error::StorageError;
+use lockstep_types::SqlType;
+
+/// Text and bytes whose declared maximum is at most this many bytes lie in the slot itself.
+pub const INLINE_LIMIT_BYTES: u32 = 63;
+/// The greatest size of a block of slots.
+pub const BLOCK_BYTES: usize = 128 * 1024;
+/// Bytes of a reference into the string heap: a length and an address.
+pub(crate) const REFERENCE_BYTES: usize = 12;
+/// The smallest slot: a free slot holds the row id of the next free one.
+const MIN_SLOT_BYTES: usize = 4;
+
+/// What storage must know about a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnLayout {
+    /// The type; `Null` and `Boolean` are no column types.
+    pub sql_type: SqlType,
+    /// Greatest length in bytes of VARCHAR and VARBINARY (for lengths in characters: four times
+    /// as many); ignored for other types.
+    pub max_bytes: u32,
+    /// False for NOT NULL.
+    pub nullable: bool,
+}
+
+impl ColumnLayout {
+    /// A nullable column of a fixed-width type.
+    pub fn fixed(sql_type: SqlType) -> ColumnLayout {
+        ColumnLayout { sql_type, max_bytes: 0, nullable: true }
+    }
+
+    /// A nullable VARCHAR or VARBINARY of at most `max_bytes`.
+    pub fn variable(sql_type: SqlType, max_bytes: u32) -> ColumnLayout {
+        ColumnLayout { sql_type, max_bytes, nullable: true }
+    }
+
+    /// The same column, NOT NULL.
+    pub fn not_null(self) -> ColumnLayout {
+        ColumnLayout { nullable: false, ..self }
+    }
+}
+
+/// Representation of a field in the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum FieldKind {
+    TinyInt,
+    SmallInt,
+    Integer,
+    BigInt,
+    Float,
+    Timestamp,
+    Decimal,
+    InlineText,
+    InlineBytes,
+    HeapText,
+    HeapBytes,
+}
+
+impl FieldKind {
+    /// True for a reference into the string heap.
+    #[inline]
+    pub(crate) fn is_heap(self) -> bool {
+        matches!(self, FieldKind::HeapText | FieldKind::HeapBytes)
+    }
+
+    fn of(column: &ColumnLayout) -> Option<FieldKind> {
+        let inline = column.max_bytes <= INLINE_LIMIT_BYTES;
+        Some(match column.sql_type {
+            SqlType::TinyInt => FieldKind::TinyInt,
+            SqlType::SmallInt => FieldKind::SmallInt,
+            SqlType::Integer => FieldKind::Integer,
+            SqlType::BigInt => FieldKind::BigInt,
+            SqlType::Float => FieldKind::Float,
+            SqlType::Timestamp => FieldKind::Timestamp,
+            SqlType::Decimal => FieldKind::Decimal,
+            SqlType::Varchar if inline => FieldKind::InlineText,
+            SqlType::Varchar => FieldKind::HeapText,
+            SqlType::Varbinary if inline => FieldKind::InlineBytes,
+            SqlType::Varbinary => FieldKind::HeapBytes,
+            SqlType::Null | SqlType::Boolean => return None,
+        })
+    }
+
+    fn slot_bytes(self, max_bytes: u32) -> usize {
+        match self {
+            FieldKind::TinyInt => 1,
+            FieldKind::SmallInt => 2,
+            FieldKind::Integer => 4,
+            FieldKind::BigInt | FieldKind::Float | FieldKind::Timestamp => 8,
+            FieldKind::Decimal => 16,
+            FieldKind::InlineText | FieldKind::InlineBytes => 1 + max_bytes as usize,
+            FieldKind::HeapText | FieldKind::HeapBytes => REFERENCE_BYTES,
+        }
+    }
+}
+
+/// One column as the slot holds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field {
+    pub(crate) offset: u32,
+    pub(crate) max_bytes: u32,
+    pub(crate) kind: FieldKind,
+    pub(crate) nullable: bool,
+    pub(crate) sql_type: SqlType,
+}
+
+/// The layout of a table's slots. Fields are packed in column order, without alignment.
+#[derive(Debug, Clone)]
+pub struct TableLayout {
+    columns: Box<[ColumnLayout]>,
+    pub(crate) fields: Box<[Field]>,
+    /// Positions of the columns that refer into the string heap.
+    pub(crate) heap_columns: Box<[u16]>,
+    pub(crate) slot_bytes: usize,
+    /// A block holds `1 << block_shift` slots, so that a row id splits without a division.
+    pub(crate) block_shift: u32,
+}
+
+impl TableLayout {
+    /// Lays out `columns` in order.
+    ///
+    /// # Errors
+    /// `UnsupportedType` for `Null` and `Boolean`; `RowTooWide` when a slot exceeds a block or
+    /// there are more columns than 65,535.
+    pub fn new(columns: &[ColumnLayout]) -> Result<TableLayout, StorageError> {
+        let mut fields = Vec::with_capacity(columns.len());
+        let mut heap_columns = Vec::new();
+        let mut offset = 0usize;
+        for (position, column) in columns.iter().enumerate() {
+            let sql_type = column.sql_type;
+            let kind = FieldKind::of(column)
+                .ok_or(StorageError::UnsupportedType { column: position, sql_type })?;
+            let width = kind.slot_bytes(column.max_bytes);
+            if offset + width > BLOCK_BYTES || position > usize::from(u16::MAX) {
+                let bytes = offset + width;
+                return Err(StorageError::RowTooWide { bytes, limit: BLOCK_BYTES });
+            }
+            if kind.is_heap() {
+                heap_columns.push(position as u16);
+            }
+            fields.push(Field {
+                offset: offset as u32,
+                max_bytes: column.max_bytes,
+                kind,
+                nullable: column.nullable,
+                sql_type,
+            });
+            offset += width;
+        }
+        let slot_bytes = offset.max(MIN_SLOT_BYTES);
+        Ok(TableLayout {
+            columns: columns.into(),
+            fields: fields.into(),
+            heap_columns: heap_columns.into(),
+            slot_bytes,
+            block_shift: (BLOCK_BYTES / slot_bytes).ilog2(),
+        })
+    }
+
+    /// The columns as they were given.
+    pub fn columns(&self) -> &[ColumnLayout] {
+        &self.columns
+    }
+
+    /// Bytes of one row's slot, strings in the heap apart.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// Slots of a whole block, a power of two.
+    pub fn slots_per_block(&self) -> usize {
+        1 << self.block_shift
+    }
+}

@@ -1,0 +1,315 @@
+//! A table of one site: its slots, its strings and its indexes.
+
+mod modify;
+mod rebuild;
+mod scan;
+mod take_back;
+
+pub use rebuild::ColumnSource;
+pub use scan::{ScanCursor, TableScan};
+
+use crate::blocks::BlockStore;
+use crate::cursor::IndexCursor;
+use crate::error::StorageError;
+use crate::heap::StringHeap;
+use crate::index::{AnyTree, Index, IndexDefinition, IndexFault};
+use crate::layout::TableLayout;
+use crate::row::{RowId, RowRef};
+use lockstep_base::random::split_mix;
+use lockstep_types::{Datum, IndexId, TableId};
+use std::ops::Bound;
+
+/// Most indexes of a table: they fit a bit mask per column.
+pub const MAX_INDEXES: usize = 64;
+
+/// A table.
+pub struct Table {
+    id: TableId,
+    name: Box<str>,
+    layout: TableLayout,
+    blocks: BlockStore,
+    heap: StringHeap,
+    indexes: Vec<Index>,
+    /// For each column, the indexes whose keys it can change.
+    column_indexes: Box<[u64]>,
+    /// A slot for putting an updated row together.
+    scratch: Vec<u8>,
+    /// Heap columns that the update at hand changed.
+    changed_strings: Vec<u16>,
+}
+
+/// What a table held before it was emptied.
+pub(crate) struct TruncatedState {
+    blocks: BlockStore,
+    trees: Vec<AnyTree>,
+}
+
+/// Memory of a table, in bytes; its indexes count their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TableMemory {
+    /// Live rows.
+    pub rows: u64,
+    /// Obtained from the system for blocks of slots and their books.
+    pub block_bytes: usize,
+    /// Slots of live rows.
+    pub data_bytes: usize,
+    /// Obtained from the system for strings.
+    pub string_allocated_bytes: usize,
+    /// Strings of live rows, and of rows that undo may bring back.
+    pub string_used_bytes: usize,
+}
+
+impl TableMemory {
+    /// All that was obtained from the system, indexes apart.
+    pub fn allocated_bytes(&self) -> usize {
+        self.block_bytes + self.string_allocated_bytes
+    }
+}
+
+impl Table {
+    /// An empty table without indexes. It takes part in undo once it is in [`crate::Tables`].
+    pub fn new(name: &str, layout: TableLayout) -> Table {
+        Table {
+            id: TableId(u32::MAX),
+            name: name.into(),
+            blocks: BlockStore::new(&layout),
+            heap: StringHeap::default(),
+            indexes: Vec::new(),
+            column_indexes: vec![0; layout.fields.len()].into(),
+            scratch: vec![0; layout.slot_bytes],
+            changed_strings: Vec::with_capacity(layout.heap_columns.len()),
+            layout,
+        }
+    }
+
+    /// The name, for errors and statistics.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The id under which [`crate::Tables`] holds the table.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
+    pub(crate) fn set_id(&mut self, id: TableId) {
+        self.id = id;
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &TableLayout {
+        &self.layout
+    }
+
+    /// Number of live rows.
+    #[inline]
+    pub fn row_count(&self) -> u64 {
+        u64::from(self.blocks.live_count())
+    }
+
+    /// True while the row is live.
+    #[inline]
+    pub fn is_live(&self, row: RowId) -> bool {
+        self.blocks.is_live(row)
+    }
+
+    /// A live row.
+    #[inline]
+    pub fn row(&self, row: RowId) -> Option<RowRef<'_>> {
+        // SAFETY: the row is live.
+        self.blocks.is_live(row).then(|| unsafe { self.row_unchecked(row) })
+    }
+
+    /// A row that is known to be live.
+    ///
+    /// # Safety
+    /// The row is live.
+    #[inline]
+    pub(crate) unsafe fn row_unchecked(&self, row: RowId) -> RowRef<'_> {
+        // SAFETY: a live row's slot holds a row of this layout; `&self` keeps it unchanged.
+        unsafe { RowRef::new(self.blocks.slot(row), &self.layout.fields) }
+    }
+
+    /// The indexes by position.
+    pub fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    /// Adds an index over the rows that are there; gives its position.
+    ///
+    /// # Errors
+    /// `UniqueViolation` when two rows have the same key; `TooManyIndexes`, `NoSuchColumn`,
+    /// `UnsupportedType`; what the evaluator gives. The table is unchanged then.
+    pub fn add_index(&mut self, definition: IndexDefinition) -> Result<IndexId, StorageError> {
+        let position = self.indexes.len();
+        if position == MAX_INDEXES {
+            let table = self.name.clone();
+            return Err(StorageError::TooManyIndexes { table, limit: MAX_INDEXES });
+        }
+        let mut index = Index::new(definition, &self.layout, &self.name)?;
+        let mut from = 0;
+        while let Some(row) = self.blocks.next_live(from) {
+            // SAFETY: the row is live.
+            let added =
+                unsafe { index.insert_row(self.blocks.slot(row), &self.layout.fields, row) };
+            added.map_err(|fault| self.index_error(fault, position, index.name()))?;
+            from = row.0 + 1;
+        }
+        self.indexes.push(index);
+        self.map_columns();
+        Ok(IndexId(position as u16))
+    }
+
+    /// Removes an index; those behind it move one position forward.
+    ///
+    /// # Errors
+    /// `NoSuchIndex`.
+    pub fn remove_index(&mut self, index: IndexId) -> Result<(), StorageError> {
+        self.index(index)?;
+        self.indexes.remove(index.index());
+        self.map_columns();
+        Ok(())
+    }
+
+    fn map_columns(&mut self) {
+        self.column_indexes.fill(0);
+        for (position, index) in self.indexes.iter().enumerate() {
+            for column in index.reads() {
+                self.column_indexes[*column] |= 1 << position;
+            }
+        }
+    }
+
+    /// An index by its position.
+    ///
+    /// # Errors
+    /// `NoSuchIndex`.
+    #[inline]
+    pub fn index(&self, index: IndexId) -> Result<&Index, StorageError> {
+        self.indexes.get(index.index()).ok_or_else(|| StorageError::NoSuchIndex {
+            table: self.name.clone(),
+            position: index.index(),
+        })
+    }
+
+    /// The row with this key, all parts given; of a non-unique index, the first.
+    ///
+    /// # Errors
+    /// `NoSuchIndex`, `KeyParts`, `TypeMismatch`.
+    #[inline]
+    pub fn get(
+        &self,
+        index: IndexId,
+        key: &[Datum<'_>],
+    ) -> Result<Option<(RowId, RowRef<'_>)>, StorageError> {
+        let row = self.index(index)?.get(key)?;
+        // SAFETY: rows of an index are live.
+        Ok(row.map(|row| (row, unsafe { self.row_unchecked(row) })))
+    }
+
+    /// The rows between two bounds, in key order, or against it for `reverse`.
+    ///
+    /// A bound may give the first parts of the key only: `Included` then takes in all keys that
+    /// begin with them, `Excluded` leaves all of those out. NULL is the lowest value and is in a
+    /// range without a lower bound; `Excluded(&[Datum::Null])` leaves it out. A bound outside
+    /// its column's range bounds nothing, or everything, as arithmetic has it.
+    ///
+    /// # Errors
+    /// `NoSuchIndex`, `KeyParts`, `TypeMismatch`.
+    #[inline]
+    pub fn range<'a>(
+        &'a self,
+        index: IndexId,
+        lower: Bound<&[Datum<'_>]>,
+        upper: Bound<&[Datum<'_>]>,
+        reverse: bool,
+    ) -> Result<IndexCursor<'a>, StorageError> {
+        let index = self.index(index)?;
+        let (lower, upper) = (index.edge(lower, false)?, index.edge(upper, true)?);
+        Ok(IndexCursor::new(self, &index.tree, lower, upper, reverse))
+    }
+
+    /// The rows whose key begins with `prefix`, in key order.
+    ///
+    /// # Errors
+    /// As for [`Table::range`].
+    #[inline]
+    pub fn equal<'a>(
+        &'a self,
+        index: IndexId,
+        prefix: &[Datum<'_>],
+    ) -> Result<IndexCursor<'a>, StorageError> {
+        self.range(index, Bound::Included(prefix), Bound::Included(prefix), false)
+    }
+
+    /// Memory of the table without its indexes.
+    pub fn memory(&self) -> TableMemory {
+        let rows = self.row_count();
+        TableMemory {
+            rows,
+            block_bytes: self.blocks.allocated_bytes(),
+            data_bytes: rows as usize * self.layout.slot_bytes,
+            string_allocated_bytes: self.heap.allocated_bytes(),
+            string_used_bytes: self.heap.used_bytes(),
+        }
+    }
+
+    /// A hash of the replicated state: every row with its slot, the free list, the fill level.
+    /// Equal on replicas that executed the same operations. Visits every row.
+    pub fn content_hash(&self) -> u64 {
+        let mut hash = 0u64;
+        let mut add = |word: u64| {
+            let mut state = hash ^ word;
+            hash = split_mix(&mut state);
+        };
+        for (row, values) in self.scan() {
+            add(u64::from(row.0));
+            for value in values.columns() {
+                add_value(value, &mut add);
+            }
+        }
+        add(u64::MAX);
+        for row in self.blocks.free_list() {
+            add(u64::from(row.0));
+        }
+        add(u64::from(self.blocks.fresh()));
+        hash
+    }
+
+    #[cold]
+    fn index_error(&self, fault: IndexFault, position: usize, index: &str) -> StorageError {
+        match fault {
+            IndexFault::Evaluation(error) => error,
+            IndexFault::Duplicate(existing) => StorageError::UniqueViolation {
+                table: self.name.clone(),
+                index: index.into(),
+                position,
+                existing,
+            },
+        }
+    }
+}
+
+fn add_value(value: Datum<'_>, add: &mut impl FnMut(u64)) {
+    match value {
+        Datum::Null => add(0),
+        Datum::Bool(value) => add(1 + u64::from(value)),
+        Datum::Int(value) | Datum::Timestamp(value) => add(value as u64),
+        Datum::Float(value) => add(value.to_bits()),
+        Datum::Decimal(value) => {
+            add(value.units() as u64);
+            add((value.units() >> 64) as u64);
+        }
+        Datum::Text(value) => add_bytes(value.as_bytes(), add),
+        Datum::Bytes(value) => add_bytes(value, add),
+    }
+}
+
+fn add_bytes(value: &[u8], add: &mut impl FnMut(u64)) {
+    add(value.len() as u64 + 1);
+    for chunk in value.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        add(u64::from_le_bytes(word));
+    }
+}
