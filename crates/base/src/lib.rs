@@ -1,9 +1,10 @@
-//! The small things every other crate stands on: byte cursors, bounded rings between threads,
-//! seeded random numbers and maps whose iteration order never depends on the process.
+//! The small things every other crate stands on: arenas, byte cursors, bounded rings between
+//! threads, seeded random numbers and maps whose iteration order never depends on the process.
 //!
 //! Nothing here knows SQL, partitions or the network. Think twice before adding: what only one
 //! crate needs belongs there.
 
+pub mod arena;
 pub mod bytes;
 pub mod map;
 pub mod random;

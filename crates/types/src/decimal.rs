@@ -56,9 +56,11 @@ impl Decimal {
         Decimal::from_raw(i128::from(value) * ONE)
     }
 
-    /// The nearest double.
+    /// The value as a double: exact for whole numbers below 2^53, so that comparisons of them
+    /// with FLOAT are.
     pub fn to_f64(self) -> f64 {
-        self.units() as f64 / ONE as f64
+        let units = self.units();
+        (units / ONE) as f64 + (units % ONE) as f64 / ONE as f64
     }
 
     /// Reads `[+-]digits[.digits][E[+-]digits]`. More than 12 digits behind the point are an
