@@ -1,0 +1,277 @@
+//! Evaluates expressions over a frame.
+//!
+//! Columns, parameters, literals, comparisons and logic neither allocate nor call through
+//! pointers; text that has to be made goes to the context's arena. The planner bounds the depth
+//! of expressions, and with it the recursion here.
+
+mod compare;
+mod like;
+
+pub use compare::{compare, equal};
+pub use like::like;
+
+use crate::arithmetic;
+use crate::cast;
+use crate::context::{Context, Quantified};
+use crate::convert::array_elements;
+use crate::error::SqlError;
+use crate::frame::Frame;
+use crate::functions;
+use lockstep_plan_ir::expression::Comparison;
+use lockstep_plan_ir::{Expression, Node};
+use lockstep_types::{Datum, SqlType};
+use std::cmp::Ordering;
+
+/// The value of an expression.
+///
+/// # Errors
+/// What arithmetic, casts, functions and subqueries refuse.
+pub fn evaluate<'a>(
+    expression: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<Datum<'a>, SqlError> {
+    match &expression.node {
+        Node::Column { slot, column } => Ok(frame.column(*slot, *column)),
+        Node::Parameter(number) => Ok(parameter(context, *number)),
+        Node::Literal(value) => Ok(value.as_datum()),
+        Node::Compare(comparison, left, right) => {
+            let left = evaluate(left, context, frame)?;
+            let right = evaluate(right, context, frame)?;
+            compare(*comparison, left, right)
+        }
+        Node::And(parts) => all_true(context, parts, frame),
+        Node::Or(parts) => any_true(context, parts, frame),
+        Node::Not(inner) => Ok(not(evaluate(inner, context, frame)?)),
+        Node::IsNull(inner) => Ok(Datum::Bool(evaluate(inner, context, frame)?.is_null())),
+        Node::Arithmetic(operator, left, right) => {
+            let left = evaluate(left, context, frame)?;
+            let right = evaluate(right, context, frame)?;
+            arithmetic::compute(*operator, left, right, expression.sql_type)
+        }
+        _ => evaluate_other(expression, context, frame),
+    }
+}
+
+/// Whether a condition is true: false and NULL are not.
+#[inline]
+pub fn is_true<'a>(
+    condition: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<bool, SqlError> {
+    Ok(evaluate(condition, context, frame)? == Datum::Bool(true))
+}
+
+/// A statement's parameter. Statements run with as many parameters as they declare.
+#[inline]
+fn parameter<'a>(context: &Context<'a>, number: u16) -> Datum<'a> {
+    context.parameters[usize::from(number)]
+}
+
+fn evaluate_other<'a>(
+    expression: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<Datum<'a>, SqlError> {
+    let value_of = |inner: &'a Expression| evaluate(inner, context, frame);
+    match &expression.node {
+        Node::Negate(inner) => arithmetic::negate(value_of(inner)?),
+        Node::Case { branches, otherwise } => {
+            for (condition, result) in branches {
+                if is_true(condition, context, frame)? {
+                    return widened(value_of(result)?, expression.sql_type);
+                }
+            }
+            match otherwise {
+                Some(result) => widened(value_of(result)?, expression.sql_type),
+                None => Ok(Datum::Null),
+            }
+        }
+        Node::InList { value, list } => {
+            let value = value_of(value)?;
+            if value.is_null() {
+                return Ok(Datum::Null);
+            }
+            // A NULL in the list never makes the answer unknown.
+            for candidate in list {
+                if equal(value, value_of(candidate)?)? {
+                    return Ok(Datum::Bool(true));
+                }
+            }
+            Ok(Datum::Bool(false))
+        }
+        Node::InArray { value, parameter: number } => {
+            in_array(value_of(value)?, parameter(context, *number))
+        }
+        Node::Like { value, pattern, escape } => {
+            Ok(like(value_of(value)?, value_of(pattern)?, *escape))
+        }
+        Node::StartsWith(value, prefix) => Ok(match (value_of(value)?, value_of(prefix)?) {
+            (Datum::Text(value), Datum::Text(prefix)) => Datum::Bool(value.starts_with(prefix)),
+            _ => Datum::Null,
+        }),
+        Node::Cast { value, .. } => {
+            let from = value.sql_type;
+            cast::cast(context.arena, value_of(value)?, from, expression.sql_type)
+        }
+        Node::Call(function, arguments) => {
+            functions::call(context, *function, arguments, expression.sql_type, frame)
+        }
+        Node::CompareRows(comparison, left, right) => {
+            compare_rows(context, *comparison, left, right, frame)
+        }
+        _ => evaluate_subquery(expression, context, frame),
+    }
+}
+
+fn evaluate_subquery<'a>(
+    expression: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<Datum<'a>, SqlError> {
+    match &expression.node {
+        Node::ScalarSubquery(subquery) => context.subqueries.scalar(context, subquery, frame),
+        Node::Exists(subquery) => {
+            context.subqueries.exists(context, subquery, frame).map(Datum::Bool)
+        }
+        Node::Quantified { comparison, all, row, subquery } => {
+            let values = context.arena.fill(row.len(), Datum::Null);
+            for (value, expression) in values.iter_mut().zip(row) {
+                *value = evaluate(expression, context, frame)?;
+            }
+            let quantified =
+                Quantified { comparison: *comparison, all: *all, row: values, subquery };
+            context.subqueries.quantified(context, quantified, frame)
+        }
+        // All other nodes were taken by the callers.
+        _ => Err(SqlError::sql("this expression cannot be evaluated")),
+    }
+}
+
+/// A CASE result in the type of the whole: branches may be of narrower number types.
+#[inline]
+fn widened<'a>(value: Datum<'a>, to: SqlType) -> Result<Datum<'a>, SqlError> {
+    match (value, to) {
+        (Datum::Int(v), SqlType::Float) => Ok(Datum::Float(v as f64)),
+        (Datum::Int(v), SqlType::Decimal) => {
+            Ok(Datum::Decimal(lockstep_types::Decimal::from_integer(v)))
+        }
+        (Datum::Decimal(v), SqlType::Float) => Ok(Datum::Float(v.to_f64())),
+        _ => Ok(value),
+    }
+}
+
+#[inline]
+fn not(value: Datum<'_>) -> Datum<'static> {
+    match value {
+        Datum::Bool(truth) => Datum::Bool(!truth),
+        _ => Datum::Null,
+    }
+}
+
+fn all_true<'a>(
+    context: &Context<'a>,
+    parts: &'a [Expression],
+    frame: &Frame<'a>,
+) -> Result<Datum<'a>, SqlError> {
+    let mut result = Datum::Bool(true);
+    for part in parts {
+        match evaluate(part, context, frame)? {
+            Datum::Bool(true) => {}
+            Datum::Bool(false) => return Ok(Datum::Bool(false)),
+            _ => result = Datum::Null,
+        }
+    }
+    Ok(result)
+}
+
+fn any_true<'a>(
+    context: &Context<'a>,
+    parts: &'a [Expression],
+    frame: &Frame<'a>,
+) -> Result<Datum<'a>, SqlError> {
+    let mut result = Datum::Bool(false);
+    for part in parts {
+        match evaluate(part, context, frame)? {
+            Datum::Bool(false) => {}
+            Datum::Bool(true) => return Ok(Datum::Bool(true)),
+            _ => result = Datum::Null,
+        }
+    }
+    Ok(result)
+}
+
+fn in_array<'a>(value: Datum<'a>, array: Datum<'a>) -> Result<Datum<'a>, SqlError> {
+    if value.is_null() {
+        return Ok(Datum::Null);
+    }
+    for candidate in array_elements(array) {
+        if equal(value, candidate)? {
+            return Ok(Datum::Bool(true));
+        }
+    }
+    Ok(Datum::Bool(false))
+}
+
+/// Compares rows column by column: the first pair that differs or is unknown decides.
+fn compare_rows<'a>(
+    context: &Context<'a>,
+    comparison: Comparison,
+    left: &'a [Expression],
+    right: &'a [Expression],
+    frame: &Frame<'a>,
+) -> Result<Datum<'a>, SqlError> {
+    let mut pairs = RowComparison::new(comparison);
+    for (left, right) in left.iter().zip(right) {
+        let left = evaluate(left, context, frame)?;
+        pairs.add(left, evaluate(right, context, frame)?)?;
+    }
+    Ok(pairs.finish())
+}
+
+/// The comparison of two rows of values, fed pair by pair from the left: also of use to those
+/// who run quantified subqueries.
+#[derive(Debug, Clone, Copy)]
+pub struct RowComparison {
+    comparison: Comparison,
+    order: Ordering,
+    unknown: bool,
+}
+
+impl RowComparison {
+    /// Before the first pair.
+    pub fn new(comparison: Comparison) -> RowComparison {
+        RowComparison { comparison, order: Ordering::Equal, unknown: false }
+    }
+
+    /// The next pair of values.
+    pub fn add(&mut self, left: Datum<'_>, right: Datum<'_>) -> Result<(), SqlError> {
+        let by_equality = matches!(self.comparison, Comparison::Equal | Comparison::NotEqual);
+        let distinct = matches!(self.comparison, Comparison::Distinct | Comparison::NotDistinct);
+        // A pair that differs decides; for = and <> also behind an unknown one.
+        if self.order != Ordering::Equal || (self.unknown && !by_equality) {
+            return Ok(());
+        }
+        match compare::order(left, right)? {
+            Some(order) => self.order = order,
+            None if !distinct => self.unknown = true,
+            None if left.is_null() && right.is_null() => {}
+            None => self.order = Ordering::Less,
+        }
+        Ok(())
+    }
+
+    /// The truth value.
+    pub fn finish(self) -> Datum<'static> {
+        let by_equality = matches!(self.comparison, Comparison::Equal | Comparison::NotEqual);
+        let decided = by_equality && self.order != Ordering::Equal;
+        if self.unknown && !decided {
+            return Datum::Null;
+        }
+        Datum::Bool(compare::holds(self.comparison, self.order))
+    }
+}
+
+#[cfg(test)]
+mod tests;

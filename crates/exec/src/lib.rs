@@ -1,0 +1,15 @@
+//! Executes plans at one site.
+//!
+//! Bottom up: `error` (how execution fails), `frame` (the rows that an expression reads),
+//! `arithmetic`, `cast`, `functions`, `aggregate` (what SQL values do), `evaluate` (expressions),
+//! `convert` (values into parameters and columns).
+
+pub mod arena;
+pub mod arithmetic;
+pub mod cast;
+pub mod context;
+pub mod convert;
+pub mod error;
+pub mod evaluate;
+pub mod frame;
+pub mod functions;
