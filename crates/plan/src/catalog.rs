@@ -6,7 +6,7 @@
 use crate::error::PlanError;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
-use lockstep_sql::ast::ParsedStatement;
+use lockstep_sql::ast::{Expression, ParsedStatement};
 use lockstep_types::{PartitionId, SqlType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,18 @@ pub struct CatalogTable {
     pub definition: Arc<TableDefinition>,
     /// For views: the tables read, by name, and the declaring statement.
     pub view_source: Option<(Vec<String>, Arc<ParsedStatement>)>,
+    /// How the indexes that SQL declared were written: in the order of the definition's list,
+    /// where a view's group index stands before them and hidden indexes behind.
+    pub index_sources: Vec<IndexSource>,
+}
+
+/// An index as written, to bind it again after a change and to list it.
+#[derive(Debug, Clone)]
+pub struct IndexSource {
+    /// The key: columns or expressions.
+    pub keys: Vec<Expression>,
+    /// The condition of a partial index.
+    pub predicate: Option<Expression>,
 }
 
 /// The next catalog and what sites do to get there.

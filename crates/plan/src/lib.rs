@@ -11,7 +11,9 @@ pub mod error;
 mod query;
 mod schema;
 
-pub use catalog::{Catalog, CatalogTable, NativeProcedures, NativeSource, SchemaChange};
+pub use catalog::{
+    Catalog, CatalogTable, IndexSource, NativeProcedures, NativeSource, SchemaChange,
+};
 pub use error::PlanError;
 pub use lockstep_plan_ir as plan_ir;
 pub use query::{PlanContext, plan_statement};

@@ -1,8 +1,34 @@
 //! Schema changes: DDL statements to the next catalog and the sites' steps.
+//!
+//! A batch is applied statement by statement to a draft of the catalog. What depends on the
+//! whole batch comes at its end, once: views are bound again, uniqueness is held against the
+//! partitioning, procedures are planned again, and the difference between the old catalog and
+//! the new becomes the steps that sites carry out.
 
-use crate::catalog::{Catalog, NativeProcedures, SchemaChange};
+mod alter;
+mod column;
+mod difference;
+mod drop;
+mod generated;
+mod index;
+mod message;
+mod partition;
+mod procedure;
+pub(crate) mod render;
+mod table;
+pub(crate) mod text;
+mod view;
+
+use crate::catalog::{Catalog, CatalogTable, NativeProcedures, SchemaChange};
 use crate::error::PlanError;
-use lockstep_sql::ast::ParsedStatement;
+use lockstep_plan_ir::StorageChange;
+use lockstep_plan_ir::change::ColumnSource;
+use lockstep_sql::ast::{CreateRole, Name, ParsedStatement, Statement, StatementKind};
+use lockstep_types::TableId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use message::{ddl_error, not_supported, table_error};
 
 /// See [`Catalog::apply`].
 pub(crate) fn apply(
@@ -10,6 +36,170 @@ pub(crate) fn apply(
     statements: &[ParsedStatement],
     natives: &dyn NativeProcedures,
 ) -> Result<SchemaChange, PlanError> {
-    let _ = (catalog, statements, natives);
-    Err(PlanError::new("schema changes are not planned yet"))
+    let mut draft = Draft::new(catalog, natives);
+    for statement in statements {
+        draft.statement(statement)?;
+    }
+    draft.finish()
+}
+
+/// A catalog that is being changed.
+struct Draft<'a> {
+    /// What is in force.
+    old: &'a Catalog,
+    /// What will be.
+    catalog: Catalog,
+    /// The procedures linked into the binary.
+    natives: &'a dyn NativeProcedures,
+    /// Tables that must be empty, with what is said if they are not.
+    require_empty: Vec<StorageChange>,
+    /// Where the columns of altered tables come from, seen from the catalog in force.
+    columns: BTreeMap<TableId, Vec<ColumnSource>>,
+    /// Table ids that are taken, also those of dropped tables: they are free in the next batch.
+    taken: BTreeSet<TableId>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(old: &'a Catalog, natives: &'a dyn NativeProcedures) -> Draft<'a> {
+        let mut catalog = old.clone();
+        catalog.version = old.version.saturating_add(1);
+        Draft {
+            old,
+            catalog,
+            natives,
+            require_empty: Vec::new(),
+            columns: BTreeMap::new(),
+            taken: old.tables.values().map(|table| table.definition.id).collect(),
+        }
+    }
+
+    fn statement(&mut self, parsed: &ParsedStatement) -> Result<(), PlanError> {
+        let span = parsed.span;
+        match &parsed.statement {
+            Statement::CreateTable(create) => self.create_table(parsed, create),
+            Statement::AlterTable(alter) => self.alter_table(parsed, alter),
+            Statement::CreateIndex(create) => self.create_index(parsed, create),
+            Statement::CreateView(create) => self.create_view(parsed, create),
+            Statement::PartitionTable(partition) => self.partition_table(parsed, partition),
+            Statement::ReplicateTable(table) => self.replicate_table(table),
+            Statement::PartitionProcedure(partition) => self.partition_procedure(parsed, partition),
+            Statement::CreateProcedure(create) => self.create_procedure(parsed, create),
+            Statement::CreateRole(create) => self.create_role(create),
+            Statement::Drop(drop) => self.drop_object(parsed, drop),
+            Statement::CreateStream(_) | Statement::AlterStream(_) => {
+                Err(not_supported(span, "Streams"))
+            }
+            Statement::CreateFunction(_) => Err(not_supported(span, "User-defined functions")),
+            Statement::CreateTask(_) | Statement::AlterTask(_) => Err(not_supported(span, "Tasks")),
+            Statement::DrTable(_) | Statement::Set(_) => {
+                Err(not_supported(span, "Database replication settings"))
+            }
+            _ if parsed.kind() == StatementKind::Ddl => Err(not_supported(span, "Such statements")),
+            _ => Err(PlanError::at(span, "DDL mixed with DML and queries is unsupported.")),
+        }
+    }
+
+    fn create_role(&mut self, create: &CreateRole) -> Result<(), PlanError> {
+        const PERMISSIONS: [&str; 8] = [
+            "ADHOC",
+            "SYSPROC",
+            "DEFAULTPROCREAD",
+            "DEFAULTPROC",
+            "SQLREAD",
+            "SQL",
+            "ALLPROC",
+            "ADMIN",
+        ];
+        let name = &create.name;
+        let built_in = matches!(name.as_str(), "ADMINISTRATOR" | "USER");
+        if built_in || self.catalog.roles.contains_key(name.as_str()) {
+            return Err(ddl_error(
+                name.span,
+                format!("Role name \"{}\" in CREATE ROLE statement already exists.", name.text),
+            ));
+        }
+        let mut permissions = Vec::new();
+        for permission in &create.permissions {
+            let upper = permission.text.to_ascii_uppercase();
+            if !PERMISSIONS.contains(&upper.as_str()) {
+                return Err(ddl_error(
+                    permission.span,
+                    format!(
+                        "Invalid permission \"{}\" in CREATE ROLE statement: \"{}\", \
+                         available permissions: {}",
+                        permission.text,
+                        name.text,
+                        PERMISSIONS.join(",")
+                    ),
+                ));
+            }
+            permissions.push(upper);
+        }
+        self.catalog.roles.insert(name.text.clone(), permissions);
+        Ok(())
+    }
+
+    /// An id that no table has, nor had before this batch.
+    fn take_table_id(&mut self) -> TableId {
+        let mut id = 0;
+        while self.taken.contains(&TableId(id)) {
+            id += 1;
+        }
+        self.taken.insert(TableId(id));
+        TableId(id)
+    }
+
+    /// The table or view of a name, or `object not found`.
+    fn find_table(&self, name: &Name) -> Result<&Arc<CatalogTable>, PlanError> {
+        self.catalog
+            .tables
+            .get(name.as_str())
+            .ok_or_else(|| table_error(name.span, format!("object not found: {}", name.text)))
+    }
+
+    /// As [`Draft::find_table`], to be changed.
+    fn find_table_mut(&mut self, name: &Name) -> Result<&mut CatalogTable, PlanError> {
+        match self.catalog.tables.get_mut(name.as_str()) {
+            Some(table) => Ok(Arc::make_mut(table)),
+            None => Err(table_error(name.span, format!("object not found: {}", name.text))),
+        }
+    }
+
+    /// Whether a table, view or index has this name.
+    fn name_is_taken(&self, name: &str) -> bool {
+        self.catalog.tables.contains_key(name)
+            || self
+                .catalog
+                .tables
+                .values()
+                .any(|table| table.definition.indexes.iter().any(|index| index.name == name))
+    }
+
+    /// Refuses a name that a table, view or index has.
+    fn require_new_name(&self, name: &Name) -> Result<(), PlanError> {
+        unquoted(name)?;
+        if self.name_is_taken(name.as_str()) {
+            let reason = format!("object name already exists: {}", name.text);
+            return Err(table_error(name.span, reason));
+        }
+        Ok(())
+    }
+
+    /// Completes the draft.
+    fn finish(mut self) -> Result<SchemaChange, PlanError> {
+        self.bind_views_again()?;
+        self.check_uniqueness()?;
+        self.plan_generated()?;
+        self.plan_procedures()?;
+        let changes = difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);
+        Ok(SchemaChange { catalog: self.catalog, changes })
+    }
+}
+
+/// Refuses a quoted name: VoltDB takes them in queries only.
+fn unquoted(name: &Name) -> Result<(), PlanError> {
+    match name.quoted {
+        true => Err(table_error(name.span, format!("unexpected token: {}", name.text))),
+        false => Ok(()),
+    }
 }

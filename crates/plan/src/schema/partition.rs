@@ -1,0 +1,101 @@
+//! PARTITION TABLE and REPLICATE TABLE.
+
+use crate::error::PlanError;
+use lockstep_plan_ir::StorageChange;
+use lockstep_sql::ast::{Name, ParsedStatement, PartitionTable};
+use lockstep_types::SqlType;
+use std::sync::Arc;
+
+use super::Draft;
+use super::message::{ddl_error, live_change_error};
+
+impl Draft<'_> {
+    pub(super) fn partition_table(
+        &mut self,
+        _parsed: &ParsedStatement,
+        partition: &PartitionTable,
+    ) -> Result<(), PlanError> {
+        let place = self.partition_column(&partition.table, &partition.column)?;
+        self.set_partitioning(&partition.table, Some(place))
+    }
+
+    pub(super) fn replicate_table(&mut self, table: &Name) -> Result<(), PlanError> {
+        self.partition_target(table)?;
+        self.set_partitioning(table, None)
+    }
+
+    /// Refuses what cannot be partitioned at all.
+    fn partition_target(&self, table: &Name) -> Result<(), PlanError> {
+        match self.catalog.tables.get(table.as_str()) {
+            None => Err(ddl_error(
+                table.span,
+                format!("Invalid PARTITION statement: table {} does not exist", table.text),
+            )),
+            Some(found) if found.definition.view.is_some() => Err(PlanError::at(
+                table.span,
+                format!(
+                    "In database, the materialized view is automatically partitioned based on its \
+                     source table. Invalid PARTITION statement on view table {}.",
+                    table.text
+                ),
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The place of a column that may decide the partition.
+    fn partition_column(&self, table: &Name, column: &Name) -> Result<u16, PlanError> {
+        self.partition_target(table)?;
+        let definition = &self.find_table(table)?.definition;
+        let wrong = |reason: String| Err(PlanError::at(column.span, reason));
+        let lower = column.text.to_ascii_lowercase();
+        let Some(place) = definition.columns.iter().position(|c| c.name == column.text) else {
+            return wrong(format!("In database, PARTITION has unknown COLUMN '{lower}'"));
+        };
+        let found = &definition.columns[place];
+        if found.nullable {
+            return wrong(format!(
+                "In database, Partition column '{}.{lower}' is nullable. Partition columns must \
+                 be constrained \"NOT NULL\".",
+                table.text
+            ));
+        }
+        if !may_partition(found.sql_type) {
+            return wrong(format!(
+                "In database, Partition column '{}.{lower}' is not a valid type. Partition \
+                 columns must be an integer, varchar or varbinary type.",
+                table.text
+            ));
+        }
+        Ok(place as u16)
+    }
+
+    fn set_partitioning(&mut self, name: &Name, column: Option<u16>) -> Result<(), PlanError> {
+        let table = self.find_table_mut(name)?;
+        if table.definition.partition_column == column {
+            return Ok(());
+        }
+        let was_partitioned = table.definition.partition_column.is_some();
+        let definition = Arc::make_mut(&mut table.definition);
+        definition.partition_column = column;
+        let id = definition.id;
+        // Rows would have to move; as in VoltDB there must be none.
+        if self.old.tables.values().any(|table| table.definition.id == id) {
+            let what = match was_partitioned && column.is_some() {
+                true => "change the partition column of",
+                false => "change whether it is replicated of",
+            };
+            let message = live_change_error(&format!(
+                "Unable to {what} table {} because the table is not empty.",
+                name.text
+            ));
+            self.require_empty.push(StorageChange::RequireEmpty { table: id, message });
+        }
+        Ok(())
+    }
+}
+
+/// Whether values of a type place rows.
+pub(super) fn may_partition(sql_type: SqlType) -> bool {
+    sql_type.is_integer() || sql_type.is_variable_length()
+}

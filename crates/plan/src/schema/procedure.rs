@@ -1,0 +1,330 @@
+//! CREATE PROCEDURE, PARTITION PROCEDURE, and planning procedures again after a change.
+
+use crate::catalog::{Catalog, NativeSource};
+use crate::error::PlanError;
+use crate::query::{PlanContext, plan_statement};
+use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning};
+use lockstep_plan_ir::{ProcedureDefinition, ProcedureKind, Statement};
+use lockstep_sql::Limits;
+use lockstep_sql::ast::{
+    self, BodyStatement, CaseName, CreateProcedure, ParsedStatement, PartitionProcedure,
+    ProcedureBody, ProcedurePartition, StatementKind,
+};
+use lockstep_types::SqlType;
+use std::sync::Arc;
+
+use super::message::{ddl_error, not_supported, procedure_error};
+use super::{Draft, partition};
+
+impl Draft<'_> {
+    pub(super) fn create_procedure(
+        &mut self,
+        parsed: &ParsedStatement,
+        create: &CreateProcedure,
+    ) -> Result<(), PlanError> {
+        if create.kind == ast::ProcedureKind::Compound {
+            return Err(not_supported(parsed.span, "Compound procedures"));
+        }
+        let name = match (&create.name, &create.body) {
+            (_, ProcedureBody::Class(_)) => {
+                return Err(not_supported(parsed.span, "Java procedures"));
+            }
+            (Some(name), _) | (None, ProcedureBody::Native(name)) => name,
+            (None, ProcedureBody::Statements(_)) => {
+                return Err(ddl_error(parsed.span, "CREATE PROCEDURE needs a name"));
+            }
+        };
+        if name.text.contains('.') {
+            let text = &parsed.text;
+            let name = &name.text;
+            return Err(ddl_error(
+                parsed.span,
+                format!("Invalid procedure name containing dots \"{name}\" in DDL: \"{text}\""),
+            ));
+        }
+        if name.text.starts_with('@') {
+            let reason = format!("Invalid CREATE PROCEDURE statement: \"{}\"", parsed.text);
+            return Err(ddl_error(parsed.span, reason));
+        }
+        if self.catalog.sources.contains_key(&name.text) {
+            return Err(ddl_error(
+                name.span,
+                format!(
+                    "Procedure name \"{}\" in CREATE PROCEDURE statement already exists.",
+                    name.text
+                ),
+            ));
+        }
+        for role in &create.allow {
+            let built_in = matches!(role.as_str(), "ADMINISTRATOR" | "USER");
+            if !built_in && !self.catalog.roles.contains_key(role.as_str()) {
+                return Err(procedure_error(
+                    role.span,
+                    &name.text,
+                    format!("allowed role {} does not exist", role.text),
+                ));
+            }
+        }
+        self.catalog.sources.insert(name.text.clone(), Arc::new(parsed.clone()));
+        Ok(())
+    }
+
+    pub(super) fn partition_procedure(
+        &mut self,
+        parsed: &ParsedStatement,
+        partition: &PartitionProcedure,
+    ) -> Result<(), PlanError> {
+        let CaseName { text: name, span } = &partition.procedure;
+        let Some(source) = self.catalog.sources.get_mut(name) else {
+            return Err(ddl_error(
+                *span,
+                format!("Procedure \"{name}\" in PARTITION PROCEDURE is not defined"),
+            ));
+        };
+        // The procedure stays as declared, with this clause; its text is made from the tree.
+        let source = Arc::make_mut(source);
+        if let ast::Statement::CreateProcedure(create) = &mut source.statement {
+            if !create.partitions.is_empty() || create.kind == ast::ProcedureKind::Directed {
+                return Err(ddl_error(
+                    parsed.span,
+                    format!("Procedure \"{name}\" is partitioned already"),
+                ));
+            }
+            create.partitions = partition.partitions.clone();
+        }
+        Ok(())
+    }
+
+    /// Plans the procedures again that may have changed: all, if tables changed.
+    pub(super) fn plan_procedures(&mut self) -> Result<(), PlanError> {
+        let same_tables = self.catalog.tables.len() == self.old.tables.len()
+            && self.catalog.tables.iter().all(|(name, table)| {
+                let old = self.old.tables.get(name);
+                old.is_some_and(|old| Arc::ptr_eq(old, table) || old.definition == table.definition)
+            });
+        let mut procedures = std::collections::BTreeMap::new();
+        for (name, source) in &self.catalog.sources {
+            let kept = self.old.procedures.get(name).filter(|_| {
+                let old = self.old.sources.get(name);
+                same_tables && old.is_some_and(|old| Arc::ptr_eq(old, source))
+            });
+            let definition = match kept {
+                Some(definition) => definition.clone(),
+                None => Arc::new(self.plan_procedure(name, source)?),
+            };
+            procedures.insert(name.clone(), definition);
+        }
+        self.catalog.procedures = procedures;
+        Ok(())
+    }
+
+    fn plan_procedure(
+        &self,
+        name: &str,
+        source: &ParsedStatement,
+    ) -> Result<ProcedureDefinition, PlanError> {
+        let ast::Statement::CreateProcedure(create) = &source.statement else {
+            return Err(procedure_error(source.span, name, "is not declared by CREATE PROCEDURE"));
+        };
+        let directed = create.kind == ast::ProcedureKind::Directed;
+        // A procedure of two partitions runs as one of all of them.
+        let column = match create.partitions.as_slice() {
+            [single] if !directed => Some(single),
+            _ => None,
+        };
+        let context = match directed || column.is_some() {
+            true => PlanContext::SinglePartition,
+            false => PlanContext::MultiPartition,
+        };
+        let plan = Planning { catalog: &self.catalog, name, context };
+        let (kind, parameters, statements) = match &create.body {
+            ProcedureBody::Statements(body) => {
+                let statements = plan.body(source, body)?;
+                (ProcedureKind::Statements, statement_parameters(&statements), statements)
+            }
+            ProcedureBody::Native(native) => {
+                let found = self.natives.find(&native.text).ok_or_else(|| {
+                    ddl_error(
+                        native.span,
+                        format!("Cannot find native procedure: {} is not linked in", native.text),
+                    )
+                })?;
+                let statements = plan.native(source, &found)?;
+                (ProcedureKind::Native(native.text.clone()), found.parameters, statements)
+            }
+            ProcedureBody::Class(_) => return Err(not_supported(source.span, "Java procedures")),
+        };
+        for partition in &create.partitions {
+            plan.partitioning(partition, &parameters)?;
+        }
+        let partitioning = match (directed, column) {
+            (true, _) => Some(ProcedurePartitioning::Directed),
+            (false, Some(column)) => Some(plan.partitioning(column, &parameters)?),
+            (false, None) => None,
+        };
+        Ok(ProcedureDefinition {
+            name: name.to_string(),
+            kind,
+            partitioning,
+            parameters,
+            read_only: statements.iter().all(|(_, statement)| statement.read_only),
+            statements,
+        })
+    }
+}
+
+/// What planning a procedure needs to know.
+struct Planning<'a> {
+    catalog: &'a Catalog,
+    name: &'a str,
+    context: PlanContext,
+}
+
+type NamedStatements = Vec<(String, Arc<Statement>)>;
+
+impl Planning<'_> {
+    fn body(
+        &self,
+        source: &ParsedStatement,
+        body: &[BodyStatement],
+    ) -> Result<NamedStatements, PlanError> {
+        if body.is_empty() {
+            let reason = format!(
+                "Cannot create a stored procedure with no statements for procedure: {}",
+                self.name
+            );
+            return Err(procedure_error(source.span, self.name, reason));
+        }
+        let mut statements = Vec::with_capacity(body.len());
+        for (number, part) in body.iter().enumerate() {
+            let parsed = ParsedStatement {
+                statement: part.statement.clone(),
+                text: part.text.clone(),
+                span: part.span,
+                parameter_count: part.parameter_count,
+            };
+            let name = format!("sql{number}");
+            let statement = self.statement(&name, &parsed)?;
+            statements.push((name, Arc::new(statement)));
+        }
+        Ok(statements)
+    }
+
+    fn native(
+        &self,
+        source: &ParsedStatement,
+        native: &NativeSource,
+    ) -> Result<NamedStatements, PlanError> {
+        let mut statements = Vec::with_capacity(native.statements.len());
+        for (name, text) in &native.statements {
+            let parsed = lockstep_sql::parse_statement(text, &Limits::default())
+                .map_err(|error| self.failed(source.span, name, text, &error.message))?;
+            let statement = self.statement(name, &parsed)?;
+            statements.push((name.clone(), Arc::new(statement)));
+        }
+        Ok(statements)
+    }
+
+    fn statement(&self, name: &str, parsed: &ParsedStatement) -> Result<Statement, PlanError> {
+        if !matches!(parsed.kind(), StatementKind::Query | StatementKind::Dml) {
+            let reason =
+                "this type of sql statement is not supported or is not allowed in this context";
+            return Err(self.failed(parsed.span, name, &parsed.text, reason));
+        }
+        let single = self.context == PlanContext::SinglePartition;
+        if single && matches!(parsed.statement, ast::Statement::Truncate(_)) {
+            let reason = format!(
+                "Single partitioned procedure: {} has TRUNCATE statement: \"{}\".",
+                self.name, parsed.text
+            );
+            return Err(procedure_error(parsed.span, self.name, reason));
+        }
+        plan_statement(self.catalog, parsed, self.context).map_err(|error| {
+            let span = error.span.unwrap_or(parsed.span);
+            self.failed(span, name, &parsed.text, &error.message)
+        })
+    }
+
+    fn failed(&self, span: ast::Span, statement: &str, text: &str, reason: &str) -> PlanError {
+        let reason =
+            format!("Failed to plan for statement ({statement}) \"{text};\". Error: \"{reason}\"");
+        procedure_error(span, self.name, reason)
+    }
+
+    fn partitioning(
+        &self,
+        partition: &ProcedurePartition,
+        parameters: &[ProcedureParameter],
+    ) -> Result<ProcedurePartitioning, PlanError> {
+        let ProcedurePartition { table, column, parameter, span } = partition;
+        let wrong = |reason: String| Err(procedure_error(*span, self.name, reason));
+        let (table_name, column_name) = (table.as_str(), column.as_str());
+        let Some(found) = self.catalog.tables.get(table_name) else {
+            return wrong(format!(
+                "Partition table {table_name} of procedure {} does not exist",
+                self.name
+            ));
+        };
+        let definition = &found.definition;
+        let Some(place) = definition.columns.iter().position(|c| c.name == column_name) else {
+            return wrong(format!(
+                "Partition column {table_name}.{column_name} of procedure {} does not exist",
+                self.name
+            ));
+        };
+        if definition.partition_column.map(usize::from) != Some(place) {
+            return wrong(format!(
+                "PARTITION ON for procedure {} refers to column {table_name}.{column_name}, which \
+                 is not a partitioning column",
+                self.name
+            ));
+        }
+        let Some(given) = parameters.get(*parameter as usize) else {
+            return wrong(format!(
+                "Invalid parameter index value {parameter} for procedure: {}",
+                self.name
+            ));
+        };
+        let column_type = definition.columns[place].sql_type;
+        if given.is_array || !routes(given.sql_type, column_type) {
+            return wrong(format!(
+                "Type mismatch between partition column and partition parameter for procedure {} \
+                 may cause overflow or loss of precision.\nPartition column is type {column_type} \
+                 and partition parameter is type {}{}",
+                self.name,
+                given.sql_type,
+                if given.is_array { " array" } else { "" }
+            ));
+        }
+        Ok(ProcedurePartitioning::Column {
+            table: table.text.clone(),
+            column: column.text.clone(),
+            column_type,
+            parameter: *parameter as u16,
+        })
+    }
+}
+
+/// Whether a parameter's values hash as the column's do.
+fn routes(parameter: SqlType, column: SqlType) -> bool {
+    partition::may_partition(parameter)
+        && (parameter == column || (parameter.is_integer() && column.is_integer()))
+}
+
+/// The parameters of a procedure made of statements: theirs, in order, integers widened.
+pub(super) fn statement_parameters(statements: &NamedStatements) -> Vec<ProcedureParameter> {
+    let all = statements.iter().flat_map(|(_, statement)| &statement.parameters);
+    all.map(|parameter| ProcedureParameter {
+        sql_type: match parameter.sql_type.is_integer() && !parameter.is_array {
+            true => SqlType::BigInt,
+            false => parameter.sql_type,
+        },
+        is_array: parameter.is_array,
+    })
+    .collect()
+}
+
+/// Whether a name is that of a generated procedure.
+pub(super) fn is_generated_name(catalog: &Catalog, name: &str) -> bool {
+    catalog.generated.contains_key(&name.to_ascii_uppercase())
+}

@@ -1,0 +1,233 @@
+//! CREATE TABLE.
+
+use crate::catalog::{CatalogTable, IndexSource};
+use crate::error::PlanError;
+use lockstep_plan_ir::{ColumnDefinition, TableDefinition};
+use lockstep_sql::ast::{
+    ColumnConstraintKind, ColumnName, ConstraintKind, CreateTable, Expression, ExpressionKind,
+    Name, ParsedStatement, Span, Uniqueness,
+};
+use std::sync::Arc;
+
+use super::index::NewIndex;
+use super::message::{not_supported, table_error, table_error_in};
+use super::{Draft, column};
+
+/// A key constraint, wherever it was written.
+pub(super) struct KeyConstraint<'a> {
+    /// CONSTRAINT name.
+    pub name: Option<&'a Name>,
+    /// PRIMARY KEY rather than a unique constraint.
+    pub primary: bool,
+    /// UNIQUE or ASSUMEUNIQUE.
+    pub uniqueness: Uniqueness,
+    /// The key.
+    pub keys: Vec<Expression>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl Draft<'_> {
+    pub(super) fn create_table(
+        &mut self,
+        parsed: &ParsedStatement,
+        create: &CreateTable,
+    ) -> Result<(), PlanError> {
+        self.require_new_name(&create.name)?;
+        if create.export.is_some() {
+            return Err(not_supported(parsed.span, "EXPORT and MIGRATE tables"));
+        }
+        if create.ttl.is_some() {
+            return Err(not_supported(parsed.span, "USING TTL tables"));
+        }
+        if create.limit_rows.is_some() {
+            return Err(table_error(parsed.span, "unexpected token: LIMIT"));
+        }
+        let name = &create.name.text;
+        let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(create.columns.len());
+        for declared in &create.columns {
+            let definition = column::define(name, declared)?;
+            if columns.iter().any(|column| column.name == definition.name) {
+                let reason = format!("object name already exists: {}", definition.name);
+                return Err(table_error(declared.span, reason));
+            }
+            columns.push(definition);
+        }
+        column::check_width(name, &columns)?;
+        let mut constraints = Vec::new();
+        for declared in &create.columns {
+            constraints.extend(column_keys(parsed, declared)?);
+        }
+        for constraint in &create.constraints {
+            constraints.extend(table_key(parsed, constraint)?);
+        }
+        let definition = TableDefinition {
+            id: self.take_table_id(),
+            name: name.clone(),
+            visible_columns: columns.len() as u16,
+            columns,
+            indexes: Vec::new(),
+            primary_key: None,
+            partition_column: None,
+            is_partial: false,
+            view: None,
+            dependent_views: Vec::new(),
+            row_limit: None,
+        };
+        let table = CatalogTable {
+            definition: Arc::new(definition),
+            view_source: None,
+            index_sources: Vec::new(),
+        };
+        self.catalog.tables.insert(name.clone(), Arc::new(table));
+        constraints.iter().try_for_each(|constraint| self.add_key(&create.name, constraint))
+    }
+
+    /// Adds a PRIMARY KEY, UNIQUE or ASSUMEUNIQUE constraint to a table.
+    pub(super) fn add_key(
+        &mut self,
+        table: &Name,
+        constraint: &KeyConstraint<'_>,
+    ) -> Result<(), PlanError> {
+        let definition = &self.find_table(table)?.definition;
+        if constraint.primary && definition.primary_key.is_some() {
+            return Err(table_error(constraint.span, "primary key already exist"));
+        }
+        let keys = &constraint.keys;
+        let columns: Vec<Option<&str>> = keys.iter().map(plain_column).collect();
+        if constraint.primary {
+            if columns.contains(&None) {
+                let reason = "unexpected token in PRIMARY KEY: only columns are allowed";
+                return Err(table_error(constraint.span, reason));
+            }
+            for (place, column) in columns.iter().enumerate() {
+                if columns[..place].contains(column) {
+                    let reason =
+                        format!("duplicate column name in key: {}", column.unwrap_or_default());
+                    return Err(table_error(constraint.span, reason));
+                }
+            }
+        }
+        let (index_name, constraint_name) = self.key_names(table, constraint, &columns)?;
+        let unique = NewIndex {
+            name: index_name,
+            uniqueness: constraint.uniqueness,
+            constraint: Some(constraint_name),
+            source: IndexSource { keys: keys.clone(), predicate: None },
+            span: constraint.span,
+        };
+        let place = self.add_index(table, unique)?;
+        if constraint.primary {
+            let table = self.find_table_mut(table)?;
+            let definition = Arc::make_mut(&mut table.definition);
+            definition.primary_key = Some(place);
+            for column in &mut definition.columns {
+                if columns.contains(&Some(column.name.as_str())) {
+                    column.nullable = false;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of a key constraint's index and of the constraint, as VoltDB makes them.
+    fn key_names(
+        &self,
+        table: &Name,
+        constraint: &KeyConstraint<'_>,
+        columns: &[Option<&str>],
+    ) -> Result<(String, String), PlanError> {
+        if let Some(name) = constraint.name {
+            super::unquoted(name)?;
+            let taken = self.catalog.tables.values().any(|table| {
+                let mut indexes = table.definition.indexes.iter();
+                indexes.any(|index| index.constraint.as_deref() == Some(name.as_str()))
+            });
+            if taken {
+                let reason = format!("object name already exists: {}", name.text);
+                return Err(table_error(name.span, reason));
+            }
+            let index = format!("VOLTDB_AUTOGEN_CONSTRAINT_IDX_{}", name.text);
+            return Ok((index, name.text.clone()));
+        }
+        let kind = if constraint.primary { "PK" } else { "CT" };
+        let columns: Vec<&str> =
+            columns.iter().map(|column| column.unwrap_or("EXPRESSION")).collect();
+        let mut stem = format!("{kind}_{}_{}", table.text, columns.join("_"));
+        let whole = stem.clone();
+        let mut number = 1;
+        while self.name_is_taken(&format!("VOLTDB_AUTOGEN_IDX_{stem}")) {
+            number += 1;
+            stem = format!("{whole}_{number}");
+        }
+        Ok((format!("VOLTDB_AUTOGEN_IDX_{stem}"), format!("VOLTDB_AUTOGEN_CT__{stem}")))
+    }
+}
+
+/// The column that a key part names, if it is nothing but a column.
+pub(super) fn plain_column(expression: &Expression) -> Option<&str> {
+    match &expression.kind {
+        ExpressionKind::Column(column) => Some(column.name.as_str()),
+        _ => None,
+    }
+}
+
+/// The key constraints written behind a column.
+pub(super) fn column_keys<'a>(
+    parsed: &ParsedStatement,
+    column: &'a lockstep_sql::ast::ColumnDefinition,
+) -> Result<Vec<KeyConstraint<'a>>, PlanError> {
+    let mut keys = Vec::new();
+    for constraint in &column.constraints {
+        let (primary, uniqueness) = match &constraint.kind {
+            ColumnConstraintKind::PrimaryKey => (true, Uniqueness::Unique),
+            ColumnConstraintKind::Unique => (false, Uniqueness::Unique),
+            ColumnConstraintKind::AssumeUnique => (false, Uniqueness::AssumeUnique),
+            ColumnConstraintKind::References(table, _) => {
+                return Err(foreign_key(parsed, table));
+            }
+            // CHECK is accepted and not enforced, as in VoltDB.
+            ColumnConstraintKind::NotNull
+            | ColumnConstraintKind::Null
+            | ColumnConstraintKind::Check(_)
+            | ColumnConstraintKind::Identity => continue,
+        };
+        let name = ColumnName { table: None, name: column.name.clone() };
+        let key =
+            Expression { kind: ExpressionKind::Column(Box::new(name)), span: column.name.span };
+        keys.push(KeyConstraint {
+            name: constraint.name.as_ref(),
+            primary,
+            uniqueness,
+            keys: vec![key],
+            span: constraint.span,
+        });
+    }
+    Ok(keys)
+}
+
+/// The key that a table constraint declares, if it declares one.
+pub(super) fn table_key<'a>(
+    parsed: &ParsedStatement,
+    constraint: &'a lockstep_sql::ast::TableConstraint,
+) -> Result<Option<KeyConstraint<'a>>, PlanError> {
+    let (primary, uniqueness, keys) = match &constraint.kind {
+        ConstraintKind::PrimaryKey(keys) => (true, Uniqueness::Unique, keys),
+        ConstraintKind::Unique(keys) => (false, Uniqueness::Unique, keys),
+        ConstraintKind::AssumeUnique(keys) => (false, Uniqueness::AssumeUnique, keys),
+        ConstraintKind::Check(_) => return Ok(None),
+        ConstraintKind::ForeignKey { table, .. } => return Err(foreign_key(parsed, table)),
+    };
+    Ok(Some(KeyConstraint {
+        name: constraint.name.as_ref(),
+        primary,
+        uniqueness,
+        keys: keys.clone(),
+        span: constraint.span,
+    }))
+}
+
+fn foreign_key(parsed: &ParsedStatement, table: &Name) -> PlanError {
+    let reason = format!("foreign keys are not supported: object not found: {}", table.text);
+    table_error_in(parsed, &reason)
+}

@@ -1,0 +1,1 @@
+//! The whole catalog as DDL text.
