@@ -1,0 +1,1 @@
+"""The test cases, one module a topic. `run.py` runs them."""

@@ -1,0 +1,99 @@
+"""Starts the server's binary on free loopback ports and stops it again."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+READY = "lockstep: ready on "
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 20
+
+
+def binary():
+    """The binary under test: LOCKSTEP_BINARY, or the release build of this tree."""
+    return pathlib.Path(os.environ.get("LOCKSTEP_BINARY") or ROOT / "target/release/lockstep")
+
+
+def free_port():
+    """A loopback port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A running server process. Use as a context manager."""
+
+    def __init__(self, sites=1, options=()):
+        self.sites = sites
+        self.options = list(options)
+        self.port = None
+        self.admin_port = None
+        self.process = None
+        self._output = []
+        self._ready = threading.Event()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        """Starts the process and returns once it serves; raises with its output if it does not."""
+        self.admin_port = free_port()
+        command = [str(binary()), "start", "--sites", str(self.sites), "--client", "127.0.0.1:0",
+                   "--admin", "127.0.0.1:%d" % self.admin_port]
+        for option in self.options:
+            command += ["--option", option]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        threading.Thread(target=self._read_output, daemon=True).start()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._ready.wait(0.05):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError("the server did not get ready:\n" + self.output())
+
+    def _read_output(self):
+        for line in self.process.stdout:
+            if len(self._output) < 10_000:
+                self._output.append(line)
+            if line.startswith(READY):
+                self.port = int(line[len(READY):].strip().rsplit(":", 1)[1])
+                self._ready.set()
+
+    def output(self):
+        """What the process printed so far."""
+        return "".join(self._output)
+
+    def rss_kb(self):
+        """Resident memory of the process in KiB."""
+        with open("/proc/%d/status" % self.process.pid, encoding="ascii") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1])
+        raise RuntimeError("the process has no VmRSS")
+
+    def alive(self):
+        """Whether the process still runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self):
+        """Ends the process in order; its exit code, or None if it had to be killed."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return None
