@@ -40,7 +40,16 @@ impl SqlError {
         let mut text = self.message.clone();
         if !self.expected.is_empty() {
             text.push_str("; expected ");
-            text.push_str(&self.expected.join(", "));
+            let last = self.expected.len() - 1;
+            for (index, what) in self.expected.iter().enumerate() {
+                let separator = match index {
+                    0 => "",
+                    _ if index == last => " or ",
+                    _ => ", ",
+                };
+                text.push_str(separator);
+                text.push_str(what);
+            }
         }
         text.push_str(&format!(" at line {} column {}", self.span.line, self.span.column));
         text

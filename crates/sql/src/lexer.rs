@@ -233,14 +233,18 @@ fn tokenize_piece(
 /// A quote or comment without end, or a character that begins no token.
 fn tokenizer_error(error: &TokenizerError, mut cursor: Cursor<'_>) -> SqlError {
     cursor.advance_to(error.location.line, error.location.column);
-    let expected = match error.message.as_str() {
-        message if message.contains("string") => "a closing '",
-        message if message.contains("comment") => "a closing */",
-        message if message.contains("delimited identifier") => "a closing \"",
-        _ => "a token",
+    let rest = cursor.rest.as_str();
+    let (message, expected) = if rest.starts_with('"') {
+        ("malformed quoted name: it does not end", "a closing \"")
+    } else if rest.starts_with(['\'', 'x', 'X', 'n', 'N']) {
+        ("malformed string: it does not end", "a closing '")
+    } else if error.message.contains("comment") {
+        ("unexpected end of statement: a comment does not end", "a closing */")
+    } else {
+        ("unexpected end of statement", "a token")
     };
     SqlError {
-        message: "unexpected end of statement".to_string(),
+        message: message.to_string(),
         span: cursor.span(),
         expected: vec![expected.to_string()],
         found: None,

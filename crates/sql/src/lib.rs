@@ -9,6 +9,7 @@ mod keyword;
 mod lexer;
 mod limits;
 mod parser;
+mod unparse;
 
 pub use error::SqlError;
 pub use limits::Limits;

@@ -220,6 +220,8 @@ pub enum JoinCondition {
     On(Box<Expression>),
     /// USING (columns).
     Using(Vec<Name>),
+    /// NATURAL JOIN: USING all columns that both sides have.
+    Natural,
 }
 
 /// An item of ORDER BY.

@@ -2,6 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::ast::{DataType, LengthUnit, TypeName};
+use crate::error::SqlError;
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
@@ -25,16 +26,23 @@ impl Parser<'_> {
             Keyword::Timestamp => TypeName::Timestamp,
             Keyword::Geography => TypeName::Geography,
             Keyword::GeographyPoint => TypeName::GeographyPoint,
-            _ => {
-                return Err(self.unexpected_instead_of(
-                    "a type: TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DECIMAL, VARCHAR, \
-                     VARBINARY, TIMESTAMP, GEOGRAPHY or GEOGRAPHY_POINT",
-                ));
-            }
+            _ => return Err(self.no_type()),
         };
         self.advance();
         let (length, unit) = self.type_length(name)?;
         Ok(DataType { name, length, unit, span: self.since(start) })
+    }
+
+    fn no_type(&self) -> SqlError {
+        let mut error = self.unexpected_instead_of(
+            "TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DECIMAL, VARCHAR, VARBINARY, TIMESTAMP, \
+             GEOGRAPHY or GEOGRAPHY_POINT",
+        );
+        if self.at_name() {
+            let name = self.source(self.token().span).to_uppercase();
+            error.message = format!("type not found: {name}");
+        }
+        error
     }
 
     /// `(n)`, `(n BYTES)` or DECIMAL's `(p, s)`, as the type allows.

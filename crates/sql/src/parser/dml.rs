@@ -12,7 +12,7 @@ impl Parser<'_> {
     pub(super) fn insert(&mut self) -> Parsed<Insert> {
         let upsert = self.advance().kind == TokenKind::Word(Keyword::Upsert);
         self.require_keyword(Keyword::Into)?;
-        let table = self.name("a table name")?;
+        let table = self.table_name()?;
         // A parenthesis opens the column list unless a query stands in it.
         let listed = self.peek() == TokenKind::LeftParenthesis
             && !matches!(self.peek_ahead(1), TokenKind::LeftParenthesis)
@@ -43,7 +43,14 @@ impl Parser<'_> {
     fn rows(&mut self) -> Parsed<Vec<Vec<Expression>>> {
         let mut rows = Vec::new();
         loop {
-            rows.push(self.list_in_parentheses("values", Parser::value)?);
+            let row = self.list_in_parentheses("values", |parser| match parser.peek() {
+                // The list ended too early: not a matter of a missing expression.
+                TokenKind::End | TokenKind::Semicolon | TokenKind::RightParenthesis => {
+                    Err(parser.unexpected_instead_of("an expression"))
+                }
+                _ => parser.value(),
+            })?;
+            rows.push(row);
             let most = self.limits.in_list;
             self.check_count(rows.len(), "rows of VALUES", "in_list", most)?;
             if !self.eat(TokenKind::Comma) {
@@ -72,8 +79,8 @@ impl Parser<'_> {
     /// UPDATE t SET ...
     pub(super) fn update(&mut self) -> Parsed<Update> {
         self.advance();
-        let table = self.name("a table name")?;
-        let alias = self.target_alias()?;
+        let table = self.table_name()?;
+        let alias = self.optional_alias()?;
         self.require_keyword(Keyword::Set)?;
         let assignments = self.list("assignments", |parser| {
             let start = parser.token().span;
@@ -92,24 +99,19 @@ impl Parser<'_> {
     pub(super) fn delete(&mut self) -> Parsed<Delete> {
         self.advance();
         self.require_keyword(Keyword::From)?;
-        let table = self.name("a table name")?;
-        let alias = self.target_alias()?;
+        let table = self.table_name()?;
+        let alias = self.optional_alias()?;
         let selection = self.optional_clause(Keyword::Where)?;
         let order_by = self.order_by()?;
         let limit = self.limit_clause()?;
         Ok(Delete { table, alias, selection, order_by, limit })
     }
 
-    /// `[AS] alias` of the target of UPDATE and DELETE.
-    fn target_alias(&mut self) -> Parsed<Option<Name>> {
-        self.optional_alias()
-    }
-
     /// TRUNCATE TABLE t
     pub(super) fn truncate(&mut self) -> Parsed<Name> {
         self.advance();
         self.require_keyword(Keyword::Table)?;
-        self.name("a table name")
+        self.table_name()
     }
 
     /// MIGRATE FROM t [WHERE ...]

@@ -5,6 +5,7 @@ use crate::ast::{
     BinaryOperator, CaseBranch, ColumnName, Expression, ExpressionKind, Literal, Span,
     UnaryOperator,
 };
+use crate::error::SqlError;
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
@@ -24,6 +25,23 @@ impl Parser<'_> {
     /// An expression of any kind.
     pub(super) fn expression(&mut self) -> Parsed<Expression> {
         self.operators(Binding::Or)
+    }
+
+    /// An item of a select list, which may have ended too early: the error is about that then.
+    pub(super) fn expression_or_end(&mut self) -> Parsed<Expression> {
+        match self.peek() {
+            TokenKind::End
+            | TokenKind::Semicolon
+            | TokenKind::Comma
+            | TokenKind::RightParenthesis => Err(self.unexpected_instead_of("an expression")),
+            _ => self.expression(),
+        }
+    }
+
+    fn no_expression(&self) -> SqlError {
+        let error = self.unexpected_instead_of("an expression");
+        let message = format!("{}, expression not found", error.message);
+        SqlError { message, ..error }
     }
 
     /// An expression whose operators all bind at least as tightly as `least`. Every recursion
@@ -48,6 +66,7 @@ impl Parser<'_> {
                 return Err(self.unexpected());
             }
         }
+        self.expect_also("an operator");
         self.height = self.height.max(beside);
         self.leave(1);
         Ok(left)
@@ -167,7 +186,7 @@ impl Parser<'_> {
             }
             TokenKind::Quoted => self.column()?,
             TokenKind::Word(keyword) => self.word(keyword)?,
-            _ => return Err(self.unexpected_instead_of("an expression")),
+            _ => return Err(self.no_expression()),
         };
         self.grow(1)?;
         Ok(expression)
@@ -192,6 +211,15 @@ impl Parser<'_> {
 
     fn number(&mut self) -> Parsed<Expression> {
         let token = self.advance();
+        let next = self.token();
+        if next.span.offset == token.span.end()
+            && matches!(next.kind, TokenKind::Number | TokenKind::Word(_))
+        {
+            let span = token.span.to(next.span);
+            let found = self.source(span).to_string();
+            let message = format!("malformed numeric constant: {found}");
+            return Err(SqlError { message, span, expected: Vec::new(), found: Some(found) });
+        }
         let text = self.source(token.span).to_string();
         let value = if text.contains(['e', 'E']) {
             Literal::Float(text)

@@ -117,7 +117,7 @@ impl Parser<'_> {
 
     /// `field FROM t` and `field, t`
     fn extract_arguments(&mut self, call: &mut FunctionCall) -> Parsed<()> {
-        call.unit = Some(self.time_unit()?);
+        call.unit = Some(self.time_unit(&call.name.text)?);
         if !self.eat_keyword(Keyword::From) {
             self.require(TokenKind::Comma)?;
         }
@@ -127,7 +127,7 @@ impl Parser<'_> {
 
     /// `unit, a, b, ... [, START | END]`
     fn unit_arguments(&mut self, call: &mut FunctionCall) -> Parsed<()> {
-        call.unit = Some(self.time_unit()?);
+        call.unit = Some(self.time_unit(&call.name.text)?);
         while self.eat(TokenKind::Comma) {
             let ends = self.peek_ahead(1) == TokenKind::RightParenthesis;
             let keyword = match self.peek_keyword() {
@@ -214,7 +214,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn time_unit(&mut self) -> Parsed<FunctionUnit> {
+    fn time_unit(&mut self, function: &str) -> Parsed<FunctionUnit> {
         let token = self.token();
         let name = match token.kind {
             TokenKind::Word(_) => self.source(token.span).to_uppercase(),
@@ -238,7 +238,11 @@ impl Parser<'_> {
             "WEEKDAY" => TimeUnit::Weekday,
             _ => {
                 let what = "a time unit such as YEAR, MONTH, DAY, HOUR, MINUTE or SECOND";
-                return Err(self.unexpected_instead_of(what));
+                let mut error = self.unexpected_instead_of(what);
+                if function != "EXTRACT" && !name.is_empty() {
+                    error.message = format!("object not found: {function} by {name}");
+                }
+                return Err(error);
             }
         };
         self.advance();

@@ -64,14 +64,48 @@ impl Parser<'_> {
         }
     }
 
-    /// `[table.]column`
-    pub(super) fn column_name(&mut self) -> Parsed<ColumnName> {
-        let name = self.name("a column name")?;
-        if !self.eat(TokenKind::Dot) {
-            return Ok(ColumnName { table: None, name });
+    /// `[PUBLIC.]table`: there is one schema, and its name says nothing.
+    pub(super) fn table_name(&mut self) -> Parsed<Name> {
+        let name = self.name("a table name")?;
+        if self.peek() != TokenKind::Dot {
+            return Ok(name);
         }
-        let column = self.name("a column name")?;
-        Ok(ColumnName { table: Some(name), name: column })
+        if name.text != "PUBLIC" {
+            let message = format!("schema not found: {}", name.text);
+            let found = Some(self.source(name.span).to_string());
+            let expected = vec!["a table name without a schema".to_string()];
+            return Err(SqlError { message, span: name.span, expected, found });
+        }
+        self.advance();
+        self.name("a table name")
+    }
+
+    /// `[[PUBLIC.]table.]column`
+    pub(super) fn column_name(&mut self) -> Parsed<ColumnName> {
+        let first = self.name("a column name")?;
+        if self.peek() != TokenKind::Dot {
+            return Ok(ColumnName { table: None, name: first });
+        }
+        self.advance();
+        let start = first.span;
+        let mut table = first;
+        let mut name = self.name("a column name")?;
+        if self.peek() == TokenKind::Dot && table.text == "PUBLIC" {
+            self.advance();
+            table = core::mem::replace(&mut name, self.name("a column name")?);
+        }
+        if self.peek() != TokenKind::Dot {
+            return Ok(ColumnName { table: Some(table), name });
+        }
+        while self.peek() == TokenKind::Dot {
+            self.advance();
+            self.name("a column name")?;
+        }
+        let span = self.since(start);
+        let found = self.source(span).to_string();
+        let message = format!("object not found: {}", found.to_uppercase());
+        let expected = vec!["column or table.column".to_string()];
+        Err(SqlError { message, span, expected, found: Some(found) })
     }
 
     /// A name that keeps its case; any word will do.
@@ -118,6 +152,18 @@ impl Parser<'_> {
             }
         }
         Err(self.unexpected_instead_of(what))
+    }
+
+    /// A number as [`Parser::unsigned`] takes, but not 0.
+    pub(super) fn positive(&mut self, what: &'static str) -> Parsed<u64> {
+        let place = self.position;
+        match self.unsigned(what)? {
+            0 => {
+                self.position = place;
+                Err(self.unexpected_instead_of(what))
+            }
+            value => Ok(value),
+        }
     }
 
     /// The text of a string literal's token, without its quotes.

@@ -2,7 +2,7 @@
 
 use super::expression::Binding;
 use super::{Parsed, Parser};
-use crate::ast::{BinaryOperator, Expression, ExpressionKind, Quantifier, Span, TruthValue};
+use crate::ast::{BinaryOperator, Expression, ExpressionKind, Quantifier, TruthValue};
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
@@ -107,7 +107,7 @@ impl Parser<'_> {
             let parameter = Box::new(self.parameter()?);
             return Ok(ExpressionKind::InParameter { operand, parameter, negated });
         }
-        let start = self.require(TokenKind::LeftParenthesis)?;
+        self.require(TokenKind::LeftParenthesis)?;
         if matches!(self.peek_keyword(), Keyword::Select | Keyword::With) {
             let query = Box::new(self.query()?);
             self.require(TokenKind::RightParenthesis)?;
@@ -115,7 +115,7 @@ impl Parser<'_> {
         }
         let first = self.expression()?;
         if matches!(first.kind, ExpressionKind::Subquery(_)) {
-            return self.in_subquery(operand, first, negated, start);
+            return self.in_subquery(operand, first, negated);
         }
         let list = self.in_list(first)?;
         Ok(ExpressionKind::InList { operand, list, negated })
@@ -128,21 +128,19 @@ impl Parser<'_> {
         operand: Box<Expression>,
         first: Expression,
         negated: bool,
-        start: Span,
     ) -> Parsed<ExpressionKind> {
         if self.peek() == TokenKind::Comma {
             let list = self.in_list(first)?;
             return Ok(ExpressionKind::InList { operand, list, negated });
         }
         let ExpressionKind::Subquery(branch) = first.kind else {
-            return Err(self.unexpected_at(self.position, Vec::new()));
+            return Err(self.unexpected());
         };
         let query = match self.at_query_continuation() {
             true => Box::new(self.query_from_branch(branch)?),
             false => branch,
         };
         self.require(TokenKind::RightParenthesis)?;
-        debug_assert!(query.span.offset >= start.offset);
         Ok(ExpressionKind::InSubquery { operand, query, negated })
     }
 

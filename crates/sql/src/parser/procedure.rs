@@ -58,7 +58,13 @@ impl Parser<'_> {
 
     /// A procedure's name: any word, its case kept.
     fn procedure_name(&mut self) -> Parsed<CaseName> {
-        self.case_name("a procedure name")
+        let name = self.case_name("a procedure name")?;
+        if self.peek() != TokenKind::Dot {
+            return Ok(name);
+        }
+        let message = format!("a procedure name holds no dots: {}.", name.text);
+        let found = Some(".".to_string());
+        Err(SqlError { message, span: self.token().span, expected: Vec::new(), found })
     }
 
     /// `ON TABLE t COLUMN c [PARAMETER n] [AND ON TABLE ...]`
@@ -108,6 +114,10 @@ impl Parser<'_> {
             return Ok(ProcedureBody::Statements(vec![statement]));
         }
         let mut statements = Vec::new();
+        if self.peek_keyword() == Keyword::End {
+            let message = "the procedure has no statements".to_string();
+            return Err(SqlError { message, ..self.unexpected_instead_of("a query or DML") });
+        }
         loop {
             statements.push(self.body_statement()?);
             let most = self.limits.statements;

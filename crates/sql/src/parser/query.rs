@@ -5,6 +5,7 @@ use crate::ast::{
     CommonTable, Expression, LimitClause, NullsOrder, OrderItem, Query, QueryBody, Select,
     SelectItem, SetOperator, SortDirection, Span, With,
 };
+use crate::error::SqlError;
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
@@ -224,7 +225,7 @@ impl Parser<'_> {
             self.advance();
             return Ok(SelectItem::TableStar(name));
         }
-        let expression = self.expression()?;
+        let expression = self.expression_or_end()?;
         let alias = self.optional_alias()?;
         Ok(SelectItem::Expression { expression, alias })
     }
@@ -325,7 +326,8 @@ impl Parser<'_> {
         }
         let source = self.source(token.span);
         if token.kind != TokenKind::Number || !source.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(self.unexpected_instead_of("an integer or ?"));
+            let message = "incompatible data type in LIMIT, OFFSET or FETCH".to_string();
+            return Err(SqlError { message, ..self.unexpected_instead_of("an integer or ?") });
         }
         self.advance();
         let value = crate::ast::Literal::Integer(source.to_string());

@@ -276,17 +276,14 @@ impl Parser<'_> {
             TtlUnit::Seconds
         };
         self.require_keyword(Keyword::On)?;
-        // VoltDB takes the clause without COLUMN in ALTER TABLE.
-        if self.peek_keyword() == Keyword::Column && self.is_name_ahead(1) {
-            self.advance();
-        }
+        self.require_keyword(Keyword::Column)?;
         let column = self.name("a column name")?;
         let (mut batch_size, mut max_frequency) = (None, None);
         loop {
             if batch_size.is_none() && self.eat_keyword(Keyword::BatchSize) {
-                batch_size = Some(self.unsigned("a number of rows")?);
+                batch_size = Some(self.positive("a number of rows above 0")?);
             } else if max_frequency.is_none() && self.eat_keyword(Keyword::MaxFrequency) {
-                max_frequency = Some(self.unsigned("a number")?);
+                max_frequency = Some(self.positive("a number above 0")?);
             } else {
                 break;
             }

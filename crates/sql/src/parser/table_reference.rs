@@ -9,9 +9,21 @@ impl Parser<'_> {
     /// An item of FROM: a table and what is joined to it.
     pub(super) fn joined_tables(&mut self) -> Parsed<TableReference> {
         let mut left = self.table_factor()?;
-        while let Some(kind) = self.join_kind()? {
+        loop {
+            let natural = self.peek_keyword() == Keyword::Natural;
+            if natural {
+                self.advance();
+            }
+            let kind = match self.join_kind()? {
+                Some(kind) => kind,
+                None if natural => return Err(self.unexpected()),
+                None => break,
+            };
             let right = self.table_factor()?;
-            let condition = self.join_condition(kind)?;
+            let condition = match natural {
+                true => JoinCondition::Natural,
+                false => self.join_condition(kind)?,
+            };
             self.grow(1)?;
             let span = self.since(left.span);
             let (left_side, right) = (Box::new(left), Box::new(right));
@@ -87,7 +99,7 @@ impl Parser<'_> {
                 }
             };
         }
-        let name = self.name("a table name")?;
+        let name = self.table_name()?;
         let alias = self.table_alias()?;
         let kind = TableReferenceKind::Table { name, alias };
         Ok(TableReference { kind, span: self.since(start) })
