@@ -290,6 +290,12 @@ impl Table {
     }
 }
 
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "table {} with {} rows", self.name, self.row_count())
+    }
+}
+
 fn add_value(value: Datum<'_>, add: &mut impl FnMut(u64)) {
     match value {
         Datum::Null => add(0),

@@ -50,6 +50,16 @@ impl Tables {
         self.tables.get_mut(id.index()).and_then(Option::as_mut)
     }
 
+    /// Two different tables, the first to read and the second to change.
+    #[inline]
+    pub fn pair(&mut self, read: TableId, change: TableId) -> Option<(&Table, &mut Table)> {
+        let indices = [read.index(), change.index()];
+        match self.tables.get_disjoint_mut(indices) {
+            Ok([Some(read), Some(change)]) => Some((read, change)),
+            _ => None,
+        }
+    }
+
     /// All tables with their ids, in id order.
     pub fn iter(&self) -> impl Iterator<Item = (TableId, &Table)> {
         let numbered = self.tables.iter().enumerate();

@@ -1,1 +1,205 @@
-//! tests
+//! The tree against a sorted mirror, with its invariants checked along the way.
+
+use super::*;
+use crate::key_buffer::{KeyBuffer, KeyPool};
+use lockstep_base::random::SeededRandom;
+use std::collections::BTreeSet;
+
+/// A key kind of the tree, made from a number.
+trait TestKey: TreeKey {
+    fn with<R>(number: u64, run: impl FnOnce(Self::Probe<'_>) -> R) -> R;
+}
+
+impl TestKey for u64 {
+    fn with<R>(number: u64, run: impl FnOnce(u64) -> R) -> R {
+        run(number)
+    }
+}
+
+impl TestKey for u128 {
+    fn with<R>(number: u64, run: impl FnOnce(u128) -> R) -> R {
+        run(u128::from(number) << 40)
+    }
+}
+
+impl TestKey for BytesKey {
+    /// Keys of 8, 40 and 3,008 bytes, in the order of their numbers.
+    fn with<R>(number: u64, run: impl FnOnce(BytesProbe<'_>) -> R) -> R {
+        let pool = KeyPool::default();
+        let mut buffer = KeyBuffer::new(&pool);
+        match number % 16 {
+            0..8 => {}
+            8..15 => buffer.extend(&[7; 32]),
+            _ => buffer.extend(&[8; 3000]),
+        }
+        buffer.extend(&number.to_be_bytes());
+        run(buffer.probe(false))
+    }
+}
+
+use crate::key_buffer::BytesProbe;
+
+/// The order of a test key: for bytes the class comes first.
+fn rank<K: TestKey>(number: u64) -> (u64, u64) {
+    if size_of::<K>() <= 16 {
+        return (0, number);
+    }
+    match number % 16 {
+        0..8 => (0, number),
+        8..15 => (1, number),
+        _ => (2, number),
+    }
+}
+
+impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
+    /// All rows in order, by the leaf links, after a walk that checks shape and books.
+    fn checked_rows(&self) -> Vec<u32> {
+        let (mut leaves, mut inners) = (Vec::new(), 0);
+        // SAFETY: the tree is borrowed; every node is live.
+        unsafe { self.walk(self.root, self.height, &mut leaves, &mut inners) };
+        assert_eq!((leaves.len(), inners), (self.leaves, self.inners));
+        assert_eq!((leaves[0], leaves[leaves.len() - 1]), (self.first, self.last));
+        let mut rows = Vec::new();
+        let mut previous = null_mut();
+        for leaf in leaves {
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!((*leaf).previous, previous);
+                if !previous.is_null() {
+                    assert_eq!((*previous).next, leaf);
+                }
+                assert!((*leaf).length > 0 || self.height == 0, "an empty leaf");
+                rows.extend((0..(*leaf).length as usize).map(|at| (*leaf).rows[at].assume_init()));
+            }
+            previous = leaf;
+        }
+        // SAFETY: as above.
+        assert!(unsafe { (*self.last).next.is_null() });
+        assert_eq!(rows.len() as u64, self.len());
+        rows
+    }
+
+    unsafe fn walk(
+        &self,
+        node: *mut u8,
+        height: usize,
+        leaves: &mut Vec<*mut Leaf<K>>,
+        inners: &mut usize,
+    ) {
+        if height == 0 {
+            leaves.push(node.cast());
+            return;
+        }
+        *inners += 1;
+        let inner = node.cast::<Inner<K>>();
+        // SAFETY: the node is live and `height` levels above the leaves.
+        unsafe {
+            let length = (*inner).length as usize;
+            assert!((1..FAN_OUT).contains(&length), "{length} separators");
+            for child in 0..=length {
+                self.walk((*inner).children[child].assume_init(), height - 1, leaves, inners);
+            }
+        }
+    }
+}
+
+/// Runs inserts and removes in phases of growth and decline; `pick` chooses key numbers.
+fn against_mirror<K: TestKey, const UNIQUE: bool>(
+    seed: u64,
+    steps: u32,
+    pick: impl Fn(&mut SeededRandom, u32) -> u64,
+) {
+    let mut random = SeededRandom::new(seed);
+    let mut tree = Tree::<K, UNIQUE>::new();
+    let mut mirror: BTreeSet<((u64, u64), u32)> = BTreeSet::new();
+    let mut members: Vec<(u64, u32)> = Vec::new();
+    for step in 0..steps {
+        let grow = step % (steps / 3) < steps / 5;
+        if members.is_empty() || random.chance(if grow { 8 } else { 1 }, 10) {
+            let number = pick(&mut random, step);
+            let row = if UNIQUE { step } else { random.below(40) as u32 };
+            let rank = rank::<K>(number);
+            if UNIQUE {
+                let existing = mirror.range((rank, 0)..=(rank, u32::MAX)).next().copied();
+                let result = K::with(number, |probe| tree.insert(probe, row));
+                assert_eq!(result.err(), existing.map(|(_, row)| row));
+                if existing.is_some() {
+                    continue;
+                }
+            } else if mirror.contains(&(rank, row)) {
+                continue;
+            } else {
+                K::with(number, |probe| tree.insert(probe, row)).expect("not unique");
+            }
+            mirror.insert((rank, row));
+            members.push((number, row));
+        } else {
+            let (number, row) = members.swap_remove(random.below(members.len() as u64) as usize);
+            assert!(K::with(number, |probe| tree.remove(probe, row)));
+            assert!(!K::with(number, |probe| tree.remove(probe, row)));
+            mirror.remove(&(rank::<K>(number), row));
+        }
+        if step % 64 == 0 {
+            let number = pick(&mut random, step);
+            let rank = rank::<K>(number);
+            let first = mirror.range((rank, 0)..=(rank, u32::MAX)).next().map(|(_, row)| *row);
+            assert_eq!(K::with(number, |probe| tree.get(probe)), first);
+        }
+        if step % 2003 == 0 {
+            let expected: Vec<u32> = mirror.iter().map(|(_, row)| *row).collect();
+            assert_eq!(tree.checked_rows(), expected, "step {step}");
+        }
+    }
+    for (number, row) in members {
+        assert!(K::with(number, |probe| tree.remove(probe, row)));
+    }
+    assert_eq!(tree.checked_rows(), Vec::<u32>::new());
+    assert_eq!((tree.leaves, tree.inners, tree.height), (1, 0, 0));
+    let spare_chunks = 64 * 16 * 1024;
+    assert!(K::arena_bytes(&tree.arena) <= spare_chunks, "long keys give their memory back");
+}
+
+fn spread(random: &mut SeededRandom, _step: u32) -> u64 {
+    random.below(200_000)
+}
+
+#[test]
+fn words_match_a_mirror() {
+    against_mirror::<u64, true>(1, 150_000, spread);
+    against_mirror::<u64, false>(2, 150_000, spread);
+    against_mirror::<u64, false>(3, 60_000, |random, _| random.below(50));
+}
+
+#[test]
+fn double_words_match_a_mirror() {
+    against_mirror::<u128, true>(4, 100_000, spread);
+    against_mirror::<u128, false>(5, 100_000, |random, _| random.below(3000));
+}
+
+#[test]
+fn byte_keys_match_a_mirror() {
+    against_mirror::<BytesKey, true>(6, 60_000, spread);
+    against_mirror::<BytesKey, false>(7, 60_000, |random, _| random.below(2000));
+}
+
+#[test]
+fn sequences_match_a_mirror() {
+    against_mirror::<u64, true>(8, 60_000, |_, step| u64::from(step));
+    against_mirror::<u64, true>(9, 60_000, |_, step| u64::from(u32::MAX - step));
+}
+
+#[test]
+fn growing_keys_fill_their_leaves() {
+    let mut tree = Tree::<u64, true>::new();
+    for key in 0..100_000u64 {
+        tree.insert(key, key as u32).expect("keys differ");
+    }
+    assert_eq!(tree.leaves, 100_000usize.div_ceil(LEAF_CAPACITY));
+    // A window that moves on: what is left behind goes away.
+    for key in 100_000..300_000u64 {
+        tree.insert(key, key as u32).expect("keys differ");
+        assert!(tree.remove(key - 100_000, (key - 100_000) as u32));
+    }
+    assert!(tree.leaves < 2 * 100_000 / LEAF_CAPACITY, "{} leaves", tree.leaves);
+    assert_eq!(tree.checked_rows().len(), 100_000);
+}

@@ -1,0 +1,156 @@
+//! Index order is value order, for every type, in every form of key.
+
+use crate::support::{fixed, on, table};
+use lockstep_base::random::SeededRandom;
+use lockstep_storage::{ColumnLayout, KeyForm, RowId, Table, Tables, UndoLog};
+use lockstep_types::sql_type::NULL_FLOAT;
+use lockstep_types::{Datum, Decimal, IndexId, SqlType, Value};
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+/// Values of a type that lie at its edges, and some others.
+fn values_of(sql_type: SqlType) -> Vec<Value> {
+    let numbers = |values: &[i64]| values.iter().map(|value| Value::Int(*value)).collect();
+    let mut values: Vec<Value> = match sql_type {
+        SqlType::TinyInt => numbers(&[-127, -1, 0, 1, 127]),
+        SqlType::SmallInt => numbers(&[-32_767, -129, -1, 0, 256, 32_767]),
+        SqlType::Integer => numbers(&[-2_147_483_647, -65_537, -1, 0, 65_536, 2_147_483_647]),
+        SqlType::BigInt => numbers(&[-i64::MAX, -1 << 40, -1, 0, 1, 1 << 40, i64::MAX]),
+        SqlType::Timestamp => {
+            [-i64::MAX, -1, 0, 1, i64::MAX].iter().map(|value| Value::Timestamp(*value)).collect()
+        }
+        SqlType::Float => {
+            let least = f64::from_bits(NULL_FLOAT.to_bits() - 1);
+            [least, -1.5, -f64::MIN_POSITIVE, -0.0, 0.0, 5e-324, 1.0, 1.5, f64::MAX]
+                .iter()
+                .map(|value| Value::Float(*value))
+                .collect()
+        }
+        SqlType::Decimal => [-lockstep_types::decimal::MAX_UNITS, -1 << 64, -1, 0, 1, 1 << 64]
+            .iter()
+            .map(|units| Value::Decimal(Decimal::from_raw(*units)))
+            .collect(),
+        SqlType::Varchar => {
+            ["", "\0", "\0\0", "\0a", "\u{1}", "a", "a\0", "ab", "b", "é", "\u{7f}"]
+                .iter()
+                .map(|value| Value::Text((*value).into()))
+                .chain([22, 23, 24, 25, 26, 200].map(|n| Value::Text("x".repeat(n).into())))
+                .collect()
+        }
+        _ => [&[][..], &[0], &[0, 0], &[0, 255], &[0, 1], &[1], &[255], &[255, 255], &[255; 40]]
+            .iter()
+            .map(|value| Value::Bytes((*value).into()))
+            .collect(),
+    };
+    values.push(Value::Null);
+    values
+}
+
+fn column_of(sql_type: SqlType) -> ColumnLayout {
+    if sql_type.is_variable_length() {
+        ColumnLayout::variable(sql_type, 300)
+    } else {
+        fixed(sql_type)
+    }
+}
+
+fn rows_between(
+    table: &Table,
+    lower: Bound<&[Datum<'_>]>,
+    upper: Bound<&[Datum<'_>]>,
+    reverse: bool,
+) -> Vec<RowId> {
+    let mut rows = Vec::new();
+    let cursor = table.range(IndexId(0), lower, upper, reverse).expect("a legal range");
+    let count = table.range(IndexId(0), lower, upper, reverse).expect("legal").count_rows();
+    cursor.collect_into(&mut rows);
+    assert_eq!(rows.len() as u64, count);
+    rows
+}
+
+/// Fills a table with rows of random values, and compares order, lookups and ranges with a sort.
+fn check_order(types: &[SqlType], form: KeyForm, seed: u64) {
+    let mut random = SeededRandom::new(seed);
+    let columns: Vec<ColumnLayout> = types.iter().map(|t| column_of(*t)).collect();
+    let mut tables = Tables::new();
+    let id = tables.add(table("T", &columns));
+    let positions: Vec<usize> = (0..types.len()).collect();
+    tables[id].add_index(on("I", false, &positions)).expect("a legal index");
+    assert_eq!(tables[id].indexes()[0].form(), form, "{types:?}");
+    let pools: Vec<Vec<Value>> = types.iter().map(|t| values_of(*t)).collect();
+    let pick = |random: &mut SeededRandom| -> Vec<Value> {
+        let one = |pool: &Vec<Value>| pool[random.below(pool.len() as u64) as usize].clone();
+        pools.iter().map(one).collect()
+    };
+    let mut rows = Vec::new();
+    let mut undo = UndoLog::default();
+    for _ in 0..600 {
+        let values = pick(&mut random);
+        let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
+        rows.push((tables[id].insert(&datums, &mut undo).expect("legal values"), values));
+    }
+    let compare = |a: &[Value], b: &[Value]| {
+        let mut pairs = a.iter().zip(b);
+        pairs
+            .find_map(|(a, b)| Some(a.as_datum().sort_order(b.as_datum())).filter(|o| o.is_ne()))
+            .unwrap_or(Ordering::Equal)
+    };
+    rows.sort_by(|(a_row, a), (b_row, b)| compare(a, b).then(a_row.cmp(b_row)));
+    let table = &tables[id];
+    for _ in 0..400 {
+        let (lower, upper) = (pick(&mut random), pick(&mut random));
+        let lower = &lower[..random.below(types.len() as u64 + 1) as usize];
+        let upper = &upper[..random.below(types.len() as u64 + 1) as usize];
+        let (from, to) = (random.chance(1, 2), random.chance(1, 2));
+        let inside = |(_, row): &&(RowId, Vec<Value>)| {
+            let above = compare(&row[..lower.len()], lower);
+            let below = compare(&row[..upper.len()], upper);
+            (above.is_gt() || from && above.is_eq()) && (below.is_lt() || to && below.is_eq())
+        };
+        let mut expected: Vec<RowId> = rows.iter().filter(inside).map(|(row, _)| *row).collect();
+        let lower: Vec<Datum<'_>> = lower.iter().map(Value::as_datum).collect();
+        let upper: Vec<Datum<'_>> = upper.iter().map(Value::as_datum).collect();
+        let bound = |key, included: bool| {
+            if included { Bound::Included(key) } else { Bound::Excluded(key) }
+        };
+        let (lower, upper) = (bound(&lower[..], from), bound(&upper[..], to));
+        let given = rows_between(table, lower, upper, false);
+        assert_eq!(given, expected, "{types:?} {lower:?} {upper:?}");
+        expected.reverse();
+        assert_eq!(rows_between(table, lower, upper, true), expected, "{types:?} reverse");
+        let key = pick(&mut random);
+        let first = rows.iter().find(|(_, row)| compare(row, &key).is_eq()).map(|(row, _)| *row);
+        let key: Vec<Datum<'_>> = key.iter().map(Value::as_datum).collect();
+        let found = table.get(IndexId(0), &key).expect("a whole key");
+        assert_eq!(found.map(|(row, _)| row), first, "{types:?} {key:?}");
+    }
+}
+
+#[test]
+fn index_order_is_value_order() {
+    use SqlType::{
+        BigInt, Decimal, Float, Integer, SmallInt, Timestamp, TinyInt, Varbinary, Varchar,
+    };
+    let cases: [(&[SqlType], KeyForm); 17] = [
+        (&[TinyInt], KeyForm::Word),
+        (&[SmallInt], KeyForm::Word),
+        (&[Integer], KeyForm::Word),
+        (&[BigInt], KeyForm::Word),
+        (&[Timestamp], KeyForm::Word),
+        (&[Float], KeyForm::Word),
+        (&[Decimal], KeyForm::DoubleWord),
+        (&[Varchar], KeyForm::Bytes),
+        (&[Varbinary], KeyForm::Bytes),
+        (&[SmallInt, TinyInt, Integer], KeyForm::Word),
+        (&[Integer, Integer], KeyForm::Word),
+        (&[BigInt, BigInt], KeyForm::DoubleWord),
+        (&[TinyInt, Float], KeyForm::DoubleWord),
+        (&[BigInt, TinyInt, Timestamp], KeyForm::Bytes),
+        (&[Varchar, Integer], KeyForm::Bytes),
+        (&[Decimal, Varbinary, Float], KeyForm::Bytes),
+        (&[Varchar, Varchar], KeyForm::Bytes),
+    ];
+    for (seed, (types, form)) in cases.into_iter().enumerate() {
+        check_order(types, form, seed as u64);
+    }
+}

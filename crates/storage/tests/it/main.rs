@@ -1,0 +1,9 @@
+//! Storage through its public surface.
+
+mod allocation;
+mod errors;
+mod keys;
+mod model;
+mod ranges;
+mod rebuild;
+mod support;
