@@ -1,17 +1,346 @@
 //! ALTER TABLE.
+//!
+//! Beside the new definition, [`Draft::columns`] keeps where each column of the altered table
+//! comes from, through all statements of the batch.
 
 use crate::error::PlanError;
-use lockstep_sql::ast::{AlterTable, ParsedStatement};
+use lockstep_plan_ir::change::ColumnSource;
+use lockstep_plan_ir::expression::Node;
+use lockstep_plan_ir::schema::{DefaultValue, IndexKey};
+use lockstep_plan_ir::{ColumnDefinition, Expression, IndexDefinition, StorageChange};
+use lockstep_sql::ast::{self, AlterAction, AlterTable, ColumnChange, Name, ParsedStatement};
+use lockstep_types::{SqlType, Value};
+use std::sync::Arc;
 
-use super::Draft;
-use super::message::not_supported;
+use super::index::{self, bind_again, walk};
+use super::message::{live_change_error, not_supported, table_error, table_error_in};
+use super::table::{column_keys, table_key};
+use super::{Draft, column};
 
 impl Draft<'_> {
     pub(super) fn alter_table(
         &mut self,
         parsed: &ParsedStatement,
-        _alter: &AlterTable,
+        alter: &AlterTable,
     ) -> Result<(), PlanError> {
-        Err(not_supported(parsed.span, "Changes by ALTER TABLE"))
+        let table = &alter.table;
+        if self.find_table(table)?.definition.view.is_some() {
+            let reason = format!("{} is a view: ALTER TABLE changes tables only", table.text);
+            return Err(table_error(table.span, reason));
+        }
+        match &alter.action {
+            AlterAction::AddColumn { column, before } => {
+                self.add_column(parsed, table, column, before.as_ref())
+            }
+            AlterAction::AddConstraint(constraint) => match table_key(parsed, constraint)? {
+                Some(key) => self.add_key(table, &key),
+                None => Ok(()),
+            },
+            AlterAction::DropColumn { column, cascade } => {
+                self.drop_column(parsed, table, column, *cascade)
+            }
+            AlterAction::DropConstraint(name) => self.drop_constraint(table, name),
+            AlterAction::DropPrimaryKey => self.drop_primary_key(table, alter.span),
+            AlterAction::RedefineColumn { column, .. } => {
+                self.redefine_column(parsed, table, column)
+            }
+            AlterAction::ChangeColumn { column, change } => {
+                self.change_column(table, column, change)
+            }
+            AlterAction::RenameTo(_) | AlterAction::RenameColumn { .. } => Err(PlanError::at(
+                alter.span,
+                format!(
+                    "AdHoc DDL ALTER/RENAME is not yet supported, in statement: {}",
+                    parsed.text
+                ),
+            )),
+            AlterAction::AddTtl(_) | AlterAction::AlterTtl(_) | AlterAction::DropTtl => {
+                Err(not_supported(alter.span, "USING TTL clauses"))
+            }
+            AlterAction::AlterExport(_) => Err(not_supported(alter.span, "EXPORT clauses")),
+            AlterAction::AddLimitRows(_) | AlterAction::DropLimitRows => {
+                Err(table_error(alter.span, "unexpected token: LIMIT"))
+            }
+        }
     }
+
+    /// The place of a column, or `object not found`.
+    fn find_column(&self, table: &Name, column: &Name) -> Result<usize, PlanError> {
+        let columns = &self.find_table(table)?.definition.columns;
+        columns
+            .iter()
+            .position(|c| c.name == column.text)
+            .ok_or_else(|| table_error(column.span, format!("object not found: {}", column.text)))
+    }
+
+    /// Where the columns of a table come from, to be changed along with them.
+    fn sources_of(&mut self, table: &Name) -> Result<&mut Vec<ColumnSource>, PlanError> {
+        let definition = &self.find_table(table)?.definition;
+        let (id, count) = (definition.id, definition.columns.len() as u16);
+        let sources = self.columns.entry(id);
+        Ok(sources.or_insert_with(|| (0..count).map(ColumnSource::Old).collect()))
+    }
+
+    /// Makes the change depend on the table being empty, if it is in force at all.
+    fn require_empty(&mut self, table: &Name, reason: &str) -> Result<(), PlanError> {
+        let id = self.find_table(table)?.definition.id;
+        if self.old.tables.values().any(|old| old.definition.id == id) {
+            let message = live_change_error(reason);
+            self.require_empty.push(StorageChange::RequireEmpty { table: id, message });
+        }
+        Ok(())
+    }
+
+    fn add_column(
+        &mut self,
+        parsed: &ParsedStatement,
+        table: &Name,
+        declared: &ast::ColumnDefinition,
+        before: Option<&Name>,
+    ) -> Result<(), PlanError> {
+        let definition = column::define(&table.text, declared)?;
+        if self.find_column(table, &declared.name).is_ok() {
+            return Err(table_error_in(parsed, "object name already exists"));
+        }
+        let place = match before {
+            Some(before) => self.find_column(table, before)?,
+            None => self.find_table(table)?.definition.columns.len(),
+        };
+        let keys = column_keys(parsed, declared)?;
+        let source = match &definition.default {
+            DefaultValue::Constant(value) => ColumnSource::Constant(value.clone()),
+            DefaultValue::Now => ColumnSource::Now,
+            DefaultValue::None => ColumnSource::Constant(Value::Null),
+        };
+        if definition.default == DefaultValue::None && !definition.nullable {
+            self.require_empty(
+                table,
+                &format!(
+                    "Unable to add NOT NULL column {} without a default to table {} because the \
+                     table is not empty.",
+                    definition.name, table.text
+                ),
+            )?;
+        }
+        self.sources_of(table)?.insert(place, source);
+        self.edit_columns(table, |columns, partition| {
+            columns.insert(place, definition);
+            *partition = partition.map(|column| match usize::from(column) >= place {
+                true => column + 1,
+                false => column,
+            });
+        })?;
+        keys.iter().try_for_each(|key| self.add_key(table, key))
+    }
+
+    /// Changes a table's columns, and what names them by their places.
+    fn edit_columns(
+        &mut self,
+        table: &Name,
+        edit: impl FnOnce(&mut Vec<ColumnDefinition>, &mut Option<u16>),
+    ) -> Result<(), PlanError> {
+        let entry = self.find_table_mut(table)?;
+        let definition = Arc::make_mut(&mut entry.definition);
+        edit(&mut definition.columns, &mut definition.partition_column);
+        definition.visible_columns = definition.columns.len() as u16;
+        column::check_width(&table.text, &definition.columns)?;
+        // Hidden indexes name old places; they are made anew with the views.
+        definition.indexes.retain(|index| !index.hidden);
+        definition.dependent_views.clear();
+        bind_again(entry)
+    }
+
+    fn drop_column(
+        &mut self,
+        parsed: &ParsedStatement,
+        table: &Name,
+        column: &Name,
+        cascade: bool,
+    ) -> Result<(), PlanError> {
+        let place = self.find_column(table, column)?;
+        let definition = &self.find_table(table)?.definition;
+        if definition.columns.len() == 1 {
+            let reason = format!("column {} is the only one of its table", column.text);
+            return Err(table_error(column.span, reason));
+        }
+        if definition.partition_column.map(usize::from) == Some(place) {
+            let lower = column.text.to_ascii_lowercase();
+            let reason = format!("In database, PARTITION has unknown COLUMN '{lower}'");
+            return Err(PlanError::at(column.span, reason));
+        }
+        self.drop_views_of_column(parsed, table, place, cascade)?;
+        self.drop_indexes_of_column(parsed, table, place, cascade)?;
+        self.sources_of(table)?.remove(place);
+        self.edit_columns(table, |columns, partition| {
+            columns.remove(place);
+            *partition = partition.map(|column| match usize::from(column) > place {
+                true => column - 1,
+                false => column,
+            });
+        })
+    }
+
+    /// Views that read a column go with it, or keep it.
+    fn drop_views_of_column(
+        &mut self,
+        parsed: &ParsedStatement,
+        table: &Name,
+        place: usize,
+        cascade: bool,
+    ) -> Result<(), PlanError> {
+        for view in self.dependent_views(table.as_str()) {
+            let definition = &self.catalog.tables[&view].definition;
+            let reads = definition.view.as_ref().is_none_or(|upkeep| {
+                // A view over a join is not searched: it counts as reading all columns.
+                let arguments = upkeep.aggregates.iter().filter_map(|a| a.argument.as_ref());
+                let mut all = upkeep.group.iter().chain(arguments).chain(&upkeep.predicate);
+                upkeep.joined.is_some() || all.any(|value| reads_column(value, place))
+            });
+            if reads && !cascade {
+                let reason = format!("column is referenced in: PUBLIC.{view}");
+                return Err(table_error_in(parsed, &reason));
+            }
+            if reads {
+                self.catalog.tables.remove(&view);
+            }
+        }
+        Ok(())
+    }
+
+    /// Indexes over nothing but the column go with it; others keep it unless CASCADE is said.
+    fn drop_indexes_of_column(
+        &mut self,
+        parsed: &ParsedStatement,
+        table: &Name,
+        place: usize,
+        cascade: bool,
+    ) -> Result<(), PlanError> {
+        let entry = self.find_table_mut(table)?;
+        for index in (0..entry.definition.indexes.len()).rev() {
+            let definition = &entry.definition.indexes[index];
+            if definition.hidden || !index_reads(definition, place) {
+                continue;
+            }
+            let alone = definition.keys == [IndexKey::Column(place as u16)];
+            if !cascade
+                && (!alone || entry.definition.primary_key.is_some_and(|k| k.index() == index))
+            {
+                let name = definition.constraint.as_ref().unwrap_or(&definition.name);
+                let reason = format!("column is referenced in: PUBLIC.{name}");
+                return Err(table_error_in(parsed, &reason));
+            }
+            index::remove(entry, index);
+        }
+        Ok(())
+    }
+
+    /// As in VoltDB, dropping a constraint that is not there does nothing.
+    fn drop_constraint(&mut self, table: &Name, name: &Name) -> Result<(), PlanError> {
+        let entry = self.find_table_mut(table)?;
+        let mut indexes = entry.definition.indexes.iter();
+        let found = indexes.position(|index| index.constraint.as_deref() == Some(name.as_str()));
+        if let Some(place) = found {
+            index::remove(entry, place);
+        }
+        Ok(())
+    }
+
+    fn drop_primary_key(&mut self, table: &Name, span: ast::Span) -> Result<(), PlanError> {
+        let entry = self.find_table_mut(table)?;
+        match entry.definition.primary_key {
+            Some(key) => {
+                index::remove(entry, key.index());
+                Ok(())
+            }
+            None => Err(table_error(span, "object not found: PRIMARY KEY")),
+        }
+    }
+
+    fn redefine_column(
+        &mut self,
+        parsed: &ParsedStatement,
+        table: &Name,
+        declared: &ast::ColumnDefinition,
+    ) -> Result<(), PlanError> {
+        let place = self.find_column(table, &declared.name)?;
+        let mut new = column::define(&table.text, declared)?;
+        let definition = &self.find_table(table)?.definition;
+        let old = &definition.columns[place];
+        let in_key = definition.primary_key.is_some_and(|key| {
+            definition.indexes[key.index()].keys.contains(&IndexKey::Column(place as u16))
+        });
+        new.nullable &= !in_key;
+        let partitioning = definition.partition_column.map(usize::from) == Some(place);
+        let (from, to) = (old.sql_type, new.sql_type);
+        let moves = partitioning && !(from == to || (from.is_integer() && to.is_integer()));
+        if moves || !converts(from, to) {
+            self.require_empty(
+                table,
+                &format!(
+                    "Unable to make column {} in table {} change type from {from} to {to} because \
+                     the table is not empty.",
+                    new.name, table.text
+                ),
+            )?;
+        }
+        if !converts(from, to) {
+            self.sources_of(table)?[place] = ColumnSource::Constant(Value::Null);
+        } else {
+            self.sources_of(table)?;
+        }
+        let keys = column_keys(parsed, declared)?;
+        self.edit_columns(table, |columns, _| columns[place] = new)?;
+        keys.iter().try_for_each(|key| self.add_key(table, key))
+    }
+
+    fn change_column(
+        &mut self,
+        table: &Name,
+        name: &Name,
+        change: &ColumnChange,
+    ) -> Result<(), PlanError> {
+        let place = self.find_column(table, name)?;
+        let definition = &self.find_table(table)?.definition;
+        let mut column = definition.columns[place].clone();
+        match change {
+            ColumnChange::SetDefault(value) => {
+                column.default = column::default_value(&column, value)?;
+            }
+            ColumnChange::SetNotNull => column.nullable = false,
+            ColumnChange::SetNull => {
+                let key = definition.primary_key.map(|key| &definition.indexes[key.index()]);
+                if key.is_some_and(|key| index_reads(key, place)) {
+                    let reason = format!("column is in the primary key: {}", name.text);
+                    return Err(table_error(name.span, reason));
+                }
+                column.nullable = true;
+            }
+        }
+        let entry = self.find_table_mut(table)?;
+        Arc::make_mut(&mut entry.definition).columns[place] = column;
+        Ok(())
+    }
+}
+
+/// Whether values of one type become values of another by themselves.
+fn converts(from: SqlType, to: SqlType) -> bool {
+    from == to
+        || (from.is_number() && to.is_number())
+        || (to == SqlType::Varchar && (from.is_number() || from == SqlType::Timestamp))
+}
+
+fn reads_column(expression: &Expression, place: usize) -> bool {
+    let mut found = false;
+    walk(expression, &mut |part| {
+        found |= matches!(part.node, Node::Column { column, .. } if usize::from(column) == place);
+    });
+    found
+}
+
+fn index_reads(index: &IndexDefinition, place: usize) -> bool {
+    let in_keys = index.keys.iter().any(|key| match key {
+        IndexKey::Column(column) => usize::from(*column) == place,
+        IndexKey::Expression(expression) => reads_column(expression, place),
+    });
+    in_keys || index.predicate.as_ref().is_some_and(|predicate| reads_column(predicate, place))
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::Draft;
 use super::message::table_error;
+use super::partition::check_partition_column;
 
 /// Most indexes of a table, hidden ones included.
 const MAX_INDEXES: usize = 1000;
@@ -78,11 +79,15 @@ impl Draft<'_> {
         Ok(IndexId(place as u16))
     }
 
-    /// Holds unique indexes of all tables against the partitioning.
-    pub(super) fn check_uniqueness(&self) -> Result<(), PlanError> {
+    /// Holds partitioning columns and unique indexes of all tables against the rules of
+    /// partitioning.
+    pub(super) fn check_partitioned_tables(&self) -> Result<(), PlanError> {
         for table in self.catalog.tables.values() {
             let definition = &table.definition;
             if definition.view.is_none() {
+                if let Some(column) = definition.partition_column {
+                    check_partition_column(definition, column.into(), Span::default())?;
+                }
                 definition
                     .indexes
                     .iter()
@@ -279,4 +284,49 @@ pub(super) fn remove(table: &mut CatalogTable, place: usize) {
 fn declared_from(table: &CatalogTable) -> usize {
     let declared_to = table.definition.indexes.len() - hidden_count(&table.definition);
     declared_to - table.index_sources.len()
+}
+
+/// An expression with its slots renumbered; subqueries, which indexes and views do not hold,
+/// stay as they are.
+pub(super) fn map_slots(expression: &Expression, slot_of: &dyn Fn(u16) -> u16) -> Expression {
+    let one = |part: &Expression| Box::new(map_slots(part, slot_of));
+    let many = |parts: &[Expression]| parts.iter().map(|part| map_slots(part, slot_of)).collect();
+    let node = match &expression.node {
+        Node::Column { slot, column } => Node::Column { slot: slot_of(*slot), column: *column },
+        Node::And(parts) => Node::And(many(parts)),
+        Node::Or(parts) => Node::Or(many(parts)),
+        Node::Call(function, parts) => Node::Call(*function, many(parts)),
+        Node::Not(a) => Node::Not(one(a)),
+        Node::IsNull(a) => Node::IsNull(one(a)),
+        Node::Negate(a) => Node::Negate(one(a)),
+        Node::Cast { value, length, length_in_bytes } => {
+            Node::Cast { value: one(value), length: *length, length_in_bytes: *length_in_bytes }
+        }
+        Node::Compare(comparison, a, b) => Node::Compare(*comparison, one(a), one(b)),
+        Node::Arithmetic(operator, a, b) => Node::Arithmetic(*operator, one(a), one(b)),
+        Node::StartsWith(a, b) => Node::StartsWith(one(a), one(b)),
+        Node::Like { value, pattern, escape } => {
+            Node::Like { value: one(value), pattern: one(pattern), escape: *escape }
+        }
+        Node::Case { branches, otherwise } => Node::Case {
+            branches: branches
+                .iter()
+                .map(|(condition, result)| {
+                    (map_slots(condition, slot_of), map_slots(result, slot_of))
+                })
+                .collect(),
+            otherwise: otherwise.as_deref().map(one),
+        },
+        Node::InList { value, list } => Node::InList { value: one(value), list: many(list) },
+        Node::InArray { value, parameter } => {
+            Node::InArray { value: one(value), parameter: *parameter }
+        }
+        Node::CompareRows(comparison, a, b) => Node::CompareRows(*comparison, many(a), many(b)),
+        Node::Literal(_)
+        | Node::Parameter(_)
+        | Node::ScalarSubquery(_)
+        | Node::Exists(_)
+        | Node::Quantified { .. } => expression.node.clone(),
+    };
+    Expression { node, sql_type: expression.sql_type }
 }

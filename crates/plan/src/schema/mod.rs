@@ -188,7 +188,7 @@ impl<'a> Draft<'a> {
     /// Completes the draft.
     fn finish(mut self) -> Result<SchemaChange, PlanError> {
         self.bind_views_again()?;
-        self.check_uniqueness()?;
+        self.check_partitioned_tables()?;
         self.plan_generated()?;
         self.plan_procedures()?;
         let changes = difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);

@@ -1,8 +1,8 @@
 //! PARTITION TABLE and REPLICATE TABLE.
 
 use crate::error::PlanError;
-use lockstep_plan_ir::StorageChange;
-use lockstep_sql::ast::{Name, ParsedStatement, PartitionTable};
+use lockstep_plan_ir::{StorageChange, TableDefinition};
+use lockstep_sql::ast::{Name, ParsedStatement, PartitionTable, Span};
 use lockstep_types::SqlType;
 use std::sync::Arc;
 
@@ -52,21 +52,7 @@ impl Draft<'_> {
         let Some(place) = definition.columns.iter().position(|c| c.name == column.text) else {
             return wrong(format!("In database, PARTITION has unknown COLUMN '{lower}'"));
         };
-        let found = &definition.columns[place];
-        if found.nullable {
-            return wrong(format!(
-                "In database, Partition column '{}.{lower}' is nullable. Partition columns must \
-                 be constrained \"NOT NULL\".",
-                table.text
-            ));
-        }
-        if !may_partition(found.sql_type) {
-            return wrong(format!(
-                "In database, Partition column '{}.{lower}' is not a valid type. Partition \
-                 columns must be an integer, varchar or varbinary type.",
-                table.text
-            ));
-        }
+        check_partition_column(definition, place, column.span)?;
         Ok(place as u16)
     }
 
@@ -98,4 +84,22 @@ impl Draft<'_> {
 /// Whether values of a type place rows.
 pub(super) fn may_partition(sql_type: SqlType) -> bool {
     sql_type.is_integer() || sql_type.is_variable_length()
+}
+
+/// Refuses columns that may not decide the partition of a row.
+pub(super) fn check_partition_column(
+    table: &TableDefinition,
+    place: usize,
+    span: Span,
+) -> Result<(), PlanError> {
+    let column = &table.columns[place];
+    let name = format!("{}.{}", table.name, column.name.to_ascii_lowercase());
+    let reason = if column.nullable {
+        "is nullable. Partition columns must be constrained \"NOT NULL\"."
+    } else if !may_partition(column.sql_type) {
+        "is not a valid type. Partition columns must be an integer, varchar or varbinary type."
+    } else {
+        return Ok(());
+    };
+    Err(PlanError::at(span, format!("In database, Partition column '{name}' {reason}")))
 }

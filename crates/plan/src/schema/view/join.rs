@@ -1,0 +1,278 @@
+//! Views over several tables: where their rows live, and the joined rows that a change of one
+//! source touches.
+
+use crate::query::BoundView;
+use lockstep_plan_ir::expression::Node;
+use lockstep_plan_ir::relation::{AggregateCall, Join, JoinKind, JoinMethod};
+use lockstep_plan_ir::schema::{IndexKey, JoinedView};
+use lockstep_plan_ir::statement::Query;
+use lockstep_plan_ir::{
+    Access, AggregateFunction, Comparison, Expression, Relation, Scan, TableDefinition,
+    ViewDefinition,
+};
+use lockstep_types::{IndexId, SqlType};
+use std::sync::Arc;
+
+use super::super::index::{map_slots, walk};
+
+/// Where a view's rows live.
+pub(super) struct Placement {
+    /// The group column that is the partitioning column of a source.
+    pub column: Option<u16>,
+    /// A view over partitioned rows without such a column.
+    pub is_partial: bool,
+}
+
+/// A column of a source: (slot, column).
+type Place = (u16, u16);
+
+/// Decides where a view's rows live. Joined partitioned tables must be joined on their
+/// partitioning columns, so that joined rows are in one partition.
+pub(super) fn placement(bound: &BoundView) -> Result<Placement, String> {
+    let partitioned: Vec<Place> = bound
+        .sources
+        .iter()
+        .enumerate()
+        .filter_map(|(slot, source)| Some((slot as u16, source.definition.partition_column?)))
+        .collect();
+    let Some(first) = partitioned.first() else {
+        return Ok(Placement { column: None, is_partial: false });
+    };
+    let same = equal_columns(*first, bound.predicate.as_ref());
+    if let Some((slot, _)) = partitioned.iter().find(|place| !same.contains(place)) {
+        return Err(format!(
+            "joins the partitioned table {} on other columns than the partitioning columns.",
+            bound.sources[usize::from(*slot)].definition.name
+        ));
+    }
+    let column = bound.group.iter().position(|group| {
+        matches!(group.node, Node::Column { slot, column } if same.contains(&(slot, column)))
+    });
+    Ok(Placement { column: column.map(|column| column as u16), is_partial: column.is_none() })
+}
+
+/// The columns that a condition makes equal to one.
+fn equal_columns(first: Place, predicate: Option<&Expression>) -> Vec<Place> {
+    let pairs: Vec<(Place, Place)> = conjuncts(predicate)
+        .iter()
+        .filter_map(|part| match &part.node {
+            Node::Compare(Comparison::Equal, a, b) => Some((place(a)?, place(b)?)),
+            _ => None,
+        })
+        .collect();
+    let mut same = vec![first];
+    loop {
+        let more = pairs.iter().find_map(|&(a, b)| match (same.contains(&a), same.contains(&b)) {
+            (true, false) => Some(b),
+            (false, true) => Some(a),
+            _ => None,
+        });
+        match more {
+            Some(place) => same.push(place),
+            None => return same,
+        }
+    }
+}
+
+fn place(expression: &Expression) -> Option<Place> {
+    match expression.node {
+        Node::Column { slot, column } => Some((slot, column)),
+        _ => None,
+    }
+}
+
+/// The parts of a condition that must all be true.
+fn conjuncts(predicate: Option<&Expression>) -> Vec<Expression> {
+    match predicate {
+        None => Vec::new(),
+        Some(Expression { node: Node::And(parts), .. }) => {
+            parts.iter().flat_map(|part| conjuncts(Some(part))).collect()
+        }
+        Some(other) => vec![other.clone()],
+    }
+}
+
+/// Adds the queries that keep a view over a join.
+pub(super) fn complete(bound: &BoundView, view: &mut ViewDefinition) {
+    let count = bound.sources.len() as u16;
+    let arguments: Vec<Expression> =
+        view.aggregates.iter().filter_map(|aggregate| aggregate.argument.clone()).collect();
+    let parts = conjuncts(bound.predicate.as_ref());
+    let delta = (0..count)
+        .map(|changed| {
+            // The changed row is in slot 0, the other sources follow in their order.
+            let slot_of = |slot: u16| match slot.cmp(&changed) {
+                std::cmp::Ordering::Equal => 0,
+                std::cmp::Ordering::Less => slot + 1,
+                std::cmp::Ordering::Greater => slot,
+            };
+            let others: Vec<(u16, &TableDefinition)> = (0..count)
+                .filter(|&slot| slot != changed)
+                .map(|slot| (slot_of(slot), &*bound.sources[usize::from(slot)].definition))
+                .collect();
+            let parts = parts.iter().map(|part| map_slots(part, &slot_of)).collect();
+            let output = view.group.iter().chain(&arguments);
+            Query {
+                relation: nested_loops(&others, parts, &[0]),
+                output: output.map(|value| map_slots(value, &slot_of)).collect(),
+            }
+        })
+        .collect();
+    recompute_extremes(bound, view, &parts);
+    view.joined = Some(Arc::new(JoinedView {
+        sources: bound.sources.iter().map(|source| source.definition.id).collect(),
+        delta,
+        slot_count: count,
+    }));
+}
+
+/// MIN and MAX of a group anew, over all joined rows of the group. Slot 0 holds a row of
+/// `delta`'s columns, of which the groups are read.
+fn recompute_extremes(bound: &BoundView, view: &mut ViewDefinition, parts: &[Expression]) {
+    let count = bound.sources.len() as u16;
+    let up = |slot: u16| slot + 1;
+    let group = view.group.clone();
+    for aggregate in &mut view.aggregates {
+        if !matches!(aggregate.function, AggregateFunction::Min | AggregateFunction::Max) {
+            continue;
+        }
+        let mut parts: Vec<Expression> = parts.iter().map(|part| map_slots(part, &up)).collect();
+        for (column, value) in group.iter().enumerate() {
+            let wanted = Expression::column(0, column as u16, value.sql_type);
+            parts.push(Expression {
+                node: Node::Compare(
+                    Comparison::NotDistinct,
+                    Box::new(map_slots(value, &up)),
+                    Box::new(wanted),
+                ),
+                sql_type: SqlType::Boolean,
+            });
+        }
+        let sources = bound.sources.iter().enumerate();
+        let sources: Vec<(u16, &TableDefinition)> =
+            sources.map(|(slot, source)| (slot as u16 + 1, &*source.definition)).collect();
+        let call = AggregateCall {
+            function: aggregate.function,
+            distinct: false,
+            argument: aggregate.argument.as_ref().map(|value| map_slots(value, &up)),
+            sql_type: aggregate.sql_type,
+        };
+        aggregate.recompute = Some(Query {
+            relation: Relation::Aggregate {
+                input: Box::new(nested_loops(&sources, parts, &[0])),
+                slot: count + 1,
+                group: Vec::new(),
+                calls: vec![call],
+            },
+            output: vec![Expression::column(count + 1, 0, aggregate.sql_type)],
+        });
+        aggregate.recompute_slots = count + 2;
+    }
+}
+
+/// Tables joined by nested loops in their order, each condition as early as its slots are bound.
+fn nested_loops(
+    tables: &[(u16, &TableDefinition)],
+    mut parts: Vec<Expression>,
+    bound: &[u16],
+) -> Relation {
+    let mut bound = bound.to_vec();
+    let mut relation: Option<Relation> = None;
+    for (slot, table) in tables {
+        let access = access(table, *slot, &parts, &bound);
+        bound.push(*slot);
+        let (now, later): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| slots(part).iter().all(|s| bound.contains(s)));
+        parts = later;
+        let scan =
+            Relation::Scan(Scan { slot: *slot, table: table.id, access, filter: all_of(now) });
+        relation = Some(match relation {
+            None => scan,
+            Some(left) => Relation::Join(Box::new(Join {
+                kind: JoinKind::Inner,
+                left,
+                right: scan,
+                method: JoinMethod::NestedLoop,
+                condition: None,
+                left_slots: Vec::new(),
+                right_slots: Vec::new(),
+            })),
+        });
+    }
+    relation.unwrap_or(Relation::OneRow)
+}
+
+fn all_of(mut parts: Vec<Expression>) -> Option<Expression> {
+    match parts.len() {
+        0 | 1 => parts.pop(),
+        _ => Some(Expression { node: Node::And(parts), sql_type: SqlType::Boolean }),
+    }
+}
+
+/// The slots that an expression reads.
+fn slots(expression: &Expression) -> Vec<u16> {
+    let mut slots = Vec::new();
+    walk(expression, &mut |part| {
+        if let Node::Column { slot, .. } = part.node {
+            slots.push(slot);
+        }
+    });
+    slots
+}
+
+/// The index whose first columns are most of all known from the rows bound before.
+fn access(table: &TableDefinition, slot: u16, parts: &[Expression], bound: &[u16]) -> Access {
+    let mut best = Access::Full;
+    let mut best_length = 0;
+    for (place, index) in table.indexes.iter().enumerate() {
+        if index.predicate.is_some() || index.hidden {
+            continue;
+        }
+        let known = index.keys.iter().map_while(|key| match key {
+            IndexKey::Column(column) => known_value(table, slot, *column, parts, bound),
+            IndexKey::Expression(_) => None,
+        });
+        let (equal, null_matches): (Vec<Expression>, Vec<bool>) = known.unzip();
+        if equal.len() > best_length {
+            best_length = equal.len();
+            best = Access::Index {
+                index: IndexId(place as u16),
+                at_most_one: index.unique && equal.len() == index.keys.len(),
+                equal,
+                null_matches,
+                lower: None,
+                upper: None,
+                reverse: false,
+            };
+        }
+    }
+    best
+}
+
+/// What a column must be equal to, if that is known from the rows bound before; and whether NULL
+/// is equal to NULL.
+fn known_value(
+    table: &TableDefinition,
+    slot: u16,
+    column: u16,
+    parts: &[Expression],
+    bound: &[u16],
+) -> Option<(Expression, bool)> {
+    let column_type = table.columns[usize::from(column)].sql_type;
+    parts.iter().find_map(|part| {
+        let (nulls, a, b) = match &part.node {
+            Node::Compare(Comparison::Equal, a, b) => (false, a, b),
+            Node::Compare(Comparison::NotDistinct, a, b) => (true, a, b),
+            _ => return None,
+        };
+        let value = match (place(a) == Some((slot, column)), place(b) == Some((slot, column))) {
+            (true, false) => b,
+            (false, true) => a,
+            _ => return None,
+        };
+        let same_kind = value.sql_type == column_type
+            || (value.sql_type.is_integer() && column_type.is_integer());
+        let known = same_kind && slots(value).iter().all(|slot| bound.contains(slot));
+        known.then(|| (value.as_ref().clone(), nulls))
+    })
+}
