@@ -139,10 +139,11 @@ fn macro_calls(code: &str, name: &str) -> Vec<usize> {
     lexer::word_positions(code, name).filter(calls).collect()
 }
 
-/// Whether a whole file belongs to tests: test folders, `tests.rs`, benches and test machinery.
+/// Whether a whole file belongs to tests: test folders, benches, examples and `tests.rs`.
 fn is_test_file(path: &str) -> bool {
     let in_folder = |folder: &str| path.split('/').any(|part| part == folder);
-    in_folder("tests") || in_folder("benches") || path.ends_with("/tests.rs")
+    ["tests", "benches", "examples"].iter().any(|folder| in_folder(folder))
+        || path.ends_with("/tests.rs")
 }
 
 #[cfg(test)]

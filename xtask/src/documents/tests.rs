@@ -2,7 +2,8 @@
 
 use super::*;
 
-const ROUTER: &str = "//! Routes.\npub struct Router;\nimpl Router {\n    pub fn route(&self) {}\n}\n\
+const ROUTER: &str = "//! Routes.\npub struct Router;\n\
+                      impl Router {\n    pub fn route(&self) {}\n}\n\
                       pub enum Kind {\n    Single,\n}\n";
 
 /// A tree with all root documents, one crate and the given texts.

@@ -100,8 +100,8 @@ abstract class CallsContract extends Contract {
 
     @Test
     void wrongParameters() throws Exception {
-        refused(ClientResponse.GRACEFUL_FAILURE, "PROCEDURE JThree EXPECTS 1 PARAMS, BUT RECEIVED 2",
-                "JThree", 1, 2);
+        refused(ClientResponse.GRACEFUL_FAILURE,
+                "PROCEDURE JThree EXPECTS 1 PARAMS, BUT RECEIVED 2", "JThree", 1, 2);
         refused(ClientResponse.GRACEFUL_FAILURE, "PROCEDURE JThree TYPE ERROR FOR PARAMETER 0",
                 "JThree", "abc");
         refused(ClientResponse.GRACEFUL_FAILURE, "TYPE ERROR FOR PARAMETER 1", "JITEM.insert", 1L,
@@ -155,7 +155,8 @@ abstract class CallsContract extends Contract {
                 + " SITE_ID:INTEGER PARTITION_ID:BIGINT TABLE_NAME:STRING"), columns(table));
         long rows = 0;
         while (table.advanceRow()) {
-            rows += table.getString("TABLE_NAME").equals("JITEM") ? table.getLong("TUPLE_COUNT") : 0;
+            boolean mine = table.getString("TABLE_NAME").equals("JITEM");
+            rows += mine ? table.getLong("TUPLE_COUNT") : 0;
         }
         assertEquals(ROWS, rows);
         VoltTable[] topology = call("@Statistics", "TOPO", 0);

@@ -81,7 +81,8 @@ abstract class Contract {
         StringBuilder text = new StringBuilder();
         for (int i = 0; i < table.getColumnCount(); i++) {
             VoltType type = table.getColumnType(i);
-            text.append(i == 0 ? "" : " ").append(table.getColumnName(i)).append(':').append(type.name());
+            text.append(i == 0 ? "" : " ").append(table.getColumnName(i));
+            text.append(':').append(type.name());
         }
         return text.toString();
     }
