@@ -252,6 +252,8 @@ impl Parser<'_> {
     /// `OVER ([PARTITION BY ...] [ORDER BY ...] [frame])`
     fn window(&mut self) -> Parsed<Window> {
         let start = self.advance().span;
+        // A window takes twice the stack of a plain argument.
+        self.enter(1)?;
         self.require(TokenKind::LeftParenthesis)?;
         let partition_by = match self.eat_keywords(Keyword::Partition, Keyword::By) {
             true => self.list("expressions of PARTITION BY", Parser::expression)?,
@@ -269,6 +271,7 @@ impl Parser<'_> {
             None => None,
         };
         self.require(TokenKind::RightParenthesis)?;
+        self.leave(1);
         Ok(Window { partition_by, order_by, frame, span: self.since(start) })
     }
 

@@ -180,6 +180,17 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Remembers what alone would have been accepted, so that an error names it first.
+    fn expect_first(&mut self, what: &'static str) {
+        if self.expected_at != self.position {
+            self.expected.clear();
+            self.expected_at = self.position;
+        }
+        self.expected.retain(|other| *other != what);
+        self.expected.insert(0, what);
+        self.expected.truncate(SHOWN_ALTERNATIVES);
+    }
+
     fn at(&mut self, kind: TokenKind) -> bool {
         let found = self.peek() == kind;
         if !found {
@@ -199,10 +210,11 @@ impl<'a> Parser<'a> {
 
     /// Takes a token of the given kind, or fails.
     fn require(&mut self, kind: TokenKind) -> Parsed<Span> {
-        match self.at(kind) {
-            true => Ok(self.advance().span),
-            false => Err(self.unexpected()),
+        if self.peek() == kind {
+            return Ok(self.advance().span);
         }
+        self.expect_first(symbol_text(kind));
+        Err(self.unexpected())
     }
 
     fn at_keyword(&mut self, keyword: Keyword) -> bool {
@@ -234,10 +246,11 @@ impl<'a> Parser<'a> {
 
     /// Takes the given keyword, or fails.
     fn require_keyword(&mut self, keyword: Keyword) -> Parsed<Span> {
-        match self.at_keyword(keyword) {
-            true => Ok(self.advance().span),
-            false => Err(self.unexpected()),
+        if self.peek_keyword() == keyword {
+            return Ok(self.advance().span);
         }
+        self.expect_first(keyword.as_str());
+        Err(self.unexpected())
     }
 
     fn require_keywords(&mut self, keywords: &[Keyword]) -> Parsed<()> {

@@ -145,11 +145,11 @@ impl Parser<'_> {
 
     /// A number without point, sign or exponent.
     pub(super) fn unsigned(&mut self, what: &'static str) -> Parsed<u64> {
-        if self.peek() == TokenKind::Number {
-            if let Ok(value) = self.source(self.token().span).parse() {
-                self.advance();
-                return Ok(value);
-            }
+        if self.peek() == TokenKind::Number
+            && let Ok(value) = self.source(self.token().span).parse()
+        {
+            self.advance();
+            return Ok(value);
         }
         Err(self.unexpected_instead_of(what))
     }

@@ -166,7 +166,6 @@ impl Parser<'_> {
         self.require_keyword(Keyword::Method)?;
         let path = self.dotted_name("a class and a method")?;
         let Some((class, method)) = path.text.rsplit_once('.') else {
-            self.expect_also(".");
             return Err(self.unexpected());
         };
         let method = CaseName { text: method.to_string(), span: self.last_span() };

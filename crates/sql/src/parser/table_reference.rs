@@ -77,13 +77,11 @@ impl Parser<'_> {
 
     /// A table, a derived table, or joins in parentheses.
     fn table_factor(&mut self) -> Parsed<TableReference> {
-        self.tables += 1;
-        let most = self.limits.joined_tables;
-        self.check_count(self.tables as usize, "tables in one FROM", "joined_tables", most)?;
         let start = self.token().span;
         if self.peek() == TokenKind::LeftParenthesis {
             return match self.at_derived_table() {
                 true => {
+                    self.count_table()?;
                     let query = Box::new(self.query_in_parentheses()?);
                     let alias = self.table_alias()?;
                     let kind = TableReferenceKind::Derived { query, alias };
@@ -99,10 +97,17 @@ impl Parser<'_> {
                 }
             };
         }
+        self.count_table()?;
         let name = self.table_name()?;
         let alias = self.table_alias()?;
         let kind = TableReferenceKind::Table { name, alias };
         Ok(TableReference { kind, span: self.since(start) })
+    }
+
+    fn count_table(&mut self) -> Parsed<()> {
+        self.tables += 1;
+        let most = self.limits.joined_tables;
+        self.check_count(self.tables as usize, "tables in one FROM", "joined_tables", most)
     }
 
     /// Whether the parenthesis at the current token opens a query rather than joined tables.

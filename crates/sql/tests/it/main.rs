@@ -1,0 +1,6 @@
+//! The parser's behaviour through its public surface.
+
+mod dump;
+mod limits;
+mod random;
+mod scripts;
