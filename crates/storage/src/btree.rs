@@ -12,7 +12,7 @@ mod node;
 mod rebalance;
 
 pub(crate) use node::{BytesKey, LEAF_CAPACITY, Leaf, TreeKey, partition_point};
-use node::{FAN_OUT, Inner, new_inner, new_leaf};
+use node::{FAN_OUT, Inner, new_inner, new_leaf, prefetch_node};
 use std::mem::MaybeUninit;
 use std::ptr::{copy, copy_nonoverlapping, null_mut};
 
@@ -143,6 +143,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 let rows = (&raw const (*inner).rows).cast::<u32>();
                 let child = Self::count_through(keys, rows, (*inner).length as usize, probe, row);
                 node = (*inner).children.get_unchecked(child).assume_init();
+                prefetch_node::<K>(node);
             }
         }
         node.cast()
@@ -162,6 +163,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 let child = Self::count_through(keys, rows, (*inner).length as usize, probe, row);
                 path.steps[level].write((inner, child));
                 node = (*inner).children.get_unchecked(child).assume_init();
+                prefetch_node::<K>(node);
             }
         }
         (node.cast(), path)

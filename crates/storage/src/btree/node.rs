@@ -3,11 +3,12 @@
 use crate::heap::StringHeap;
 use crate::key_buffer::BytesProbe;
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Entries of a full leaf.
-pub(crate) const LEAF_CAPACITY: usize = 64;
+/// Entries of a full leaf. One less than a power of two, for [`partition_point`].
+pub(crate) const LEAF_CAPACITY: usize = 63;
 /// Children of a full inner node; one more than its separators.
 pub(crate) const FAN_OUT: usize = 64;
 
@@ -163,24 +164,24 @@ impl TreeKey for BytesKey {
     }
 }
 
-/// A leaf: keys in order, each with the row it belongs to.
-#[repr(C)]
+/// A leaf: keys in order, each with the row it belongs to. Keys lie where inner nodes have them.
+#[repr(C, align(64))]
 pub(crate) struct Leaf<K> {
     pub(crate) length: u32,
     pub(crate) rows: [MaybeUninit<u32>; LEAF_CAPACITY],
+    pub(crate) keys: [MaybeUninit<K>; LEAF_CAPACITY],
     pub(crate) previous: *mut Leaf<K>,
     pub(crate) next: *mut Leaf<K>,
-    pub(crate) keys: [MaybeUninit<K>; LEAF_CAPACITY],
 }
 
 /// An inner node: child `i` holds what is at or after separator `i - 1` and before separator `i`.
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct Inner<K> {
     /// Separators; one less than children.
     pub(crate) length: u32,
-    pub(crate) rows: [MaybeUninit<u32>; FAN_OUT],
+    pub(crate) rows: [MaybeUninit<u32>; FAN_OUT - 1],
+    pub(crate) keys: [MaybeUninit<K>; FAN_OUT - 1],
     pub(crate) children: [MaybeUninit<*mut u8>; FAN_OUT],
-    pub(crate) keys: [MaybeUninit<K>; FAN_OUT],
 }
 
 /// The node behind a new box, uninitialised but for its length.
@@ -206,20 +207,57 @@ pub(crate) fn new_inner<K>() -> *mut Inner<K> {
     }
 }
 
-/// How many of the first `length` entries satisfy a condition that holds for a beginning of
-/// them. Without branches that the data decides: a mispredicted one costs more than the step.
+/// Asks the processor for the parts of a node that a search in it will read: a search touches
+/// three or four lines one after the other, each of which may have to come from memory.
+#[inline(always)]
+pub(crate) fn prefetch_node<K>(node: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let keys = std::mem::offset_of!(Leaf<K>, keys);
+        let step = size_of::<K>() * LEAF_CAPACITY / 8 + 1;
+        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(node.cast());
+            for line in 0..8 {
+                _mm_prefetch::<_MM_HINT_T0>(node.wrapping_add(keys + line * step).cast());
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = node;
+}
+
+const _: () = assert!(
+    std::mem::offset_of!(Leaf<u64>, keys) == std::mem::offset_of!(Inner<u64>, keys)
+        && std::mem::offset_of!(Leaf<u128>, keys) == std::mem::offset_of!(Inner<u128>, keys)
+);
+
+/// How many of the first `length` entries, at most 63, satisfy a condition that holds for a
+/// beginning of them.
+///
+/// Without branches that the data decides: a mispredicted one costs more than the search. The
+/// first step leaves a window of one less than a power of two, at one end or the other (they
+/// overlap); each further step halves it, with distances that are constants.
 #[inline(always)]
 pub(crate) fn partition_point(length: usize, holds: impl Fn(usize) -> bool) -> usize {
-    if length == 0 {
-        return 0;
+    debug_assert!(length < 64);
+    let first = |size: usize| select_unpredictable(holds(length - size), length - size + 1, 0);
+    let step =
+        |base: usize, size: usize| select_unpredictable(holds(base + size - 1), base + size, base);
+    let from_16 = |base| step(step(step(step(base, 8), 4), 2), 1);
+    if length >= 32 {
+        from_16(step(first(32), 16))
+    } else if length >= 16 {
+        from_16(first(16))
+    } else {
+        let mut size = length;
+        let mut base = 0;
+        while size > 1 {
+            let half = size / 2;
+            base = select_unpredictable(holds(base + half), base + half, base);
+            size -= half;
+        }
+        base + usize::from(length > 0 && holds(base))
     }
-    let mut base = 0;
-    let mut size = length;
-    while size > 1 {
-        let half = size / 2;
-        let middle = base + half;
-        base = std::hint::select_unpredictable(holds(middle), middle, base);
-        size -= half;
-    }
-    base + usize::from(holds(base))
 }

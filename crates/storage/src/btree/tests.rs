@@ -203,3 +203,12 @@ fn growing_keys_fill_their_leaves() {
     assert!(tree.leaves < 2 * 100_000 / LEAF_CAPACITY, "{} leaves", tree.leaves);
     assert_eq!(tree.checked_rows().len(), 100_000);
 }
+
+#[test]
+fn the_partition_point_is_found_for_every_length() {
+    for length in 0..64 {
+        for point in 0..=length {
+            assert_eq!(partition_point(length, |at| at < point), point, "{point} of {length}");
+        }
+    }
+}
