@@ -11,6 +11,8 @@ const FUNCTION_LINES: usize = 70;
 const FILE_LINES: usize = 600;
 /// Longest file with one.
 const FILE_LINES_WITH_REASON: usize = 1500;
+/// Longest test module inside the file that it tests.
+const INLINE_TEST_LINES: usize = 200;
 /// Widest line, in characters.
 const LINE_COLUMNS: usize = 100;
 /// How the head of a long file starts the line that says why.
@@ -35,7 +37,25 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             check_unfinished_words(path, text, &mut findings);
         }
     }
+    check_integration_binaries(tree, &mut findings);
     findings
+}
+
+/// A package links one binary of integration tests: `tests/it/main.rs` with modules.
+fn check_integration_binaries(tree: &Tree, findings: &mut Vec<Finding>) {
+    for folder in tree.packages() {
+        let prefix = format!("{folder}/tests/");
+        let is_binary = |path: &&String| {
+            let Some(rest) = path.strip_prefix(&prefix) else { return false };
+            let depth = rest.matches('/').count();
+            (depth == 0 && rest.ends_with(".rs")) || (depth == 1 && rest.ends_with("/main.rs"))
+        };
+        let binaries: Vec<&String> = tree.files.keys().filter(is_binary).collect();
+        if binaries.len() > 1 {
+            let message = format!("{} binaries > 1: make them modules of one", binaries.len());
+            findings.push(Finding::new(binaries[1], 1, "integration tests", message));
+        }
+    }
 }
 
 fn check_rust(path: &str, text: &str, findings: &mut Vec<Finding>) {
@@ -109,6 +129,15 @@ fn check_words(path: &str, masked: &Masked, findings: &mut Vec<Finding>) {
     for macro_name in UNFINISHED_MACROS.iter().chain(&["dbg"]) {
         for at in macro_calls(code, macro_name) {
             report(at, "unfinished", format!("{macro_name}! is never committed"));
+        }
+    }
+    for range in &tests {
+        let lines = code[range.clone()].lines().count();
+        if lines > INLINE_TEST_LINES
+            && lexer::word_positions(&code[range.clone()], "mod").next().is_some()
+        {
+            let message = format!("{lines} lines > {INLINE_TEST_LINES}: move them to tests.rs");
+            report(range.start, "inline tests", message);
         }
     }
     let in_test = |at: usize| test_file || tests.iter().any(|range| range.contains(&at));

@@ -103,3 +103,27 @@ fn deterministic_crates_do_not_print_or_silence_their_lints() {
     assert_finding("crates/txn/src/a.rs", text, "crates/txn/src/a.rs:2: lint silenced");
     assert_clean("crates/base/src/a.rs", text);
 }
+
+#[test]
+fn long_test_modules_move_out() {
+    let module = |lines: usize| {
+        let body = "    fn a() {}\n".repeat(lines - 3);
+        format!("//! A file.\n#[cfg(test)]\nmod tests {{\n{body}}}\n")
+    };
+    assert_clean("crates/txn/src/a.rs", &module(200));
+    let expected = "crates/txn/src/a.rs:2: inline tests: 201 lines > 200";
+    assert_finding("crates/txn/src/a.rs", &module(201), expected);
+}
+
+#[test]
+fn a_package_links_one_integration_binary() {
+    let tree = |paths: &[&str]| {
+        let mut files = vec![("crates/txn/Cargo.toml", "")];
+        files.extend(paths.iter().map(|path| (*path, "//! A file.\n")));
+        check(&Tree::of(&files))
+    };
+    assert!(tree(&["crates/txn/tests/it/main.rs", "crates/txn/tests/it/a.rs"]).is_empty());
+    let found = tree(&["crates/txn/tests/it/main.rs", "crates/txn/tests/b.rs"]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].rule, "integration tests");
+}
