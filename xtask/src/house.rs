@@ -132,7 +132,8 @@ fn check_words(path: &str, masked: &Masked, findings: &mut Vec<Finding>) {
         }
     }
     for range in &tests {
-        let lines = code[range.clone()].lines().count();
+        // The range ends before the closing brace.
+        let lines = code[range.clone()].lines().count() + 1;
         if lines > INLINE_TEST_LINES
             && lexer::word_positions(&code[range.clone()], "mod").next().is_some()
         {
