@@ -1,6 +1,8 @@
 //! Queries and DML: binding, optimization, partition inference, fragments.
 
 mod bind;
+mod logical;
+mod walk;
 
 use crate::catalog::Catalog;
 use crate::error::PlanError;

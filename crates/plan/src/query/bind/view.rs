@@ -1,9 +1,14 @@
 //! The SELECT of a materialized view, bound.
 
+use super::function::aggregate_of;
+use super::scope::Scope;
+use super::select::leaves;
+use super::{Binder, Rules};
 use crate::catalog::{Catalog, CatalogTable};
 use crate::error::PlanError;
-use lockstep_plan_ir::{AggregateFunction, Expression};
-use lockstep_sql::ast;
+use crate::query::logical::{From, LeafKind};
+use lockstep_plan_ir::{AggregateFunction, Expression, Node};
+use lockstep_sql::ast::{self, ExpressionKind, QueryBody, SelectItem};
 use lockstep_types::SqlType;
 use std::sync::Arc;
 
@@ -60,6 +65,112 @@ pub(crate) fn bind_view_select(
     view_name: &str,
     query: &ast::Query,
 ) -> Result<BoundView, PlanError> {
-    let _ = (catalog, view_name);
-    Err(PlanError::at(query.span, "views are not bound yet"))
+    let refuse = |what: &str| {
+        let message = format!("Materialized view \"{view_name}\" {what}");
+        Err(PlanError::at(query.span, message))
+    };
+    let QueryBody::Select(select) = &query.body else {
+        return refuse("is not a plain SELECT: set operations are not supported.");
+    };
+    if query.with.is_some() {
+        return refuse("has a WITH clause, which is not supported.");
+    }
+    if !query.order_by.is_empty() {
+        return refuse("with an ORDER BY clause is not supported.");
+    }
+    if !query.limit.is_empty() {
+        return refuse("with a LIMIT or OFFSET clause is not supported.");
+    }
+    if select.having.is_some() {
+        return refuse("with a HAVING clause is not supported.");
+    }
+    if select.distinct {
+        return refuse("with DISTINCT is not supported.");
+    }
+    let mut binder = Binder::new(catalog, 0)?;
+    binder.rules = Rules { parameters: false, subqueries: false };
+    binder.scopes.push(Scope::default());
+    let from = binder.from(&select.from)?;
+    let mut sources = Vec::new();
+    for leaf in leaves(&from) {
+        match &leaf.kind {
+            LeafKind::Table(table) => sources.push(Arc::clone(table)),
+            _ => return refuse("cannot be defined over a subquery."),
+        }
+    }
+    if sources.is_empty() {
+        return refuse("reads no table.");
+    }
+    let mut conjuncts = match from {
+        From::Leaf(_) => Vec::new(),
+        From::Inner { items, conjuncts } if items.iter().all(|i| matches!(i, From::Leaf(_))) => {
+            conjuncts
+        }
+        _ => return refuse("only supports INNER JOIN."),
+    };
+    if let Some(condition) = &select.selection {
+        conjuncts.extend(binder.conjuncts(condition)?);
+    }
+    let mut group = Vec::with_capacity(select.group_by.len());
+    for expression in &select.group_by {
+        group.push(binder.expression(expression)?);
+    }
+    let columns = binder.view_columns(&select.items, &group)?;
+    let predicate = match conjuncts.len() {
+        0 | 1 => conjuncts.pop(),
+        _ => Some(super::expression::boolean(Node::And(conjuncts))),
+    };
+    Ok(BoundView { sources, predicate, group, columns })
+}
+
+impl Binder<'_> {
+    fn view_columns(
+        &mut self,
+        items: &[SelectItem],
+        group: &[Expression],
+    ) -> Result<Vec<ViewColumn>, PlanError> {
+        let mut columns = Vec::with_capacity(items.len());
+        for item in items {
+            let SelectItem::Expression { expression, alias } = item else {
+                let message = "a materialized view must name its columns: * is not supported.";
+                return Err(PlanError::new(message));
+            };
+            let (kind, sql_type) = self.view_column(expression, group)?;
+            let name = match (alias, &expression.kind) {
+                (Some(alias), _) => alias.text.clone(),
+                (None, ExpressionKind::Column(column)) => column.name.text.clone(),
+                _ => format!("C{}", columns.len() + 1),
+            };
+            columns.push(ViewColumn { name, sql_type, kind });
+        }
+        Ok(columns)
+    }
+
+    fn view_column(
+        &mut self,
+        expression: &ast::Expression,
+        group: &[Expression],
+    ) -> Result<(ViewColumnKind, SqlType), PlanError> {
+        if let ExpressionKind::Function(call) = &expression.kind
+            && call.over.is_none()
+            && let Some(function) = aggregate_of(&call.name.text)
+        {
+            let call = self.aggregate_parts(function, call, expression.span)?;
+            let kind = ViewColumnKind::Aggregate {
+                function: call.function,
+                distinct: call.distinct,
+                argument: call.argument,
+            };
+            return Ok((kind, call.sql_type));
+        }
+        if super::aggregate::has_aggregate(expression) {
+            return Ok((ViewColumnKind::Other, SqlType::Null));
+        }
+        let bound = self.expression(expression)?;
+        let kind = match group.iter().position(|grouped| *grouped == bound) {
+            Some(position) => ViewColumnKind::Group(position),
+            None => ViewColumnKind::Other,
+        };
+        Ok((kind, bound.sql_type))
+    }
 }

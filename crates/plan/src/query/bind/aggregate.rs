@@ -1,0 +1,215 @@
+//! Aggregates, and expressions over the rows of groups.
+
+use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
+use crate::error::PlanError;
+use crate::query::walk;
+use lockstep_plan_ir::relation::AggregateCall;
+use lockstep_plan_ir::{AggregateFunction, Expression, Node};
+use lockstep_sql::ast::{self, FunctionCall, Span};
+use lockstep_types::SqlType;
+use std::collections::BTreeSet;
+
+impl Binder<'_> {
+    /// A call of an aggregate: a column of the group's row.
+    pub(super) fn aggregate_call(
+        &mut self,
+        function: AggregateFunction,
+        call: &FunctionCall,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        if call.filter.is_some() {
+            return Err(PlanError::at(span, "FILTER is not supported yet"));
+        }
+        let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.as_mut());
+        match aggregates {
+            None => {
+                return Err(PlanError::at(
+                    span,
+                    "invalid WHERE expression: aggregates are \
+                allowed in the select list, HAVING and ORDER BY only",
+                ));
+            }
+            Some(aggregates) if aggregates.inside => {
+                return Err(PlanError::at(span, "aggregates cannot be nested"));
+            }
+            Some(aggregates) => aggregates.inside = true,
+        }
+        let bound = self.aggregate_parts(function, call, span);
+        let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.as_mut());
+        let aggregates = aggregates.expect("the scope collected aggregates above");
+        aggregates.inside = false;
+        let bound = bound?;
+        let sql_type = bound.sql_type;
+        let position = match aggregates.calls.iter().position(|known| *known == bound) {
+            Some(position) => position,
+            None => {
+                aggregates.calls.push(bound);
+                aggregates.calls.len() - 1
+            }
+        };
+        let column = u16::try_from(aggregates.groups + position)
+            .map_err(|_| PlanError::at(span, "too many aggregates (max is 65535)"))?;
+        Ok(Expression::column(aggregates.slot, column, sql_type))
+    }
+
+    /// Function, argument and result type of an aggregate call.
+    pub(super) fn aggregate_parts(
+        &mut self,
+        function: AggregateFunction,
+        call: &FunctionCall,
+        span: Span,
+    ) -> Result<AggregateCall, PlanError> {
+        if call.star {
+            if function != AggregateFunction::Count || call.distinct {
+                return Err(PlanError::at(span, "unexpected token: *"));
+            }
+            return Ok(AggregateCall {
+                function: AggregateFunction::CountStar,
+                distinct: false,
+                argument: None,
+                sql_type: SqlType::BigInt,
+            });
+        }
+        let [argument] = &call.arguments[..] else {
+            let message = format!("{} takes one argument", call.name.text);
+            return Err(PlanError::at(span, message));
+        };
+        let bound = self.expression(argument)?;
+        if is_untyped(&bound) {
+            return Err(PlanError::at(argument.span, CAST_NEEDED));
+        }
+        if walk::any(&bound, &|e| walk::subquery_of(e).is_some()) {
+            let message = "SQL Aggregate function calls with subquery expression arguments are \
+                           not allowed.";
+            return Err(PlanError::at(argument.span, message));
+        }
+        let sql_type = result_type(function, bound.sql_type)
+            .ok_or_else(|| PlanError::at(argument.span, BAD_OPERATION))?;
+        // The least and the greatest are the same with or without duplicates.
+        let extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
+        let distinct = call.distinct && !extreme;
+        Ok(AggregateCall { function, distinct, argument: Some(bound), sql_type })
+    }
+
+    /// Replaces group expressions by columns of the group's row. What then still reads a table
+    /// of this SELECT is neither grouped nor aggregated, and refused.
+    pub(super) fn over_groups(
+        &mut self,
+        expression: &mut Expression,
+        group: &[Expression],
+        slot: u16,
+        sources: &BTreeSet<u16>,
+    ) -> Result<(), PlanError> {
+        walk::change(expression, &mut self.subqueries, &mut |node| {
+            // A literal may equal a grouped literal, but needs no replacing.
+            if matches!(node.node, Node::Literal(_)) {
+                return true;
+            }
+            match group.iter().position(|grouped| grouped == node) {
+                Some(position) => {
+                    let column = Node::Column { slot, column: position as u16 };
+                    node.node = column;
+                    true
+                }
+                None => false,
+            }
+        });
+        let mut ungrouped = None;
+        walk::walk(expression, &self.subqueries, &mut |node| {
+            if let Node::Column { slot, column } = node.node
+                && sources.contains(&slot)
+            {
+                ungrouped.get_or_insert((slot, column));
+            }
+        });
+        match ungrouped {
+            None => Ok(()),
+            Some((slot, column)) => {
+                let name = self.column_name(slot, column);
+                Err(PlanError::new(format!(
+                    "expression not in aggregate or GROUP BY columns: {name}"
+                )))
+            }
+        }
+    }
+
+    /// The qualified name of a column in scope, for messages.
+    fn column_name(&self, slot: u16, column: u16) -> String {
+        let sources = self.scopes.iter().flat_map(|scope| &scope.sources);
+        for source in sources {
+            if source.slot == slot
+                && let Some(found) = source.columns.get(usize::from(column))
+            {
+                return format!("{}.{}", source.alias, found.name);
+            }
+        }
+        format!("column {}", column + 1)
+    }
+}
+
+/// The type of an aggregate over arguments of a type; none if it does not take them.
+pub(super) fn result_type(function: AggregateFunction, argument: SqlType) -> Option<SqlType> {
+    let number = argument.is_number();
+    match function {
+        AggregateFunction::Count if argument != SqlType::Boolean => Some(SqlType::BigInt),
+        AggregateFunction::Min | AggregateFunction::Max if argument != SqlType::Boolean => {
+            Some(argument)
+        }
+        AggregateFunction::Sum if argument.is_integer() => Some(SqlType::BigInt),
+        AggregateFunction::Sum | AggregateFunction::Average if number => Some(argument),
+        AggregateFunction::ApproximateCountDistinct => {
+            let fixed =
+                argument.is_integer() || matches!(argument, SqlType::Decimal | SqlType::Timestamp);
+            fixed.then_some(SqlType::BigInt)
+        }
+        _ => None,
+    }
+}
+
+/// True when an aggregate call stands in an expression (those of subqueries do not count).
+pub(super) fn has_aggregate(expression: &ast::Expression) -> bool {
+    use ast::ExpressionKind as Kind;
+    let mut each: Vec<&ast::Expression> = vec![expression];
+    while let Some(next) = each.pop() {
+        match &next.kind {
+            Kind::Function(call) => {
+                if call.over.is_none() && super::function::aggregate_of(&call.name.text).is_some() {
+                    return true;
+                }
+                each.extend(&call.arguments);
+                for window in &call.over {
+                    each.extend(&window.partition_by);
+                    each.extend(window.order_by.iter().map(|item| &item.expression));
+                }
+            }
+            Kind::Unary { operand, .. }
+            | Kind::Not(operand)
+            | Kind::InSubquery { operand, .. }
+            | Kind::InParameter { operand, .. }
+            | Kind::IsNull { operand, .. }
+            | Kind::IsTruth { operand, .. }
+            | Kind::Quantified { operand, .. }
+            | Kind::Cast { operand, .. } => each.push(operand),
+            Kind::Binary { left, right, .. } | Kind::IsDistinctFrom { left, right, .. } => {
+                each.extend([&**left, &**right]);
+            }
+            Kind::And(list) | Kind::Or(list) | Kind::Row(list) => each.extend(list),
+            Kind::Between { operand, low, high, .. } => {
+                each.extend([&**operand, &**low, &**high]);
+            }
+            Kind::InList { operand, list, .. } => {
+                each.push(operand);
+                each.extend(list);
+            }
+            Kind::Like { operand, pattern, .. } => each.extend([&**operand, &**pattern]),
+            Kind::StartsWith { operand, prefix, .. } => each.extend([&**operand, &**prefix]),
+            Kind::Case { operand, branches, otherwise } => {
+                each.extend(operand.as_deref());
+                each.extend(branches.iter().flat_map(|b| [&b.condition, &b.result]));
+                each.extend(otherwise.as_deref());
+            }
+            _ => {}
+        }
+    }
+    false
+}

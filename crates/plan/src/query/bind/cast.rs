@@ -1,0 +1,196 @@
+//! CAST, and values brought to the type of a column, branch or result.
+
+use super::literal::{assign_constant, constant};
+use super::{BAD_COMBINATION, BAD_CONVERSION, Binder, is_untyped};
+use crate::error::PlanError;
+use lockstep_plan_ir::{Expression, Node};
+use lockstep_sql::ast::{self, DataType, LengthUnit, Span, TypeName};
+use lockstep_types::sql_type::{MAX_VALUE_BYTES, MAX_VALUE_CHARACTERS};
+use lockstep_types::{Decimal, SqlType, Value, timestamp};
+
+/// The type of a name, if this server has it.
+pub(crate) fn sql_type_of(name: TypeName) -> Option<SqlType> {
+    Some(match name {
+        TypeName::TinyInt => SqlType::TinyInt,
+        TypeName::SmallInt => SqlType::SmallInt,
+        TypeName::Integer => SqlType::Integer,
+        TypeName::BigInt => SqlType::BigInt,
+        TypeName::Float => SqlType::Float,
+        TypeName::Decimal => SqlType::Decimal,
+        TypeName::Varchar => SqlType::Varchar,
+        TypeName::Varbinary => SqlType::Varbinary,
+        TypeName::Timestamp => SqlType::Timestamp,
+        TypeName::Geography | TypeName::GeographyPoint => return None,
+    })
+}
+
+impl Binder<'_> {
+    /// CAST(operand AS type).
+    pub(super) fn cast(
+        &mut self,
+        operand: &ast::Expression,
+        data_type: &DataType,
+    ) -> Result<Expression, PlanError> {
+        let mut value = self.expression(operand)?;
+        let Some(target) = sql_type_of(data_type.name) else {
+            let message = format!("type {} is not supported yet", data_type.name.as_str());
+            return Err(PlanError::at(data_type.span, message));
+        };
+        let in_bytes = data_type.unit == LengthUnit::Bytes;
+        let length = cast_length(target, data_type, in_bytes)?;
+        self.give_type(&mut value, target);
+        if !castable(value.sql_type, target) {
+            return Err(PlanError::at(operand.span, BAD_CONVERSION));
+        }
+        if let Some(constant) = constant(&value) {
+            check_constant_cast(constant, target, operand.span)?;
+            if *constant == Value::Null {
+                return Ok(Expression::literal(Value::Null, target));
+            }
+        }
+        let node = Node::Cast { value: Box::new(value), length, length_in_bytes: in_bytes };
+        Ok(Expression { node, sql_type: target })
+    }
+
+    /// Brings the value of an INSERT or SET to its column's kind.
+    pub(super) fn assign(
+        &mut self,
+        mut value: Expression,
+        target: SqlType,
+        context: &str,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        self.give_type(&mut value, target);
+        if let Some(constant) = constant(&value) {
+            let value = assign_constant(constant, target, context, span)?;
+            return Ok(Expression::literal(value, target));
+        }
+        if value.sql_type == SqlType::Boolean {
+            return Err(PlanError::at(span, BAD_CONVERSION));
+        }
+        if same_kind(value.sql_type, target) {
+            return Ok(value);
+        }
+        let convertible = value.sql_type.is_number() && target.is_number()
+            || value.sql_type.is_integer() && target == SqlType::Timestamp
+            || value.sql_type == SqlType::Timestamp && target == SqlType::BigInt;
+        if !convertible {
+            return Err(PlanError::at(span, BAD_CONVERSION));
+        }
+        Ok(converted(value, target))
+    }
+
+    /// Brings branches of CASE or a set operation to one type, which is the result.
+    pub(super) fn unify(
+        &mut self,
+        values: &mut [Expression],
+        span: Span,
+    ) -> Result<SqlType, PlanError> {
+        let mut result = SqlType::Null;
+        for value in values.iter() {
+            result = combined(result, value.sql_type)
+                .ok_or_else(|| PlanError::at(span, BAD_COMBINATION))?;
+        }
+        if result == SqlType::Null {
+            return Ok(result);
+        }
+        for value in values.iter_mut() {
+            if is_untyped(value) {
+                self.give_type(value, result);
+            } else if !same_kind(value.sql_type, result) {
+                let taken = std::mem::replace(value, Expression::literal(Value::Null, result));
+                *value = match constant(&taken) {
+                    Some(v) => Expression::literal(assign_constant(v, result, "", span)?, result),
+                    None => converted(taken, result),
+                };
+            } else if constant(value).is_some() {
+                value.sql_type = result;
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// `value` with a conversion around it.
+pub(crate) fn converted(value: Expression, target: SqlType) -> Expression {
+    let node = Node::Cast { value: Box::new(value), length: 0, length_in_bytes: false };
+    Expression { node, sql_type: target }
+}
+
+/// True for types whose values are represented alike: all integers are.
+pub(crate) fn same_kind(a: SqlType, b: SqlType) -> bool {
+    a == b || a.is_integer() && b.is_integer()
+}
+
+/// The type of values of either type, if they go together.
+pub(super) fn combined(a: SqlType, b: SqlType) -> Option<SqlType> {
+    Some(match (a, b) {
+        (SqlType::Null, other) | (other, SqlType::Null) => other,
+        (a, b) if a == b => a,
+        (a, b) if a.is_number() && b.is_number() => {
+            if a == SqlType::Float || b == SqlType::Float {
+                SqlType::Float
+            } else if a == SqlType::Decimal || b == SqlType::Decimal {
+                SqlType::Decimal
+            } else {
+                a.max(b)
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn castable(from: SqlType, to: SqlType) -> bool {
+    match (from, to) {
+        (a, b) if a == b => true,
+        (a, b) if a.is_number() && b.is_number() => true,
+        (a, SqlType::Varchar) => a.is_number() || a == SqlType::Timestamp,
+        (SqlType::Varchar, _) => true,
+        _ => false,
+    }
+}
+
+fn cast_length(target: SqlType, declared: &DataType, in_bytes: bool) -> Result<u32, PlanError> {
+    let Some(length) = declared.length else { return Ok(0) };
+    let greatest = match target {
+        SqlType::Varchar if !in_bytes => u64::from(MAX_VALUE_CHARACTERS),
+        SqlType::Varchar | SqlType::Varbinary => u64::from(MAX_VALUE_BYTES),
+        _ => return Ok(0),
+    };
+    if length == 0 || length > greatest {
+        let message = format!("{target}({length}) is out of range (1 to {greatest})");
+        return Err(PlanError::at(declared.span, message));
+    }
+    Ok(length as u32)
+}
+
+/// Constants that cannot be cast are refused while planning.
+fn check_constant_cast(value: &Value, target: SqlType, span: Span) -> Result<(), PlanError> {
+    let fail = |message: &str| Err(PlanError::at(span, format!("data exception: {message}")));
+    if let Value::Text(text) = value {
+        let text = text.trim();
+        let number = || {
+            Decimal::parse(text).is_ok()
+                || text.parse::<f64>().is_ok_and(|v| v.is_finite())
+                    && text.bytes().any(|b| b.is_ascii_digit())
+        };
+        return match target {
+            SqlType::Timestamp if timestamp::parse(text).is_none() => {
+                fail("invalid datetime format")
+            }
+            target if target.is_number() && !number() => fail("invalid character value for cast"),
+            _ => Ok(()),
+        };
+    }
+    let Some((least, greatest)) = target.integer_range() else { return Ok(()) };
+    let within = match value {
+        Value::Int(v) => (least..=greatest).contains(v),
+        Value::Float(v) => *v >= least as f64 - 1.0 && *v < greatest as f64 + 1.0,
+        Value::Decimal(v) => {
+            let whole = v.units() / lockstep_types::decimal::ONE;
+            (i128::from(least)..=i128::from(greatest)).contains(&whole)
+        }
+        _ => true,
+    };
+    if within { Ok(()) } else { fail("numeric value out of range") }
+}

@@ -1,0 +1,212 @@
+//! Scalar expressions: names, conditions, CASE, and where the other forms are bound.
+
+use super::literal::{constant, literal};
+use super::{BAD_COMBINATION, BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
+use crate::error::PlanError;
+use lockstep_plan_ir::{Comparison, Expression, Node};
+use lockstep_sql::ast::{self, CaseBranch, ExpressionKind, Span, TruthValue};
+use lockstep_types::{SqlType, Value};
+
+impl Binder<'_> {
+    /// Binds an expression. Its type is [`SqlType::Null`] for a parameter or NULL whose type
+    /// the surroundings have to decide.
+    pub(super) fn expression(
+        &mut self,
+        expression: &ast::Expression,
+    ) -> Result<Expression, PlanError> {
+        let span = expression.span;
+        match &expression.kind {
+            ExpressionKind::Literal(value) => literal(value, span),
+            ExpressionKind::Column(name) => self.resolve(name),
+            ExpressionKind::Parameter(number) => self.parameter(*number, span),
+            ExpressionKind::Default => Err(PlanError::at(span, "unexpected token: DEFAULT")),
+            ExpressionKind::Unary { operator, operand } => self.unary(*operator, operand),
+            ExpressionKind::Binary { operator, left, right, .. } => {
+                self.binary(*operator, left, right, span)
+            }
+            ExpressionKind::And(list) => Ok(boolean(Node::And(self.conditions(list)?))),
+            ExpressionKind::Or(list) => Ok(boolean(Node::Or(self.conditions(list)?))),
+            ExpressionKind::Not(operand) => {
+                let operand = self.condition(operand, BAD_OPERATION)?;
+                Ok(negation(operand))
+            }
+            ExpressionKind::Between { operand, low, high, symmetric, negated } => {
+                self.between(operand, low, high, *symmetric, *negated)
+            }
+            ExpressionKind::InList { operand, list, negated } => {
+                self.in_list(operand, list, *negated, span)
+            }
+            ExpressionKind::InSubquery { operand, query, negated } => {
+                self.in_subquery(operand, query, *negated)
+            }
+            ExpressionKind::InParameter { operand, parameter, negated } => {
+                self.in_parameter(operand, parameter, *negated)
+            }
+            ExpressionKind::Like { operand, pattern, escape, negated } => {
+                self.like(operand, pattern, escape.as_deref(), *negated)
+            }
+            ExpressionKind::StartsWith { operand, prefix, negated } => {
+                self.starts_with(operand, prefix, *negated)
+            }
+            ExpressionKind::IsNull { operand, negated } => {
+                let mut operand = self.expression(operand)?;
+                self.give_type(&mut operand, SqlType::Varchar);
+                Ok(negated_if(*negated, boolean(Node::IsNull(Box::new(operand)))))
+            }
+            ExpressionKind::IsTruth { operand, value, negated } => {
+                self.is_truth(operand, *value, *negated)
+            }
+            ExpressionKind::IsDistinctFrom { left, right, negated } => {
+                let comparison =
+                    if *negated { Comparison::NotDistinct } else { Comparison::Distinct };
+                self.comparison(comparison, left, right, span)
+            }
+            ExpressionKind::Exists(query) => self.exists(query),
+            ExpressionKind::Quantified { operand, operator, quantifier, query } => {
+                self.quantified(operand, *operator, *quantifier, query)
+            }
+            ExpressionKind::Row(_) => {
+                Err(PlanError::at(span, "row expressions are allowed in comparisons only"))
+            }
+            ExpressionKind::Case { operand, branches, otherwise } => {
+                self.case(operand.as_deref(), branches, otherwise.as_deref(), span)
+            }
+            ExpressionKind::Cast { operand, data_type } => self.cast(operand, data_type),
+            ExpressionKind::Function(call) => self.call(call, span),
+            ExpressionKind::Subquery(query) => self.scalar_subquery(query),
+        }
+    }
+
+    fn parameter(&mut self, number: u32, span: Span) -> Result<Expression, PlanError> {
+        if !self.rules.parameters || number as usize >= self.parameters.len() {
+            return Err(PlanError::at(
+                span,
+                "unexpected token: ? (parameters are not allowed here)",
+            ));
+        }
+        Ok(Expression::parameter(number as u16, SqlType::Null))
+    }
+
+    /// Binds a condition: what is not BOOLEAN is refused with `message`.
+    pub(super) fn condition(
+        &mut self,
+        expression: &ast::Expression,
+        message: &str,
+    ) -> Result<Expression, PlanError> {
+        let bound = self.expression(expression)?;
+        match bound.sql_type {
+            SqlType::Boolean => Ok(bound),
+            SqlType::Null => Err(PlanError::at(expression.span, CAST_NEEDED)),
+            _ => Err(PlanError::at(expression.span, message)),
+        }
+    }
+
+    fn conditions(&mut self, list: &[ast::Expression]) -> Result<Vec<Expression>, PlanError> {
+        list.iter().map(|item| self.condition(item, NOT_BOOLEAN)).collect()
+    }
+
+    /// A WHERE, ON or HAVING condition, cut at its ANDs.
+    pub(super) fn conjuncts(
+        &mut self,
+        expression: &ast::Expression,
+    ) -> Result<Vec<Expression>, PlanError> {
+        match self.condition(expression, NOT_BOOLEAN)? {
+            Expression { node: Node::And(list), .. } => {
+                let mut flat = Vec::new();
+                list.into_iter().for_each(|item| flatten_and(item, &mut flat));
+                Ok(flat)
+            }
+            single => Ok(vec![single]),
+        }
+    }
+
+    fn is_truth(
+        &mut self,
+        operand: &ast::Expression,
+        value: TruthValue,
+        negated: bool,
+    ) -> Result<Expression, PlanError> {
+        let operand = Box::new(self.condition(operand, BAD_OPERATION)?);
+        let test = match value {
+            TruthValue::Unknown => boolean(Node::IsNull(operand)),
+            TruthValue::True | TruthValue::False => {
+                let wanted = Value::Bool(value == TruthValue::True);
+                let wanted = Box::new(Expression::literal(wanted, SqlType::Boolean));
+                boolean(Node::Compare(Comparison::NotDistinct, operand, wanted))
+            }
+        };
+        Ok(negated_if(negated, test))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expression>,
+        branches: &[CaseBranch],
+        otherwise: Option<&ast::Expression>,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        let operand = operand.map(|e| self.expression(e).map(|b| (b, e.span))).transpose()?;
+        let mut conditions = Vec::with_capacity(branches.len());
+        let mut results = Vec::with_capacity(branches.len() + 1);
+        for branch in branches {
+            let condition = match &operand {
+                None => self.condition(&branch.condition, NOT_BOOLEAN)?,
+                Some((operand, at)) => {
+                    let value = self.expression(&branch.condition)?;
+                    if constant(&value) == Some(&Value::Null) && is_untyped(&value) {
+                        return Err(PlanError::at(branch.condition.span, CAST_NEEDED));
+                    }
+                    self.compare(Comparison::Equal, operand.clone(), value, *at)?
+                }
+            };
+            conditions.push(condition);
+            results.push(self.expression(&branch.result)?);
+        }
+        if let Some(otherwise) = otherwise {
+            results.push(self.expression(otherwise)?);
+        }
+        self.searched_case(conditions, results, span)
+    }
+
+    /// A searched CASE; one more result than conditions is the ELSE.
+    pub(super) fn searched_case(
+        &mut self,
+        conditions: Vec<Expression>,
+        mut results: Vec<Expression>,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        let sql_type = self.unify(&mut results, span)?;
+        if sql_type == SqlType::Boolean {
+            return Err(PlanError::at(span, BAD_COMBINATION));
+        }
+        let otherwise = if results.len() > conditions.len() { results.pop() } else { None };
+        let branches = conditions.into_iter().zip(results).collect();
+        let node = Node::Case { branches, otherwise: otherwise.map(Box::new) };
+        Ok(Expression { node, sql_type })
+    }
+}
+
+/// VoltDB's message for values where a condition belongs.
+pub(super) const NOT_BOOLEAN: &str = "data type of expression is not boolean";
+
+fn flatten_and(expression: Expression, into: &mut Vec<Expression>) {
+    match expression.node {
+        Node::And(list) => list.into_iter().for_each(|item| flatten_and(item, into)),
+        node => into.push(Expression { node, sql_type: expression.sql_type }),
+    }
+}
+
+/// A BOOLEAN node.
+pub(super) fn boolean(node: Node) -> Expression {
+    Expression { node, sql_type: SqlType::Boolean }
+}
+
+/// NOT of a condition.
+pub(super) fn negation(condition: Expression) -> Expression {
+    boolean(Node::Not(Box::new(condition)))
+}
+
+/// NOT of a condition, if asked for.
+pub(super) fn negated_if(negated: bool, condition: Expression) -> Expression {
+    if negated { negation(condition) } else { condition }
+}

@@ -1,0 +1,344 @@
+//! Function calls: plain ones by their signature, and those with a syntax of their own.
+
+use super::expression::boolean;
+use super::literal::constant;
+use super::scope::not_found;
+use super::signature::{self, Argument, Gives, Signature};
+use super::{BAD_CONVERSION, BAD_OPERATION, Binder, CAST_NEEDED, cast, is_untyped};
+use crate::error::PlanError;
+use lockstep_plan_ir::expression::Arithmetic;
+use lockstep_plan_ir::{AggregateFunction, Comparison, Expression, Function, Node};
+use lockstep_sql::ast::{FunctionCall, FunctionKeyword, Span, TimeUnit};
+use lockstep_types::{SqlType, Value};
+
+impl Binder<'_> {
+    /// A function, aggregate or window function call.
+    pub(super) fn call(
+        &mut self,
+        call: &FunctionCall,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        if let Some(window) = &call.over {
+            return self.window_call(call, window, span);
+        }
+        if let Some(function) = aggregate_of(&call.name.text) {
+            return self.aggregate_call(function, call, span);
+        }
+        if call.distinct || call.star || call.filter.is_some() {
+            return Err(PlanError::at(span, format!("unexpected token in {}", call.name.text)));
+        }
+        match call.name.as_str() {
+            "NOW" | "CURRENT_TIMESTAMP" => {
+                self.check_count(call, 0, 0)?;
+                Ok(called(Function::Now, Vec::new(), SqlType::Timestamp))
+            }
+            "EXTRACT" => self.extract(call, span),
+            "DATEADD" | "DATEDIFF" | "TRUNCATE" | "SINCE_EPOCH" | "TO_TIMESTAMP"
+            | "TIME_WINDOW" => self.with_unit(call, span),
+            "TRIM" => self.trim(call),
+            "CONCAT" => self.concat(call, span),
+            "OCTET_LENGTH" => self.octet_length(call),
+            "MOD" => self.remainder(call, span),
+            "COALESCE" | "IFNULL" => self.coalesce(call, span),
+            "NULLIF" => self.null_if(call, span),
+            "DECODE" => self.decode(call, span),
+            name => match signature::find(name) {
+                Some(found) if call.unit.is_none() && call.keyword.is_none() => {
+                    self.plain(found, call)
+                }
+                _ => Err(unknown_function(call)),
+            },
+        }
+    }
+
+    fn check_count(
+        &self,
+        call: &FunctionCall,
+        least: usize,
+        greatest: usize,
+    ) -> Result<(), PlanError> {
+        if (least..=greatest).contains(&call.arguments.len()) {
+            return Ok(());
+        }
+        let message = format!(
+            "object not found: {} with {} arguments (it takes {least} to {greatest})",
+            call.name.text,
+            call.arguments.len()
+        );
+        Err(PlanError::at(call.name.span, message))
+    }
+
+    fn plain(&mut self, found: &Signature, call: &FunctionCall) -> Result<Expression, PlanError> {
+        let least = found.required.len();
+        self.check_count(call, least, least + found.optional.len())?;
+        let kinds = found.required.iter().chain(found.optional);
+        let mut arguments = Vec::with_capacity(call.arguments.len());
+        for (argument, kind) in call.arguments.iter().zip(kinds) {
+            let bound = self.expression(argument)?;
+            arguments.push(self.argument(bound, *kind, argument.span)?);
+        }
+        let sql_type = match found.gives {
+            Gives::Type(sql_type) => sql_type,
+            Gives::First => arguments[0].sql_type,
+        };
+        Ok(called(found.function, arguments, sql_type))
+    }
+
+    /// Brings an argument to the kind that the function takes.
+    fn argument(
+        &mut self,
+        mut value: Expression,
+        kind: Argument,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        let (target, fits): (SqlType, fn(SqlType) -> bool) = match kind {
+            Argument::Text => (SqlType::Varchar, |t| t == SqlType::Varchar),
+            Argument::Integer => (SqlType::BigInt, SqlType::is_integer),
+            Argument::Number | Argument::Float => (SqlType::Float, SqlType::is_number),
+            Argument::Decimal => (SqlType::Decimal, SqlType::is_number),
+            Argument::Time => (SqlType::Timestamp, |t| t == SqlType::Timestamp),
+            Argument::Bytes => (SqlType::Varbinary, |t| t == SqlType::Varbinary),
+            Argument::TextOrInteger => {
+                (SqlType::Varchar, |t| t == SqlType::Varchar || t.is_integer())
+            }
+        };
+        self.give_type(&mut value, target);
+        let hex = value.sql_type == SqlType::Varbinary && kind == Argument::Integer;
+        if hex && let Some(Value::Bytes(bytes)) = constant(&value) {
+            let number = super::literal::bytes_to_integer(bytes, span)?;
+            return Ok(Expression::literal(Value::Int(number), SqlType::BigInt));
+        }
+        if kind == Argument::Time && matches!(constant(&value), Some(Value::Text(_))) {
+            return self.assign(value, SqlType::Timestamp, "", span);
+        }
+        if !fits(value.sql_type) {
+            let message = if kind == Argument::Integer { BAD_CONVERSION } else { BAD_OPERATION };
+            return Err(PlanError::at(span, message));
+        }
+        let exact = matches!(kind, Argument::Float | Argument::Decimal);
+        if exact && value.sql_type != target {
+            return match constant(&value) {
+                Some(_) => self.assign(value, target, "", span),
+                None => Ok(cast::converted(value, target)),
+            };
+        }
+        Ok(value)
+    }
+
+    fn extract(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        self.check_count(call, 1, 1)?;
+        let unit = call.unit.ok_or_else(|| PlanError::at(span, "EXTRACT needs a field"))?;
+        let function = match unit.unit {
+            TimeUnit::Year => Function::Year,
+            TimeUnit::Quarter => Function::Quarter,
+            TimeUnit::Month => Function::Month,
+            TimeUnit::Week | TimeUnit::WeekOfYear => Function::WeekOfYear,
+            TimeUnit::Day | TimeUnit::DayOfMonth => Function::DayOfMonth,
+            TimeUnit::DayOfWeek => Function::DayOfWeek,
+            TimeUnit::DayOfYear => Function::DayOfYear,
+            TimeUnit::Weekday => Function::Weekday,
+            TimeUnit::Hour => Function::Hour,
+            TimeUnit::Minute => Function::Minute,
+            TimeUnit::Second => Function::Second,
+            TimeUnit::Millisecond | TimeUnit::Microsecond => {
+                return Err(PlanError::at(unit.span, "unexpected token: no field of EXTRACT"));
+            }
+        };
+        let mut value = self.expression(&call.arguments[0])?;
+        self.give_type(&mut value, SqlType::Timestamp);
+        if value.sql_type != SqlType::Timestamp {
+            return Err(PlanError::at(call.arguments[0].span, BAD_OPERATION));
+        }
+        let seconds = function == Function::Second;
+        let sql_type = if seconds { SqlType::Decimal } else { SqlType::Integer };
+        Ok(called(function, vec![value], sql_type))
+    }
+
+    /// Functions whose first argument is a calendar unit.
+    fn with_unit(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        let unit = call.unit.ok_or_else(|| unknown_function(call))?;
+        let name = call.name.as_str();
+        use Argument::{Integer, Time};
+        let (function, kinds, sql_type): (Function, &[Argument], SqlType) = match name {
+            "DATEADD" => (Function::DateAdd, &[Integer, Time], SqlType::Timestamp),
+            "DATEDIFF" => (Function::DateDiff, &[Time, Time], SqlType::BigInt),
+            "TRUNCATE" => (Function::TruncateTimestamp, &[Time], SqlType::Timestamp),
+            "SINCE_EPOCH" => (Function::SinceEpoch, &[Time], SqlType::BigInt),
+            "TO_TIMESTAMP" => (Function::ToTimestamp, &[Integer], SqlType::Timestamp),
+            _ => (Function::TimeWindow, &[Integer, Time], SqlType::Timestamp),
+        };
+        if !unit_fits(name, unit.unit) {
+            return Err(unknown_function(call));
+        }
+        self.check_count(call, kinds.len(), kinds.len())?;
+        let unit = Value::Text(unit.unit.as_str().into());
+        let mut arguments = vec![Expression::literal(unit, SqlType::Varchar)];
+        for (argument, kind) in call.arguments.iter().zip(kinds) {
+            let bound = self.expression(argument)?;
+            arguments.push(self.argument(bound, *kind, argument.span)?);
+        }
+        if name == "TIME_WINDOW" {
+            let end = call.keyword == Some(FunctionKeyword::End);
+            let edge = Value::Text(if end { "END" } else { "START" }.into());
+            arguments.push(Expression::literal(edge, SqlType::Varchar));
+        } else if call.keyword.is_some() {
+            return Err(PlanError::at(span, "unexpected token: START or END"));
+        }
+        Ok(called(function, arguments, sql_type))
+    }
+
+    fn trim(&mut self, call: &FunctionCall) -> Result<Expression, PlanError> {
+        self.check_count(call, 1, 2)?;
+        let function = match call.keyword {
+            Some(FunctionKeyword::Leading) => Function::TrimLeading,
+            Some(FunctionKeyword::Trailing) => Function::TrimTrailing,
+            _ => Function::TrimBoth,
+        };
+        let mut arguments = Vec::with_capacity(2);
+        for argument in &call.arguments {
+            let bound = self.expression(argument)?;
+            arguments.push(self.argument(bound, Argument::Text, argument.span)?);
+        }
+        Ok(called(function, arguments, SqlType::Varchar))
+    }
+
+    fn concat(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        if call.arguments.len() < 2 {
+            return Err(unknown_function(call));
+        }
+        let mut arguments = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            let mut bound = self.expression(argument)?;
+            self.give_type(&mut bound, SqlType::Varchar);
+            if bound.sql_type != SqlType::Varchar {
+                let message = format!("Type {} can't be cast as VARCHAR", bound.sql_type);
+                return Err(PlanError::at(span, message));
+            }
+            arguments.push(bound);
+        }
+        Ok(called(Function::Concat, arguments, SqlType::Varchar))
+    }
+
+    fn octet_length(&mut self, call: &FunctionCall) -> Result<Expression, PlanError> {
+        self.check_count(call, 1, 1)?;
+        let mut value = self.expression(&call.arguments[0])?;
+        self.give_type(&mut value, SqlType::Varchar);
+        if !value.sql_type.is_variable_length() {
+            return Err(PlanError::at(call.arguments[0].span, BAD_OPERATION));
+        }
+        Ok(called(Function::OctetLength, vec![value], SqlType::BigInt))
+    }
+
+    fn remainder(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        self.check_count(call, 2, 2)?;
+        let mut a = self.expression(&call.arguments[0])?;
+        let mut b = self.expression(&call.arguments[1])?;
+        self.give_type(&mut a, SqlType::BigInt);
+        self.give_type(&mut b, SqlType::BigInt);
+        let integers = a.sql_type.is_integer() && b.sql_type.is_integer();
+        let literals = constant(&a).is_some() || constant(&b).is_some();
+        let decimal = SqlType::Decimal;
+        let decimals = a.sql_type == decimal && b.sql_type == decimal && !literals;
+        if !integers && !decimals {
+            return Err(PlanError::at(span, BAD_OPERATION));
+        }
+        let sql_type = b.sql_type;
+        let node = Node::Arithmetic(Arithmetic::Remainder, Box::new(a), Box::new(b));
+        Ok(Expression { node, sql_type })
+    }
+
+    fn coalesce(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        self.check_count(call, if call.name.text == "IFNULL" { 2 } else { 1 }, 1024)?;
+        let mut values = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            values.push(self.expression(argument)?);
+        }
+        self.unify(&mut values, span)?;
+        if is_untyped(&values[0]) {
+            return Err(PlanError::at(span, CAST_NEEDED));
+        }
+        let last = values.len() - 1;
+        let conditions = values[..last].iter().map(|value| {
+            let is_null = boolean(Node::IsNull(Box::new(value.clone())));
+            boolean(Node::Not(Box::new(is_null)))
+        });
+        let conditions = conditions.collect();
+        self.searched_case(conditions, values, span)
+    }
+
+    fn null_if(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        self.check_count(call, 2, 2)?;
+        let mut a = self.expression(&call.arguments[0])?;
+        let mut b = self.expression(&call.arguments[1])?;
+        self.harmonize(&mut a, &mut b, span)?;
+        let equal = self.compare(Comparison::Equal, a.clone(), b, span)?;
+        let null = Expression::literal(Value::Null, a.sql_type);
+        self.searched_case(vec![equal], vec![null, a], span)
+    }
+
+    fn decode(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        self.check_count(call, 3, 1024)?;
+        let value = self.expression(&call.arguments[0])?;
+        let mut conditions = Vec::new();
+        let mut results = Vec::new();
+        let mut rest = call.arguments[1..].chunks_exact(2);
+        for pair in rest.by_ref() {
+            let wanted = self.expression(&pair[0])?;
+            let condition = if constant(&wanted) == Some(&Value::Null) {
+                boolean(Node::IsNull(Box::new(value.clone())))
+            } else {
+                self.compare(Comparison::Equal, value.clone(), wanted, span)?
+            };
+            conditions.push(condition);
+            results.push(self.expression(&pair[1])?);
+        }
+        if let [otherwise] = rest.remainder() {
+            results.push(self.expression(otherwise)?);
+        }
+        self.searched_case(conditions, results, span)
+    }
+}
+
+fn called(function: Function, arguments: Vec<Expression>, sql_type: SqlType) -> Expression {
+    Expression { node: Node::Call(function, arguments), sql_type }
+}
+
+fn unknown_function(call: &FunctionCall) -> PlanError {
+    let name = call.name.as_str();
+    not_found(name, name, call.name.span, signature::names())
+}
+
+/// Whether a function takes a unit.
+fn unit_fits(function: &str, unit: TimeUnit) -> bool {
+    let small = matches!(unit, TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond);
+    let calendar = matches!(
+        unit,
+        TimeUnit::Year
+            | TimeUnit::Quarter
+            | TimeUnit::Month
+            | TimeUnit::Day
+            | TimeUnit::Hour
+            | TimeUnit::Minute
+    );
+    match function {
+        "SINCE_EPOCH" | "TO_TIMESTAMP" => small,
+        "TRUNCATE" | "DATEADD" => small || calendar,
+        "TIME_WINDOW" => {
+            (small || calendar || unit == TimeUnit::Week) && unit != TimeUnit::Microsecond
+        }
+        _ => small || calendar || unit == TimeUnit::Week,
+    }
+}
+
+/// The aggregate of a name.
+pub(super) fn aggregate_of(name: &str) -> Option<AggregateFunction> {
+    Some(match name {
+        "COUNT" => AggregateFunction::Count,
+        "SUM" => AggregateFunction::Sum,
+        "AVG" => AggregateFunction::Average,
+        "MIN" => AggregateFunction::Min,
+        "MAX" => AggregateFunction::Max,
+        "APPROX_COUNT_DISTINCT" => AggregateFunction::ApproximateCountDistinct,
+        _ => return None,
+    })
+}

@@ -1,0 +1,249 @@
+//! Constants: from text to values, and from one type to another while planning.
+
+use super::{BAD_CONVERSION, CAST_NEEDED};
+use crate::error::PlanError;
+use lockstep_plan_ir::schema::DefaultValue;
+use lockstep_plan_ir::{Expression, Node};
+use lockstep_sql::ast::{self, ExpressionKind, Literal, Span, UnaryOperator};
+use lockstep_types::decimal::DecimalError;
+use lockstep_types::{Decimal, SqlType, Value, timestamp};
+
+/// The expression of a literal.
+pub(super) fn literal(literal: &Literal, span: Span) -> Result<Expression, PlanError> {
+    let (value, sql_type) = match literal {
+        Literal::Null => (Value::Null, SqlType::Null),
+        Literal::Boolean(value) => (Value::Bool(*value), SqlType::Boolean),
+        Literal::Integer(text) => integer(text, span)?,
+        Literal::Decimal(text) => (Value::Decimal(decimal(text, span)?), SqlType::Decimal),
+        Literal::Float(text) => (Value::Float(float(text, span)?), SqlType::Float),
+        Literal::String(text) => (Value::Text(text.as_str().into()), SqlType::Varchar),
+        Literal::Hex(digits) => (Value::Bytes(hex(digits, span)?), SqlType::Varbinary),
+        Literal::Timestamp(text) => (time(text, span)?, SqlType::Timestamp),
+        Literal::Date(text) => (time(text, span)?, SqlType::Timestamp),
+    };
+    Ok(Expression::literal(value, sql_type))
+}
+
+fn integer(text: &str, span: Span) -> Result<(Value, SqlType), PlanError> {
+    match text.parse::<i64>() {
+        Ok(value) => Ok((Value::Int(value), integer_type(value))),
+        Err(_) => Ok((Value::Decimal(decimal(text, span)?), SqlType::Decimal)),
+    }
+}
+
+/// INTEGER if the value fits, else BIGINT.
+pub(super) fn integer_type(value: i64) -> SqlType {
+    if i32::try_from(value).is_ok_and(|v| v > i32::MIN) {
+        SqlType::Integer
+    } else {
+        SqlType::BigInt
+    }
+}
+
+/// Digits behind the twelfth are cut off.
+fn decimal(text: &str, span: Span) -> Result<Decimal, PlanError> {
+    let cut = match text.find('.') {
+        Some(point) => &text[..text.len().min(point + 13)],
+        None => text,
+    };
+    Decimal::parse(cut).map_err(|error| {
+        let message = match error {
+            DecimalError::TooLarge => {
+                "Maximum precision exceeded. Maximum of 26 digits to the left of the decimal point"
+                    .to_string()
+            }
+            _ => format!("malformed numeric constant: {text}"),
+        };
+        PlanError::at(span, message)
+    })
+}
+
+fn float(text: &str, span: Span) -> Result<f64, PlanError> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err(PlanError::at(span, format!("{text} is out of the range of FLOAT"))),
+    }
+}
+
+fn hex(digits: &str, span: Span) -> Result<Box<[u8]>, PlanError> {
+    let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_string() };
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    padded
+        .as_bytes()
+        .chunks(2)
+        .map(byte)
+        .collect::<Option<Vec<u8>>>()
+        .map(Vec::into_boxed_slice)
+        .ok_or_else(|| PlanError::at(span, format!("malformed binary constant: X'{digits}'")))
+}
+
+fn time(text: &str, span: Span) -> Result<Value, PlanError> {
+    timestamp::parse(text).map(Value::Timestamp).ok_or_else(|| {
+        PlanError::at(span, format!("data exception: invalid datetime format: '{text}'"))
+    })
+}
+
+/// A hex constant as BIGINT: up to 16 digits, two's complement.
+pub(super) fn bytes_to_integer(bytes: &[u8], span: Span) -> Result<i64, PlanError> {
+    if bytes.is_empty() || bytes.len() > 8 {
+        return Err(PlanError::at(
+            span,
+            "As hex integer literals, at most 16 digits (and at least one) are allowed",
+        ));
+    }
+    let value = bytes.iter().fold(0u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    Ok(value as i64)
+}
+
+/// The value of a literal node.
+pub(super) fn constant(expression: &Expression) -> Option<&Value> {
+    match &expression.node {
+        Node::Literal(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// Brings a constant to another type for an assignment to a column (`context` names it).
+///
+/// Integers keep their value whatever the width: the range is the executor's to check, but
+/// constants that cannot fit are refused here, as VoltDB does.
+pub(super) fn assign_constant(
+    value: &Value,
+    target: SqlType,
+    context: &str,
+    span: Span,
+) -> Result<Value, PlanError> {
+    let invalid = || {
+        let kind = target.name().to_ascii_lowercase();
+        let message =
+            format!("Value ({value}) has an invalid format for a constant {kind} value{context}");
+        PlanError::at(span, message)
+    };
+    if target.is_integer() {
+        return assign_integer(value, target, context, span).ok_or_else(invalid)?;
+    }
+    Ok(match (value, target) {
+        (Value::Null, _) => Value::Null,
+        (Value::Float(_), SqlType::Float)
+        | (Value::Decimal(_), SqlType::Decimal)
+        | (Value::Text(_), SqlType::Varchar)
+        | (Value::Bytes(_), SqlType::Varbinary)
+        | (Value::Timestamp(_), SqlType::Timestamp) => value.clone(),
+        (Value::Int(v), SqlType::Float) => Value::Float(*v as f64),
+        (Value::Decimal(v), SqlType::Float) => Value::Float(v.to_f64()),
+        (Value::Text(v), SqlType::Float) => {
+            Value::Float(v.trim().parse().ok().filter(|f: &f64| f.is_finite()).ok_or_else(invalid)?)
+        }
+        (Value::Bytes(v), SqlType::Float) => Value::Float(bytes_to_integer(v, span)? as f64),
+        (Value::Int(v), SqlType::Decimal) => Value::Decimal(Decimal::from_integer(*v)),
+        (Value::Float(v), SqlType::Decimal) => {
+            Value::Decimal(Decimal::parse(&format!("{v:.12}")).map_err(|_| invalid())?)
+        }
+        (Value::Text(v), SqlType::Decimal) => {
+            Value::Decimal(decimal(v.trim(), span).map_err(|_| invalid())?)
+        }
+        (Value::Bytes(v), SqlType::Decimal) => {
+            Value::Decimal(Decimal::from_integer(bytes_to_integer(v, span)?))
+        }
+        (Value::Text(v), SqlType::Timestamp) => {
+            Value::Timestamp(timestamp::parse(v).ok_or_else(invalid)?)
+        }
+        (Value::Int(v), SqlType::Timestamp) => Value::Timestamp(*v),
+        (Value::Bytes(v), SqlType::Timestamp) => Value::Timestamp(bytes_to_integer(v, span)?),
+        (Value::Text(v), SqlType::Varbinary) => Value::Bytes(hex(v, span).map_err(|_| invalid())?),
+        _ => return Err(invalid()),
+    })
+}
+
+/// `None` if the value is none for an integer; the inner error is about its range.
+fn assign_integer(
+    value: &Value,
+    target: SqlType,
+    context: &str,
+    span: Span,
+) -> Option<Result<Value, PlanError>> {
+    let number = match value {
+        Value::Null => return Some(Ok(Value::Null)),
+        Value::Int(v) => *v,
+        Value::Text(text) => text.trim().parse().ok()?,
+        Value::Bytes(bytes) => match bytes_to_integer(bytes, span) {
+            Ok(v) => v,
+            Err(error) => return Some(Err(error)),
+        },
+        _ => return None,
+    };
+    let (least, greatest) = target.integer_range()?;
+    // The value just below the range is the sentinel of NULL; BIGINT's is left to execution.
+    if (least..=greatest).contains(&number) || target == SqlType::BigInt {
+        return Some(Ok(Value::Int(number)));
+    }
+    let message = format!("Constant value overflows/underflows {target} type.{context}");
+    Some(Err(PlanError::at(span, message)))
+}
+
+/// Binds a column's DEFAULT: a literal, with a sign or not, brought to the column's type
+/// (not checked against its range and length), NULL, or NOW.
+///
+/// # Errors
+/// What is no constant, or none of that type.
+pub(crate) fn bind_default(
+    sql_type: SqlType,
+    expression: &ast::Expression,
+) -> Result<DefaultValue, PlanError> {
+    let (kind, negative) = match &expression.kind {
+        ExpressionKind::Unary { operator, operand } => {
+            (&operand.kind, *operator == UnaryOperator::Minus)
+        }
+        kind => (kind, false),
+    };
+    match kind {
+        ExpressionKind::Literal(text) => {
+            let bound = literal(text, expression.span)?;
+            let value = constant(&bound).cloned().unwrap_or(Value::Null);
+            let value = if negative { negated(&value, expression.span)? } else { value };
+            if value == Value::Null {
+                return Ok(DefaultValue::None);
+            }
+            let value = assign_constant(&value, sql_type, "", expression.span)?;
+            Ok(DefaultValue::Constant(value))
+        }
+        ExpressionKind::Function(call)
+            if matches!(call.name.as_str(), "NOW" | "CURRENT_TIMESTAMP")
+                && call.arguments.is_empty()
+                && !negative =>
+        {
+            if sql_type == SqlType::Timestamp {
+                Ok(DefaultValue::Now)
+            } else {
+                Err(PlanError::at(expression.span, BAD_CONVERSION))
+            }
+        }
+        ExpressionKind::Parameter(_) => Err(PlanError::at(expression.span, CAST_NEEDED)),
+        _ => Err(PlanError::at(
+            expression.span,
+            "unexpected token: DEFAULT takes a constant or CURRENT_TIMESTAMP only",
+        )),
+    }
+}
+
+/// Minus a number constant.
+pub(super) fn negated(value: &Value, span: Span) -> Result<Value, PlanError> {
+    match value {
+        Value::Null => Ok(Value::Null),
+        Value::Int(v) => match v.checked_neg() {
+            Some(v) => Ok(Value::Int(v)),
+            None => Ok(Value::Decimal(Decimal::from_raw(-Decimal::from_integer(*v).units()))),
+        },
+        Value::Float(v) => Ok(Value::Float(-v)),
+        Value::Decimal(v) => {
+            let units = -v.units();
+            // 9223372036854775808 is a DECIMAL, its negative the sentinel of BIGINT.
+            Ok(Value::Decimal(Decimal::from_raw(units)))
+        }
+        Value::Bytes(bytes) => Ok(Value::Int(bytes_to_integer(bytes, span)?.wrapping_neg())),
+        _ => Err(PlanError::at(span, super::BAD_OPERATION)),
+    }
+}

@@ -1,0 +1,293 @@
+//! Arithmetic and comparisons: which types go together, and what comes out.
+
+use super::expression::boolean;
+use super::literal::{bytes_to_integer, constant, integer_type, negated};
+use super::{BAD_COMBINATION, BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
+use crate::error::PlanError;
+use lockstep_plan_ir::expression::Arithmetic;
+use lockstep_plan_ir::{Comparison, Expression, Function, Node};
+use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, Span, UnaryOperator};
+use lockstep_types::{SqlType, Value, timestamp};
+
+impl Binder<'_> {
+    /// `-a` and `+a`.
+    pub(super) fn unary(
+        &mut self,
+        operator: UnaryOperator,
+        operand: &ast::Expression,
+    ) -> Result<Expression, PlanError> {
+        // 9223372036854775808 alone is a DECIMAL; with its sign it is within 64 bits, if only
+        // as the sentinel of NULL, which execution refuses.
+        if let (UnaryOperator::Minus, ExpressionKind::Literal(ast::Literal::Integer(text))) =
+            (operator, &operand.kind)
+            && text.trim_start_matches('0') == "9223372036854775808"
+        {
+            return Ok(Expression::literal(Value::Int(i64::MIN), SqlType::BigInt));
+        }
+        let bound = self.expression(operand)?;
+        if operator == UnaryOperator::Plus {
+            return Ok(bound);
+        }
+        if let Some(value) = constant(&bound) {
+            let value = negated(value, operand.span)?;
+            let sql_type = match value {
+                Value::Int(_) if bound.sql_type == SqlType::Varbinary => SqlType::BigInt,
+                _ => bound.sql_type,
+            };
+            return Ok(Expression::literal(value, sql_type));
+        }
+        if is_untyped(&bound) {
+            return Err(PlanError::at(operand.span, CAST_NEEDED));
+        }
+        if !bound.sql_type.is_number() {
+            return Err(PlanError::at(operand.span, BAD_OPERATION));
+        }
+        let sql_type = bound.sql_type;
+        Ok(Expression { node: Node::Negate(Box::new(bound)), sql_type })
+    }
+
+    /// Operators with two operands.
+    pub(super) fn binary(
+        &mut self,
+        operator: BinaryOperator,
+        left: &ast::Expression,
+        right: &ast::Expression,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        if let Some(comparison) = comparison_of(operator) {
+            return self.comparison(comparison, left, right, span);
+        }
+        let (a, b) = (self.expression(left)?, self.expression(right)?);
+        let arithmetic = match operator {
+            BinaryOperator::Concat => return self.concatenation(a, b, span),
+            BinaryOperator::Add => Arithmetic::Add,
+            BinaryOperator::Subtract => Arithmetic::Subtract,
+            BinaryOperator::Multiply => Arithmetic::Multiply,
+            BinaryOperator::Divide => Arithmetic::Divide,
+            _ => Arithmetic::Remainder,
+        };
+        self.arithmetic(arithmetic, a, b, span)
+    }
+
+    fn concatenation(
+        &mut self,
+        mut a: Expression,
+        mut b: Expression,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        if is_untyped(&a) && is_untyped(&b) {
+            return Err(PlanError::at(span, CAST_NEEDED));
+        }
+        let bytes = [&a, &b].iter().any(|e| e.sql_type == SqlType::Varbinary);
+        let sql_type = if bytes { SqlType::Varbinary } else { SqlType::Varchar };
+        self.give_type(&mut a, sql_type);
+        self.give_type(&mut b, sql_type);
+        for operand in [&a, &b] {
+            let fits = match operand.sql_type {
+                SqlType::Varbinary => bytes,
+                SqlType::Boolean => false,
+                _ => !bytes,
+            };
+            if !fits {
+                return Err(PlanError::at(span, BAD_COMBINATION));
+            }
+        }
+        Ok(Expression { node: Node::Call(Function::ConcatOperator, vec![a, b]), sql_type })
+    }
+
+    /// `a op b` for bound operands.
+    pub(super) fn arithmetic(
+        &mut self,
+        operator: Arithmetic,
+        mut a: Expression,
+        mut b: Expression,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        if is_untyped(&a) && is_untyped(&b) {
+            return Err(PlanError::at(span, CAST_NEEDED));
+        }
+        let (type_a, type_b) = (a.sql_type, b.sql_type);
+        self.give_type(&mut a, widened(type_b));
+        self.give_type(&mut b, widened(type_a));
+        hex_as_integer(&mut a, span)?;
+        hex_as_integer(&mut b, span)?;
+        let texts = [&a, &b].iter().filter(|e| e.sql_type == SqlType::Varchar).count();
+        if operator == Arithmetic::Add && texts > 0 {
+            let plain = |e: &Expression| {
+                e.sql_type == SqlType::Varchar || constant(e).is_some() && e.sql_type.is_number()
+            };
+            if plain(&a) && plain(&b) {
+                let node = Node::Call(Function::AddText, vec![a, b]);
+                return Ok(Expression { node, sql_type: SqlType::Varchar });
+            }
+        }
+        if !a.sql_type.is_number() || !b.sql_type.is_number() {
+            let message = if a.sql_type == SqlType::Timestamp && b.sql_type == SqlType::Timestamp {
+                "interval qualifier missing"
+            } else {
+                BAD_COMBINATION
+            };
+            return Err(PlanError::at(span, message));
+        }
+        if let (Some(Value::Int(x)), Some(Value::Int(y))) = (constant(&a), constant(&b))
+            && let Some(folded) = fold(operator, *x, *y, a.sql_type, b.sql_type)
+        {
+            return Ok(folded);
+        }
+        let sql_type = if a.sql_type == SqlType::Float || b.sql_type == SqlType::Float {
+            SqlType::Float
+        } else if a.sql_type == SqlType::Decimal || b.sql_type == SqlType::Decimal {
+            SqlType::Decimal
+        } else {
+            SqlType::BigInt
+        };
+        let node = Node::Arithmetic(operator, Box::new(a), Box::new(b));
+        Ok(Expression { node, sql_type })
+    }
+
+    /// A comparison of two expressions or rows.
+    pub(super) fn comparison(
+        &mut self,
+        comparison: Comparison,
+        left: &ast::Expression,
+        right: &ast::Expression,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        match (&left.kind, &right.kind) {
+            (ExpressionKind::Row(a), ExpressionKind::Row(b)) => {
+                self.compare_rows(comparison, a, b, span)
+            }
+            (ExpressionKind::Row(_), ExpressionKind::Subquery(query)) => {
+                self.compare_row_with_subquery(comparison, left, query)
+            }
+            (ExpressionKind::Subquery(query), ExpressionKind::Row(_)) => {
+                self.compare_row_with_subquery(comparison.mirrored(), right, query)
+            }
+            _ => {
+                let a = self.expression(left)?;
+                let b = self.expression(right)?;
+                self.compare(comparison, a, b, span)
+            }
+        }
+    }
+
+    fn compare_rows(
+        &mut self,
+        comparison: Comparison,
+        a: &[ast::Expression],
+        b: &[ast::Expression],
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        if a.len() != b.len() {
+            return Err(PlanError::at(span, "row column count mismatch"));
+        }
+        let mut lefts = Vec::with_capacity(a.len());
+        let mut rights = Vec::with_capacity(b.len());
+        for (left, right) in a.iter().zip(b) {
+            let mut x = self.expression(left)?;
+            let mut y = self.expression(right)?;
+            self.harmonize(&mut x, &mut y, left.span)?;
+            lefts.push(x);
+            rights.push(y);
+        }
+        Ok(boolean(Node::CompareRows(comparison, lefts, rights)))
+    }
+
+    /// A comparison of bound operands.
+    pub(super) fn compare(
+        &mut self,
+        comparison: Comparison,
+        mut a: Expression,
+        mut b: Expression,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        self.harmonize(&mut a, &mut b, span)?;
+        Ok(boolean(Node::Compare(comparison, Box::new(a), Box::new(b))))
+    }
+
+    /// Brings two values to be compared to one kind.
+    pub(super) fn harmonize(
+        &mut self,
+        a: &mut Expression,
+        b: &mut Expression,
+        span: Span,
+    ) -> Result<(), PlanError> {
+        for operand in [&*a, &*b] {
+            if is_untyped(operand) && constant(operand).is_some() {
+                return Err(PlanError::at(span, CAST_NEEDED));
+            }
+        }
+        if is_untyped(a) && is_untyped(b) {
+            return Err(PlanError::at(span, CAST_NEEDED));
+        }
+        let (type_a, type_b) = (a.sql_type, b.sql_type);
+        self.give_type(a, widened(type_b));
+        self.give_type(b, widened(type_a));
+        for (operand, other) in [(&mut *a, type_b), (&mut *b, type_a)] {
+            if other == SqlType::Timestamp {
+                text_as_timestamp(operand, span)?;
+            } else if other.is_number() {
+                hex_as_integer(operand, span)?;
+            }
+        }
+        let comparable =
+            a.sql_type == b.sql_type || a.sql_type.is_number() && b.sql_type.is_number();
+        if comparable { Ok(()) } else { Err(PlanError::at(span, BAD_COMBINATION)) }
+    }
+}
+
+/// The comparison of an operator, if it is one.
+pub(super) fn comparison_of(operator: BinaryOperator) -> Option<Comparison> {
+    Some(match operator {
+        BinaryOperator::Equal => Comparison::Equal,
+        BinaryOperator::NotEqual => Comparison::NotEqual,
+        BinaryOperator::Less => Comparison::Less,
+        BinaryOperator::LessOrEqual => Comparison::LessOrEqual,
+        BinaryOperator::Greater => Comparison::Greater,
+        BinaryOperator::GreaterOrEqual => Comparison::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+/// The type that a parameter takes from the other operand.
+pub(super) fn widened(sql_type: SqlType) -> SqlType {
+    if sql_type.is_integer() { SqlType::BigInt } else { sql_type }
+}
+
+/// A hex constant becomes a BIGINT where a number is expected.
+fn hex_as_integer(expression: &mut Expression, span: Span) -> Result<(), PlanError> {
+    if let Some(Value::Bytes(bytes)) = constant(expression) {
+        let value = bytes_to_integer(bytes, span)?;
+        *expression = Expression::literal(Value::Int(value), SqlType::BigInt);
+    }
+    Ok(())
+}
+
+/// A text constant becomes a TIMESTAMP where one is expected.
+fn text_as_timestamp(expression: &mut Expression, span: Span) -> Result<(), PlanError> {
+    if let Some(Value::Text(text)) = constant(expression) {
+        let Some(micros) = timestamp::parse(text) else {
+            return Err(PlanError::at(span, "data exception: invalid datetime format"));
+        };
+        *expression = Expression::literal(Value::Timestamp(micros), SqlType::Timestamp);
+    }
+    Ok(())
+}
+
+/// Integer arithmetic on constants, where it neither overflows nor divides by zero. `*` gives a
+/// BIGINT, the others an INTEGER where the operands are and the result fits.
+fn fold(operator: Arithmetic, x: i64, y: i64, a: SqlType, b: SqlType) -> Option<Expression> {
+    let value = match operator {
+        Arithmetic::Add => x.checked_add(y),
+        Arithmetic::Subtract => x.checked_sub(y),
+        Arithmetic::Multiply => x.checked_mul(y),
+        Arithmetic::Divide => x.checked_div(y),
+        Arithmetic::Remainder => x.checked_rem(y),
+    }?;
+    if value == i64::MIN {
+        return None;
+    }
+    let wide = operator == Arithmetic::Multiply || a == SqlType::BigInt || b == SqlType::BigInt;
+    let sql_type = if wide { SqlType::BigInt } else { integer_type(value) };
+    Some(Expression::literal(Value::Int(value), sql_type))
+}

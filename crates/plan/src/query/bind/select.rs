@@ -1,0 +1,465 @@
+//! SELECT, set operations, ORDER BY and LIMIT.
+
+use super::aggregate::has_aggregate;
+use super::literal::constant;
+use super::scope::{Aggregates, Scope, Source, SourceColumn, Windows};
+use super::window::sort_key;
+use super::{BAD_OPERATION, Binder, is_untyped};
+use crate::error::PlanError;
+use crate::query::logical::{Aggregate, Body, Distinct, From, Output, Query, Select, Window};
+use crate::query::walk;
+use lockstep_plan_ir::relation::{SetOperator, SortKey};
+use lockstep_plan_ir::{Expression, Node};
+use lockstep_sql::ast::{
+    self, ExpressionKind, LimitClause, Literal, Name, OrderItem, QueryBody, SelectItem, Span,
+};
+use lockstep_types::{SqlType, Value};
+use std::collections::BTreeSet;
+
+impl Binder<'_> {
+    /// Binds a query with all that belongs to it.
+    pub(super) fn query(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
+        self.nested(query.span, |binder| {
+            let mark = binder.enter_with(query.with.as_ref())?;
+            let bound = binder.ordered(query);
+            binder.leave_with(mark);
+            bound
+        })
+    }
+
+    fn ordered(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
+        let mut bound = match &query.body {
+            QueryBody::Select(select) => self.select(select, &query.order_by)?,
+            QueryBody::Parenthesized(inner) => {
+                let inner = self.query(inner)?;
+                if query.order_by.is_empty() && query.limit.is_empty() {
+                    return Ok(inner);
+                }
+                self.wrapped(inner, &query.order_by)?
+            }
+            body @ QueryBody::SetOperation { .. } => {
+                let set = self.body(body)?;
+                self.order_rows(set, &query.order_by)?
+            }
+        };
+        bound.limit = self.limit(query.limit.limit.as_deref())?;
+        bound.offset = self.limit(query.limit.offset.as_deref())?;
+        Ok(bound)
+    }
+
+    /// A query without order and limit of its own.
+    pub(super) fn body(&mut self, body: &QueryBody) -> Result<Query, PlanError> {
+        match body {
+            QueryBody::Select(select) => self.select(select, &[]),
+            QueryBody::Parenthesized(query) => self.query(query),
+            QueryBody::SetOperation { operator, all, left, right, operator_span } => {
+                let operator = match operator {
+                    ast::SetOperator::Union => SetOperator::Union,
+                    ast::SetOperator::Intersect => SetOperator::Intersect,
+                    ast::SetOperator::Except => SetOperator::Except,
+                };
+                let mut branches = Vec::new();
+                // A chain of the same operator is one operation with many branches.
+                let mut chain = vec![&**right];
+                let mut rest = &**left;
+                while let QueryBody::SetOperation { operator: o, all: a, left, right, .. } = rest
+                    && (set_operator(*o), *a) == (operator, *all)
+                {
+                    chain.push(right);
+                    rest = left;
+                }
+                chain.push(rest);
+                for branch in chain.into_iter().rev() {
+                    let span = *operator_span;
+                    branches.push(self.nested(span, |binder| binder.body(branch))?);
+                }
+                self.set_operation(operator, *all, branches, *operator_span)
+            }
+        }
+    }
+
+    fn set_operation(
+        &mut self,
+        operator: SetOperator,
+        all: bool,
+        mut branches: Vec<Query>,
+        span: Span,
+    ) -> Result<Query, PlanError> {
+        let width = branches[0].output.len();
+        if branches.iter().any(|branch| branch.output.len() != width) {
+            let message = "column number mismatch detected in rows of UNION, INTERSECT, EXCEPT, \
+                           or VALUES operation";
+            return Err(PlanError::at(span, message));
+        }
+        let slot = self.new_slot()?;
+        let mut output = Vec::with_capacity(width);
+        for position in 0..width {
+            let column = branches.iter().map(|b| b.output[position].expression.clone());
+            let mut values: Vec<Expression> = column.collect();
+            let sql_type = self.unify(&mut values, span)?;
+            if sql_type == SqlType::Null {
+                return Err(PlanError::at(span, super::CAST_NEEDED));
+            }
+            for (branch, value) in branches.iter_mut().zip(values) {
+                branch.output[position].expression = value;
+            }
+            let expression = Expression::column(slot, position as u16, sql_type);
+            output.push(Output { name: branches[0].output[position].name.clone(), expression });
+        }
+        let body = Body::Set { operator, all, branches, slot };
+        Ok(Query { body, output, order: Vec::new(), limit: None, offset: None })
+    }
+
+    /// A query with an order of its own, to be ordered again.
+    fn wrapped(&mut self, inner: Query, order: &[OrderItem]) -> Result<Query, PlanError> {
+        let slot = self.new_slot()?;
+        let output = (0..inner.output.len()).map(|position| Output {
+            name: inner.output[position].name.clone(),
+            expression: Expression::column(
+                slot,
+                position as u16,
+                inner.output[position].expression.sql_type,
+            ),
+        });
+        let output = output.collect();
+        let body =
+            Body::Set { operator: SetOperator::Union, all: true, branches: vec![inner], slot };
+        let query = Query { body, output, order: Vec::new(), limit: None, offset: None };
+        self.order_rows(query, order)
+    }
+
+    /// ORDER BY over the result of a set operation: its columns by name or position.
+    fn order_rows(&mut self, mut query: Query, order: &[OrderItem]) -> Result<Query, PlanError> {
+        let slot = match query.body {
+            Body::Set { slot, .. } | Body::Recursive { slot, .. } => slot,
+            Body::Select(_) => return Ok(query),
+        };
+        let columns = (0..query.output.len()).map(|position| SourceColumn {
+            name: query.column_name(position),
+            sql_type: query.output[position].expression.sql_type,
+        });
+        let source = Source { alias: String::new(), slot, columns: columns.collect() };
+        self.scopes.push(Scope::of_source(source));
+        let bound = self.order_by(order, &query.output);
+        self.scopes.pop();
+        query.order = bound?;
+        Ok(query)
+    }
+
+    /// Binds a SELECT with the ORDER BY that applies to it.
+    fn select(&mut self, select: &ast::Select, order: &[OrderItem]) -> Result<Query, PlanError> {
+        self.scopes.push(Scope::default());
+        let bound = self.select_in_scope(select, order);
+        self.scopes.pop();
+        bound
+    }
+
+    fn select_in_scope(
+        &mut self,
+        select: &ast::Select,
+        order: &[OrderItem],
+    ) -> Result<Query, PlanError> {
+        let from = self.from(&select.from)?;
+        let filter = match &select.selection {
+            Some(condition) => self.conjuncts(condition)?,
+            None => Vec::new(),
+        };
+        let mut group = Vec::with_capacity(select.group_by.len());
+        for expression in &select.group_by {
+            group.push(self.group_expression(expression, &select.items)?);
+        }
+        let aggregated = !group.is_empty() || select.having.is_some() || {
+            let items = select.items.iter().filter_map(|item| match item {
+                SelectItem::Expression { expression, .. } => Some(expression),
+                _ => None,
+            });
+            items.chain(order.iter().map(|item| &item.expression)).any(has_aggregate)
+        };
+        let aggregate_slot = self.new_slot()?;
+        let window_slot = self.new_slot()?;
+        let groups = group.len();
+        let scope = self.scopes.last_mut().expect("the SELECT's scope");
+        if aggregated {
+            let calls = Vec::new();
+            scope.aggregates =
+                Some(Aggregates { slot: aggregate_slot, groups, calls, inside: false });
+        }
+        scope.windows = Some(Windows { slot: window_slot, calls: Vec::new() });
+        let output = self.items(&select.items)?;
+        let windows = self.scopes.last_mut().and_then(|scope| scope.windows.take());
+        let having = match &select.having {
+            Some(condition) => self.conjuncts(condition)?,
+            None => Vec::new(),
+        };
+        let scope = self.scopes.last_mut().expect("the SELECT's scope");
+        scope.windows = windows;
+        let keys = self.order_by(order, &output)?;
+        let scope = self.scopes.last_mut().expect("the SELECT's scope");
+        let windows = scope.windows.take().map(|windows| windows.calls).unwrap_or_default();
+        let calls = scope.aggregates.take().map(|aggregates| aggregates.calls);
+        let aggregate = calls.map(|calls| Aggregate { slot: aggregate_slot, group, calls });
+        let window = (!windows.is_empty()).then_some(Window { slot: window_slot, calls: windows });
+        let bound = Select { from, filter, aggregate, having, window, distinct: None };
+        self.finish_select(bound, output, keys, select)
+    }
+
+    /// Brings all that stands behind grouping over the groups' rows, and adds DISTINCT.
+    fn finish_select(
+        &mut self,
+        mut select: Select,
+        mut output: Vec<Output>,
+        mut keys: Vec<SortKey>,
+        source: &ast::Select,
+    ) -> Result<Query, PlanError> {
+        if let Some(aggregate) = &select.aggregate {
+            let sources: BTreeSet<u16> = select.from.slots().into_iter().collect();
+            let (group, slot) = (&aggregate.group, aggregate.slot);
+            for column in &mut output {
+                self.over_groups(&mut column.expression, group, slot, &sources)?;
+            }
+            for conjunct in &mut select.having {
+                self.over_groups(conjunct, group, slot, &sources)?;
+            }
+            for key in &mut keys {
+                self.over_groups(&mut key.expression, group, slot, &sources)?;
+            }
+            for call in select.window.iter_mut().flat_map(|window| &mut window.calls) {
+                let order = call.order.iter_mut().map(|key| &mut key.expression);
+                let parts = call.arguments.iter_mut().chain(&mut call.partition).chain(order);
+                for part in parts {
+                    self.over_groups(part, group, slot, &sources)?;
+                }
+            }
+        }
+        if source.distinct {
+            let slot = self.new_slot()?;
+            let expressions: Vec<Expression> =
+                output.iter().map(|column| column.expression.clone()).collect();
+            for (position, column) in output.iter_mut().enumerate() {
+                let sql_type = column.expression.sql_type;
+                column.expression = Expression::column(slot, position as u16, sql_type);
+            }
+            for key in &mut keys {
+                let position = expressions.iter().position(|e| *e == key.expression);
+                let Some(position) = position else {
+                    return Err(PlanError::at(source.span, "invalid ORDER BY expression"));
+                };
+                let sql_type = key.expression.sql_type;
+                key.expression = Expression::column(slot, position as u16, sql_type);
+            }
+            select.distinct = Some(Distinct { slot, expressions });
+        }
+        let body = Body::Select(select);
+        Ok(Query { body, output, order: keys, limit: None, offset: None })
+    }
+
+    fn group_expression(
+        &mut self,
+        expression: &ast::Expression,
+        items: &[SelectItem],
+    ) -> Result<Expression, PlanError> {
+        if let ExpressionKind::Column(name) = &expression.kind
+            && name.table.is_none()
+        {
+            let scope = self.scopes.last().expect("the SELECT's scope");
+            let known = scope.column(name)?.is_some();
+            let aliased = items.iter().find_map(|item| match item {
+                SelectItem::Expression { expression, alias: Some(alias) }
+                    if *alias == name.name =>
+                {
+                    Some(expression)
+                }
+                _ => None,
+            });
+            if !known && let Some(aliased) = aliased {
+                return self.checked_group(aliased);
+            }
+        }
+        self.checked_group(expression)
+    }
+
+    fn checked_group(&mut self, expression: &ast::Expression) -> Result<Expression, PlanError> {
+        let bound = self.expression(expression)?;
+        if is_untyped(&bound) {
+            return Err(PlanError::at(expression.span, super::CAST_NEEDED));
+        }
+        Ok(bound)
+    }
+
+    /// The select list.
+    fn items(&mut self, items: &[SelectItem]) -> Result<Vec<Output>, PlanError> {
+        let mut output = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                SelectItem::Star(span) => self.star(*span, &mut output)?,
+                SelectItem::TableStar(name) => self.table_star(name, &mut output)?,
+                SelectItem::Expression { expression, alias } => {
+                    let bound = self.expression(expression)?;
+                    let name = match (alias, &expression.kind) {
+                        (Some(alias), _) => alias.text.clone(),
+                        (None, ExpressionKind::Column(column)) => column.name.text.clone(),
+                        _ => String::new(),
+                    };
+                    output.push(Output { name, expression: bound });
+                }
+            }
+            if output.len() > super::MAX_COLUMNS {
+                let message = "The select list has too many columns (max is 1024, limit columns)";
+                return Err(PlanError::new(message));
+            }
+        }
+        Ok(output)
+    }
+
+    fn star(&mut self, span: Span, output: &mut Vec<Output>) -> Result<(), PlanError> {
+        let scope = self.scopes.last().expect("the SELECT's scope");
+        if scope.sources.is_empty() {
+            return Err(PlanError::at(span, "unexpected token: * (there is no FROM)"));
+        }
+        for (name, merged) in &scope.merged {
+            output.push(Output { name: name.clone(), expression: merged.clone() });
+        }
+        for source in &scope.sources {
+            for (position, column) in source.columns.iter().enumerate() {
+                if scope.merged.iter().any(|(name, _)| *name == column.name) {
+                    continue;
+                }
+                let expression = source.column(position);
+                output.push(Output { name: column.name.clone(), expression });
+            }
+        }
+        Ok(())
+    }
+
+    fn table_star(&mut self, name: &Name, output: &mut Vec<Output>) -> Result<(), PlanError> {
+        let scope = self.scopes.last().expect("the SELECT's scope");
+        let Some(source) = scope.sources.iter().find(|source| source.alias == name.text) else {
+            return Err(PlanError::at(name.span, format!("object not found: {}", name.text)));
+        };
+        for (position, column) in source.columns.iter().enumerate() {
+            let expression = source.column(position);
+            output.push(Output { name: column.name.clone(), expression });
+        }
+        Ok(())
+    }
+
+    /// ORDER BY: positions and aliases of the select list, or expressions.
+    pub(super) fn order_by(
+        &mut self,
+        items: &[OrderItem],
+        output: &[Output],
+    ) -> Result<Vec<SortKey>, PlanError> {
+        let named = output.iter().filter(|column| !column.name.is_empty());
+        let aliases = named.map(|column| (column.name.clone(), column.expression.clone()));
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.aliases = aliases.collect();
+        }
+        let mut keys = Vec::with_capacity(items.len());
+        for item in items {
+            let expression = self.order_expression(&item.expression, output)?;
+            match expression.sql_type {
+                SqlType::Boolean => {
+                    let message = "invalid ORDER BY expression";
+                    return Err(PlanError::at(item.expression.span, message));
+                }
+                SqlType::Null => {
+                    return Err(PlanError::at(item.expression.span, super::CAST_NEEDED));
+                }
+                _ => {}
+            }
+            keys.push(sort_key(expression, item));
+        }
+        Ok(keys)
+    }
+
+    fn order_expression(
+        &mut self,
+        expression: &ast::Expression,
+        output: &[Output],
+    ) -> Result<Expression, PlanError> {
+        match &expression.kind {
+            ExpressionKind::Literal(Literal::Integer(text)) => {
+                let position = text.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+                let column = position.and_then(|position| output.get(position));
+                return column
+                    .map(|column| column.expression.clone())
+                    .ok_or_else(|| PlanError::at(expression.span, "invalid ORDER BY expression"));
+            }
+            ExpressionKind::Column(name) if name.table.is_none() => {
+                let column = output.iter().find(|column| column.name == name.name.text);
+                if let Some(column) = column {
+                    return Ok(column.expression.clone());
+                }
+            }
+            _ => {}
+        }
+        let bound = self.expression(expression)?;
+        if let Some(value) = constant(&bound) {
+            let message = format!("ORDER BY cannot contain constant values: {value}");
+            return Err(PlanError::at(expression.span, message));
+        }
+        if walk::any(&bound, &|e| walk::subquery_of(e).is_some()) {
+            let message = "ORDER BY clauses with subquery expressions are not allowed.";
+            return Err(PlanError::at(expression.span, message));
+        }
+        Ok(bound)
+    }
+
+    /// LIMIT or OFFSET: a constant or a parameter.
+    pub(super) fn limit(
+        &mut self,
+        expression: Option<&ast::Expression>,
+    ) -> Result<Option<Expression>, PlanError> {
+        let Some(expression) = expression else { return Ok(None) };
+        let mut bound = self.expression(expression)?;
+        self.give_type(&mut bound, SqlType::BigInt);
+        let fits = match &bound.node {
+            Node::Literal(Value::Int(value)) => *value >= 0,
+            Node::Parameter(_) => bound.sql_type.is_integer(),
+            _ => false,
+        };
+        if !fits {
+            let message = format!("{BAD_OPERATION}: ; in LIMIT, OFFSET or FETCH");
+            return Err(PlanError::at(expression.span, message));
+        }
+        Ok(Some(bound))
+    }
+
+    /// Order and limit of UPDATE and DELETE.
+    pub(super) fn order_and_limit(
+        &mut self,
+        order: &[OrderItem],
+        limit: &LimitClause,
+    ) -> Result<RowLimits, PlanError> {
+        let keys = self.order_by(order, &[])?;
+        let rows = self.limit(limit.limit.as_deref())?;
+        let offset = self.limit(limit.offset.as_deref())?;
+        Ok(RowLimits { keys, limit: rows, offset })
+    }
+}
+
+/// ORDER BY, LIMIT and OFFSET, bound.
+#[derive(Debug)]
+pub(crate) struct RowLimits {
+    /// ORDER BY.
+    pub(crate) keys: Vec<SortKey>,
+    /// LIMIT.
+    pub(crate) limit: Option<Expression>,
+    /// OFFSET.
+    pub(crate) offset: Option<Expression>,
+}
+
+fn set_operator(operator: ast::SetOperator) -> SetOperator {
+    match operator {
+        ast::SetOperator::Union => SetOperator::Union,
+        ast::SetOperator::Intersect => SetOperator::Intersect,
+        ast::SetOperator::Except => SetOperator::Except,
+    }
+}
+
+/// The sources of a FROM, for callers that need them in order.
+pub(super) fn leaves(from: &From) -> Vec<&crate::query::logical::Leaf> {
+    let mut leaves = Vec::new();
+    from.each_leaf(&mut |leaf| leaves.push(leaf));
+    leaves
+}

@@ -1,0 +1,127 @@
+//! Subqueries within expressions.
+
+use super::expression::{boolean, negated_if};
+use super::operator::comparison_of;
+use super::{BAD_COMBINATION, Binder, CAST_NEEDED, is_untyped};
+use crate::error::PlanError;
+use crate::query::logical::Query;
+use lockstep_plan_ir::expression::Subquery;
+use lockstep_plan_ir::{Comparison, Expression, Node, Relation};
+use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, Quantifier, Span};
+use lockstep_types::SqlType;
+
+impl Binder<'_> {
+    /// Binds a subquery and keeps it; the result stands for it in expressions.
+    fn subquery(&mut self, query: &ast::Query) -> Result<(Subquery, Vec<SqlType>), PlanError> {
+        if !self.rules.subqueries {
+            return Err(PlanError::at(query.span, "subqueries are not allowed here"));
+        }
+        let bound = self.query(query)?;
+        let types = bound.types();
+        let number = self.keep(bound)?;
+        Ok((number, types))
+    }
+
+    fn keep(&mut self, query: Query) -> Result<Subquery, PlanError> {
+        let number = self.new_number()?;
+        self.subqueries.insert(number, query);
+        let relation = Relation::OneRow;
+        Ok(Subquery { relation, output: Vec::new(), uncorrelated: false, number })
+    }
+
+    /// `(SELECT ...)` as a value.
+    pub(super) fn scalar_subquery(&mut self, query: &ast::Query) -> Result<Expression, PlanError> {
+        let (subquery, types) = self.subquery(query)?;
+        let [sql_type] = types[..] else {
+            let message = "Scalar subquery can have only one output column";
+            return Err(PlanError::at(query.span, message));
+        };
+        if sql_type == SqlType::Null {
+            return Err(PlanError::at(query.span, CAST_NEEDED));
+        }
+        Ok(Expression { node: Node::ScalarSubquery(Box::new(subquery)), sql_type })
+    }
+
+    /// EXISTS.
+    pub(super) fn exists(&mut self, query: &ast::Query) -> Result<Expression, PlanError> {
+        let (subquery, _) = self.subquery(query)?;
+        Ok(boolean(Node::Exists(Box::new(subquery))))
+    }
+
+    /// `a IN (SELECT ...)`: `= ANY`.
+    pub(super) fn in_subquery(
+        &mut self,
+        operand: &ast::Expression,
+        query: &ast::Query,
+        negated: bool,
+    ) -> Result<Expression, PlanError> {
+        let test = self.quantify(Comparison::Equal, false, operand, query)?;
+        Ok(negated_if(negated, test))
+    }
+
+    /// `a op ANY|ALL (SELECT ...)`.
+    pub(super) fn quantified(
+        &mut self,
+        operand: &ast::Expression,
+        operator: BinaryOperator,
+        quantifier: Quantifier,
+        query: &ast::Query,
+    ) -> Result<Expression, PlanError> {
+        let comparison = comparison_of(operator)
+            .ok_or_else(|| PlanError::at(operand.span, "ANY and ALL need a comparison"))?;
+        self.quantify(comparison, quantifier == Quantifier::All, operand, query)
+    }
+
+    fn quantify(
+        &mut self,
+        comparison: Comparison,
+        all: bool,
+        operand: &ast::Expression,
+        query: &ast::Query,
+    ) -> Result<Expression, PlanError> {
+        let mut row = self.row_of(operand)?;
+        let (subquery, types) = self.subquery(query)?;
+        self.match_row(&mut row, &types, operand.span)?;
+        let subquery = Box::new(subquery);
+        Ok(boolean(Node::Quantified { comparison, all, row, subquery }))
+    }
+
+    /// `(a, b) op (SELECT x, y ...)`: the subquery gives one row.
+    pub(super) fn compare_row_with_subquery(
+        &mut self,
+        comparison: Comparison,
+        row: &ast::Expression,
+        query: &ast::Query,
+    ) -> Result<Expression, PlanError> {
+        self.quantify(comparison, false, row, query)
+    }
+
+    fn row_of(&mut self, operand: &ast::Expression) -> Result<Vec<Expression>, PlanError> {
+        match &operand.kind {
+            ExpressionKind::Row(items) => items.iter().map(|e| self.expression(e)).collect(),
+            _ => Ok(vec![self.expression(operand)?]),
+        }
+    }
+
+    fn match_row(
+        &mut self,
+        row: &mut [Expression],
+        types: &[SqlType],
+        span: Span,
+    ) -> Result<(), PlanError> {
+        if row.len() != types.len() {
+            return Err(PlanError::at(span, "row column count mismatch"));
+        }
+        for (value, other) in row.iter_mut().zip(types) {
+            self.give_type(value, super::operator::widened(*other));
+            let numbers = value.sql_type.is_number() && other.is_number();
+            if is_untyped(value) {
+                return Err(PlanError::at(span, CAST_NEEDED));
+            }
+            if value.sql_type != *other && !numbers {
+                return Err(PlanError::at(span, BAD_COMBINATION));
+            }
+        }
+        Ok(())
+    }
+}
