@@ -110,21 +110,22 @@ class SlowClients(OwnServer):
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         begin_kb = self.server.rss_kb()
         sent = self.send_until_blocked(deaf)
-        begin = time.monotonic()
-        slowest = 0.0
-        bystander = self.raw()
-        while time.monotonic() - begin < HANGUP_S:
+        slowest, bystander = 0.0, self.raw()
+        silent_closed = deaf_closed = False
+        deadline = time.monotonic() + HANGUP_S
+        while time.monotonic() < deadline and not (silent_closed and deaf_closed):
             asked = time.monotonic()
             self.assertEqual(bystander.call("@Ping").status, 1)
             row = bystander.adhoc("SELECT k FROM wide WHERE k = 3")
             self.assertEqual(row.tables[0].rows, [[3]])
             slowest = max(slowest, time.monotonic() - asked)
-            time.sleep(0.2)
+            silent_closed = silent_closed or silent.is_closed(0.1)
+            deaf_closed = deaf_closed or self.is_reset(deaf)
         self.assertLess(slowest, 2, "seconds for a bystander's call")
         grown_kb = self.server.rss_kb() - begin_kb
         self.assertLess(grown_kb, 512 * 1024, "%d calls sent, %d KiB more" % (sent, grown_kb))
-        self.assertTrue(silent.is_closed(1), "a connection that never logs in stays open")
-        self.assertTrue(self.is_reset(deaf), "a connection that never reads stays open")
+        self.assertTrue(silent_closed, "a connection that never logs in stays open")
+        self.assertTrue(deaf_closed, "a connection that never reads stays open")
 
     @staticmethod
     def send_until_blocked(connection):
@@ -142,17 +143,14 @@ class SlowClients(OwnServer):
 
     @staticmethod
     def is_reset(connection):
-        """Whether the server gave the connection up, seen from a client that sends on."""
-        connection.socket.settimeout(2)
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                connection.socket.send(b"\0")
-            except (BrokenPipeError, ConnectionResetError):
-                return True
-            except OSError:
-                pass
-            time.sleep(0.1)
+        """Whether the server gave the connection up, seen by a client that only sends."""
+        connection.socket.settimeout(0.1)
+        try:
+            connection.socket.send(b"\0")
+        except (BrokenPipeError, ConnectionResetError):
+            return True
+        except OSError:
+            return False  # no room: the server still holds it
         return False
 
 
