@@ -6,11 +6,14 @@
 //!
 //! Invariant: no storage, no executor; a catalog is immutable once made.
 
+pub mod batch;
 pub mod catalog;
 pub mod error;
+pub mod listing;
 mod query;
 mod schema;
 
+pub use batch::{BatchKind, classify_batch};
 pub use catalog::{
     Catalog, CatalogTable, IndexSource, NativeProcedures, NativeSource, SchemaChange,
 };

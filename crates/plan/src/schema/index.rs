@@ -201,7 +201,7 @@ pub(super) fn has_function(expression: &Expression, function: Function) -> bool 
 }
 
 /// Visits an expression and everything in it, subqueries left out.
-pub(super) fn walk(expression: &Expression, visit: &mut dyn FnMut(&Expression)) {
+pub(crate) fn walk(expression: &Expression, visit: &mut dyn FnMut(&Expression)) {
     visit(expression);
     match &expression.node {
         Node::And(parts) | Node::Or(parts) | Node::Call(_, parts) => {

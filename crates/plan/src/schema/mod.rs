@@ -9,14 +9,13 @@ mod alter;
 mod column;
 mod difference;
 mod drop;
-mod generated;
-mod index;
+pub(crate) mod generated;
+pub(crate) mod index;
 mod message;
 mod partition;
 mod procedure;
-pub(crate) mod render;
 mod table;
-pub(crate) mod text;
+
 mod view;
 
 use crate::catalog::{Catalog, CatalogTable, NativeProcedures, SchemaChange};

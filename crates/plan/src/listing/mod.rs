@@ -1,0 +1,157 @@
+//! What the catalog holds, as tables for clients and as text for people: pure functions of it.
+
+mod describe;
+mod procedures;
+mod schema_text;
+mod tables;
+mod types;
+
+use crate::catalog::Catalog;
+use lockstep_types::{SqlType, TableBuilder, TableSchema, Value};
+
+pub use describe::{ColumnDescription, IndexDescription, TableDescription};
+
+/// A result table that is made from the catalog.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// Its columns.
+    pub schema: TableSchema,
+    /// Its rows.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Listing {
+    fn new(columns: &[(&str, SqlType)]) -> Listing {
+        Listing { schema: TableSchema::new(columns), rows: Vec::new() }
+    }
+
+    /// Appends the table in its wire form.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut table = TableBuilder::begin(out, &self.schema);
+        for row in &self.rows {
+            table.begin_row();
+            for (&sql_type, value) in self.schema.types().iter().zip(row) {
+                table.value(sql_type, value.as_datum());
+            }
+            table.end_row();
+        }
+        table.finish();
+    }
+}
+
+/// The selectors of `@SystemCatalog`.
+pub const SELECTORS: [&str; 13] = [
+    "TABLES",
+    "COLUMNS",
+    "INDEXINFO",
+    "PRIMARYKEYS",
+    "PROCEDURES",
+    "PROCEDURECOLUMNS",
+    "FUNCTIONS",
+    "CLASSES",
+    "TYPEINFO",
+    "ROLES",
+    "USERS",
+    "TASKS",
+    "TOPICS",
+];
+
+impl Catalog {
+    /// What `@SystemCatalog` answers to a selector, whatever its case.
+    ///
+    /// # Errors
+    /// The message for an unknown selector.
+    pub fn listing(&self, selector: &str) -> Result<Listing, String> {
+        const TEXT: SqlType = SqlType::Varchar;
+        Ok(match selector.to_ascii_uppercase().as_str() {
+            "TABLES" => tables::tables(self),
+            "COLUMNS" => tables::columns(self),
+            "INDEXINFO" => tables::indexes(self),
+            "PRIMARYKEYS" => tables::primary_keys(self),
+            "PROCEDURES" => procedures::procedures(self),
+            "PROCEDURECOLUMNS" => procedures::columns(self),
+            "FUNCTIONS" => Listing::new(&[
+                ("FUNCTION_TYPE", TEXT),
+                ("FUNCTION_NAME", TEXT),
+                ("CLASS_NAME", TEXT),
+                ("METHOD_NAME", TEXT),
+            ]),
+            "CLASSES" => Listing::new(&[
+                ("CLASS_NAME", TEXT),
+                ("VOLT_PROCEDURE", SqlType::TinyInt),
+                ("ACTIVE_PROC", SqlType::TinyInt),
+            ]),
+            "TYPEINFO" => types::types(),
+            "ROLES" => procedures::roles(self),
+            "USERS" => Listing::new(&[("USER", TEXT), ("ROLES", TEXT)]),
+            "TASKS" => tasks(),
+            "TOPICS" => Listing::new(&[
+                ("TOPIC_NAME", TEXT),
+                ("IS_SINGLE", TEXT),
+                ("IS_OPAQUE", TEXT),
+                ("STREAM_NAME", TEXT),
+                ("PROCEDURE_NAME", TEXT),
+            ]),
+            _ => return Err(format!("Invalid @SystemCatalog selector: {selector}")),
+        })
+    }
+
+    /// DDL that makes this catalog anew.
+    pub fn schema_text(&self) -> String {
+        schema_text::schema_text(self)
+    }
+
+    /// What a shell shows of a table or view, by its name in upper case.
+    pub fn describe(&self, name: &str) -> Option<TableDescription> {
+        self.table(name).map(|table| describe::describe(table))
+    }
+}
+
+fn tasks() -> Listing {
+    let names = [
+        "TASK_NAME",
+        "SCHEDULER_CLASS",
+        "SCHEDULER_PARAMETERS",
+        "ACTIONS_CLASS",
+        "ACTIONS_PARAMETERS",
+        "SCHEDULE_CLASS",
+        "SCHEDULE_PARAMETERS",
+        "ON_ERROR",
+        "RUN_LOCATION",
+        "USER",
+        "ENABLED",
+    ];
+    Listing::new(&names.map(|name| (name, SqlType::Varchar)))
+}
+
+fn text(value: impl AsRef<str>) -> Value {
+    Value::Text(value.as_ref().into())
+}
+
+fn int(value: impl Into<i64>) -> Value {
+    Value::Int(value.into())
+}
+
+/// A number that may be missing.
+fn maybe(value: Option<i64>) -> Value {
+    value.map_or(Value::Null, Value::Int)
+}
+
+/// A JSON string.
+fn json_text(value: &str) -> String {
+    let mut out = String::from("\"");
+    for character in value.chars() {
+        match character {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(character);
+            }
+            control if control.is_control() => {
+                out.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,152 @@
+//! The catalog as DDL, in an order in which each statement finds what it names.
+
+use super::describe::{default_text, key_parts, type_text};
+use crate::catalog::{Catalog, CatalogTable};
+use lockstep_plan_ir::IndexDefinition;
+use lockstep_sql::ast::{CreateProcedure, ProcedureBody, ProcedureKind, Statement};
+use std::fmt::Write;
+
+/// Constraints of which VoltDB made the name need none.
+const MADE_NAME: &str = "VOLTDB_AUTOGEN_CT__";
+
+pub(super) fn schema_text(catalog: &Catalog) -> String {
+    let mut out = String::new();
+    for (name, permissions) in &catalog.roles {
+        match permissions.is_empty() {
+            true => line(&mut out, format_args!("CREATE ROLE {name};")),
+            false => {
+                let permissions = permissions.join(", ");
+                line(&mut out, format_args!("CREATE ROLE {name} WITH {permissions};"));
+            }
+        }
+    }
+    let is_view = |table: &CatalogTable| table.view_source.is_some();
+    for table in catalog.tables.values().filter(|table| !is_view(table)) {
+        create_table(&mut out, table);
+        create_indexes(&mut out, table);
+    }
+    for table in catalog.tables.values().filter(|table| is_view(table)) {
+        create_view(&mut out, table);
+        create_indexes(&mut out, table);
+    }
+    for (name, source) in &catalog.sources {
+        if let Statement::CreateProcedure(create) = &source.statement {
+            create_procedure(&mut out, name, create);
+        }
+    }
+    out
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("a String takes all text");
+    out.push('\n');
+}
+
+fn create_table(out: &mut String, table: &CatalogTable) {
+    let definition = &table.definition;
+    let mut parts: Vec<String> = definition
+        .columns
+        .iter()
+        .map(|column| {
+            let mut text = format!("{} {}", column.name, type_text(column));
+            if let Some(default) = default_text(column) {
+                text.push_str(&format!(" DEFAULT {default}"));
+            }
+            if !column.nullable {
+                text.push_str(" NOT NULL");
+            }
+            text
+        })
+        .collect();
+    for (place, index) in definition.indexes.iter().enumerate() {
+        let Some(constraint) = &index.constraint else { continue };
+        let named = match constraint.starts_with(MADE_NAME) {
+            true => String::new(),
+            false => format!("CONSTRAINT {constraint} "),
+        };
+        let primary = definition.primary_key.is_some_and(|key| key.index() == place);
+        let kind = if primary { "PRIMARY KEY" } else { uniqueness(index) };
+        let (keys, _) = key_parts(table, place);
+        parts.push(format!("{named}{kind} ({})", keys.join(", ")));
+    }
+    let name = &definition.name;
+    line(out, format_args!("CREATE TABLE {name} (\n  {}\n);", parts.join(",\n  ")));
+    if let Some(column) = definition.partition_column {
+        let column = &definition.columns[usize::from(column)].name;
+        line(out, format_args!("PARTITION TABLE {name} ON COLUMN {column};"));
+    }
+}
+
+fn uniqueness(index: &IndexDefinition) -> &'static str {
+    match (index.assume_unique, index.unique) {
+        (true, _) => "ASSUMEUNIQUE",
+        (false, true) => "UNIQUE",
+        (false, false) => "",
+    }
+}
+
+/// The indexes that no constraint made.
+fn create_indexes(out: &mut String, table: &CatalogTable) {
+    for (place, index) in table.definition.indexes.iter().enumerate() {
+        if index.hidden || index.constraint.is_some() {
+            continue;
+        }
+        let kind = uniqueness(index);
+        let space = if kind.is_empty() { "" } else { " " };
+        let (keys, condition) = key_parts(table, place);
+        let condition =
+            condition.map_or_else(String::new, |condition| format!(" WHERE {condition}"));
+        line(
+            out,
+            format_args!(
+                "CREATE {kind}{space}INDEX {} ON {} ({}){condition};",
+                index.name,
+                table.definition.name,
+                keys.join(", ")
+            ),
+        );
+    }
+}
+
+fn create_view(out: &mut String, table: &CatalogTable) {
+    let Some((_, source)) = &table.view_source else { return };
+    let Statement::CreateView(view) = &source.statement else { return };
+    let definition = &table.definition;
+    let visible = &definition.columns[..usize::from(definition.visible_columns)];
+    let names: Vec<&str> = visible.iter().map(|column| column.name.as_str()).collect();
+    let (name, query) = (&definition.name, &view.query_text);
+    line(out, format_args!("CREATE VIEW {name} ({}) AS {query};", names.join(", ")));
+}
+
+fn create_procedure(out: &mut String, name: &str, create: &CreateProcedure) {
+    let mut text = String::from("CREATE PROCEDURE");
+    if create.name.is_some() {
+        text.push_str(&format!(" {name}"));
+    }
+    for (place, partition) in create.partitions.iter().enumerate() {
+        text.push_str(if place == 0 { " PARTITION" } else { " AND" });
+        text.push_str(&format!(
+            " ON TABLE {} COLUMN {} PARAMETER {}",
+            partition.table.text, partition.column.text, partition.parameter
+        ));
+    }
+    if create.kind == ProcedureKind::Directed {
+        text.push_str(" DIRECTED");
+    }
+    if !create.allow.is_empty() {
+        let roles: Vec<&str> = create.allow.iter().map(|role| role.as_str()).collect();
+        text.push_str(&format!(" ALLOW {}", roles.join(", ")));
+    }
+    match &create.body {
+        ProcedureBody::Statements(statements) => {
+            let texts: Vec<&str> = statements.iter().map(|part| part.text.as_str()).collect();
+            match texts.as_slice() {
+                [single] => text.push_str(&format!(" AS {single}")),
+                several => text.push_str(&format!(" AS BEGIN {}; END", several.join("; "))),
+            }
+        }
+        ProcedureBody::Native(native) => text.push_str(&format!(" FROM NATIVE {}", native.text)),
+        ProcedureBody::Class(class) => text.push_str(&format!(" FROM CLASS {}", class.text)),
+    }
+    line(out, format_args!("{text};"));
+}

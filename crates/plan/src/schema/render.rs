@@ -1,1 +1,0 @@
-//! Syntax trees as canonical SQL text.

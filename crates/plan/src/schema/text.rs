@@ -1,1 +1,0 @@
-//! The whole catalog as DDL text.
