@@ -13,7 +13,7 @@ from harness import Case, GRACEFUL_FAILURE
 from server import Server
 from wire import Closed
 
-HANGUP_S = 45
+HANGUP_S = 20
 
 
 class OwnServer(Case):
@@ -97,6 +97,7 @@ class IdleConnections(OwnServer):
 class SlowClients(OwnServer):
     """A client that never reads and one that never speaks; the waits run side by side."""
 
+    options = ("unread_timeout_ms=3000", "login_timeout_ms=3000")
     schema = (
         "CREATE TABLE wide (k BIGINT NOT NULL, v VARCHAR(200000), PRIMARY KEY (k))",
         "PARTITION TABLE wide ON COLUMN k",

@@ -25,7 +25,7 @@ class PartitionKeys(Case):
     def test_bad_types(self):
         self.refused(GRACEFUL_FAILURE, "Type FLOAT is not a supported type of partition key",
                      "@GetPartitionKeys", [STRING], ["FLOAT"])
-        self.refused(GRACEFUL_FAILURE, "must have one string parameter", "@GetPartitionKeys")
+        self.refused(GRACEFUL_FAILURE, "must have one string parameter|EXPECTS 1", "@GetPartitionKeys")
 
 
 class Routing(Case):
