@@ -13,3 +13,11 @@ pub mod error;
 pub mod evaluate;
 pub mod frame;
 pub mod functions;
+
+mod analysis;
+mod change;
+pub mod database;
+pub mod distributed;
+mod query;
+mod schema_change;
+pub mod statement;

@@ -1,0 +1,232 @@
+//! Changes of rows: one row at a time, with its constraints and the views that follow it.
+
+mod fault;
+mod joined;
+mod keys;
+mod operation;
+mod views;
+
+pub(crate) use fault::row_fault;
+pub(crate) use keys::layout_and_indexes;
+pub(crate) use operation::{Work, own, run_change};
+pub(crate) use views::{ViewPlan, fill_view};
+
+use crate::arena::Arena;
+use crate::convert::assign;
+use crate::database::{Database, DatabaseOptions, TransactionContext, no_such_table, owns};
+use crate::error::{ConstraintKind, SqlError};
+use fault::{mispartitioned, row_text};
+use lockstep_plan_ir::TableDefinition;
+use lockstep_storage::{RowId, Tables, UndoLog};
+use lockstep_types::{Datum, TableId};
+use std::sync::Arc;
+use views::Upkeep;
+
+/// A table of the site, with what is prepared for its changes.
+pub(crate) struct TableState {
+    pub(crate) definition: Arc<TableDefinition>,
+    pub(crate) views: Vec<ViewPlan>,
+}
+
+impl TableState {
+    pub(crate) fn new(definition: Arc<TableDefinition>) -> TableState {
+        let views = definition.dependent_views.iter().cloned().map(ViewPlan::new).collect();
+        TableState { definition, views }
+    }
+}
+
+/// The parts of a database that a change of rows needs.
+pub(crate) struct Writer<'w> {
+    pub(crate) tables: &'w mut Tables,
+    pub(crate) states: &'w [Option<TableState>],
+    pub(crate) undo: &'w mut UndoLog,
+    pub(crate) arena: &'w Arena,
+    pub(crate) options: &'w DatabaseOptions,
+    pub(crate) transaction: &'w TransactionContext,
+    pub(crate) owned_value: &'w mut Option<i64>,
+}
+
+impl Database {
+    /// The parts for changing rows, and the list for rows that are found first.
+    pub(crate) fn writer(&mut self) -> (Writer<'_>, &mut Vec<RowId>) {
+        let writer = Writer {
+            tables: &mut self.tables,
+            states: &self.states,
+            undo: &mut self.undo,
+            arena: &self.arena,
+            options: &self.options,
+            transaction: &self.transaction,
+            owned_value: &mut self.owned_value,
+        };
+        (writer, &mut self.found_rows)
+    }
+}
+
+impl<'w> Writer<'w> {
+    /// A table's state.
+    pub(crate) fn state(&self, table: TableId) -> Result<&'w TableState, SqlError> {
+        let states = self.states;
+        states.get(table.index()).and_then(Option::as_ref).ok_or_else(|| no_such_table(table))
+    }
+
+    /// Inserts a row, whose values are assigned to the columns here.
+    pub(crate) fn insert<'v>(
+        &mut self,
+        state: &'w TableState,
+        values: &mut [Datum<'v>],
+    ) -> Result<RowId, SqlError>
+    where
+        'w: 'v,
+    {
+        let definition = &*state.definition;
+        for (value, column) in values.iter_mut().zip(&definition.columns) {
+            *value = assign(self.arena, *value, column)?;
+        }
+        if let Some(column) = definition.partition_column
+            && !owns(self.options, self.owned_value, values[usize::from(column)])
+        {
+            return Err(mispartitioned(definition, values));
+        }
+        let Some(table) = self.tables.get_mut(definition.id) else {
+            return Err(no_such_table(definition.id));
+        };
+        if let Some(limit) = definition.row_limit
+            && table.row_count() >= u64::from(limit)
+        {
+            return Err(fault::over_row_limit(definition, limit, values));
+        }
+        let row = match table.insert(values, self.undo) {
+            Ok(row) => row,
+            Err(error) => return Err(row_fault(definition, self.tables, error, values)),
+        };
+        if !state.views.is_empty() {
+            self.after_insert(state, row)?;
+        }
+        Ok(row)
+    }
+
+    fn after_insert(&mut self, state: &'w TableState, row: RowId) -> Result<(), SqlError> {
+        for view in &state.views {
+            self.add_to_view(view, state.definition.id, row)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a row.
+    pub(crate) fn delete(&mut self, state: &'w TableState, row: RowId) -> Result<(), SqlError> {
+        let definition = &*state.definition;
+        let mut upkeep = Upkeep::default();
+        for view in &state.views {
+            self.take_from_view(view, definition.id, row, &mut upkeep)?;
+        }
+        let Some(table) = self.tables.get_mut(definition.id) else {
+            return Err(no_such_table(definition.id));
+        };
+        table.delete(row, self.undo).map_err(crate::database::storage_fault)?;
+        self.recompute(state, upkeep)
+    }
+
+    /// Changes columns of a row; the values are assigned to the columns here.
+    pub(crate) fn update<'v>(
+        &mut self,
+        state: &'w TableState,
+        row: RowId,
+        changes: &mut [(usize, Datum<'v>)],
+    ) -> Result<(), SqlError>
+    where
+        'w: 'v,
+    {
+        let definition = &*state.definition;
+        for (column, value) in changes.iter_mut() {
+            *value = assign(self.arena, *value, &definition.columns[*column])?;
+            if definition.partition_column.map(usize::from) == Some(*column)
+                && !owns(self.options, self.owned_value, *value)
+            {
+                return Err(self.moved(definition, row, *column, *value));
+            }
+        }
+        let touched = |view: &&ViewPlan| changes.iter().any(|(column, _)| view.reads(*column));
+        let mut upkeep = Upkeep::default();
+        for view in state.views.iter().filter(touched) {
+            self.take_from_view(view, definition.id, row, &mut upkeep)?;
+        }
+        let Some(table) = self.tables.get_mut(definition.id) else {
+            return Err(no_such_table(definition.id));
+        };
+        if let Err(error) = table.update(row, changes, self.undo) {
+            return Err(self.update_fault(definition, row, changes, error));
+        }
+        for view in state.views.iter().filter(touched) {
+            self.add_to_view(view, definition.id, row)?;
+        }
+        self.recompute(state, upkeep)
+    }
+
+    #[cold]
+    fn update_fault(
+        &self,
+        definition: &TableDefinition,
+        row: RowId,
+        changes: &[(usize, Datum<'_>)],
+        error: lockstep_storage::StorageError,
+    ) -> SqlError {
+        let table = self.tables.get(definition.id);
+        let Some(old) = table.and_then(|table| table.row(row)) else {
+            return crate::database::storage_fault(error);
+        };
+        let mut values: Vec<Datum<'_>> = old.columns().collect();
+        for (column, value) in changes {
+            values[*column] = *value;
+        }
+        row_fault(definition, self.tables, error, &values)
+    }
+
+    #[cold]
+    fn moved(
+        &self,
+        definition: &TableDefinition,
+        row: RowId,
+        column: usize,
+        value: Datum<'_>,
+    ) -> SqlError {
+        let table = self.tables.get(definition.id);
+        let Some(old) = table.and_then(|table| table.row(row)) else {
+            return no_such_table(definition.id);
+        };
+        let mut values: Vec<Datum<'_>> = old.columns().collect();
+        values[column] = value;
+        let text = row_text(definition, &[&values]);
+        SqlError::partition_column_changed(&definition.name, &text)
+    }
+
+    /// Deletes all rows; gives their number.
+    pub(crate) fn truncate(&mut self, state: &'w TableState) -> Result<u64, SqlError> {
+        let definition = &*state.definition;
+        let Some(table) = self.tables.get_mut(definition.id) else {
+            return Err(no_such_table(definition.id));
+        };
+        let count = table.row_count();
+        if state.views.iter().any(ViewPlan::is_joined) {
+            let mut rows = Vec::with_capacity(count as usize);
+            table.collect_rows(&mut rows);
+            for row in rows {
+                self.delete(state, row)?;
+            }
+            return Ok(count);
+        }
+        table.truncate(self.undo).map_err(crate::database::storage_fault)?;
+        for view in &state.views {
+            self.empty_view(view)?;
+        }
+        Ok(count)
+    }
+}
+
+/// A violated constraint of a row.
+fn constraint(
+    kind: ConstraintKind,
+    definition: &TableDefinition,
+    rows: &[&[Datum<'_>]],
+) -> SqlError {
+    SqlError::constraint(kind, &definition.name, &row_text(definition, rows))
+}

@@ -1,0 +1,225 @@
+//! INSERT, UPSERT, UPDATE, DELETE and TRUNCATE over any source: what they read is read first, and
+//! copied; then rows change one after the other.
+
+use super::{TableState, Writer};
+use crate::analysis::{has_subquery, is_one_row};
+use crate::arena::Arena;
+use crate::context::{Context, NoSubqueries};
+use crate::database::{Database, no_such_table, storage_fault};
+use crate::error::SqlError;
+use crate::evaluate::evaluate;
+use crate::frame::{Frame, Slot};
+use crate::query::{Executor, Flow, Run};
+use lockstep_plan_ir::schema::IndexKey;
+use lockstep_plan_ir::statement::{Delete, Insert, Operation, Update, Upsert};
+use lockstep_plan_ir::{Expression, Relation};
+use lockstep_storage::RowId;
+use lockstep_types::{Datum, TableView};
+
+/// What an operation works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'p> {
+    pub(crate) parameters: &'p [Datum<'p>],
+    /// Per fragment, the tables that were received.
+    pub(crate) received: &'p [Vec<TableView<'p>>],
+    pub(crate) slot_count: usize,
+}
+
+/// Runs an operation that changes rows; gives the number of rows.
+pub(crate) fn run_change(
+    database: &mut Database,
+    operation: &Operation,
+    work: Work<'_>,
+) -> Result<u64, SqlError> {
+    let (mut writer, found) = database.writer();
+    match operation {
+        Operation::Query(_) => Err(SqlError::sql("a query changes nothing")),
+        Operation::Insert(insert) => writer.run_insert(insert, work),
+        Operation::Update(update) => writer.run_update(update, work, found),
+        Operation::Delete(delete) => writer.run_delete(delete, work, found),
+        Operation::Truncate(table) => {
+            let state = writer.state(*table)?;
+            writer.truncate(state)
+        }
+    }
+}
+
+/// The value with its text and bytes copied into the arena, so that it outlives table rows.
+#[inline]
+pub(crate) fn own<'r>(arena: &'r Arena, value: Datum<'_>) -> Datum<'r> {
+    match value {
+        Datum::Null => Datum::Null,
+        Datum::Bool(value) => Datum::Bool(value),
+        Datum::Int(value) => Datum::Int(value),
+        Datum::Float(value) => Datum::Float(value),
+        Datum::Decimal(value) => Datum::Decimal(value),
+        Datum::Timestamp(value) => Datum::Timestamp(value),
+        Datum::Text(text) => Datum::Text(arena.copy_text(text)),
+        Datum::Bytes(bytes) => Datum::Bytes(arena.copy(bytes)),
+    }
+}
+
+impl<'w> Writer<'w> {
+    fn run_insert(&mut self, insert: &Insert, work: Work<'_>) -> Result<u64, SqlError> {
+        let state = self.state(insert.table)?;
+        let standalone = is_one_row(&insert.source) && !insert.values.iter().any(has_subquery);
+        if standalone {
+            return self.insert_values(insert, state, work);
+        }
+        let mut rows = Vec::new();
+        let values: Vec<&Expression> = insert.values.iter().collect();
+        self.collect(&insert.source, &values, work, None, &mut rows)?;
+        let width = insert.values.len().max(1);
+        let mut count = 0;
+        for row in rows.chunks_exact_mut(width) {
+            self.insert_or_update(state, insert.upsert.as_ref(), row)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn insert_values(
+        &mut self,
+        insert: &Insert,
+        state: &'w TableState,
+        work: Work<'_>,
+    ) -> Result<u64, SqlError> {
+        let arena = self.arena;
+        let frame = Frame::new(arena, 0);
+        let context = Context {
+            parameters: work.parameters,
+            arena,
+            now_us: self.transaction.timestamp_us,
+            subqueries: &NoSubqueries,
+        };
+        let values = arena.fill(insert.values.len(), Datum::Null);
+        for (place, expression) in values.iter_mut().zip(&insert.values) {
+            *place = evaluate(expression, &context, &frame)?;
+        }
+        self.insert_or_update(state, insert.upsert.as_ref(), values)?;
+        Ok(1)
+    }
+
+    pub(crate) fn insert_or_update<'v>(
+        &mut self,
+        state: &'w TableState,
+        upsert: Option<&Upsert>,
+        values: &mut [Datum<'v>],
+    ) -> Result<(), SqlError>
+    where
+        'w: 'v,
+    {
+        if let Some(upsert) = upsert
+            && let Some(row) = self.same_key(state, upsert, values)?
+        {
+            let mut changes: Vec<(usize, Datum<'v>)> = upsert
+                .assigned
+                .iter()
+                .map(|column| (usize::from(*column), values[usize::from(*column)]))
+                .collect();
+            return self.update(state, row, &mut changes);
+        }
+        self.insert(state, values).map(drop)
+    }
+
+    /// The row that has the primary key of new values.
+    fn same_key(
+        &self,
+        state: &TableState,
+        upsert: &Upsert,
+        values: &[Datum<'_>],
+    ) -> Result<Option<RowId>, SqlError> {
+        let definition = &state.definition;
+        let Some(index) = definition.indexes.get(upsert.primary_key.index()) else {
+            return Err(SqlError::sql(format!("{} has no primary key", definition.name)));
+        };
+        let key: Vec<Datum<'_>> = index
+            .keys
+            .iter()
+            .map(|key| match key {
+                IndexKey::Column(column) => values[usize::from(*column)],
+                IndexKey::Expression(_) => Datum::Null,
+            })
+            .collect();
+        let Some(table) = self.tables.get(definition.id) else {
+            return Err(no_such_table(definition.id));
+        };
+        let found = table.get(upsert.primary_key, &key).map_err(storage_fault)?;
+        Ok(found.map(|(row, _)| row))
+    }
+
+    fn run_update(
+        &mut self,
+        update: &Update,
+        work: Work<'_>,
+        found: &mut Vec<RowId>,
+    ) -> Result<u64, SqlError> {
+        let state = self.state(update.table)?;
+        let outputs: Vec<&Expression> =
+            update.assignments.iter().map(|(_, expression)| expression).collect();
+        let mut values = Vec::new();
+        found.clear();
+        self.collect(&update.source, &outputs, work, Some((update.slot, found)), &mut values)?;
+        let width = outputs.len();
+        let mut changes = Vec::with_capacity(width);
+        for (number, row) in found.iter().enumerate() {
+            let row_values = &values[number * width..(number + 1) * width];
+            changes.clear();
+            let columns = update.assignments.iter().map(|(column, _)| usize::from(*column));
+            changes.extend(columns.zip(row_values.iter().copied()));
+            self.update(state, *row, &mut changes)?;
+        }
+        Ok(found.len() as u64)
+    }
+
+    fn run_delete(
+        &mut self,
+        delete: &Delete,
+        work: Work<'_>,
+        found: &mut Vec<RowId>,
+    ) -> Result<u64, SqlError> {
+        let state = self.state(delete.table)?;
+        found.clear();
+        self.collect(&delete.source, &[], work, Some((delete.slot, found)), &mut Vec::new())?;
+        for row in found.iter() {
+            self.delete(state, *row)?;
+        }
+        Ok(found.len() as u64)
+    }
+
+    /// Runs a relation; keeps, per frame, the values of `outputs` and the row in a slot.
+    fn collect(
+        &self,
+        relation: &Relation,
+        outputs: &[&Expression],
+        work: Work<'_>,
+        mut found: Option<(u16, &mut Vec<RowId>)>,
+        values: &mut Vec<Datum<'w>>,
+    ) -> Result<(), SqlError> {
+        let arena: &'w Arena = self.arena;
+        let limit = self.options.temporary_limit_bytes;
+        let executor = Executor::new(self.tables, arena, work.received, work.slot_count, limit);
+        let context = Context {
+            parameters: work.parameters,
+            arena,
+            now_us: self.transaction.timestamp_us,
+            subqueries: &executor,
+        };
+        let frame = Frame::new(arena, work.slot_count);
+        let run = Run { executor: &executor, context: &context, frame };
+        run.run(relation, &mut || {
+            if let Some((slot, found)) = &mut found {
+                let Slot::Row(_, row) = frame.slot(*slot) else {
+                    return Err(SqlError::sql("a statement's rows are not rows of its table"));
+                };
+                found.push(row);
+            }
+            for output in outputs {
+                values.push(own(arena, run.value(output)?));
+            }
+            run.charge(outputs.len() * size_of::<Datum<'_>>() + size_of::<RowId>())?;
+            Ok(Flow::Continue)
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! The data of one site, and the transaction that runs on it.
+
+use crate::arena::Arena;
+use crate::change::TableState;
+use crate::error::{SqlError, state};
+use crate::schema_change::PreparedChange;
+use lockstep_plan_ir::TableDefinition;
+use lockstep_storage::{RowId, StorageError, Table, Tables, UndoLog, UndoMark};
+use lockstep_types::{Datum, HashRing, PartitionId, TableId, TransactionId};
+use std::sync::Arc;
+
+/// The arena's memory that is kept from one statement to the next.
+const KEPT_ARENA_BYTES: usize = 1 << 20;
+
+/// What a transaction is to the statements that run in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransactionContext {
+    /// Its number; also the seed of its random numbers.
+    pub transaction_id: TransactionId,
+    /// Its time, microseconds since 1970: NOW.
+    pub timestamp_us: i64,
+    /// The call addresses this partition itself (all-partition calls, directed procedures,
+    /// fragments): statements without a known partitioning value may run.
+    pub addresses_partition: bool,
+    /// The call is of a single-partition procedure: guards and the place of new rows are checked
+    /// against this partition.
+    pub single_partition: bool,
+    /// No statement may write.
+    pub read_only: bool,
+}
+
+/// Limits and place of a [`Database`].
+#[derive(Debug, Clone)]
+pub struct DatabaseOptions {
+    /// The partition that this is.
+    pub partition: PartitionId,
+    /// Which partition owns which value.
+    pub ring: Arc<HashRing>,
+    /// The largest result of one statement, in bytes.
+    pub result_limit_bytes: usize,
+    /// Memory that one statement may use for intermediate results, in bytes.
+    pub temporary_limit_bytes: usize,
+    /// Undo that open transactions may hold, in bytes.
+    pub undo_limit_bytes: u64,
+}
+
+impl DatabaseOptions {
+    /// VoltDB's limits, for a partition of a ring.
+    pub fn new(partition: PartitionId, ring: Arc<HashRing>) -> DatabaseOptions {
+        DatabaseOptions {
+            partition,
+            ring,
+            result_limit_bytes: 50 << 20,
+            temporary_limit_bytes: 100 << 20,
+            undo_limit_bytes: lockstep_storage::DEFAULT_UNDO_LIMIT_BYTES,
+        }
+    }
+}
+
+/// One site's data.
+pub struct Database {
+    pub(crate) tables: Tables,
+    pub(crate) states: Vec<Option<TableState>>,
+    pub(crate) undo: UndoLog,
+    pub(crate) arena: Arena,
+    pub(crate) options: DatabaseOptions,
+    pub(crate) transaction: TransactionContext,
+    transaction_mark: UndoMark,
+    /// The rows that a statement changes, found before the first is changed.
+    pub(crate) found_rows: Vec<RowId>,
+    /// The integer that was last found to live here.
+    pub(crate) owned_value: Option<i64>,
+    pub(crate) change: Option<PreparedChange>,
+}
+
+impl Database {
+    /// A site without tables.
+    pub fn new(options: DatabaseOptions) -> Database {
+        let undo = UndoLog::new(options.undo_limit_bytes);
+        Database {
+            tables: Tables::new(),
+            states: Vec::new(),
+            transaction_mark: undo.mark(),
+            undo,
+            arena: Arena::new(),
+            options,
+            transaction: TransactionContext {
+                transaction_id: TransactionId(0),
+                timestamp_us: 0,
+                addresses_partition: false,
+                single_partition: false,
+                read_only: true,
+            },
+            found_rows: Vec::new(),
+            owned_value: None,
+            change: None,
+        }
+    }
+
+    /// The limits and the place of this site.
+    pub fn options(&self) -> &DatabaseOptions {
+        &self.options
+    }
+
+    /// Begins a transaction. One that is open stays so until [`Database::commit`]; the mark
+    /// takes back all that follows.
+    #[inline]
+    pub fn begin(&mut self, context: &TransactionContext) -> UndoMark {
+        self.transaction = *context;
+        self.transaction_mark = self.undo.mark();
+        self.transaction_mark
+    }
+
+    /// The transaction that runs.
+    pub fn transaction(&self) -> &TransactionContext {
+        &self.transaction
+    }
+
+    /// Makes everything so far final.
+    #[inline]
+    pub fn commit(&mut self) {
+        self.undo.release_all(&mut self.tables);
+        self.transaction_mark = self.undo.mark();
+    }
+
+    /// Makes everything before a mark final: the transactions behind it stay open.
+    pub fn commit_to(&mut self, mark: UndoMark) {
+        self.undo.release_to(mark, &mut self.tables);
+    }
+
+    /// Takes back the transaction that began last.
+    pub fn rollback(&mut self) {
+        self.rollback_to(self.transaction_mark);
+    }
+
+    /// Takes back everything since a mark.
+    pub fn rollback_to(&mut self, mark: UndoMark) {
+        self.undo.rollback_to(mark, &mut self.tables);
+    }
+
+    /// The present point, to go back to.
+    #[inline]
+    pub fn mark(&self) -> UndoMark {
+        self.undo.mark()
+    }
+
+    /// True if something changed since the mark.
+    pub fn changed_since(&self, mark: UndoMark) -> bool {
+        self.undo.changed_since(mark)
+    }
+
+    /// A table's definition.
+    pub fn definition(&self, table: TableId) -> Option<&Arc<TableDefinition>> {
+        self.states.get(table.index())?.as_ref().map(|state| &state.definition)
+    }
+
+    /// Frees what the statement before computed.
+    #[inline]
+    pub(crate) fn begin_statement(&mut self) {
+        if self.arena.used_bytes() > 0 {
+            self.arena.reset();
+            if self.arena.reserved_bytes() > 4 * KEPT_ARENA_BYTES {
+                self.arena.shrink(KEPT_ARENA_BYTES);
+            }
+        }
+    }
+
+    /// Whether a partitioning value lives at this partition.
+    #[inline]
+    pub(crate) fn owns(&mut self, value: Datum<'_>) -> bool {
+        owns(&self.options, &mut self.owned_value, value)
+    }
+}
+
+/// Whether a partitioning value lives here; an integer that does is remembered, because the
+/// statements of one call mostly ask for the same.
+#[inline]
+pub(crate) fn owns(
+    options: &DatabaseOptions,
+    owned_value: &mut Option<i64>,
+    value: Datum<'_>,
+) -> bool {
+    if options.ring.partition_count() == 1 {
+        return true;
+    }
+    if let Datum::Int(value) = value
+        && *owned_value == Some(value)
+    {
+        return true;
+    }
+    let owned = options.ring.partition_of(value) == options.partition;
+    if let (true, Datum::Int(value)) = (owned, value) {
+        *owned_value = Some(value);
+    }
+    owned
+}
+
+/// A table that a plan names.
+#[inline]
+pub(crate) fn table_of(tables: &Tables, table: TableId) -> Result<&Table, SqlError> {
+    tables.get(table).ok_or_else(|| no_such_table(table))
+}
+
+#[cold]
+pub(crate) fn no_such_table(table: TableId) -> SqlError {
+    SqlError::sql(format!("the table with number {table} was dropped; plan the statement again"))
+}
+
+/// A storage error that has no wording of its own.
+#[cold]
+pub(crate) fn storage_fault(error: StorageError) -> SqlError {
+    let code = match error {
+        StorageError::UndoLimit { .. } | StorageError::RowIdsExhausted { .. } => {
+            state::TEMPORARY_MEMORY
+        }
+        StorageError::OutOfRange { .. } => state::OUT_OF_RANGE,
+        _ => state::TYPE_MISMATCH,
+    };
+    SqlError::coded(code, error.to_string())
+}

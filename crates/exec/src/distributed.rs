@@ -1,0 +1,345 @@
+//! Statements over several partitions: fragments at each, then the coordinator's part over the
+//! tables that they sent.
+//!
+//! Rounds of [`Execution::Distributed`]: [`execute_fragment`] wherever the fragment's target says,
+//! then [`coordinate`]. Rounds of [`Execution::Shipped`]: the same fragments, then [`ship`], which
+//! gives each partition its rows; [`execute_apply`] there; then [`coordinate_counts`].
+
+use crate::arena::Arena;
+use crate::change::Work;
+use crate::context::{Context, NoSubqueries};
+use crate::database::{Database, DatabaseOptions};
+use crate::error::SqlError;
+use crate::evaluate::evaluate;
+use crate::frame::Frame;
+use crate::query::{Executor, Flow, Run, write_query};
+use crate::statement::{PreparedStatement, check_start, read_tables, run_operation, write_count};
+use lockstep_plan_ir::Expression;
+use lockstep_plan_ir::statement::{Coordinator, Execution, Fragment, Query};
+use lockstep_storage::Tables;
+use lockstep_types::{Datum, HashRing, PartitionId, TableBuilder, TableSchema, TableView};
+
+/// Runs a body with a `Run` over a desk: everything in it lives as long as the desk's borrow.
+macro_rules! with_run {
+    ($desk:expr, $statement:expr, $parameters:expr, $coordinator:expr, $run:ident => $body:expr) => {{
+        let slot_count = usize::from($statement.slot_count);
+        let executor = $desk.executor(slot_count, $coordinator.temporary_limit_bytes);
+        let context = Context {
+            parameters: $parameters,
+            arena: &$desk.arena,
+            now_us: $coordinator.timestamp_us,
+            subqueries: &executor,
+        };
+        let frame = Frame::new(&$desk.arena, slot_count);
+        let $run = Run { executor: &executor, context: &context, frame };
+        $body
+    }};
+}
+
+/// Where a coordinator stands.
+#[derive(Debug, Clone)]
+pub struct CoordinatorContext {
+    /// The transaction's time: NOW.
+    pub timestamp_us: i64,
+    /// The largest result, in bytes.
+    pub result_limit_bytes: usize,
+    /// Memory for intermediate results, in bytes.
+    pub temporary_limit_bytes: usize,
+}
+
+impl CoordinatorContext {
+    /// The limits of a site's options.
+    pub fn new(timestamp_us: i64, options: &DatabaseOptions) -> CoordinatorContext {
+        CoordinatorContext {
+            timestamp_us,
+            result_limit_bytes: options.result_limit_bytes,
+            temporary_limit_bytes: options.temporary_limit_bytes,
+        }
+    }
+}
+
+/// The fragments of a statement that runs at several partitions; none of a local one.
+pub fn fragments(prepared: &PreparedStatement) -> &[Fragment] {
+    match &prepared.statement().execution {
+        Execution::Local { .. } => &[],
+        Execution::Distributed { fragments, .. } | Execution::Shipped { fragments, .. } => {
+            fragments
+        }
+    }
+}
+
+/// The partition that a value without slots names: of an owner target, or of the routing of a
+/// local statement.
+///
+/// # Errors
+/// What the expression's evaluation refuses.
+pub fn owner(
+    expression: &Expression,
+    parameters: &[Datum<'_>],
+    timestamp_us: i64,
+    ring: &HashRing,
+) -> Result<PartitionId, SqlError> {
+    let arena = Arena::new();
+    let context =
+        Context { parameters, arena: &arena, now_us: timestamp_us, subqueries: &NoSubqueries };
+    let value = evaluate(expression, &context, &Frame::new(&arena, 0))?;
+    Ok(ring.partition_of(value))
+}
+
+/// Runs one fragment at this partition and appends its table to `out`.
+///
+/// # Errors
+/// What the fragment violates; data and `out` are then as they were.
+pub fn execute_fragment(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    fragment: usize,
+    parameters: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let statement = prepared.statement();
+    let Some(fragment) = fragments(prepared).get(fragment) else {
+        return Err(SqlError::sql(format!("the statement has no fragment {fragment}")));
+    };
+    atomically(database, out, |database, out| {
+        check_start(database, statement, parameters)?;
+        let work = Work { parameters, received: &[], slot_count: statement.slot_count.into() };
+        run_operation(database, prepared, &fragment.operation, &fragment.result, work, out)
+    })
+}
+
+/// Runs the second round of a shipped statement at this partition: `rows` is the table that
+/// [`ship`] made for it.
+///
+/// # Errors
+/// As for [`execute_fragment`].
+pub fn execute_apply(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    parameters: &[Datum<'_>],
+    rows: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let statement = prepared.statement();
+    let Execution::Shipped { apply, .. } = &statement.execution else {
+        return Err(SqlError::sql("the statement ships no rows"));
+    };
+    atomically(database, out, |database, out| {
+        check_start(database, statement, parameters)?;
+        let received = [read_tables([rows].into_iter())?];
+        let slot_count = statement.slot_count.into();
+        let work = Work { parameters, received: &received, slot_count };
+        run_operation(database, prepared, apply, prepared.counts(), work, out)
+    })
+}
+
+fn atomically(
+    database: &mut Database,
+    out: &mut Vec<u8>,
+    run: impl FnOnce(&mut Database, &mut Vec<u8>) -> Result<(), SqlError>,
+) -> Result<(), SqlError> {
+    database.begin_statement();
+    let mark = database.mark();
+    let length = out.len();
+    let result = run(database, out);
+    if result.is_err() {
+        out.truncate(length);
+        database.rollback_to(mark);
+    }
+    result
+}
+
+/// Makes the result of a distributed statement of what the fragments sent and appends it to
+/// `out`. `inputs` has, per fragment, the tables of the partitions that ran it, in partition
+/// order.
+///
+/// # Errors
+/// What the coordinator's part violates; `out` is then as it was.
+pub fn coordinate(
+    prepared: &PreparedStatement,
+    parameters: &[Datum<'_>],
+    inputs: &[Vec<&[u8]>],
+    context: &CoordinatorContext,
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let statement = prepared.statement();
+    let Execution::Distributed { coordinator, .. } = &statement.execution else {
+        return Err(SqlError::sql("the statement has no coordinator"));
+    };
+    let length = out.len();
+    let result = match coordinator {
+        Coordinator::Query(query) => {
+            query_result(prepared, query, parameters, inputs, context, out)
+        }
+        Coordinator::SumCounts => add_counts(prepared, inputs, false, out),
+        Coordinator::SameCount => add_counts(prepared, inputs, true, out),
+    };
+    if result.is_err() {
+        out.truncate(length);
+    }
+    result
+}
+
+fn query_result(
+    prepared: &PreparedStatement,
+    query: &Query,
+    parameters: &[Datum<'_>],
+    inputs: &[Vec<&[u8]>],
+    context: &CoordinatorContext,
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let statement = prepared.statement();
+    let desk = Desk::new(inputs)?;
+    with_run!(desk, statement, parameters, context, run => {
+        write_query(&run, query, &statement.result, context.result_limit_bytes, out)
+    })
+}
+
+/// Makes the result of a shipped statement of the partitions' counts.
+///
+/// # Errors
+/// Damaged tables, and replicas of a table that disagree.
+pub fn coordinate_counts(
+    prepared: &PreparedStatement,
+    counts: &[&[u8]],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let Execution::Shipped { replicated, .. } = &prepared.statement().execution else {
+        return Err(SqlError::sql("the statement ships no rows"));
+    };
+    add_counts(prepared, &[counts.to_vec()], *replicated, out)
+}
+
+/// The rows that a shipped statement sends to each partition: a table per partition.
+///
+/// # Errors
+/// As for [`coordinate`].
+pub fn ship(
+    prepared: &PreparedStatement,
+    parameters: &[Datum<'_>],
+    inputs: &[Vec<&[u8]>],
+    context: &CoordinatorContext,
+    ring: &HashRing,
+) -> Result<Vec<Vec<u8>>, SqlError> {
+    let statement = prepared.statement();
+    let Execution::Shipped { query, types, partition_column, .. } = &statement.execution else {
+        return Err(SqlError::sql("the statement ships no rows"));
+    };
+    let columns: Vec<_> = types.iter().map(|sql_type| ("", *sql_type)).collect();
+    let schema = TableSchema::new(&columns);
+    let partitions = ring.partition_count() as usize;
+    let mut outs: Vec<Vec<u8>> = vec![Vec::new(); partitions];
+    let mut tables: Vec<TableBuilder<'_>> =
+        outs.iter_mut().map(|out| TableBuilder::begin(out, &schema)).collect();
+    let desk = Desk::new(inputs)?;
+    with_run!(desk, statement, parameters, context, run => {
+        ship_rows(&run, query, &schema, |row, values| match partition_column {
+            Some(column) => {
+                let partition = ring.partition_of(values[usize::from(*column)]);
+                row(&mut tables[partition.index()]);
+            }
+            None => tables.iter_mut().for_each(row),
+        })?;
+    });
+    tables.into_iter().for_each(|table| {
+        table.finish();
+    });
+    Ok(outs)
+}
+
+/// Calls `place` for each row with what appends the row to a table.
+fn ship_rows<'a>(
+    run: &Run<'_, 'a>,
+    query: &'a Query,
+    schema: &TableSchema,
+    mut place: impl FnMut(&mut dyn FnMut(&mut TableBuilder<'_>), &[Datum<'a>]),
+) -> Result<(), SqlError> {
+    let mut values = Vec::with_capacity(query.output.len());
+    run.run(&query.relation, &mut || {
+        values.clear();
+        for expression in &query.output {
+            values.push(run.value(expression)?);
+        }
+        run.charge(values.len() * size_of::<Datum<'_>>())?;
+        let mut append = |table: &mut TableBuilder<'_>| {
+            table.row(schema, &values);
+        };
+        place(&mut append, &values);
+        Ok(Flow::Continue)
+    })?;
+    Ok(())
+}
+
+/// What a coordinator's relations read: received tables and nothing else.
+struct Desk<'b> {
+    arena: Arena,
+    tables: Tables,
+    received: Vec<Vec<TableView<'b>>>,
+}
+
+impl<'b> Desk<'b> {
+    fn new(inputs: &[Vec<&'b [u8]>]) -> Result<Desk<'b>, SqlError> {
+        let received = inputs.iter().map(|tables| read_tables(tables.iter().copied()));
+        let received = received.collect::<Result<_, _>>()?;
+        Ok(Desk { arena: Arena::new(), tables: Tables::new(), received })
+    }
+
+    fn executor(&self, slot_count: usize, limit: usize) -> Executor<'_> {
+        Executor::new(&self.tables, &self.arena, &self.received, slot_count, limit)
+    }
+}
+
+fn add_counts(
+    prepared: &PreparedStatement,
+    inputs: &[Vec<&[u8]>],
+    same: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let mut total: Option<i64> = None;
+    for table in read_tables(inputs.iter().flatten().copied())? {
+        let count = match table.scalar() {
+            Ok(Some(Datum::Int(count))) => count,
+            _ => return Err(SqlError::sql("a partition sent no count")),
+        };
+        total = Some(match total {
+            None => count,
+            Some(total) if same && total == count => total,
+            Some(total) if same => {
+                return Err(SqlError::sql(format!(
+                    "the partitions' copies of a replicated table differ: {total} and {count} rows"
+                )));
+            }
+            Some(total) => total.saturating_add(count),
+        });
+    }
+    write_count(prepared.counts(), total.unwrap_or(0) as u64, out);
+    Ok(())
+}
+
+/// Runs a statement of any kind at the only partition.
+pub(crate) fn execute_alone(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    parameters: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    if database.options.ring.partition_count() != 1 {
+        return Err(SqlError::sql(format!(
+            "the statement needs several partitions and runs in a single-partition procedure: {}",
+            prepared.statement().text
+        )));
+    }
+    let mut tables = vec![Vec::new(); fragments(prepared).len()];
+    for (number, table) in tables.iter_mut().enumerate() {
+        execute_fragment(database, prepared, number, parameters, table)?;
+    }
+    let inputs: Vec<Vec<&[u8]>> = tables.iter().map(|table| vec![table.as_slice()]).collect();
+    let context = CoordinatorContext::new(database.transaction.timestamp_us, &database.options);
+    if let Execution::Shipped { .. } = prepared.statement().execution {
+        let ring = database.options.ring.clone();
+        let shipped = ship(prepared, parameters, &inputs, &context, &ring)?;
+        let rows = shipped.first().map_or(&[][..], Vec::as_slice);
+        return execute_apply(database, prepared, parameters, rows, out);
+    }
+    coordinate(prepared, parameters, &inputs, &context, out)
+}

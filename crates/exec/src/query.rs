@@ -1,0 +1,302 @@
+//! Runs relations: each operator pushes its frames into the sink of the operator above.
+//!
+//! All operators of a statement share one frame. An operator binds its slot and calls its sink;
+//! when the sink returns, the slot may hold anything. What an operator keeps beyond that call it
+//! copies (`saved`), and what it keeps is counted against the statement's memory.
+
+mod filter;
+mod group;
+mod join;
+mod output;
+mod recursive;
+mod saved;
+mod scan;
+mod set;
+mod sort;
+mod subquery;
+mod table;
+mod window;
+
+pub(crate) use output::{too_large, write_query};
+pub(crate) use table::RowTable;
+
+use crate::context::Context;
+use crate::error::SqlError;
+use crate::evaluate::{evaluate, is_true};
+use crate::frame::{Frame, Slot};
+use lockstep_plan_ir::expression::Expression;
+use lockstep_plan_ir::relation::Relation;
+use lockstep_storage::Tables;
+use lockstep_types::table::DecodeError;
+use lockstep_types::{Datum, SqlType, TableView};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use subquery::Kept;
+
+/// Rows between two looks at the memory that expressions have used.
+const ROWS_PER_MEMORY_CHECK: u32 = 4096;
+
+/// Whether the producer of rows should go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Continue,
+    Stop,
+}
+
+/// Where an operator's frames go: called once per frame.
+pub(crate) type Sink<'s> = &'s mut dyn FnMut() -> Result<Flow, SqlError>;
+
+/// Rows of the round before, of a recursive common table.
+type WorkingRows<'a> = Rc<Vec<&'a [Datum<'a>]>>;
+
+/// What one execution of a statement reads and keeps.
+pub(crate) struct Executor<'a> {
+    pub(crate) tables: &'a Tables,
+    /// Per fragment, the tables that the partitions sent.
+    received: &'a [Vec<TableView<'a>>],
+    /// Per slot, the buffer of its computed rows, once there was one.
+    buffers: &'a [Cell<&'a [Cell<Datum<'a>>]>],
+    kept: RefCell<Vec<Option<Rc<Kept<'a>>>>>,
+    working: RefCell<Vec<Option<WorkingRows<'a>>>>,
+    memory_limit: usize,
+    memory_used: Cell<usize>,
+    charges: Cell<u32>,
+}
+
+impl<'a> Executor<'a> {
+    /// An executor for a statement with this many slots.
+    pub(crate) fn new(
+        tables: &'a Tables,
+        arena: &'a crate::arena::Arena,
+        received: &'a [Vec<TableView<'a>>],
+        slot_count: usize,
+        memory_limit: usize,
+    ) -> Executor<'a> {
+        let empty: &'a [Cell<Datum<'a>>] =
+            Cell::from_mut(arena.fill(0, Datum::Null)).as_slice_of_cells();
+        let buffers = Cell::from_mut(arena.fill(slot_count, empty)).as_slice_of_cells();
+        Executor {
+            tables,
+            received,
+            buffers,
+            kept: RefCell::default(),
+            working: RefCell::default(),
+            memory_limit,
+            memory_used: Cell::new(0),
+            charges: Cell::new(0),
+        }
+    }
+}
+
+/// A run of relations: the executor, what expressions reach, and the frame.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'e, 'a> {
+    pub(crate) executor: &'e Executor<'a>,
+    pub(crate) context: &'e Context<'a>,
+    pub(crate) frame: Frame<'a>,
+}
+
+impl<'a> Run<'_, 'a> {
+    /// The value of an expression over the current frame.
+    #[inline]
+    pub(crate) fn value(&self, expression: &'a Expression) -> Result<Datum<'a>, SqlError> {
+        evaluate(expression, self.context, &self.frame)
+    }
+
+    /// Whether a condition is true (and not NULL).
+    #[inline]
+    pub(crate) fn holds(&self, condition: &'a Expression) -> Result<bool, SqlError> {
+        is_true(condition, self.context, &self.frame)
+    }
+
+    /// Counts memory that an operator keeps until the statement ends.
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), SqlError> {
+        let executor = self.executor;
+        let used = executor.memory_used.get() + bytes;
+        executor.memory_used.set(used);
+        let charges = executor.charges.get().wrapping_add(1);
+        executor.charges.set(charges);
+        if used > executor.memory_limit {
+            return Err(SqlError::temporary_memory(executor.memory_limit));
+        }
+        if charges.is_multiple_of(ROWS_PER_MEMORY_CHECK) { self.check_memory() } else { Ok(()) }
+    }
+
+    /// Holds the memory of the statement against its limit.
+    pub(crate) fn check_memory(&self) -> Result<(), SqlError> {
+        let executor = self.executor;
+        let used = executor.memory_used.get() + self.context.arena.used_bytes();
+        if used > executor.memory_limit {
+            return Err(SqlError::temporary_memory(executor.memory_limit));
+        }
+        Ok(())
+    }
+
+    /// The buffer for the computed rows of a slot.
+    pub(crate) fn buffer(&self, slot: u16, width: usize) -> &'a [Cell<Datum<'a>>] {
+        let place = &self.executor.buffers[usize::from(slot)];
+        if place.get().len() < width {
+            let cells = self.context.arena.fill(width, Datum::Null);
+            place.set(Cell::from_mut(cells).as_slice_of_cells());
+        }
+        place.get()
+    }
+
+    /// Evaluates a computed row into the slot's buffer, and binds it when all is evaluated.
+    #[inline]
+    pub(crate) fn bind_expressions(
+        &self,
+        slot: u16,
+        cells: &'a [Cell<Datum<'a>>],
+        expressions: &'a [Expression],
+    ) -> Result<(), SqlError> {
+        for (cell, expression) in cells.iter().zip(expressions) {
+            cell.set(self.value(expression)?);
+        }
+        self.frame.bind(slot, Slot::Buffer(cells));
+        Ok(())
+    }
+
+    /// Pushes the relation's frames into the sink until they end or the sink has enough.
+    pub(crate) fn run(&self, relation: &'a Relation, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        match relation {
+            Relation::OneRow => sink(),
+            Relation::Scan(scan) => self.scan(scan, sink),
+            Relation::Receive { slot, fragment, types } => {
+                self.receive(*slot, *fragment, types, sink)
+            }
+            Relation::Filter { input, predicate } => self.run(input, &mut || {
+                if self.holds(predicate)? { sink() } else { Ok(Flow::Continue) }
+            }),
+            Relation::Project { input, slot, expressions } => {
+                let cells = self.buffer(*slot, expressions.len());
+                self.run(input, &mut || {
+                    self.bind_expressions(*slot, cells, expressions)?;
+                    sink()
+                })
+            }
+            Relation::Join(join) => self.join(join, sink),
+            Relation::Aggregate { input, slot, group, calls } => {
+                self.aggregate(input, *slot, group, calls, sink)
+            }
+            Relation::Sort { input, keys, limit, offset } => {
+                let cut = self.cut(limit.as_ref(), offset.as_ref())?;
+                self.sort(input, keys, cut, sink)
+            }
+            Relation::Limit { input, limit, offset } => {
+                let cut = self.cut(limit.as_ref(), offset.as_ref())?;
+                self.limit(input, cut, sink)
+            }
+            Relation::Distinct { input, slot } => self.distinct(input, *slot, sink),
+            Relation::SetOperation { operator, all, branches, slot } => {
+                self.set_operation(*operator, *all, branches, *slot, sink)
+            }
+            Relation::Window { input, slot, calls } => self.window(input, *slot, calls, sink),
+            Relation::Recursive { number, base, step, all, slot } => {
+                self.recursive((*number, *slot, *all), base, step, sink)
+            }
+            Relation::Working { number, slot } => self.working(*number, *slot, sink),
+        }
+    }
+
+    /// LIMIT and OFFSET as numbers; NULL and negative numbers are refused.
+    fn cut(
+        &self,
+        limit: Option<&'a Expression>,
+        offset: Option<&'a Expression>,
+    ) -> Result<Cut, SqlError> {
+        let number = |expression: Option<&'a Expression>, name: &str| match expression {
+            None => Ok(None),
+            Some(expression) => match self.value(expression)? {
+                Datum::Int(number) if number >= 0 => Ok(Some(number as u64)),
+                value => Err(SqlError::argument(format!(
+                    "Negative or NULL argument to {name}: {value}. It takes a number from 0 on."
+                ))),
+            },
+        };
+        let limit = number(limit, "LIMIT")?.unwrap_or(u64::MAX);
+        Ok(Cut { offset: number(offset, "OFFSET")?.unwrap_or(0), limit })
+    }
+
+    fn limit(&self, input: &'a Relation, cut: Cut, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        let mut seen = 0u64;
+        let end = cut.end();
+        if cut.limit == 0 {
+            return Ok(Flow::Continue);
+        }
+        let mut outer = Flow::Continue;
+        self.run(input, &mut || {
+            seen += 1;
+            if seen > cut.offset {
+                outer = sink()?;
+            }
+            Ok(if seen >= end { Flow::Stop } else { outer })
+        })?;
+        Ok(outer)
+    }
+
+    fn receive(
+        &self,
+        slot: u16,
+        fragment: u16,
+        types: &[SqlType],
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let cells = self.buffer(slot, types.len());
+        let mut values = Vec::with_capacity(types.len());
+        let tables = self.executor.received.get(usize::from(fragment));
+        for table in tables.into_iter().flatten() {
+            if table.column_count() != types.len() {
+                return Err(SqlError::sql(format!(
+                    "fragment {fragment} sent {} columns instead of {}",
+                    table.column_count(),
+                    types.len()
+                )));
+            }
+            for row in table.rows() {
+                let row = row.map_err(received_fault)?;
+                values.clear();
+                row.read_into(&mut values).map_err(received_fault)?;
+                cells.iter().zip(&values).for_each(|(cell, value)| cell.set(*value));
+                self.frame.bind(slot, Slot::Buffer(cells));
+                if sink()? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+        }
+        Ok(Flow::Continue)
+    }
+}
+
+fn received_fault(error: DecodeError) -> SqlError {
+    SqlError::sql(format!("a fragment's table cannot be read: {error}"))
+}
+
+/// Which frames of a sequence are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    offset: u64,
+    limit: u64,
+}
+
+impl Cut {
+    /// Number of frames after which nothing more is wanted.
+    fn end(self) -> u64 {
+        self.offset.saturating_add(self.limit)
+    }
+}
+
+/// The first column of a query's first row; NULL when there is none.
+pub(crate) fn scalar_query<'a>(
+    run: &Run<'_, 'a>,
+    query: &'a lockstep_plan_ir::statement::Query,
+) -> Result<Datum<'a>, SqlError> {
+    let mut found = Datum::Null;
+    run.run(&query.relation, &mut || {
+        if let Some(expression) = query.output.first() {
+            found = run.value(expression)?;
+        }
+        Ok(Flow::Stop)
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,215 @@
+//! Joins: nested loops, and hash joins that keep the right side.
+
+use super::saved::SavedFrames;
+use super::{Flow, RowTable, Run, Sink};
+use crate::error::SqlError;
+use crate::frame::Slot;
+use lockstep_plan_ir::expression::Expression;
+use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod};
+use lockstep_types::{Datum, SqlType};
+
+/// End of a chain of equal keys.
+const NONE: u32 = u32::MAX;
+
+impl<'a> Run<'_, 'a> {
+    pub(super) fn join(&self, join: &'a Join, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        match (&join.method, join.kind) {
+            (JoinMethod::NestedLoop, JoinKind::Right | JoinKind::Full) => {
+                // The right side cannot depend on the left here; it is kept and scanned.
+                self.kept_join(join, &[], &[], sink)
+            }
+            (JoinMethod::NestedLoop, _) => self.nested_loop(join, sink),
+            (JoinMethod::Hash { left, right }, _) => self.kept_join(join, left, right, sink),
+        }
+    }
+
+    fn nested_loop(&self, join: &'a Join, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        self.run(&join.left, &mut || {
+            let mut matched = false;
+            let mut outer = Flow::Continue;
+            self.run(&join.right, &mut || {
+                if let Some(condition) = &join.condition
+                    && !self.holds(condition)?
+                {
+                    return Ok(Flow::Continue);
+                }
+                matched = true;
+                match join.kind {
+                    JoinKind::Semi | JoinKind::Anti => Ok(Flow::Stop),
+                    _ => {
+                        outer = sink()?;
+                        Ok(outer)
+                    }
+                }
+            })?;
+            self.after_left(join, matched, outer, sink)
+        })
+    }
+
+    /// What a left frame gives when all its partners have been seen.
+    fn after_left(
+        &self,
+        join: &'a Join,
+        matched: bool,
+        outer: Flow,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let pushes = match join.kind {
+            JoinKind::Left | JoinKind::Full | JoinKind::Anti => !matched,
+            JoinKind::Semi => matched,
+            JoinKind::Inner | JoinKind::Right => false,
+        };
+        if outer == Flow::Stop || !pushes {
+            return Ok(outer);
+        }
+        self.unbind(&join.right_slots);
+        sink()
+    }
+
+    fn unbind(&self, slots: &[u16]) {
+        slots.iter().for_each(|slot| self.frame.bind(*slot, Slot::Unbound));
+    }
+
+    fn kept_join(
+        &self,
+        join: &'a Join,
+        left_keys: &'a [Expression],
+        right_keys: &'a [Expression],
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let as_float = float_keys(left_keys, right_keys);
+        let build = self.build(join, right_keys, &as_float)?;
+        let keeps_right = matches!(join.kind, JoinKind::Right | JoinKind::Full);
+        let mut matched_right = vec![false; if keeps_right { build.frames.len() } else { 0 }];
+        let mut key = Vec::with_capacity(left_keys.len());
+        let flow = self.run(&join.left, &mut || {
+            let mut matched = false;
+            let mut outer = Flow::Continue;
+            let found = match self.read_key(left_keys, &as_float, &mut key)? {
+                true => build.keys.find(&key),
+                false => None,
+            };
+            let mut next = found.map_or(NONE, |number| build.first[number]);
+            while next != NONE {
+                let partner = next as usize;
+                next = build.next[partner];
+                build.frames.restore(self, partner);
+                if let Some(condition) = &join.condition
+                    && !self.holds(condition)?
+                {
+                    continue;
+                }
+                matched = true;
+                if keeps_right {
+                    matched_right[partner] = true;
+                }
+                if matches!(join.kind, JoinKind::Semi | JoinKind::Anti) {
+                    break;
+                }
+                outer = sink()?;
+                if outer == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            self.after_left(join, matched, outer, sink)
+        })?;
+        if flow == Flow::Stop || !keeps_right {
+            return Ok(flow);
+        }
+        self.unbind(&join.left_slots);
+        for (number, _) in matched_right.iter().enumerate().filter(|(_, matched)| !**matched) {
+            build.frames.restore(self, number);
+            self.unbind(&join.left_slots);
+            if sink()? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Runs the right side into a table by its keys. Frames with a NULL in the key are kept for
+    /// right and full joins, but in no chain.
+    fn build(
+        &self,
+        join: &'a Join,
+        keys: &'a [Expression],
+        as_float: &[bool],
+    ) -> Result<Build<'a>, SqlError> {
+        let mut build = Build {
+            keys: RowTable::new(keys.len()),
+            first: Vec::new(),
+            last: Vec::new(),
+            next: Vec::new(),
+            frames: SavedFrames::of(&join.right),
+        };
+        let keeps_all = matches!(join.kind, JoinKind::Right | JoinKind::Full);
+        let mut key = Vec::with_capacity(keys.len());
+        self.run(&join.right, &mut || {
+            let usable = self.read_key(keys, as_float, &mut key)?;
+            if !usable && !keeps_all {
+                return Ok(Flow::Continue);
+            }
+            let frame = build.frames.len() as u32;
+            build.frames.push(self)?;
+            build.next.push(NONE);
+            if usable {
+                match build.keys.insert(&key) {
+                    (_, true) => {
+                        build.first.push(frame);
+                        build.last.push(frame);
+                        self.charge(build.keys.bytes_per_row() + 16)?;
+                    }
+                    (number, false) => {
+                        let last = std::mem::replace(&mut build.last[number], frame);
+                        build.next[last as usize] = frame;
+                    }
+                }
+            }
+            Ok(Flow::Continue)
+        })?;
+        Ok(build)
+    }
+
+    /// Evaluates a key; false when a part is NULL, which matches nothing.
+    fn read_key(
+        &self,
+        keys: &'a [Expression],
+        as_float: &[bool],
+        key: &mut Vec<Datum<'a>>,
+    ) -> Result<bool, SqlError> {
+        key.clear();
+        for (expression, as_float) in keys.iter().zip(as_float) {
+            let value = self.value(expression)?;
+            if value.is_null() {
+                return Ok(false);
+            }
+            key.push(if *as_float { to_float(value) } else { value });
+        }
+        Ok(true)
+    }
+}
+
+/// The right side of a join: frames, chained by equal keys in the order in which they came.
+struct Build<'a> {
+    keys: RowTable<'a>,
+    first: Vec<u32>,
+    last: Vec<u32>,
+    next: Vec<u32>,
+    frames: SavedFrames<'a>,
+}
+
+/// Key parts that are compared as FLOAT, because exactly one side is one.
+fn float_keys(left: &[Expression], right: &[Expression]) -> Vec<bool> {
+    left.iter()
+        .zip(right)
+        .map(|(a, b)| (a.sql_type == SqlType::Float) != (b.sql_type == SqlType::Float))
+        .collect()
+}
+
+fn to_float(value: Datum<'_>) -> Datum<'_> {
+    match value {
+        Datum::Int(value) => Datum::Float(value as f64),
+        Datum::Decimal(value) => Datum::Float(value.to_f64()),
+        other => other,
+    }
+}

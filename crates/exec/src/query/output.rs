@@ -1,0 +1,56 @@
+//! Writes a query's rows as a result table.
+
+use super::{Flow, Run};
+use crate::error::{SqlError, state};
+use lockstep_plan_ir::expression::{Expression, Node};
+use lockstep_plan_ir::statement::Query;
+use lockstep_types::table::MAX_ROW_BYTES;
+use lockstep_types::{TableBuilder, TableSchema};
+
+/// Appends the query's table to `out`; on an error the caller cuts `out` back.
+pub(crate) fn write_query<'a>(
+    run: &Run<'_, 'a>,
+    query: &'a Query,
+    schema: &TableSchema,
+    result_limit: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let mut table = TableBuilder::begin(out, schema);
+    let columns = || query.output.iter().zip(schema.types());
+    run.run(&query.relation, &mut || {
+        table.begin_row();
+        for (expression, sql_type) in columns() {
+            let value = direct_value(run, expression)?;
+            table.value(*sql_type, value);
+        }
+        let row_bytes = table.end_row();
+        if row_bytes > MAX_ROW_BYTES || table.byte_count() > result_limit {
+            return Err(too_large(row_bytes, result_limit));
+        }
+        Ok(Flow::Continue)
+    })?;
+    table.finish();
+    Ok(())
+}
+
+/// Columns are most of what is written: they are read without a call.
+#[inline]
+fn direct_value<'a>(
+    run: &Run<'_, 'a>,
+    expression: &'a Expression,
+) -> Result<lockstep_types::Datum<'a>, SqlError> {
+    match expression.node {
+        Node::Column { slot, column } => Ok(run.frame.column(slot, column)),
+        _ => run.value(expression),
+    }
+}
+
+#[cold]
+pub(crate) fn too_large(row_bytes: usize, result_limit: usize) -> SqlError {
+    let message = if row_bytes > MAX_ROW_BYTES {
+        format!("a result row of {row_bytes} bytes is over the limit of {MAX_ROW_BYTES} bytes")
+    } else {
+        format!("the result is over the limit of {result_limit} bytes; select less or use LIMIT")
+    };
+    SqlError::limit(state::RESULT_TOO_LARGE, message)
+}

@@ -1,0 +1,225 @@
+//! Scans: all rows of a table, or those that an index finds.
+
+use super::filter::RowFilter;
+use super::{Flow, ROWS_PER_MEMORY_CHECK, Run, Sink};
+use crate::convert::array_elements;
+use crate::database::{storage_fault, table_of};
+use crate::error::SqlError;
+use crate::frame::Slot;
+use lockstep_plan_ir::expression::Expression;
+use lockstep_plan_ir::relation::{Access, KeyBound, KeyList, Scan};
+use lockstep_storage::{IndexCursor, RowId, RowRef, Table};
+use lockstep_types::{Datum, IndexId};
+use std::ops::Bound;
+
+impl<'a> Run<'_, 'a> {
+    pub(super) fn scan(&self, scan: &'a Scan, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        let table = table_of(self.executor.tables, scan.table)?;
+        match &scan.access {
+            Access::Full => self.full_scan(scan, table, sink),
+            Access::Index { index, equal, null_matches, lower, upper, reverse, at_most_one } => {
+                let mut key = Vec::with_capacity(equal.len() + 1);
+                for (position, expression) in equal.iter().enumerate() {
+                    let value = self.value(expression)?;
+                    if value.is_null()
+                        && !null_matches.get(position).is_some_and(|matches| *matches)
+                    {
+                        return Ok(Flow::Continue);
+                    }
+                    key.push(value);
+                }
+                if *at_most_one {
+                    return self.unique_scan(scan, table, *index, &key, sink);
+                }
+                let range = Range { index: *index, lower, upper, reverse: *reverse };
+                self.range_scan(scan, table, range, key, sink)
+            }
+            Access::IndexList { index, list } => self.list_scan(scan, table, *index, list, sink),
+        }
+    }
+
+    fn full_scan(
+        &self,
+        scan: &'a Scan,
+        table: &'a Table,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let filter = RowFilter::new(self, scan.slot, scan.filter.as_ref());
+        let mut until_check = ROWS_PER_MEMORY_CHECK;
+        for (id, row) in table.scan() {
+            until_check -= 1;
+            if until_check == 0 {
+                until_check = ROWS_PER_MEMORY_CHECK;
+                self.check_memory()?;
+            }
+            self.frame.bind(scan.slot, Slot::Row(row, id));
+            if filter.passes(self, row)? && sink()? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn unique_scan(
+        &self,
+        scan: &'a Scan,
+        table: &'a Table,
+        index: IndexId,
+        key: &[Datum<'a>],
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        match table.get(index, key).map_err(storage_fault)? {
+            Some((id, row)) => self.found(scan, id, row, sink),
+            None => Ok(Flow::Continue),
+        }
+    }
+
+    /// Pushes one row that an index found, if the filter lets it pass.
+    #[inline]
+    fn found(
+        &self,
+        scan: &'a Scan,
+        id: RowId,
+        row: RowRef<'a>,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        self.frame.bind(scan.slot, Slot::Row(row, id));
+        match &scan.filter {
+            Some(filter) if !self.holds(filter)? => Ok(Flow::Continue),
+            _ => sink(),
+        }
+    }
+
+    fn range_scan(
+        &self,
+        scan: &'a Scan,
+        table: &'a Table,
+        range: Range<'a>,
+        key: Vec<Datum<'a>>,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let Some(mut cursor) = self.range_cursor(table, &range, key)? else {
+            return Ok(Flow::Continue);
+        };
+        let filter = RowFilter::new(self, scan.slot, scan.filter.as_ref());
+        let mut until_check = ROWS_PER_MEMORY_CHECK;
+        while let Some((id, row)) = cursor.next_row() {
+            until_check -= 1;
+            if until_check == 0 {
+                until_check = ROWS_PER_MEMORY_CHECK;
+                self.check_memory()?;
+            }
+            self.frame.bind(scan.slot, Slot::Row(row, id));
+            if filter.passes(self, row)? && sink()? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// The cursor over a range behind `equal`; `None` when a NULL bound finds nothing.
+    fn range_cursor(
+        &self,
+        table: &'a Table,
+        range: &Range<'a>,
+        equal: Vec<Datum<'a>>,
+    ) -> Result<Option<IndexCursor<'a>>, SqlError> {
+        let (lower, upper) = (range.lower, range.upper);
+        let mut low = equal.clone();
+        let mut high = equal;
+        let mut low_inclusive = true;
+        let mut high_inclusive = true;
+        match (lower, upper) {
+            (None, None) => {}
+            (lower, upper) => {
+                low_inclusive = match lower {
+                    None => {
+                        low.push(Datum::Null);
+                        false
+                    }
+                    Some(bound) => {
+                        low.push(self.value(&bound.value)?);
+                        bound.inclusive
+                    }
+                };
+                if let Some(bound) = upper {
+                    high.push(self.value(&bound.value)?);
+                    high_inclusive = bound.inclusive;
+                }
+                let null_bound = |key: &[Datum<'_>], bound: &Option<KeyBound>| {
+                    bound.is_some() && key.last().is_some_and(|value| value.is_null())
+                };
+                if null_bound(&low, lower) || null_bound(&high, upper) {
+                    return Ok(None);
+                }
+            }
+        }
+        let bound = |key, inclusive| {
+            if inclusive { Bound::Included(key) } else { Bound::Excluded(key) }
+        };
+        let low = bound(low.as_slice(), low_inclusive);
+        let high = bound(high.as_slice(), high_inclusive);
+        let cursor = table.range(range.index, low, high, range.reverse);
+        cursor.map(Some).map_err(storage_fault)
+    }
+
+    fn list_scan(
+        &self,
+        scan: &'a Scan,
+        table: &'a Table,
+        index: IndexId,
+        list: &'a KeyList,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let values = self.list_values(list)?;
+        for value in values {
+            let mut cursor = table.equal(index, &[value]).map_err(storage_fault)?;
+            while let Some((id, row)) = cursor.next_row() {
+                if self.found(scan, id, row, sink)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// The distinct values of a list that are not NULL, in its order.
+    fn list_values(&self, list: &'a KeyList) -> Result<Vec<Datum<'a>>, SqlError> {
+        let mut seen = super::RowTable::new(1);
+        let mut add = |value: Datum<'a>| {
+            if !value.is_null() {
+                seen.insert(&[value]);
+            }
+        };
+        match list {
+            KeyList::Values(expressions) => {
+                for expression in expressions {
+                    add(self.value(expression)?);
+                }
+            }
+            KeyList::Array(parameter) => {
+                let array = self.context.parameters.get(usize::from(*parameter));
+                array_elements(array.copied().unwrap_or(Datum::Null)).for_each(add);
+            }
+            KeyList::Subquery(subquery) => {
+                let output: &'a [Expression] = &subquery.output;
+                self.run(&subquery.relation, &mut || {
+                    if let Some(expression) = output.first() {
+                        add(self.value(expression)?);
+                    }
+                    self.charge(size_of::<Datum<'_>>())?;
+                    Ok(Flow::Continue)
+                })?;
+            }
+        }
+        Ok((0..seen.len()).map(|number| seen.row(number)[0]).collect())
+    }
+}
+
+/// The part of an index behind the equal values.
+struct Range<'a> {
+    index: IndexId,
+    lower: &'a Option<KeyBound>,
+    upper: &'a Option<KeyBound>,
+    reverse: bool,
+}

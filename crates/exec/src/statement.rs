@@ -1,0 +1,190 @@
+//! Statements: prepared once, shared by all sites, executed at one.
+
+mod fast;
+mod guard;
+
+use crate::change::{Work, run_change};
+use crate::context::Context;
+use crate::database::Database;
+use crate::error::SqlError;
+use crate::frame::Frame;
+use crate::query::{Executor, Run, write_query};
+use fast::FastPath;
+use lockstep_plan_ir::Statement;
+use lockstep_plan_ir::statement::{Execution, Operation};
+use lockstep_types::{Datum, TableBuilder, TableSchema, TableView};
+use std::sync::Arc;
+
+/// A statement that is ready to run. Sites share it.
+#[derive(Debug, Clone)]
+pub struct PreparedStatement {
+    statement: Arc<Statement>,
+    fast: Option<FastPath>,
+    /// The table of a statement that changes rows.
+    counts: TableSchema,
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<PreparedStatement>();
+};
+
+/// Prepares a planned statement.
+pub fn prepare(statement: Arc<Statement>) -> PreparedStatement {
+    let fast = match &statement.execution {
+        Execution::Local { operation, .. } => FastPath::of(operation),
+        _ => None,
+    };
+    PreparedStatement { statement, fast, counts: TableSchema::modified_tuples() }
+}
+
+impl PreparedStatement {
+    /// The plan.
+    pub fn statement(&self) -> &Arc<Statement> {
+        &self.statement
+    }
+
+    /// Whether the statement runs on a path of its own: get, insert, update or delete of one row.
+    pub fn is_fast(&self) -> bool {
+        self.fast.is_some()
+    }
+
+    /// The result of a statement that changes rows.
+    pub(crate) fn counts(&self) -> &TableSchema {
+        if self.statement.result.column_count() == 1 {
+            &self.statement.result
+        } else {
+            &self.counts
+        }
+    }
+}
+
+/// Executes a statement whose work is all at this site, and appends its result table to `out`.
+/// With one partition that is every statement.
+///
+/// # Errors
+/// What the statement violates; data and `out` are then as they were.
+pub fn execute(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    parameters: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    database.begin_statement();
+    let mark = database.mark();
+    let length = out.len();
+    let result = start(database, prepared, parameters, out);
+    if result.is_err() {
+        out.truncate(length);
+        database.rollback_to(mark);
+    }
+    result
+}
+
+#[inline]
+fn start(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    parameters: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let statement = &*prepared.statement;
+    check_start(database, statement, parameters)?;
+    guard::check(database, statement, parameters)?;
+    if let Some(fast) = &prepared.fast {
+        return fast.run(database, prepared, parameters, out);
+    }
+    match &statement.execution {
+        Execution::Local { operation, .. } => {
+            let work = Work { parameters, received: &[], slot_count: statement.slot_count.into() };
+            run_operation(database, prepared, operation, &statement.result, work, out)
+        }
+        _ => crate::distributed::execute_alone(database, prepared, parameters, out),
+    }
+}
+
+/// Refuses what no statement may begin with.
+#[inline]
+pub(crate) fn check_start(
+    database: &Database,
+    statement: &Statement,
+    parameters: &[Datum<'_>],
+) -> Result<(), SqlError> {
+    if parameters.len() != statement.parameters.len() {
+        return Err(parameter_count(statement, parameters.len()));
+    }
+    if database.transaction.read_only && !statement.read_only {
+        return Err(read_only(statement));
+    }
+    Ok(())
+}
+
+#[cold]
+fn parameter_count(statement: &Statement, given: usize) -> SqlError {
+    SqlError::argument(format!(
+        "Number of arguments provided was {given} where {} was expected for statement {}",
+        statement.parameters.len(),
+        statement.text
+    ))
+}
+
+#[cold]
+fn read_only(statement: &Statement) -> SqlError {
+    SqlError::sql(format!("a read-only transaction cannot run: {}", statement.text))
+}
+
+/// Runs one operation and appends its table.
+pub(crate) fn run_operation(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    operation: &Operation,
+    schema: &TableSchema,
+    work: Work<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    match operation {
+        Operation::Query(query) => {
+            let arena = &database.arena;
+            let options = &database.options;
+            let limit = options.temporary_limit_bytes;
+            let (tables, slots) = (&database.tables, work.slot_count);
+            let executor = Executor::new(tables, arena, work.received, slots, limit);
+            let context = Context {
+                parameters: work.parameters,
+                arena,
+                now_us: database.transaction.timestamp_us,
+                subqueries: &executor,
+            };
+            let frame = Frame::new(arena, work.slot_count);
+            let run = Run { executor: &executor, context: &context, frame };
+            write_query(&run, query, schema, options.result_limit_bytes, out)
+        }
+        change => {
+            let count = run_change(database, change, work)?;
+            write_count(prepared.counts(), count, out);
+            Ok(())
+        }
+    }
+}
+
+/// Appends the table of a statement that changed rows.
+#[inline]
+pub(crate) fn write_count(schema: &TableSchema, count: u64, out: &mut Vec<u8>) {
+    let mut table = TableBuilder::begin(out, schema);
+    table.begin_row();
+    table.value(schema.types()[0], Datum::Int(count as i64));
+    table.end_row();
+    table.finish();
+}
+
+/// Reads the tables that partitions sent.
+pub(crate) fn read_tables<'b>(
+    tables: impl Iterator<Item = &'b [u8]>,
+) -> Result<Vec<TableView<'b>>, SqlError> {
+    tables
+        .map(|bytes| {
+            TableView::read(&mut lockstep_base::bytes::ByteReader::new(bytes))
+                .map_err(|error| SqlError::sql(format!("a fragment's table is damaged: {error}")))
+        })
+        .collect()
+}

@@ -1,0 +1,352 @@
+//! Statements on one row found by a unique key, and INSERT of VALUES: no operators, no frame
+//! where columns alone are read.
+
+use super::{PreparedStatement, write_count};
+use crate::analysis::{has_subquery, is_one_row};
+use crate::context::{Context, NoSubqueries};
+use crate::database::{Database, storage_fault, table_of};
+use crate::error::SqlError;
+use crate::evaluate::{evaluate, is_true};
+use crate::frame::{Frame, Slot};
+use crate::query::too_large;
+use lockstep_plan_ir::statement::{Operation, Query};
+use lockstep_plan_ir::{Access, Expression, Node, Relation, Scan};
+use lockstep_storage::{RowId, RowRef};
+use lockstep_types::table::MAX_ROW_BYTES;
+use lockstep_types::{Datum, IndexId, TableBuilder, TableId, Value};
+
+/// The most parts of a key on a fast path.
+const KEY_LIMIT: usize = 4;
+
+/// A statement that runs on a path of its own.
+#[derive(Debug, Clone)]
+pub(super) enum FastPath {
+    /// A row by its unique key.
+    Get(Lookup),
+    /// The same, and only columns and constants come out.
+    GetColumns(Lookup, Vec<u16>),
+    /// VALUES.
+    Insert,
+    /// A row by its unique key.
+    Update(Lookup),
+    /// A row by its unique key.
+    Delete(Lookup),
+}
+
+/// How the row is found.
+#[derive(Debug, Clone)]
+pub(super) struct Lookup {
+    table: TableId,
+    index: IndexId,
+    key: Vec<Operand>,
+}
+
+/// A value that needs no evaluation.
+#[derive(Debug, Clone)]
+enum Operand {
+    Parameter(u16),
+    Literal(Value),
+}
+
+impl Operand {
+    fn of(expression: &Expression) -> Option<Operand> {
+        match &expression.node {
+            Node::Parameter(number) => Some(Operand::Parameter(*number)),
+            Node::Literal(value) => Some(Operand::Literal(value.clone())),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn value<'a>(&'a self, parameters: &[Datum<'a>]) -> Datum<'a> {
+        match self {
+            Operand::Parameter(number) => parameters[usize::from(*number)],
+            Operand::Literal(value) => value.as_datum(),
+        }
+    }
+}
+
+impl FastPath {
+    /// The fast path of an operation, if it has one.
+    pub(super) fn of(operation: &Operation) -> Option<FastPath> {
+        match operation {
+            Operation::Query(query) => {
+                let (lookup, scan) = lookup_of(&query.relation)?;
+                if query.output.iter().any(has_subquery) {
+                    return None;
+                }
+                let columns: Option<Vec<u16>> = query
+                    .output
+                    .iter()
+                    .map(|expression| match expression.node {
+                        Node::Column { slot, column } if slot == scan.slot => Some(column),
+                        _ => None,
+                    })
+                    .collect();
+                Some(match columns {
+                    Some(columns) if scan.filter.is_none() => FastPath::GetColumns(lookup, columns),
+                    _ => FastPath::Get(lookup),
+                })
+            }
+            Operation::Insert(insert) => {
+                let standalone = is_one_row(&insert.source)
+                    && insert.upsert.is_none()
+                    && !insert.values.iter().any(has_subquery);
+                standalone.then_some(FastPath::Insert)
+            }
+            Operation::Update(update) => {
+                let (lookup, scan) = lookup_of(&update.source)?;
+                let standalone = !update.assignments.iter().any(|(_, value)| has_subquery(value));
+                (standalone && scan.slot == update.slot && scan.table == update.table)
+                    .then_some(FastPath::Update(lookup))
+            }
+            Operation::Delete(delete) => {
+                let (lookup, scan) = lookup_of(&delete.source)?;
+                (scan.slot == delete.slot && scan.table == delete.table)
+                    .then_some(FastPath::Delete(lookup))
+            }
+            Operation::Truncate(_) => None,
+        }
+    }
+
+    /// Runs the statement and appends its table.
+    #[inline]
+    pub(super) fn run(
+        &self,
+        database: &mut Database,
+        prepared: &PreparedStatement,
+        parameters: &[Datum<'_>],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
+        let lockstep_plan_ir::statement::Execution::Local { operation, .. } =
+            &prepared.statement.execution
+        else {
+            return Err(SqlError::sql("a fast path is local"));
+        };
+        let count = match (self, operation) {
+            (FastPath::GetColumns(lookup, columns), _) => {
+                return get_columns(database, prepared, lookup, columns, parameters, out);
+            }
+            (FastPath::Get(lookup), Operation::Query(query)) => {
+                return get(database, prepared, lookup, query, parameters, out);
+            }
+            (FastPath::Insert, Operation::Insert(insert)) => {
+                insert_values(database, insert, parameters)?
+            }
+            (FastPath::Update(lookup), Operation::Update(update)) => {
+                update_row(database, prepared, lookup, update, parameters)?
+            }
+            (FastPath::Delete(lookup), Operation::Delete(delete)) => {
+                delete_row(database, prepared, lookup, delete, parameters)?
+            }
+            _ => return Err(SqlError::sql("a fast path belongs to another operation")),
+        };
+        write_count(prepared.counts(), count, out);
+        Ok(())
+    }
+}
+
+/// The scan of a relation that finds at most one row by a key of constants.
+fn lookup_of(relation: &Relation) -> Option<(Lookup, &Scan)> {
+    let Relation::Scan(scan) = relation else { return None };
+    if scan.filter.as_ref().is_some_and(has_subquery) {
+        return None;
+    }
+    let Access::Index { index, equal, null_matches, at_most_one: true, .. } = &scan.access else {
+        return None;
+    };
+    if equal.len() > KEY_LIMIT || null_matches.iter().any(|matches| *matches) {
+        return None;
+    }
+    let key: Option<Vec<Operand>> = equal.iter().map(Operand::of).collect();
+    Some((Lookup { table: scan.table, index: *index, key: key? }, scan))
+}
+
+impl Lookup {
+    /// The row, if it is there. A NULL in the key finds nothing.
+    #[inline]
+    fn find<'t>(
+        &self,
+        database: &'t Database,
+        parameters: &[Datum<'_>],
+    ) -> Result<Option<(RowId, RowRef<'t>)>, SqlError> {
+        let table = table_of(&database.tables, self.table)?;
+        let mut key = [Datum::Null; KEY_LIMIT];
+        for (place, operand) in key.iter_mut().zip(&self.key) {
+            *place = operand.value(parameters);
+            if place.is_null() {
+                return Ok(None);
+            }
+        }
+        table.get(self.index, &key[..self.key.len()]).map_err(storage_fault)
+    }
+}
+
+#[inline]
+fn get_columns(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    lookup: &Lookup,
+    columns: &[u16],
+    parameters: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let schema = &prepared.statement.result;
+    let limit = database.options.result_limit_bytes;
+    let found = lookup.find(database, parameters)?;
+    let mut table = TableBuilder::begin(out, schema);
+    if let Some((_, row)) = found {
+        table.begin_row();
+        for (column, sql_type) in columns.iter().zip(schema.types()) {
+            table.value(*sql_type, row.column(usize::from(*column)));
+        }
+        let row_bytes = table.end_row();
+        if row_bytes > MAX_ROW_BYTES || table.byte_count() > limit {
+            return Err(too_large(row_bytes, limit));
+        }
+    }
+    table.finish();
+    Ok(())
+}
+
+fn get(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    lookup: &Lookup,
+    query: &Query,
+    parameters: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let schema = &prepared.statement.result;
+    let found = lookup.find(database, parameters)?;
+    let mut table = TableBuilder::begin(out, schema);
+    if let (Some(found), Relation::Scan(scan)) = (found, &query.relation) {
+        let (context, frame) = bind(database, prepared, scan.slot, found, parameters);
+        if passes(&context, scan, &frame)? {
+            table.begin_row();
+            for (expression, sql_type) in query.output.iter().zip(schema.types()) {
+                table.value(*sql_type, evaluate(expression, &context, &frame)?);
+            }
+            let row_bytes = table.end_row();
+            let limit = database.options.result_limit_bytes;
+            if row_bytes > MAX_ROW_BYTES || table.byte_count() > limit {
+                return Err(too_large(row_bytes, limit));
+            }
+        }
+    }
+    table.finish();
+    Ok(())
+}
+
+/// A frame with the row that was found.
+#[inline]
+fn bind<'a>(
+    database: &'a Database,
+    prepared: &PreparedStatement,
+    slot: u16,
+    (id, row): (RowId, RowRef<'a>),
+    parameters: &'a [Datum<'a>],
+) -> (Context<'a>, Frame<'a>) {
+    let context = Context {
+        parameters,
+        arena: &database.arena,
+        now_us: database.transaction.timestamp_us,
+        subqueries: &NoSubqueries,
+    };
+    let frame = Frame::new(&database.arena, usize::from(prepared.statement.slot_count));
+    frame.bind(slot, Slot::Row(row, id));
+    (context, frame)
+}
+
+#[inline]
+fn passes<'a>(context: &Context<'a>, scan: &'a Scan, frame: &Frame<'a>) -> Result<bool, SqlError> {
+    match &scan.filter {
+        Some(filter) => is_true(filter, context, frame),
+        None => Ok(true),
+    }
+}
+
+#[inline]
+fn insert_values(
+    database: &mut Database,
+    insert: &lockstep_plan_ir::statement::Insert,
+    parameters: &[Datum<'_>],
+) -> Result<u64, SqlError> {
+    let (mut writer, _) = database.writer();
+    let state = writer.state(insert.table)?;
+    let arena = writer.arena;
+    let context = Context {
+        parameters,
+        arena,
+        now_us: writer.transaction.timestamp_us,
+        subqueries: &NoSubqueries,
+    };
+    let frame = Frame::new(arena, 0);
+    let values = arena.fill(insert.values.len(), Datum::Null);
+    for (place, expression) in values.iter_mut().zip(&insert.values) {
+        *place = match &expression.node {
+            Node::Parameter(number) => parameters[usize::from(*number)],
+            _ => evaluate(expression, &context, &frame)?,
+        };
+    }
+    writer.insert(state, values)?;
+    Ok(1)
+}
+
+fn update_row(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    lookup: &Lookup,
+    update: &lockstep_plan_ir::statement::Update,
+    parameters: &[Datum<'_>],
+) -> Result<u64, SqlError> {
+    let Some(found) = lookup.find(database, parameters)? else { return Ok(0) };
+    let Relation::Scan(scan) = &update.source else { return Ok(0) };
+    let (row, changes) = {
+        let arena = &database.arena;
+        let changes = arena.fill(update.assignments.len(), (0usize, Datum::Null));
+        let (context, frame) = bind(database, prepared, scan.slot, found, parameters);
+        if !passes(&context, scan, &frame)? {
+            return Ok(0);
+        }
+        for (change, (column, expression)) in changes.iter_mut().zip(&update.assignments) {
+            let value = evaluate(expression, &context, &frame)?;
+            *change = (usize::from(*column), crate::change::own(arena, value));
+        }
+        (found.0, changes)
+    };
+    let mut writer = crate::change::Writer {
+        tables: &mut database.tables,
+        states: &database.states,
+        undo: &mut database.undo,
+        arena: &database.arena,
+        options: &database.options,
+        transaction: &database.transaction,
+        owned_value: &mut database.owned_value,
+    };
+    let state = writer.state(update.table)?;
+    writer.update(state, row, changes)?;
+    Ok(1)
+}
+
+fn delete_row(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    lookup: &Lookup,
+    delete: &lockstep_plan_ir::statement::Delete,
+    parameters: &[Datum<'_>],
+) -> Result<u64, SqlError> {
+    let Some(found) = lookup.find(database, parameters)? else { return Ok(0) };
+    let Relation::Scan(scan) = &delete.source else { return Ok(0) };
+    if scan.filter.is_some() {
+        let (context, frame) = bind(database, prepared, scan.slot, found, parameters);
+        if !passes(&context, scan, &frame)? {
+            return Ok(0);
+        }
+    }
+    let row = found.0;
+    let (mut writer, _) = database.writer();
+    let state = writer.state(delete.table)?;
+    writer.delete(state, row)?;
+    Ok(1)
+}

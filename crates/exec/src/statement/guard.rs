@@ -1,0 +1,85 @@
+//! Guards: a statement in a single-partition procedure reads and writes partitioned tables only
+//! where a known value of the partitioning column lives at this partition.
+
+use crate::context::{Context, NoSubqueries};
+use crate::database::{Database, owns};
+use crate::error::SqlError;
+use crate::evaluate::evaluate;
+use crate::frame::Frame;
+use lockstep_plan_ir::statement::Guard;
+use lockstep_plan_ir::{Node, Statement};
+use lockstep_types::Datum;
+
+/// Checks the guards of a statement.
+#[inline]
+pub(crate) fn check(
+    database: &mut Database,
+    statement: &Statement,
+    parameters: &[Datum<'_>],
+) -> Result<(), SqlError> {
+    if statement.guards.is_empty()
+        || !database.transaction.single_partition
+        || database.options.ring.partition_count() == 1
+    {
+        return Ok(());
+    }
+    statement.guards.iter().try_for_each(|guard| check_one(database, statement, guard, parameters))
+}
+
+fn check_one(
+    database: &mut Database,
+    statement: &Statement,
+    guard: &Guard,
+    parameters: &[Datum<'_>],
+) -> Result<(), SqlError> {
+    let Some(expression) = &guard.value else {
+        if database.transaction.addresses_partition {
+            return Ok(());
+        }
+        return Err(unrestricted(statement, guard));
+    };
+    let value = match &expression.node {
+        Node::Parameter(number) => parameters[usize::from(*number)],
+        Node::Literal(value) => value.as_datum(),
+        _ => {
+            let context = Context {
+                parameters,
+                arena: &database.arena,
+                now_us: database.transaction.timestamp_us,
+                subqueries: &NoSubqueries,
+            };
+            evaluate(expression, &context, &Frame::new(&database.arena, 0))?
+        }
+    };
+    if owns(&database.options, &mut database.owned_value, value) {
+        return Ok(());
+    }
+    Err(elsewhere(database, statement, guard, value))
+}
+
+#[cold]
+fn unrestricted(statement: &Statement, guard: &Guard) -> SqlError {
+    SqlError::sql(format!(
+        "the statement does not restrict the partitioning column of table {}, so it would see \
+         this partition's rows only; restrict the column, or make the procedure multi-partition: \
+         {}",
+        guard.table_name, statement.text
+    ))
+}
+
+#[cold]
+fn elsewhere(
+    database: &Database,
+    statement: &Statement,
+    guard: &Guard,
+    value: Datum<'_>,
+) -> SqlError {
+    SqlError::sql(format!(
+        "the statement reads or writes table {} where its partitioning column is {value}, which \
+         lives at partition {}, not at partition {} where the procedure runs: {}",
+        guard.table_name,
+        database.options.ring.partition_of(value),
+        database.options.partition,
+        statement.text
+    ))
+}
