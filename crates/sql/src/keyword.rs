@@ -66,12 +66,12 @@ keywords! {
     Cast "CAST" true,
     Char "CHAR" false,
     Character "CHARACTER" false,
-    Check "CHECK" true,
+    Check "CHECK" false,
     Class "CLASS" false,
     Coalesce "COALESCE" true,
     Column "COLUMN" false,
     Compound "COMPOUND" false,
-    Constraint "CONSTRAINT" true,
+    Constraint "CONSTRAINT" false,
     Convert "CONVERT" true,
     Corresponding "CORRESPONDING" true,
     Count "COUNT" true,
@@ -98,7 +98,7 @@ keywords! {
     Drop "DROP" true,
     Else "ELSE" true,
     Enable "ENABLE" false,
-    End "END" true,
+    End "END" false,
     Error "ERROR" false,
     Escape "ESCAPE" false,
     Every "EVERY" true,
@@ -115,7 +115,7 @@ keywords! {
     Float "FLOAT" false,
     Following "FOLLOWING" false,
     For "FOR" true,
-    Foreign "FOREIGN" true,
+    Foreign "FOREIGN" false,
     From "FROM" true,
     Full "FULL" true,
     Function "FUNCTION" false,
@@ -273,7 +273,8 @@ impl Keyword {
         self.is_reserved()
             || matches!(
                 self,
-                Keyword::Limit
+                Keyword::End
+                    | Keyword::Limit
                     | Keyword::Offset
                     | Keyword::Fetch
                     | Keyword::Window

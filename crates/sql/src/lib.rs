@@ -8,11 +8,15 @@ mod error;
 mod keyword;
 mod lexer;
 mod limits;
+mod parameterize;
 mod parser;
+mod split;
 mod unparse;
 
 pub use error::SqlError;
 pub use limits::Limits;
+pub use parameterize::{ExtractedLiteral, Parameterized, parameterize};
+pub use split::{ScriptStatement, split_script};
 
 use ast::{Expression, ParsedStatement, Span};
 

@@ -272,7 +272,9 @@ impl Parser<'_> {
     }
 
     fn column(&mut self) -> Parsed<Expression> {
-        if !self.at_name() {
+        // END closes a CASE or a body; a column of that name can be written with its table.
+        let ends = self.peek_keyword() == Keyword::End && self.peek_ahead(1) != TokenKind::Dot;
+        if !self.at_name() || ends {
             return Err(self.unexpected_instead_of("an expression"));
         }
         let start = self.token().span;

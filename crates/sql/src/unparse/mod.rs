@@ -103,6 +103,7 @@ impl Display for Name {
                 | Keyword::True
                 | Keyword::False
                 | Keyword::Default
+                | Keyword::End
                 | Keyword::Now
                 | Keyword::CurrentTimestamp
                 | Keyword::Migrating

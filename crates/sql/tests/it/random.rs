@@ -1,6 +1,6 @@
 //! No text makes the parser panic, loop, or point outside the text.
 
-use lockstep_sql::{Limits, parse_batch, parse_expression};
+use lockstep_sql::{Limits, parameterize, parse_batch, parse_expression, split_script};
 
 /// Statements that use most of the grammar; the tests cut, mix and spoil them.
 const STATEMENTS: &[&str] = &[
@@ -53,6 +53,8 @@ fn check(text: &str) {
         }
     }
     let _ = parse_expression(text, &limits);
+    let _ = parameterize(text, &limits);
+    let _ = split_script(text, &limits);
 }
 
 #[test]

@@ -3,11 +3,15 @@
 //! A script is a list of cases separated by blank lines. A case is a directive line, the input,
 //! a line `----`, and the expected output. Directives: `batch` and `expression` show the tree,
 //! `spans` shows a batch with positions, `canonical` shows queries and expressions as they are
-//! written back. `REWRITE=1 cargo test` writes the present output into the scripts.
+//! written back, `parameterize` shows a key and the constants taken out,
+//! `split` shows where statements end. `REWRITE=1 cargo test` writes the present output into the scripts.
 
 use crate::dump::dump;
 use lockstep_sql::ast::Statement;
-use lockstep_sql::{Limits, SqlError, parse_batch, parse_expression, parse_statement};
+use lockstep_sql::{
+    Limits, ScriptStatement, SqlError, parameterize, parse_batch, parse_expression,
+    parse_statement, split_script,
+};
 use std::path::Path;
 
 #[test]
@@ -77,6 +81,14 @@ fn run_case(directive: &str, input: &str) -> String {
             parse_expression(input, &limits).map(|tree| dump(&format!("{tree:?}"), false))
         }
         "canonical" => canonical(input),
+        "parameterize" => parameterized(input),
+        "split" => split_script(input, &limits).map(|statements| {
+            let show = |statement: &ScriptStatement| {
+                let text = &input[statement.span.range()];
+                format!("<{text}>{}\n", if statement.ended { "" } else { " goes on" })
+            };
+            statements.iter().map(show).collect()
+        }),
         other => panic!("unknown directive {other}"),
     };
     match result {
@@ -121,6 +133,22 @@ fn canonical(input: &str) -> Result<String, SqlError> {
     let text = parse_expression(input, &limits)?.to_string();
     assert_eq!(parse_expression(&text, &limits).unwrap().to_string(), text);
     Ok(text)
+}
+
+/// The key and the constants, each of which must be a literal of the tree, at the same place.
+fn parameterized(input: &str) -> Result<String, SqlError> {
+    let limits = Limits::default();
+    let Some(parameterized) = parameterize(input, &limits)? else {
+        return Ok("as it is".to_string());
+    };
+    let tree = format!("{:?}", parse_statement(input, &limits)?.statement);
+    let mut out = format!("{}\n", parameterized.key);
+    for extracted in &parameterized.literals {
+        let node = format!("Literal({:?}), span: {:?}", extracted.literal, extracted.span);
+        assert!(tree.contains(&node), "{node} in {tree}");
+        out.push_str(&format!("{:?} at {}\n", extracted.literal, extracted.span.offset));
+    }
+    Ok(out)
 }
 
 fn canonical_query(input: &str) -> Result<String, SqlError> {
