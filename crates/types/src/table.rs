@@ -110,6 +110,8 @@ pub enum DecodeError {
     DecimalRange,
     /// A value over its greatest length, in bytes.
     TooLong(usize),
+    /// A column that the table does not have, counted from 0.
+    NoColumn(usize),
 }
 
 impl From<EndOfBytes> for DecodeError {
@@ -130,6 +132,7 @@ impl std::fmt::Display for DecodeError {
                 "a value of {bytes} bytes is over the limit of {} bytes",
                 crate::sql_type::MAX_VALUE_BYTES
             ),
+            DecodeError::NoColumn(column) => write!(f, "the table has no column {column}"),
         }
     }
 }
@@ -376,6 +379,9 @@ pub struct RowView<'a> {
 impl<'a> RowView<'a> {
     /// The value of a column; walks over the columns before it.
     pub fn get(&self, column: usize) -> Result<Datum<'a>, DecodeError> {
+        if column >= self.table.column_count() {
+            return Err(DecodeError::NoColumn(column));
+        }
         let mut reader = ByteReader::new(self.bytes);
         for before in 0..column {
             match self.table.column_type(before).fixed_bytes() {

@@ -54,3 +54,12 @@ fn every_cut_of_a_table_is_an_error_and_never_a_panic() {
         }
     }
 }
+
+#[test]
+fn a_column_that_is_not_there_is_an_error() {
+    // Found by fuzzing: one row of no columns.
+    let bytes = [0, 0, 0, 19, 0, 0, 0, 3, 128, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let table = TableView::read(&mut ByteReader::new(&bytes)).expect("a table");
+    assert_eq!((table.column_count(), table.row_count()), (0, 1));
+    assert_eq!(table.scalar(), Err(DecodeError::NoColumn(0)));
+}
