@@ -83,6 +83,38 @@ fn measured_get(bench: &mut Bench) {
 }
 
 #[inline(never)]
+fn measured_get_pair(bench: &mut Bench) {
+    for _ in 0..PROBES {
+        let key = [Datum::Int(Bench::key(bench.any())), Datum::Int(3)];
+        let found = bench.tables[bench.id].get(IndexId(0), &key);
+        let (_, row) = found.expect("a whole key").expect("the key is there");
+        black_box(row.column(2));
+    }
+}
+
+#[inline(never)]
+fn measured_get_text(bench: &mut Bench) {
+    for _ in 0..PROBES {
+        let key = [Datum::Text("MA"), Datum::Int(Bench::key(bench.any()))];
+        let found = bench.tables[bench.id].get(IndexId(0), &key);
+        let (_, row) = found.expect("a whole key").expect("the key is there");
+        black_box(row.column(2));
+    }
+}
+
+#[inline(never)]
+fn measured_equal(bench: &mut Bench) {
+    for _ in 0..PROBES {
+        let key = [Datum::Int(Bench::key(bench.any()))];
+        let found = bench.tables[bench.id].equal(IndexId(0), &key);
+        let mut cursor = found.expect("a whole key");
+        while let Some((_, row)) = cursor.next_row() {
+            black_box(row.column(2));
+        }
+    }
+}
+
+#[inline(never)]
 fn measured_insert(bench: &mut Bench) {
     for number in bench.rows..bench.rows + PROBES {
         bench.insert(number);
@@ -143,8 +175,11 @@ fn measured_range(bench: &mut Bench) {
 
 type Case = (&'static str, Option<(bool, &'static [usize])>, fn(&mut Bench));
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 14] = [
     ("get", Some((true, &[0])), measured_get),
+    ("get-two-integers", Some((true, &[0, 2])), measured_get_pair),
+    ("get-text-integer", Some((true, &[1, 0])), measured_get_text),
+    ("equal", Some((false, &[0])), measured_equal),
     ("insert", Some((true, &[0])), measured_insert),
     ("insert-no-index", None, measured_insert),
     ("insert-undone", Some((true, &[0])), measured_insert_undone),

@@ -100,11 +100,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         // SAFETY: positions stay below `length`.
         partition_point(length, |at| unsafe {
             let key = &*keys.add(at);
-            if UNIQUE {
-                key.before(probe)
-            } else {
-                key.before(probe) | (!key.after(probe) & (*rows.add(at) < row))
-            }
+            if UNIQUE { key.before(probe) } else { key.entry_before(*rows.add(at), probe, row) }
         })
     }
 
@@ -126,7 +122,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             if UNIQUE {
                 !key.after(probe)
             } else {
-                key.before(probe) | (!key.after(probe) & (*rows.add(at) <= row))
+                // An entry is at or before (probe, row) if it is before (probe, row + 1); no row
+                // has the greatest number.
+                key.entry_before(*rows.add(at), probe, row.saturating_add(1))
             }
         })
     }

@@ -76,8 +76,6 @@ struct LeafView {
     length: usize,
     /// Entries before the limit; `None` without one.
     limit: Option<usize>,
-    next: *const u8,
-    previous: *const u8,
 }
 
 /// # Safety
@@ -99,14 +97,23 @@ unsafe fn view<K: FromEdge, const UNIQUE: bool>(
                     Tree::<K, UNIQUE>::position_at_or_after(leaf, probe)
                 }
             });
-        LeafView {
-            rows: (&raw const (*leaf).rows).cast(),
-            length: (*leaf).length as usize,
-            limit,
-            next: (*leaf).next.cast_const().cast(),
-            previous: (*leaf).previous.cast_const().cast(),
-        }
+        LeafView { rows: (&raw const (*leaf).rows).cast(), length: (*leaf).length as usize, limit }
     }
+}
+
+/// The leaf before or behind another; null at the end.
+///
+/// # Safety
+/// `leaf` is a leaf of `tree`.
+#[inline]
+unsafe fn neighbour<K: FromEdge, const UNIQUE: bool>(
+    _tree: &Tree<K, UNIQUE>,
+    leaf: *const u8,
+    before: bool,
+) -> *const u8 {
+    let leaf = leaf.cast::<Leaf<K>>();
+    // SAFETY: by the contract; the tree is borrowed, so nothing changes.
+    unsafe { if before { (*leaf).previous.cast() } else { (*leaf).next.cast() } }
 }
 
 impl<'a> IndexCursor<'a> {
@@ -150,8 +157,9 @@ impl<'a> IndexCursor<'a> {
     #[cold]
     fn advance(&mut self) -> bool {
         while !self.last {
-            let view = self.view(self.leaf);
-            let leaf = if self.reverse { view.previous } else { view.next };
+            let (from, before) = (self.leaf, self.reverse);
+            // SAFETY: the cursor holds leaves of its tree only.
+            let leaf = each_tree!(self.tree, tree => unsafe { neighbour(tree, from, before) });
             if leaf.is_null() {
                 self.last = true;
                 return false;

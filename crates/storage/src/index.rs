@@ -423,13 +423,18 @@ impl Index {
     /// `KeyParts` unless the key has all parts; `TypeMismatch`.
     #[inline]
     pub fn get(&self, key: &[Datum<'_>]) -> Result<Option<RowId>, StorageError> {
-        // The common case by itself: one integer that is in range.
-        if let (AnyTree::UniqueWord(tree), [part], [Datum::Int(value)]) =
-            (&self.tree, &*self.shape.parts, key)
-            && part.sql_type == SqlType::BigInt
-            && *value != i64::MIN
-        {
-            return Ok(tree.get(*value as u64 ^ (1 << 63)).map(RowId));
+        match &self.tree {
+            AnyTree::UniqueWord(tree) => {
+                if let Some((number, 0)) = self.shape.word_of_integers(key) {
+                    return Ok(tree.get(number).map(RowId));
+                }
+            }
+            AnyTree::UniqueDouble(tree) => {
+                if let Some((number, 0)) = self.shape.double_of_integers(key) {
+                    return Ok(tree.get(number).map(RowId));
+                }
+            }
+            _ => {}
         }
         self.get_any(key)
     }
@@ -459,6 +464,40 @@ impl Index {
         Ok(row.map(RowId))
     }
 
+    /// The edge of a bound by the fast path of key encoding.
+    #[inline]
+    fn integer_edge(&self, key: &[Datum<'_>], after: bool) -> Option<Edge<'_>> {
+        let key = match self.shape.form {
+            KeyForm::Word => {
+                let (number, missing) = self.shape.word_of_integers(key)?;
+                let fill = u64::MAX.unbounded_shl(missing);
+                let low = number.unbounded_shl(missing);
+                EdgeKey::Word(if after { low | !fill } else { low })
+            }
+            KeyForm::DoubleWord => {
+                let (number, missing) = self.shape.double_of_integers(key)?;
+                let fill = u128::MAX.unbounded_shl(missing);
+                let low = number.unbounded_shl(missing);
+                EdgeKey::Double(if after { low | !fill } else { low })
+            }
+            KeyForm::Bytes => return None,
+        };
+        Some(Edge { key, after })
+    }
+
+    /// The edges around all keys that begin with `key`.
+    #[inline]
+    pub(crate) fn edges_of(
+        &self,
+        key: &[Datum<'_>],
+    ) -> Result<(Option<Edge<'_>>, Option<Edge<'_>>), StorageError> {
+        if let Some(lower) = self.integer_edge(key, false) {
+            return Ok((Some(lower), self.integer_edge(key, true)));
+        }
+        let bound = Bound::Included(key);
+        Ok((self.edge(bound, false)?, self.edge(bound, true)?))
+    }
+
     /// The edge of a bound; `None` when it bounds nothing.
     pub(crate) fn edge(
         &self,
@@ -470,6 +509,9 @@ impl Index {
             Bound::Included(key) => (key, true),
             Bound::Excluded(key) => (key, false),
         };
+        if let Some(edge) = self.integer_edge(key, included == upper) {
+            return Ok(Some(edge));
+        }
         let mut buffer = KeyBuffer::new(&self.pool);
         let mut encoder = KeyEncoder::new(&self.shape, &mut buffer);
         for value in key {

@@ -1,16 +1,15 @@
-//! Where the bytes of a key are put together: on the stack while short, else in memory that the
-//! index lends and takes back, so that no lookup allocates once the index is warm.
+//! Where the bytes of a key are put together: in memory that the index lends and takes back, so
+//! that no lookup allocates once the index is warm.
 
 use std::cell::RefCell;
 
-/// Longest key that stays on the stack.
-const INLINE_BYTES: usize = 128;
 /// Bytes of a key that lie in the index's nodes.
 pub(crate) const PREFIX_BYTES: usize = 24;
-/// Buffers kept for keys that are longer.
-const POOL_LIMIT: usize = 4;
+/// Buffers kept at rest, and their greatest size.
+const POOL_LIMIT: usize = 8;
+const KEEP_BYTES: usize = 1 << 20;
 
-/// The buffers that an index lends for long keys.
+/// The buffers that an index lends.
 #[derive(Default)]
 pub(crate) struct KeyPool {
     spare: RefCell<Vec<Vec<u8>>>,
@@ -25,77 +24,78 @@ impl KeyPool {
     }
 }
 
-/// A key under construction, or the bound of a cursor.
+/// A key under construction, or the bound of a cursor. Costs nothing until bytes are added.
 pub(crate) struct KeyBuffer<'a> {
-    inline: [u8; INLINE_BYTES],
+    /// The key, filled up with zeros to at least `PREFIX_BYTES` once it is in use.
+    bytes: Vec<u8>,
     length: usize,
-    long: Option<Vec<u8>>,
     pool: &'a KeyPool,
 }
 
 impl<'a> KeyBuffer<'a> {
+    #[inline]
     pub(crate) fn new(pool: &'a KeyPool) -> KeyBuffer<'a> {
-        KeyBuffer { inline: [0; INLINE_BYTES], length: 0, long: None, pool }
+        KeyBuffer { bytes: Vec::new(), length: 0, pool }
     }
 
     #[inline]
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
-        if end <= INLINE_BYTES && self.long.is_none() {
-            self.inline[self.length..end].copy_from_slice(bytes);
-            self.length = end;
-        } else {
-            self.extend_long(bytes);
+        if end > self.bytes.len() {
+            self.grow(end);
         }
+        self.bytes[self.length..end].copy_from_slice(bytes);
+        self.length = end;
     }
 
-    #[cold]
-    fn extend_long(&mut self, bytes: &[u8]) {
-        if self.long.is_none() {
-            let mut long = self.pool.spare.borrow_mut().pop().unwrap_or_default();
-            long.clear();
-            long.extend_from_slice(&self.inline[..self.length]);
-            self.long = Some(long);
+    /// Makes room for `end` bytes.
+    fn grow(&mut self, end: usize) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = self.pool.spare.borrow_mut().pop().unwrap_or_default();
+            self.bytes.clear();
         }
-        if let Some(long) = &mut self.long {
-            long.extend_from_slice(bytes);
-            self.length = long.len();
-        }
+        self.bytes.resize(end.max(PREFIX_BYTES), 0);
     }
 
     /// The key's bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        match &self.long {
-            None => &self.inline[..self.length],
-            Some(long) => long,
-        }
+        &self.bytes[..self.length]
     }
 
     /// The key as the tree compares it; bytes that are missing count as zero, or as 0xff for
     /// `high`.
     #[inline]
     pub(crate) fn probe(&self, high: bool) -> BytesProbe<'_> {
-        let bytes = self.bytes();
-        let mut prefix = [if high { 0xff } else { 0 }; PREFIX_BYTES];
-        let (head, tail) = bytes.split_at(bytes.len().min(PREFIX_BYTES));
-        prefix[..head.len()].copy_from_slice(head);
-        let word = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&prefix[at..at + 8]);
-            u64::from_be_bytes(word)
+        let Some(prefix) = self.bytes.first_chunk::<PREFIX_BYTES>() else {
+            // No bytes at all.
+            let fill = if high { u64::MAX } else { 0 };
+            return BytesProbe { words: [fill; 3], tail: &[], high };
         };
-        BytesProbe { words: [word(0), word(8), word(16)], tail, high }
+        let (chunks, _) = prefix.as_chunks::<8>();
+        let mut words = [0u64; 3];
+        for (word, chunk) in words.iter_mut().zip(chunks) {
+            *word = u64::from_be_bytes(*chunk);
+        }
+        if self.length >= PREFIX_BYTES {
+            return BytesProbe { words, tail: &self.bytes[PREFIX_BYTES..self.length], high };
+        }
+        if high {
+            let (full, rest) = (self.length / 8, self.length % 8);
+            words[full] |= u64::MAX >> (8 * rest);
+            words[full + 1..].fill(u64::MAX);
+        }
+        BytesProbe { words, tail: &[], high }
     }
 }
 
 impl Drop for KeyBuffer<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(long) = self.long.take() {
+        if self.bytes.capacity() > 0 {
             let mut spare = self.pool.spare.borrow_mut();
-            if spare.len() < POOL_LIMIT {
-                spare.push(long);
+            if spare.len() < POOL_LIMIT && self.bytes.capacity() <= KEEP_BYTES {
+                spare.push(std::mem::take(&mut self.bytes));
             }
         }
     }

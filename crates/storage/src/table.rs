@@ -239,7 +239,9 @@ impl Table {
         index: IndexId,
         prefix: &[Datum<'_>],
     ) -> Result<IndexCursor<'a>, StorageError> {
-        self.range(index, Bound::Included(prefix), Bound::Included(prefix), false)
+        let index = self.index(index)?;
+        let (lower, upper) = index.edges_of(prefix)?;
+        Ok(IndexCursor::new(self, &index.tree, lower, upper, false))
     }
 
     /// Memory of the table without its indexes.

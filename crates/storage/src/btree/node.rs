@@ -24,6 +24,8 @@ pub(crate) trait TreeKey: Copy {
     fn before(&self, probe: Self::Probe<'_>) -> bool;
     /// True if this key sorts after the probe.
     fn after(&self, probe: Self::Probe<'_>) -> bool;
+    /// True if the entry of this key and `row` sorts before that of the probe and `other`.
+    fn entry_before(&self, row: u32, probe: Self::Probe<'_>, other: u32) -> bool;
     /// The probe as a key, its tail copied into the arena.
     fn store(probe: Self::Probe<'_>, arena: &mut Self::Arena) -> Self;
     /// A copy with a tail of its own.
@@ -50,6 +52,10 @@ macro_rules! number_key {
             #[inline(always)]
             fn after(&self, probe: $number) -> bool {
                 *self > probe
+            }
+            #[inline(always)]
+            fn entry_before(&self, row: u32, probe: $number, other: u32) -> bool {
+                (*self < probe) | ((*self == probe) & (row < other))
             }
             #[inline(always)]
             fn store(probe: $number, (): &mut ()) -> $number {
@@ -97,13 +103,20 @@ impl BytesKey {
 
     #[inline(always)]
     fn compare(&self, probe: BytesProbe<'_>) -> Ordering {
-        self.words.cmp(&probe.words).then_with(|| {
-            if self.tail.is_none() && probe.tail.is_empty() {
-                Ordering::Equal
-            } else {
-                compare_tails(self.tail(), probe)
-            }
-        })
+        // Word by word: mostly the same word decides in every step of a search.
+        if self.words[0] != probe.words[0] {
+            return self.words[0].cmp(&probe.words[0]);
+        }
+        if self.words[1] != probe.words[1] {
+            return self.words[1].cmp(&probe.words[1]);
+        }
+        if self.words[2] != probe.words[2] {
+            return self.words[2].cmp(&probe.words[2]);
+        }
+        if self.tail.is_none() && probe.tail.is_empty() {
+            return Ordering::Equal;
+        }
+        compare_tails(self.tail(), probe)
     }
 }
 
@@ -145,6 +158,14 @@ impl TreeKey for BytesKey {
     #[inline(always)]
     fn after(&self, probe: BytesProbe<'_>) -> bool {
         self.compare(probe).is_gt()
+    }
+    #[inline(always)]
+    fn entry_before(&self, row: u32, probe: BytesProbe<'_>, other: u32) -> bool {
+        match self.compare(probe) {
+            Ordering::Less => true,
+            Ordering::Equal => row < other,
+            Ordering::Greater => false,
+        }
     }
     fn store(probe: BytesProbe<'_>, arena: &mut StringHeap) -> BytesKey {
         BytesKey { words: probe.words, tail: store_tail(probe.tail, arena) }
