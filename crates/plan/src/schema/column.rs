@@ -92,14 +92,20 @@ fn declared_type(
     Ok((sql_type, length, in_bytes))
 }
 
-/// Refuses tables with too many columns or too wide rows.
-pub(super) fn check_width(table: &str, columns: &[ColumnDefinition]) -> Result<(), PlanError> {
-    if columns.len() > MAX_COLUMNS {
-        return Err(PlanError::new(format!(
+/// Refuses tables and views with too many columns.
+pub(super) fn check_count(table: &str, columns: &[ColumnDefinition]) -> Result<(), PlanError> {
+    match columns.len() > MAX_COLUMNS {
+        true => Err(PlanError::new(format!(
             "Table {table} has {} columns (max is {MAX_COLUMNS})",
             columns.len()
-        )));
+        ))),
+        false => Ok(()),
     }
+}
+
+/// Refuses tables with too many columns or too wide rows.
+pub(super) fn check_width(table: &str, columns: &[ColumnDefinition]) -> Result<(), PlanError> {
+    check_count(table, columns)?;
     let bytes: usize = columns
         .iter()
         .map(|column| match column.sql_type.fixed_bytes() {

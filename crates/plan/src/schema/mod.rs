@@ -22,12 +22,21 @@ use crate::catalog::{Catalog, CatalogTable, NativeProcedures, SchemaChange};
 use crate::error::PlanError;
 use lockstep_plan_ir::StorageChange;
 use lockstep_plan_ir::change::ColumnSource;
-use lockstep_sql::ast::{CreateRole, Name, ParsedStatement, Statement, StatementKind};
+use lockstep_sql::ast::{
+    CreateRole, FunctionSource, Name, ParsedStatement, Statement, StatementKind,
+};
 use lockstep_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use message::{ddl_error, not_supported, table_error};
+
+/// Most tables and views of a database.
+const MAX_TABLES: usize = 10_000;
+/// Most procedures that are declared.
+const MAX_PROCEDURES: usize = 20_000;
+/// Most roles that are declared.
+const MAX_ROLES: usize = 10_000;
 
 /// See [`Catalog::apply`].
 pub(crate) fn apply(
@@ -73,7 +82,6 @@ impl<'a> Draft<'a> {
     }
 
     fn statement(&mut self, parsed: &ParsedStatement) -> Result<(), PlanError> {
-        let span = parsed.span;
         match &parsed.statement {
             Statement::CreateTable(create) => self.create_table(parsed, create),
             Statement::AlterTable(alter) => self.alter_table(parsed, alter),
@@ -85,16 +93,7 @@ impl<'a> Draft<'a> {
             Statement::CreateProcedure(create) => self.create_procedure(parsed, create),
             Statement::CreateRole(create) => self.create_role(create),
             Statement::Drop(drop) => self.drop_object(parsed, drop),
-            Statement::CreateStream(_) | Statement::AlterStream(_) => {
-                Err(not_supported(span, "Streams"))
-            }
-            Statement::CreateFunction(_) => Err(not_supported(span, "User-defined functions")),
-            Statement::CreateTask(_) | Statement::AlterTask(_) => Err(not_supported(span, "Tasks")),
-            Statement::DrTable(_) | Statement::Set(_) => {
-                Err(not_supported(span, "Database replication settings"))
-            }
-            _ if parsed.kind() == StatementKind::Ddl => Err(not_supported(span, "Such statements")),
-            _ => Err(PlanError::at(span, "DDL mixed with DML and queries is unsupported.")),
+            other => Err(refusal(parsed, other)),
         }
     }
 
@@ -184,14 +183,65 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    fn check_limits(&self) -> Result<(), PlanError> {
+        let limits = [
+            ("tables and views", self.catalog.tables.len(), MAX_TABLES),
+            ("procedures", self.catalog.sources.len(), MAX_PROCEDURES),
+            ("roles", self.catalog.roles.len(), MAX_ROLES),
+        ];
+        match limits.into_iter().find(|(_, count, limit)| count > limit) {
+            Some((what, count, limit)) => {
+                Err(PlanError::new(format!("The schema has {count} {what} (max is {limit})")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Completes the draft.
     fn finish(mut self) -> Result<SchemaChange, PlanError> {
+        self.check_limits()?;
         self.bind_views_again()?;
         self.check_partitioned_tables()?;
         self.plan_generated()?;
         self.plan_procedures()?;
         let changes = difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);
         Ok(SchemaChange { catalog: self.catalog, changes })
+    }
+}
+
+/// What is said about the statements that the server does not carry out.
+fn refusal(parsed: &ParsedStatement, statement: &Statement) -> PlanError {
+    let span = parsed.span;
+    match statement {
+        Statement::CreateStream(_) => not_supported(span, "Streams"),
+        Statement::AlterStream(alter) => {
+            table_error(span, format!("object not found: {}", alter.stream.text))
+        }
+        Statement::CreateFunction(create) => {
+            let (FunctionSource::Method { class, .. } | FunctionSource::AggregateClass(class)) =
+                &create.source;
+            let class = &class.text;
+            ddl_error(
+                span,
+                format!(
+                    "Cannot load class for user-defined function: {class}: the server has no Java \
+                     functions yet"
+                ),
+            )
+        }
+        Statement::CreateTask(_) => not_supported(span, "Tasks"),
+        Statement::AlterTask(alter) => ddl_error(
+            span,
+            format!(
+                "Schedule name \"{}\" in ALTER TASK statement does not exist.",
+                alter.name.text
+            ),
+        ),
+        Statement::DrTable(_) | Statement::Set(_) => {
+            not_supported(span, "Database replication settings")
+        }
+        _ if parsed.kind() == StatementKind::Ddl => not_supported(span, "Such statements"),
+        _ => PlanError::at(span, "DDL mixed with DML and queries is unsupported."),
     }
 }
 

@@ -26,8 +26,15 @@ impl Draft<'_> {
             return Err(not_supported(parsed.span, "Compound procedures"));
         }
         let name = match (&create.name, &create.body) {
-            (_, ProcedureBody::Class(_)) => {
-                return Err(not_supported(parsed.span, "Java procedures"));
+            (_, ProcedureBody::Class(class)) => {
+                return Err(ddl_error(
+                    class.span,
+                    format!(
+                        "Cannot load class for procedure: {}: the server has no Java procedures \
+                         yet",
+                        class.text
+                    ),
+                ));
             }
             (Some(name), _) | (None, ProcedureBody::Native(name)) => name,
             (None, ProcedureBody::Statements(_)) => {

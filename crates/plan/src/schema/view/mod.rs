@@ -175,16 +175,12 @@ fn bind_view(
     id: TableId,
 ) -> Result<View, PlanError> {
     let name = create.name.as_str();
-    if parsed.parameter_count > 0 {
-        return Err(refused(
-            parsed,
-            format!(
-                "Materialized view \"{name}\" contains placeholders (?), which are not allowed in \
-                 the SELECT query for a view."
-            ),
-        ));
-    }
-    let bound = bind_view_select(catalog, name, &create.query)?;
+    let bound = bind_view_select(catalog, name, &create.query).map_err(|error| {
+        match error.message.starts_with("Materialized view") {
+            true => error,
+            false => table_error(error.span.unwrap_or(parsed.span), error.message),
+        }
+    })?;
     check_sources(parsed, name, &bound)?;
     check_list(parsed, name, &bound)?;
     let mut columns = columns(parsed, create, &bound)?;
@@ -219,7 +215,7 @@ fn bind_view(
             Vec::new()
         }
     };
-    column::check_width(name, &columns)?;
+    column::check_count(name, &columns)?;
     let definition = TableDefinition {
         id,
         name: name.to_string(),
