@@ -10,7 +10,7 @@
 
 use crate::sql_type::NULL_FLOAT;
 use crate::{Datum, Decimal, SqlType};
-use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes};
+use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes, text};
 
 /// The status byte of every table that a server makes.
 const TABLE_STATUS: i8 = -128;
@@ -152,9 +152,7 @@ pub fn read_datum<'a>(
         SqlType::TinyInt => int_or_null(reader.i8()?.into(), i8::MIN.into()),
         SqlType::Varchar => match sized_value(reader)? {
             None => Datum::Null,
-            Some(bytes) => {
-                Datum::Text(std::str::from_utf8(bytes).map_err(|_| DecodeError::InvalidText)?)
-            }
+            Some(bytes) => Datum::Text(text(bytes).ok_or(DecodeError::InvalidText)?),
         },
         SqlType::Varbinary => sized_value(reader)?.map_or(Datum::Null, Datum::Bytes),
         SqlType::Timestamp => match reader.i64()? {

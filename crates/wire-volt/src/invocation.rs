@@ -7,7 +7,7 @@
 //! extension: i8 type | i8 size code (0: no bytes, n: 2^(n-1) bytes) | bytes
 //! ```
 
-use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes};
+use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes, text};
 use lockstep_types::ParameterSet;
 use std::fmt;
 
@@ -174,8 +174,7 @@ impl<'a> Invocation<'a> {
         let name = reader.sized().map_err(truncated("procedure name"))?;
         let name = name.filter(|name| !name.is_empty());
         let name = name.ok_or(Rejection::whole(InvocationError::NoProcedure))?;
-        let procedure = std::str::from_utf8(name)
-            .map_err(|_| Rejection::whole(InvocationError::ProcedureNotUtf8))?;
+        let procedure = text(name).ok_or(Rejection::whole(InvocationError::ProcedureNotUtf8))?;
         let client_handle = reader.i64().map_err(truncated("client handle"))?;
         let mut invocation = Invocation {
             procedure,
