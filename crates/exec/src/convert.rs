@@ -2,8 +2,10 @@
 //! statement's, and computed values into columns.
 
 mod assign;
+mod interim;
 
 pub use assign::assign;
+pub use interim::{procedure_parameter, statement_parameters};
 
 use crate::arena::Arena;
 use lockstep_base::bytes::ByteReader;

@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::change::TableState;
 use crate::error::{SqlError, state};
+use crate::procedure::CallMemory;
 use crate::schema_change::PreparedChange;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{RowId, StorageError, Table, Tables, UndoLog, UndoMark};
@@ -71,6 +72,7 @@ pub struct Database {
     /// The integer that was last found to live here.
     pub(crate) owned_value: Option<i64>,
     pub(crate) change: Option<PreparedChange>,
+    pub(crate) call_memory: CallMemory,
 }
 
 impl Database {
@@ -94,6 +96,7 @@ impl Database {
             found_rows: Vec::new(),
             owned_value: None,
             change: None,
+            call_memory: CallMemory::default(),
         }
     }
 
@@ -163,12 +166,6 @@ impl Database {
                 self.arena.shrink(KEPT_ARENA_BYTES);
             }
         }
-    }
-
-    /// Whether a partitioning value lives at this partition.
-    #[inline]
-    pub(crate) fn owns(&mut self, value: Datum<'_>) -> bool {
-        owns(&self.options, &mut self.owned_value, value)
     }
 }
 

@@ -213,6 +213,11 @@ impl SqlError {
         self.0.kind
     }
 
+    /// What the client is told.
+    pub fn to_failure(&self) -> Failure {
+        Failure::from(self.clone())
+    }
+
     /// The SQLSTATE.
     pub fn state(&self) -> SqlState {
         self.0.state

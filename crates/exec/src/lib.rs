@@ -18,6 +18,16 @@ mod analysis;
 mod change;
 pub mod database;
 pub mod distributed;
+pub mod procedure;
 mod query;
 mod schema_change;
 pub mod statement;
+mod statistics;
+
+pub use database::{Database, DatabaseOptions, TransactionContext};
+pub use error::SqlError;
+pub use procedure::{
+    NativeProcedure, PreparedProcedure, ProcedureContext, ProcedureError, routing_value,
+};
+pub use statement::PreparedStatement;
+pub use statistics::{IndexStatistics, TableStatistics};

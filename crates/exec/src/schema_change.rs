@@ -44,17 +44,14 @@ impl Replacement {
 }
 
 impl Database {
-    /// Builds what a schema change needs, beside what is there. No transaction is open, and
-    /// none begins before [`Database::commit_change`] or [`Database::rollback_change`].
+    /// Builds what a schema change needs, beside what is there; NOW is the time of the
+    /// transaction that began last. Nothing has changed in it, and no other begins before [`Database::commit_change`] or [`Database::rollback_change`].
     ///
     /// # Errors
     /// Rows in a table that must be empty, values that do not fit, duplicates under a new unique
     /// index. The database is then as it was.
-    pub fn prepare_change(
-        &mut self,
-        changes: &[StorageChange],
-        timestamp_us: i64,
-    ) -> Result<(), SqlError> {
+    pub fn prepare_change(&mut self, changes: &[StorageChange]) -> Result<(), SqlError> {
+        let timestamp_us = self.transaction.timestamp_us;
         self.begin_statement();
         let mut prepared = PreparedChange::default();
         for change in changes {

@@ -29,16 +29,16 @@ const _: () = {
     shared::<PreparedStatement>();
 };
 
-/// Prepares a planned statement.
-pub fn prepare(statement: Arc<Statement>) -> PreparedStatement {
-    let fast = match &statement.execution {
-        Execution::Local { operation, .. } => FastPath::of(operation),
-        _ => None,
-    };
-    PreparedStatement { statement, fast, counts: TableSchema::modified_tuples() }
-}
-
 impl PreparedStatement {
+    /// Prepares a planned statement.
+    pub fn new(statement: Arc<Statement>) -> PreparedStatement {
+        let fast = match &statement.execution {
+            Execution::Local { operation, .. } => FastPath::of(operation),
+            _ => None,
+        };
+        PreparedStatement { statement, fast, counts: TableSchema::modified_tuples() }
+    }
+
     /// The plan.
     pub fn statement(&self) -> &Arc<Statement> {
         &self.statement

@@ -1,0 +1,384 @@
+//! What a running procedure sees and does.
+
+use super::parameters::queued_parameter;
+use super::round::{BatchResult, QueuedStatement, queued_statement};
+use super::{PreparedProcedure, ProcedureError, Suspended};
+use crate::arena::Arena;
+use crate::change::own;
+use crate::convert::array_elements;
+use crate::database::{Database, TransactionContext};
+use crate::error::SqlError;
+use crate::statement::execute;
+use lockstep_base::bytes::ByteReader;
+use lockstep_base::random::SeededRandom;
+use lockstep_types::outcome::NO_APPLICATION_STATUS;
+use lockstep_types::{Datum, Outcome, TableBuilder, TableSchema, TableView, TransactionId};
+
+/// The most statements of one batch.
+pub const BATCH_LIMIT: usize = 100_000;
+/// Room for queued statements that every call has.
+const FIRST_QUEUE: usize = 8;
+
+/// A queued statement with its parameters.
+#[derive(Clone, Copy)]
+struct Queued<'c> {
+    statement: usize,
+    parameters: &'c [Datum<'c>],
+}
+
+/// Where batches are executed.
+pub(super) enum Backend<'c> {
+    /// At once, at this site.
+    Local { database: &'c mut Database, results: &'c mut Vec<u8>, starts: &'c mut Vec<u32> },
+    /// At partitions, between rounds.
+    Rounds {
+        transaction: TransactionContext,
+        history: &'c [BatchResult],
+        next: usize,
+        /// The batch that the next round needs; nothing runs after it is there.
+        wanted: Option<Vec<QueuedStatement>>,
+    },
+}
+
+impl<'c> Backend<'c> {
+    pub(super) fn local(
+        database: &'c mut Database,
+        results: &'c mut Vec<u8>,
+        starts: &'c mut Vec<u32>,
+    ) -> Backend<'c> {
+        Backend::Local { database, results, starts }
+    }
+}
+
+/// A call of a native procedure.
+pub struct ProcedureContext<'c> {
+    procedure: &'c PreparedProcedure,
+    parameters: &'c [Datum<'c>],
+    arena: &'c Arena,
+    queue: &'c mut [Queued<'c>],
+    queued: usize,
+    backend: Backend<'c>,
+    random: Option<SeededRandom>,
+    application_status: i8,
+    application_text: Option<String>,
+    out: &'c mut Vec<u8>,
+    table_count: u16,
+}
+
+/// The result tables of a batch, one per statement.
+#[derive(Clone, Copy)]
+pub struct BatchResults<'b> {
+    tables: Tables<'b>,
+}
+
+#[derive(Clone, Copy)]
+enum Tables<'b> {
+    Joined { bytes: &'b [u8], starts: &'b [u32] },
+    Apart(&'b [Vec<u8>]),
+}
+
+impl<'b> BatchResults<'b> {
+    /// Number of tables.
+    pub fn len(&self) -> usize {
+        match self.tables {
+            Tables::Joined { starts, .. } => starts.len(),
+            Tables::Apart(tables) => tables.len(),
+        }
+    }
+
+    /// True for an empty batch.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of a statement's table.
+    fn bytes(&self, number: usize) -> Option<&'b [u8]> {
+        match self.tables {
+            Tables::Joined { bytes, starts } => {
+                let start = *starts.get(number)? as usize;
+                let end = starts.get(number + 1).map_or(bytes.len(), |end| *end as usize);
+                bytes.get(start..end)
+            }
+            Tables::Apart(tables) => tables.get(number).map(Vec::as_slice),
+        }
+    }
+
+    /// The table of the statement that was queued at this place, from 0.
+    ///
+    /// # Errors
+    /// The batch had fewer statements.
+    #[inline]
+    pub fn table(&self, number: usize) -> Result<TableView<'b>, ProcedureError> {
+        let bytes = self.bytes(number).ok_or_else(|| no_such_table(number))?;
+        TableView::read(&mut ByteReader::new(bytes))
+            .map_err(|error| ProcedureError::Unexpected(error.to_string()))
+    }
+
+    /// The first value of a statement's table: `None` when it has no row.
+    ///
+    /// # Errors
+    /// As for [`BatchResults::table`].
+    pub fn scalar(&self, number: usize) -> Result<Option<Datum<'b>>, ProcedureError> {
+        let value = self.table(number)?.scalar();
+        value.map_err(|error| ProcedureError::Unexpected(error.to_string()))
+    }
+}
+
+#[cold]
+fn no_such_table(number: usize) -> ProcedureError {
+    ProcedureError::Unexpected(format!("the batch has no statement {number}"))
+}
+
+impl<'c> ProcedureContext<'c> {
+    pub(super) fn new(
+        procedure: &'c PreparedProcedure,
+        parameters: &'c [Datum<'c>],
+        arena: &'c Arena,
+        backend: Backend<'c>,
+        out: &'c mut Vec<u8>,
+    ) -> ProcedureContext<'c> {
+        let empty = Queued { statement: 0, parameters: &[] };
+        ProcedureContext {
+            procedure,
+            parameters,
+            arena,
+            queue: arena.fill(FIRST_QUEUE, empty),
+            queued: 0,
+            backend,
+            random: None,
+            application_status: NO_APPLICATION_STATUS,
+            application_text: None,
+            out,
+            table_count: 0,
+        }
+    }
+
+    /// A parameter, of its declared type; NULL past the last.
+    #[inline]
+    pub fn parameter(&self, number: usize) -> Datum<'c> {
+        self.parameters.get(number).copied().unwrap_or(Datum::Null)
+    }
+
+    /// The elements of an array parameter.
+    pub fn array_parameter(&self, number: usize) -> impl Iterator<Item = Datum<'c>> + use<'c> {
+        array_elements(self.parameter(number))
+    }
+
+    /// Queues a statement of the procedure, by its place in the list.
+    ///
+    /// # Errors
+    /// An unknown statement, a wrong number of parameters, a value that does not fit.
+    pub fn queue(
+        &mut self,
+        statement: usize,
+        parameters: &[Datum<'_>],
+    ) -> Result<(), ProcedureError> {
+        let Some(prepared) = self.procedure.statements.get(statement) else {
+            return Err(ProcedureError::Unexpected(format!("there is no statement {statement}")));
+        };
+        let wanted = &prepared.statement().parameters;
+        if wanted.len() != parameters.len() {
+            return Err(ProcedureError::Abort(format!(
+                "Number of arguments provided was {} where {} was expected for statement {}",
+                parameters.len(),
+                wanted.len(),
+                prepared.statement().text
+            )));
+        }
+        let arena = self.arena;
+        let values = arena.fill(parameters.len(), Datum::Null);
+        for (value, (given, wanted)) in values.iter_mut().zip(parameters.iter().zip(wanted)) {
+            *value = queued_parameter(own(arena, *given), *wanted, arena)?;
+        }
+        if self.queued == self.queue.len() {
+            self.grow_queue()?;
+        }
+        self.queue[self.queued] = Queued { statement, parameters: values };
+        self.queued += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn grow_queue(&mut self) -> Result<(), ProcedureError> {
+        if self.queued >= BATCH_LIMIT {
+            return Err(ProcedureError::Abort(format!(
+                "a batch holds at most {BATCH_LIMIT} statements"
+            )));
+        }
+        let empty = Queued { statement: 0, parameters: &[] };
+        let longer = self.arena.fill(self.queue.len() * 2, empty);
+        longer[..self.queued].copy_from_slice(&self.queue[..self.queued]);
+        self.queue = longer;
+        Ok(())
+    }
+
+    /// Executes the queued statements, in order, and empties the queue.
+    ///
+    /// # Errors
+    /// A statement's failure undoes the whole batch; a single-partition procedure may go on.
+    pub fn execute(&mut self) -> Result<BatchResults<'_>, ProcedureError> {
+        let batch = &self.queue[..self.queued];
+        self.queued = 0;
+        match &mut self.backend {
+            Backend::Local { database, results, starts } => {
+                execute_batch(database, self.procedure, batch, results, starts)?;
+                let tables = Tables::Joined { bytes: results, starts };
+                Ok(BatchResults { tables })
+            }
+            Backend::Rounds { history, next, wanted, .. } => {
+                if batch.is_empty() && wanted.is_none() {
+                    return Ok(BatchResults { tables: Tables::Apart(&[]) });
+                }
+                if let (Some(result), None) = (history.get(*next), &wanted) {
+                    *next += 1;
+                    return Ok(BatchResults { tables: Tables::Apart(&result.tables) });
+                }
+                if wanted.is_none() {
+                    let queued = |queued: &Queued<'_>| {
+                        let statement = &self.procedure.statements[queued.statement];
+                        queued_statement(statement, queued.parameters)
+                    };
+                    *wanted = Some(batch.iter().map(queued).collect());
+                }
+                Err(ProcedureError::Suspended(Suspended(())))
+            }
+        }
+    }
+
+    fn transaction(&self) -> &TransactionContext {
+        match &self.backend {
+            Backend::Local { database, .. } => database.transaction(),
+            Backend::Rounds { transaction, .. } => transaction,
+        }
+    }
+
+    /// The transaction's time, microseconds since 1970, of millisecond resolution.
+    pub fn transaction_time_us(&self) -> i64 {
+        self.transaction().timestamp_us
+    }
+
+    /// The transaction's unique number.
+    pub fn transaction_id(&self) -> TransactionId {
+        self.transaction().transaction_id
+    }
+
+    /// Random numbers: the same on every replica and at replay.
+    pub fn random(&mut self) -> &mut SeededRandom {
+        let seed = self.transaction().transaction_id.0;
+        self.random.get_or_insert_with(|| SeededRandom::new(seed))
+    }
+
+    /// Sets the application status and its text, which the client gets beside the tables.
+    pub fn set_application_status(&mut self, status: i8, text: impl Into<Option<String>>) {
+        self.application_status = status;
+        self.application_text = text.into();
+    }
+
+    /// An error that aborts the call: `return Err(context.abort("..."))`.
+    #[cold]
+    pub fn abort(&self, message: impl Into<String>) -> ProcedureError {
+        ProcedureError::Abort(message.into())
+    }
+
+    /// Returns one number: a table with one BIGINT column without a name.
+    pub fn return_scalar(&mut self, value: i64) {
+        let schema = &self.procedure.scalar;
+        let mut table = TableBuilder::begin(self.out, schema);
+        table.begin_row();
+        table.value(schema.types()[0], Datum::Int(value));
+        table.end_row();
+        table.finish();
+        self.table_count += 1;
+    }
+
+    /// Returns a table of rows.
+    pub fn return_table<'d>(
+        &mut self,
+        schema: &TableSchema,
+        rows: impl Iterator<Item = &'d [Datum<'d>]>,
+    ) {
+        let mut table = TableBuilder::begin(self.out, schema);
+        for row in rows {
+            table.row(schema, row);
+        }
+        table.finish();
+        self.table_count += 1;
+    }
+
+    /// Returns a table of the last executed batch as it is.
+    ///
+    /// # Errors
+    /// The batch had fewer statements.
+    pub fn return_result(&mut self, number: usize) -> Result<(), ProcedureError> {
+        let tables = match &self.backend {
+            Backend::Local { results, starts, .. } => Tables::Joined { bytes: results, starts },
+            Backend::Rounds { history, next, .. } => {
+                let last = next.checked_sub(1).and_then(|last| history.get(last));
+                Tables::Apart(last.map_or(&[], |batch| &batch.tables))
+            }
+        };
+        let results = BatchResults { tables };
+        let bytes = results.bytes(number).ok_or_else(|| no_such_table(number))?;
+        self.out.extend_from_slice(bytes);
+        self.table_count += 1;
+        Ok(())
+    }
+
+    /// The batch that the next round needs, if the procedure was suspended.
+    pub(super) fn take_wanted(&mut self) -> Option<Vec<QueuedStatement>> {
+        match &mut self.backend {
+            Backend::Local { .. } => None,
+            Backend::Rounds { wanted, .. } => wanted.take(),
+        }
+    }
+
+    /// How the call ended.
+    pub(super) fn into_outcome(self, result: Result<(), ProcedureError>) -> Outcome {
+        Outcome {
+            table_count: if result.is_ok() { self.table_count } else { 0 },
+            application_status: self.application_status,
+            application_text: self.application_text,
+            failure: result.err().map(ProcedureError::into_failure),
+        }
+    }
+}
+
+/// Executes a batch at this site; a failure undoes all of it.
+fn execute_batch(
+    database: &mut Database,
+    procedure: &PreparedProcedure,
+    batch: &[Queued<'_>],
+    results: &mut Vec<u8>,
+    starts: &mut Vec<u32>,
+) -> Result<(), ProcedureError> {
+    results.clear();
+    starts.clear();
+    let mark = database.mark();
+    let limit = database.options.result_limit_bytes;
+    for queued in batch {
+        starts.push(results.len() as u32);
+        let statement = &procedure.statements[queued.statement];
+        let mut done = execute(database, statement, queued.parameters, results);
+        if done.is_ok() && results.len() > limit {
+            done = Err(crate::query::too_large(0, limit));
+        }
+        if let Err(error) = done {
+            return Err(undo_batch(database, mark, results, starts, error));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn undo_batch(
+    database: &mut Database,
+    mark: lockstep_storage::UndoMark,
+    results: &mut Vec<u8>,
+    starts: &mut Vec<u32>,
+    error: SqlError,
+) -> ProcedureError {
+    database.rollback_to(mark);
+    results.clear();
+    starts.clear();
+    ProcedureError::Sql(error)
+}

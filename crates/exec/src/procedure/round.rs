@@ -1,0 +1,110 @@
+//! Multi-partition procedures, round by round.
+
+use super::PreparedProcedure;
+use super::context::{Backend, ProcedureContext};
+use super::parameters::procedure_parameters;
+use crate::arena::Arena;
+use crate::convert::array_elements;
+use crate::database::TransactionContext;
+use crate::statement::PreparedStatement;
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, Outcome, ParameterSet};
+use std::sync::Arc;
+
+/// The result tables of one executed batch, one per statement, in wire form.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BatchResult {
+    /// The tables.
+    pub tables: Vec<Vec<u8>>,
+}
+
+/// A statement that a procedure wants to execute.
+#[derive(Debug, Clone)]
+pub struct QueuedStatement {
+    /// The statement.
+    pub statement: Arc<PreparedStatement>,
+    /// Its parameters: a parameter set, its count in front.
+    pub parameters: Vec<u8>,
+}
+
+/// What a round of a procedure comes to.
+#[derive(Debug)]
+pub enum ProcedureRound {
+    /// Execute these, in order, then run the next round with their results added.
+    Batch(Vec<QueuedStatement>),
+    /// The procedure has ended.
+    Finished {
+        /// How.
+        outcome: Outcome,
+        /// Its tables, in wire form, one after the other.
+        tables: Vec<u8>,
+    },
+}
+
+/// Runs the procedure from its beginning with the results of earlier batches.
+pub fn run_round(
+    procedure: &PreparedProcedure,
+    parameters: ParameterSet<'_>,
+    transaction: &TransactionContext,
+    history: &[BatchResult],
+) -> ProcedureRound {
+    let arena = Arena::new();
+    let parameters = match procedure_parameters(&procedure.definition, parameters, &arena) {
+        Ok(parameters) => parameters,
+        Err(failure) => {
+            let outcome = Outcome::failed(failure);
+            return ProcedureRound::Finished { outcome, tables: Vec::new() };
+        }
+    };
+    let Some(native) = &procedure.native else {
+        return statements_round(procedure, parameters, history);
+    };
+    let mut tables = Vec::new();
+    let backend = Backend::Rounds { transaction: *transaction, history, next: 0, wanted: None };
+    let mut context = ProcedureContext::new(procedure, parameters, &arena, backend, &mut tables);
+    let result = native.run(&mut context);
+    // Also when the code went on after it was told to stop.
+    if let Some(batch) = context.take_wanted() {
+        return ProcedureRound::Batch(batch);
+    }
+    let outcome = context.into_outcome(result);
+    if outcome.failure.is_some() {
+        tables.clear();
+    }
+    ProcedureRound::Finished { outcome, tables }
+}
+
+/// A list of statements runs one a round: a later one may read what an earlier one wrote.
+fn statements_round(
+    procedure: &PreparedProcedure,
+    parameters: &[Datum<'_>],
+    history: &[BatchResult],
+) -> ProcedureRound {
+    let done = history.len();
+    let Some(statement) = procedure.statements.get(done) else {
+        let outcome = Outcome::success(done as u16);
+        let tables = history.iter().flat_map(|batch| batch.tables.concat()).collect();
+        return ProcedureRound::Finished { outcome, tables };
+    };
+    let count = |prepared: &Arc<PreparedStatement>| prepared.statement().parameters.len();
+    let first: usize = procedure.statements[..done].iter().map(count).sum();
+    let own = parameters.get(first..first + count(statement)).unwrap_or(&[]);
+    ProcedureRound::Batch(vec![queued_statement(statement, own)])
+}
+
+/// A statement with its parameters encoded.
+pub(super) fn queued_statement(
+    statement: &Arc<PreparedStatement>,
+    parameters: &[Datum<'_>],
+) -> QueuedStatement {
+    let mut writer = ParameterWriter::default();
+    for (value, declared) in parameters.iter().zip(&statement.statement().parameters) {
+        if declared.is_array && !value.is_null() {
+            let elements: Vec<Datum<'_>> = array_elements(*value).collect();
+            writer.array(declared.sql_type, &elements);
+        } else {
+            writer.scalar(declared.sql_type, *value);
+        }
+    }
+    QueuedStatement { statement: Arc::clone(statement), parameters: writer.bytes().to_vec() }
+}
