@@ -400,6 +400,20 @@ impl Index {
         row: RowId,
     ) -> Result<(), IndexFault> {
         let Index { shape, evaluator, pool, name, tree, .. } = self;
+        // Mostly a key column is assigned the value it has.
+        let unchanged = evaluator.is_none()
+            && match shape.form {
+                // SAFETY: passed on.
+                KeyForm::Word => unsafe { shape.word_from_slot(old) == shape.word_from_slot(new) },
+                // SAFETY: passed on.
+                KeyForm::DoubleWord => unsafe {
+                    shape.double_from_slot(old) == shape.double_from_slot(new)
+                },
+                KeyForm::Bytes => false,
+            };
+        if unchanged {
+            return Ok(());
+        }
         // SAFETY: passed on.
         let (old, new) = unsafe {
             (
