@@ -230,9 +230,9 @@ fn decimal_overflow(operator: Arithmetic, a: Decimal, b: Decimal) -> SqlError {
 /// A double that is no SQL value, written as C does.
 #[cold]
 pub fn invalid_float(value: f64, of: &str) -> SqlError {
-    let name = match (value.is_nan(), value.is_sign_negative()) {
-        (true, true) => "-nan",
-        (true, false) => "nan",
+    // The sign of a NaN differs between processors; VoltDB's clients see this one.
+    let name = match (value.is_nan(), value < 0.0) {
+        (true, _) => "-nan",
         (false, true) => "-inf",
         (false, false) => "inf",
     };

@@ -4,6 +4,7 @@
 //! `arithmetic`, `cast`, `functions`, `aggregate` (what SQL values do), `evaluate` (expressions),
 //! `convert` (values into parameters and columns).
 
+pub mod aggregate;
 pub mod arena;
 pub mod arithmetic;
 pub mod cast;

@@ -65,21 +65,26 @@ fn decimals_and_floats_as_recorded() {
             d("2.5"),
             Datum::Int(0),
             SqlType::Decimal,
-            "error 22012: Attempted to divide 2.500000000000 by 0.000000000000 causing overflow/underflow (or divide by zero)",
+            "error 22012: Attempted to divide 2.500000000000 by 0.000000000000 causing \
+             overflow/underflow (or divide by zero)",
         ),
         (
             Add,
             d("2.5"),
             d("99999999999999999999999999"),
             SqlType::Decimal,
-            "error 22003: Attempted to add 2.500000000000 with 99999999999999999999999999.000000000000 causing overflow/underflow",
+            "error 22003: Attempted to add 2.500000000000 with \
+             99999999999999999999999999.000000000000 causing overflow/underflow",
         ),
         (
             Multiply,
             d(most),
             d(most),
             SqlType::Decimal,
-            "error 22003: Attempted to multiply 99999999999999999999999999.999999999999 by 99999999999999999999999999.999999999999 causing overflow/underflow. Unscaled result was 9999999999999999999999999999999999999800000000000000000000000000",
+            "error 22003: Attempted to multiply 99999999999999999999999999.999999999999 \
+             by 99999999999999999999999999.999999999999 causing overflow/underflow. \
+             Unscaled result was \
+             9999999999999999999999999999999999999800000000000000000000000000",
         ),
         (Multiply, d("-0.5"), d("0.000000000001"), SqlType::Decimal, "0.000000000000"),
         (

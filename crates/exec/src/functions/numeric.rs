@@ -22,12 +22,8 @@ pub(super) fn call<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     let x = float(arguments, 0)?;
     let result = match arguments.function {
         Function::Exp => x.exp(),
-        // The sign of a NaN shows in messages; the logarithm of a negative number has one.
-        Function::Ln if x < 0.0 => -f64::NAN.abs(),
         Function::Ln => x.ln(),
-        Function::Log10 if x < 0.0 => -f64::NAN.abs(),
         Function::Log10 => x.log10(),
-        Function::Sqrt if x < 0.0 => -f64::NAN.abs(),
         Function::Sqrt => x.sqrt(),
         Function::Sin => x.sin(),
         Function::Cos => x.cos(),
@@ -65,8 +61,7 @@ fn power<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     }
     let base = float(arguments, 0)?;
     let exponent = float(arguments, 1)?;
-    let result = base.powf(exponent);
-    finish(arguments, if result.is_nan() { -f64::NAN.abs() } else { result })
+    finish(arguments, base.powf(exponent))
 }
 
 fn absolute<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {

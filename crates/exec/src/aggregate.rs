@@ -1,0 +1,223 @@
+//! Accumulators: what aggregates keep of a group's values.
+//!
+//! FLOAT sums here depend on the order of the rows, which is the same on all replicas for a query.
+//! The upkeep of views, where rows also leave, needs an exact accumulator instead: a difference of
+//! rounded sums is not the sum of what is left.
+
+mod sketch;
+
+use crate::arena::Arena;
+use crate::arithmetic::{decimals, float_result};
+use crate::error::{SqlError, state};
+use lockstep_plan_ir::AggregateFunction;
+use lockstep_plan_ir::expression::Arithmetic;
+use lockstep_types::{Datum, Decimal, SqlType};
+use sketch::Sketch;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// One aggregate of one group. Values that it keeps are not copied: they live as long as the
+/// statement.
+#[derive(Debug, Clone)]
+pub struct Accumulator<'a> {
+    function: AggregateFunction,
+    sql_type: SqlType,
+    state: State<'a>,
+    /// For DISTINCT: the values seen.
+    seen: Option<BTreeSet<Ordered<'a>>>,
+}
+
+/// What has been seen so far.
+#[derive(Debug, Clone)]
+enum State<'a> {
+    Count(i64),
+    /// The sum and number of values; `None` before the first.
+    Sum(Option<Sum>, i64),
+    Extreme(Datum<'a>),
+    Sketch(Box<Sketch>),
+}
+
+/// A sum by the kind of its values. Integers are summed wide and tested at the end, so that the
+/// order of rows never decides whether a sum overflows.
+#[derive(Debug, Clone, Copy)]
+enum Sum {
+    Integer(i128),
+    Decimal(Decimal),
+    Float(f64),
+}
+
+/// A value with the order of ORDER BY.
+#[derive(Debug, Clone, Copy)]
+struct Ordered<'a>(Datum<'a>);
+
+impl PartialEq for Ordered<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ordered<'_> {}
+
+impl PartialOrd for Ordered<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.sort_order(other.0)
+    }
+}
+
+impl<'a> Accumulator<'a> {
+    /// Before the first value. `sql_type` is the type of the result.
+    pub fn new(function: AggregateFunction, distinct: bool, sql_type: SqlType) -> Accumulator<'a> {
+        use AggregateFunction::*;
+        let state = match function {
+            CountStar | Count => State::Count(0),
+            Sum | Average => State::Sum(None, 0),
+            Min | Max => State::Extreme(Datum::Null),
+            ApproximateCountDistinct
+            | ApproximateCountDistinctSketch
+            | ApproximateCountDistinctMerge => State::Sketch(Box::default()),
+        };
+        // An extreme or a count of distinct values is the same over each value once.
+        let matters = matches!(function, Count | Sum | Average);
+        Accumulator { function, sql_type, state, seen: (distinct && matters).then(BTreeSet::new) }
+    }
+
+    /// One more value; for COUNT(*) any. NULL counts for COUNT(*) only.
+    ///
+    /// # Errors
+    /// A DECIMAL sum of more than 38 digits; a value that is not of a kind the function takes.
+    pub fn add(&mut self, value: Datum<'a>) -> Result<(), SqlError> {
+        if value.is_null() && self.function != AggregateFunction::CountStar {
+            return Ok(());
+        }
+        if let Some(seen) = &mut self.seen
+            && !seen.insert(Ordered(value))
+        {
+            return Ok(());
+        }
+        match &mut self.state {
+            State::Count(count) => *count += 1,
+            State::Sum(sum, count) => {
+                *sum = Some(sum_with(*sum, value)?);
+                *count += 1;
+            }
+            State::Extreme(extreme) => {
+                let order = value.sort_order(*extreme);
+                let better = match self.function {
+                    AggregateFunction::Min => order == Ordering::Less,
+                    _ => order == Ordering::Greater,
+                };
+                if extreme.is_null() || better {
+                    *extreme = value;
+                }
+            }
+            State::Sketch(sketch) => match (self.function, value) {
+                (AggregateFunction::ApproximateCountDistinctMerge, Datum::Bytes(bytes)) => {
+                    sketch.merge(bytes).ok_or_else(|| {
+                        SqlError::argument("the bytes are no sketch of APPROX_COUNT_DISTINCT")
+                    })?;
+                }
+                _ => sketch.add(value),
+            },
+        }
+        Ok(())
+    }
+
+    /// The aggregate of the values so far.
+    ///
+    /// # Errors
+    /// A sum or average that its type cannot hold.
+    pub fn finish(&self, arena: &'a Arena) -> Result<Datum<'a>, SqlError> {
+        match &self.state {
+            State::Count(count) => Ok(Datum::Int(*count)),
+            State::Extreme(extreme) => Ok(*extreme),
+            State::Sum(None, _) => Ok(Datum::Null),
+            State::Sum(Some(sum), count) => {
+                let value = match self.function {
+                    AggregateFunction::Average => average(*sum, *count)?,
+                    _ => *sum,
+                };
+                self.number(value)
+            }
+            State::Sketch(sketch) => match self.function {
+                AggregateFunction::ApproximateCountDistinctSketch => {
+                    Ok(Datum::Bytes(arena.copy(&sketch.to_bytes())))
+                }
+                _ => Ok(Datum::Int(sketch.count())),
+            },
+        }
+    }
+
+    /// Bytes held besides the accumulator itself, about: for the limit on a statement's memory.
+    pub fn held_bytes(&self) -> usize {
+        /// A value in a B-tree with its share of the nodes.
+        const ENTRY_BYTES: usize = size_of::<Datum<'_>>() * 3 / 2;
+        let sketch = match &self.state {
+            State::Sketch(sketch) => sketch.held_bytes(),
+            _ => 0,
+        };
+        self.seen.as_ref().map_or(0, BTreeSet::len) * ENTRY_BYTES + sketch
+    }
+
+    /// A sum or average as a value of the result's type.
+    fn number(&self, value: Sum) -> Result<Datum<'a>, SqlError> {
+        match (value, self.sql_type) {
+            (Sum::Integer(v), SqlType::Float) => Ok(Datum::Float(v as f64)),
+            (Sum::Integer(v), _) => {
+                let (low, high) = self.sql_type.integer_range().unwrap_or((-i64::MAX, i64::MAX));
+                match i64::try_from(v) {
+                    Ok(i64::MIN) => Ok(Datum::Null),
+                    Ok(v) if (low..=high).contains(&v) => Ok(Datum::Int(v)),
+                    Ok(v) => Err(SqlError::cast_out_of_range(SqlType::BigInt, v, self.sql_type)),
+                    Err(_) => Err(SqlError::out_of_range(format!(
+                        "{} of {v} will overflow BigInt storage",
+                        self.function.name()
+                    ))),
+                }
+            }
+            (Sum::Decimal(v), SqlType::Float) => Ok(Datum::Float(v.to_f64())),
+            (Sum::Decimal(v), _) => Ok(Datum::Decimal(v)),
+            (Sum::Float(v), _) => float_result(v, || format!("function {}", self.function.name())),
+        }
+    }
+}
+
+fn sum_with(sum: Option<Sum>, value: Datum<'_>) -> Result<Sum, SqlError> {
+    Ok(match (sum, value) {
+        (None, Datum::Int(v)) => Sum::Integer(v.into()),
+        (None, Datum::Decimal(v)) => Sum::Decimal(v),
+        (None, Datum::Float(v)) => Sum::Float(v),
+        // 2^63 values of 2^63 fit.
+        (Some(Sum::Integer(sum)), Datum::Int(v)) => Sum::Integer(sum + i128::from(v)),
+        (Some(Sum::Decimal(sum)), Datum::Decimal(v)) => {
+            Sum::Decimal(decimals(Arithmetic::Add, sum, v)?)
+        }
+        (Some(Sum::Float(sum)), Datum::Float(v)) => Sum::Float(sum + v),
+        (_, other) => {
+            let other = other.natural_type();
+            return Err(SqlError::coded(
+                state::TYPE_MISMATCH,
+                format!("a value of type {other} cannot be added to a sum of another type"),
+            ));
+        }
+    })
+}
+
+/// The average in the kind of the values: integers and decimals are truncated.
+fn average(sum: Sum, count: i64) -> Result<Sum, SqlError> {
+    Ok(match sum {
+        Sum::Integer(sum) => Sum::Integer(sum / i128::from(count.max(1))),
+        Sum::Decimal(sum) => {
+            Sum::Decimal(decimals(Arithmetic::Divide, sum, Decimal::from_integer(count.max(1)))?)
+        }
+        Sum::Float(sum) => Sum::Float(sum / count.max(1) as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests;
