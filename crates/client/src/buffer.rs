@@ -5,9 +5,13 @@ use crate::ClientError;
 use lockstep_wire_volt::frame::{frame_bytes, next_frame};
 use std::io::{self, Read};
 
-/// First size, and the least room that a read gets.
-const INITIAL_BYTES: usize = 256 * 1024;
-const LEAST_ROOM_BYTES: usize = 16 * 1024;
+/// First size: an idle connection should cost little, ten thousand of them are not unusual.
+const INITIAL_BYTES: usize = 8 * 1024;
+/// The least room that a read gets.
+const LEAST_ROOM_BYTES: usize = 4 * 1024;
+/// Up to here the buffer doubles when a read fills it, so that busy connections read in large
+/// batches.
+const BUSY_BYTES: usize = 256 * 1024;
 
 /// Received bytes that are not consumed yet: `bytes[start..end]`.
 pub(crate) struct ReceiveBuffer {
@@ -29,6 +33,9 @@ impl ReceiveBuffer {
         let room = self.bytes.len() - self.end;
         let count = source.read(&mut self.bytes[self.end..])?;
         self.end += count;
+        if count == room && self.bytes.len() < BUSY_BYTES {
+            self.bytes.resize(self.bytes.len() * 2, 0);
+        }
         Ok((count, count < room))
     }
 

@@ -23,9 +23,12 @@
 
 use crate::buffer::ReceiveBuffer;
 use crate::connection::{self, ConnectOptions, Identity, LoggedIn, Notices};
+use crate::routing::{Routing, Target};
 use crate::{CallOptions, ClientError, Response};
+use lockstep_types::ParameterSet;
 use lockstep_wire_volt::invocation;
 use mio::{Events, Interest, Poll, Token};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -92,25 +95,24 @@ pub struct Outgoing {
     index: ConnectionIndex,
     bytes: Vec<u8>,
     written: usize,
+    /// As many as were ever in flight at once.
     slots: Vec<Slot>,
     free: Vec<u32>,
     in_flight: usize,
+    max_in_flight: usize,
     open: bool,
 }
 
 impl Outgoing {
     fn new(index: ConnectionIndex, max_in_flight: usize) -> Outgoing {
-        // Slots exist from the start, so that a free one is a pop and memory never grows.
-        let count = max_in_flight.min(1 << SLOT_BITS) as u32;
-        let now = Instant::now();
-        let slot = || Slot { context: 0, started_at: now, generation: 0, busy: false };
         Outgoing {
             index,
             bytes: Vec::new(),
             written: 0,
-            slots: (0..count).map(|_| slot()).collect(),
-            free: (0..count).rev().collect(),
+            slots: Vec::new(),
+            free: Vec::new(),
             in_flight: 0,
+            max_in_flight: max_in_flight.min(1 << SLOT_BITS),
             open: true,
         }
     }
@@ -138,8 +140,8 @@ impl Outgoing {
                 limit: MAX_UNSENT_BYTES,
             });
         }
-        let Some(index) = self.free.pop() else {
-            let limit = self.slots.len();
+        let Some(index) = self.free.pop().or_else(|| self.new_slot(call.started_at)) else {
+            let limit = self.max_in_flight;
             return Err(ClientError::LimitReached { what: "calls in flight", limit });
         };
         let slot = &mut self.slots[index as usize];
@@ -151,6 +153,16 @@ impl Outgoing {
         let out = &mut self.bytes;
         invocation::encode(out, call.procedure, handle, &call.options, call.parameters);
         Ok(())
+    }
+
+    #[cold]
+    fn new_slot(&mut self, started_at: Instant) -> Option<u32> {
+        let index = self.slots.len();
+        if index >= self.max_in_flight {
+            return None;
+        }
+        self.slots.push(Slot { context: 0, started_at, generation: 0, busy: false });
+        Some(index as u32)
     }
 
     /// Frees the slot of a handle; `None` for handles that are not in flight.
@@ -210,6 +222,9 @@ pub struct Pipeline {
     poll: Poll,
     events: Events,
     links: Vec<Link>,
+    /// Connections by host, with the position that was picked last.
+    by_host: BTreeMap<i32, (Vec<ConnectionIndex>, usize)>,
+    last_picked: usize,
     options: ConnectOptions,
 }
 
@@ -218,13 +233,21 @@ impl Pipeline {
     pub fn new(options: &ConnectOptions) -> Result<Pipeline, ClientError> {
         let poll = Poll::new().map_err(|error| ClientError::io("poll", "sockets", error))?;
         let events = Events::with_capacity(EVENT_BATCH);
-        Ok(Pipeline { poll, events, links: Vec::new(), options: options.clone() })
+        Ok(Pipeline {
+            poll,
+            events,
+            links: Vec::new(),
+            by_host: BTreeMap::new(),
+            last_picked: 0,
+            options: options.clone(),
+        })
     }
 
     /// Connects and logs in, blocking.
     pub fn connect(&mut self, address: &str) -> Result<ConnectionIndex, ClientError> {
         let index = ConnectionIndex(self.links.len());
         let link = self.open_link(address, index)?;
+        self.by_host.entry(link.identity.host_id).or_default().0.push(index);
         self.links.push(link);
         Ok(index)
     }
@@ -234,6 +257,11 @@ impl Pipeline {
     pub fn reconnect(&mut self, connection: ConnectionIndex) -> Result<(), ClientError> {
         let address = self.links[connection.0].address.clone();
         let link = self.open_link(&address, connection)?;
+        let old_host = self.links[connection.0].identity.host_id;
+        if let Some((connections, _)) = self.by_host.get_mut(&old_host) {
+            connections.retain(|other| *other != connection);
+        }
+        self.by_host.entry(link.identity.host_id).or_default().0.push(connection);
         self.links[connection.0] = link;
         Ok(())
     }
@@ -254,6 +282,34 @@ impl Pipeline {
             notices: Notices::default(),
             writable: true,
         })
+    }
+
+    /// The connection for a call: the open ones of the host that leads its partition in turn, or
+    /// all open ones in turn when that host is unknown or has none. `None`: no connection is open.
+    pub fn pick(
+        &mut self,
+        routing: &Routing,
+        procedure: &str,
+        parameters: ParameterSet<'_>,
+    ) -> Option<ConnectionIndex> {
+        if let Target::Host(host) = routing.target(procedure, parameters)
+            && let Some((connections, last)) = self.by_host.get_mut(&host)
+        {
+            for _ in 0..connections.len() {
+                *last = (*last + 1) % connections.len();
+                let picked = connections[*last];
+                if self.links[picked.0].outgoing.open {
+                    return Some(picked);
+                }
+            }
+        }
+        for _ in 0..self.links.len() {
+            self.last_picked = (self.last_picked + 1) % self.links.len();
+            if self.links[self.last_picked].outgoing.open {
+                return Some(ConnectionIndex(self.last_picked));
+            }
+        }
+        None
     }
 
     /// Number of connections, lost ones included.

@@ -1,9 +1,9 @@
 //! Routing over several hosts.
 
 use crate::stub::{self, PARTITIONS};
-use lockstep_client::{ClientError, Cluster, ConnectOptions, ParameterWriter};
-use lockstep_types::{Datum, HashRing, PartitionId, Value};
-use std::time::Duration;
+use lockstep_client::{Call, ClientError, Cluster, ConnectOptions, ParameterWriter, Pipeline};
+use lockstep_types::{Datum, HashRing, ParameterSet, PartitionId, Value};
+use std::time::{Duration, Instant};
 
 fn quick() -> ConnectOptions {
     ConnectOptions { call_timeout: Duration::from_secs(5), ..ConnectOptions::default() }
@@ -44,6 +44,38 @@ fn calls_go_to_the_host_that_leads_their_partition() {
         stubs.iter().zip(before).map(|(s, before)| s.calls() - before).collect();
     // The stub's multi-partition leader is host 16383 mod 3 = 0.
     assert_eq!(added, [6, 0, 0]);
+}
+
+#[test]
+fn a_pipeline_picks_the_leaders_connections_in_turn() {
+    let stubs = stub::start_cluster(2, 0);
+    let cluster = Cluster::connect(&[stubs[0].address.clone()], &quick()).unwrap();
+    let mut pipeline = Pipeline::new(&quick()).unwrap();
+    let indexes: Vec<_> =
+        [0, 0, 1].map(|host: usize| pipeline.connect(&stubs[host].address).unwrap()).into();
+    let ring = HashRing::new(PARTITIONS);
+    let mut picks = [0u32; 3];
+    for key in 0..100 {
+        let parameters = one(key);
+        let set = ParameterSet::new(parameters.bytes()).unwrap();
+        let picked = pipeline.pick(cluster.routing(), "Where", set).unwrap();
+        let leader = ring.partition_of(Datum::Int(key)).0 % 2;
+        assert_eq!(pipeline.identity(picked).host_id, leader as i32);
+        picks[picked.0] += 1;
+        let picked = pipeline.pick(cluster.routing(), "Unknown", set).unwrap();
+        assert!(indexes.contains(&picked));
+    }
+    assert!(picks[0].abs_diff(picks[1]) <= 1 && picks[2] > 0, "{picks:?}");
+    let call = Call::new("Hang up", &[0, 0], Instant::now());
+    pipeline.submit(indexes[2], &call).unwrap();
+    while pipeline.is_open(indexes[2]) {
+        pipeline.poll(Duration::from_millis(100), |_, _| {}).unwrap();
+    }
+    let set = ParameterSet::EMPTY;
+    for _ in 0..10 {
+        let picked = pipeline.pick(cluster.routing(), "Unknown", set).unwrap();
+        assert_ne!(picked, indexes[2], "a lost connection");
+    }
 }
 
 #[test]
