@@ -29,10 +29,10 @@ fn on(name: &str, unique: bool, columns: &[usize]) -> IndexDefinition {
 
 impl Bench {
     /// A table like voter's `votes`: number, state, contestant.
-    fn new(index: Option<IndexDefinition>, rows: u64) -> Bench {
+    fn new(index: Option<IndexDefinition>, rows: u64, text_bytes: u32) -> Bench {
         let layout = TableLayout::new(&[
             ColumnLayout::fixed(SqlType::BigInt).not_null(),
-            ColumnLayout::variable(SqlType::Varchar, 20).not_null(),
+            ColumnLayout::variable(SqlType::Varchar, text_bytes).not_null(),
             ColumnLayout::fixed(SqlType::Integer).not_null(),
         ]);
         let mut table = Table::new("T", layout.expect("a legal layout"));
@@ -175,7 +175,8 @@ fn measured_range(bench: &mut Bench) {
 
 type Case = (&'static str, Option<(bool, &'static [usize])>, fn(&mut Bench));
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
+    ("get-short-text-integer", Some((true, &[1, 0])), measured_get_text),
     ("get", Some((true, &[0])), measured_get),
     ("get-two-integers", Some((true, &[0, 2])), measured_get_pair),
     ("get-text-integer", Some((true, &[1, 0])), measured_get_text),
@@ -199,7 +200,7 @@ fn main() {
     for (name, index, run) in CASES {
         if chosen.as_ref().is_none_or(|chosen| chosen == name) {
             let index = index.map(|(unique, columns)| on("I", unique, columns));
-            let mut bench = Bench::new(index, rows);
+            let mut bench = Bench::new(index, rows, if name.contains("short") { 7 } else { 20 });
             report(name, || run(&mut bench));
         }
     }

@@ -439,12 +439,12 @@ impl Index {
     pub fn get(&self, key: &[Datum<'_>]) -> Result<Option<RowId>, StorageError> {
         match &self.tree {
             AnyTree::UniqueWord(tree) => {
-                if let Some((number, 0)) = self.shape.word_of_integers(key) {
+                if let Some((number, 0)) = self.shape.word_of(key) {
                     return Ok(tree.get(number).map(RowId));
                 }
             }
             AnyTree::UniqueDouble(tree) => {
-                if let Some((number, 0)) = self.shape.double_of_integers(key) {
+                if let Some((number, 0)) = self.shape.double_of(key) {
                     return Ok(tree.get(number).map(RowId));
                 }
             }
@@ -480,16 +480,16 @@ impl Index {
 
     /// The edge of a bound by the fast path of key encoding.
     #[inline]
-    fn integer_edge(&self, key: &[Datum<'_>], after: bool) -> Option<Edge<'_>> {
+    fn common_edge(&self, key: &[Datum<'_>], after: bool) -> Option<Edge<'_>> {
         let key = match self.shape.form {
             KeyForm::Word => {
-                let (number, missing) = self.shape.word_of_integers(key)?;
+                let (number, missing) = self.shape.word_of(key)?;
                 let fill = u64::MAX.unbounded_shl(missing);
                 let low = number.unbounded_shl(missing);
                 EdgeKey::Word(if after { low | !fill } else { low })
             }
             KeyForm::DoubleWord => {
-                let (number, missing) = self.shape.double_of_integers(key)?;
+                let (number, missing) = self.shape.double_of(key)?;
                 let fill = u128::MAX.unbounded_shl(missing);
                 let low = number.unbounded_shl(missing);
                 EdgeKey::Double(if after { low | !fill } else { low })
@@ -505,8 +505,8 @@ impl Index {
         &self,
         key: &[Datum<'_>],
     ) -> Result<(Option<Edge<'_>>, Option<Edge<'_>>), StorageError> {
-        if let Some(lower) = self.integer_edge(key, false) {
-            return Ok((Some(lower), self.integer_edge(key, true)));
+        if let Some(lower) = self.common_edge(key, false) {
+            return Ok((Some(lower), self.common_edge(key, true)));
         }
         let bound = Bound::Included(key);
         Ok((self.edge(bound, false)?, self.edge(bound, true)?))
@@ -523,7 +523,7 @@ impl Index {
             Bound::Included(key) => (key, true),
             Bound::Excluded(key) => (key, false),
         };
-        if let Some(edge) = self.integer_edge(key, included == upper) {
+        if let Some(edge) = self.common_edge(key, included == upper) {
             return Ok(Some(edge));
         }
         let mut buffer = KeyBuffer::new(&self.pool);
@@ -534,7 +534,7 @@ impl Index {
         let after = match encoder.exactness() {
             Exactness::Exact => included == upper,
             Exactness::Below => false,
-            Exactness::Above => true,
+            Exactness::Above | Exactness::Longer => true,
         };
         let number = encoder.number(after);
         let key = match self.shape.form {

@@ -1,15 +1,16 @@
 //! Keys whose unsigned order is the order of the values they stand for.
 //!
 //! A key is the concatenation of its parts. Integers, timestamps, floats and decimals have a
-//! fixed width: sign flipped, so that the NULL sentinel, the smallest, comes first. When all
-//! parts together take at most 8 bytes the key is one word, at most 16 a double word; these are
-//! the fast paths. Any other key is bytes in memory order, where text and bytes end with a
+//! fixed width: sign flipped, so that the NULL sentinel, the smallest, comes first. Short text and
+//! bytes can be brought to a fixed width too: filled up with zeros, with the length behind. When
+//! all parts together take at most 8 bytes the key is one word, at most 16 a double word; these
+//! are the fast paths. Any other key is bytes in memory order, where text and bytes end with a
 //! terminator that sorts before every byte they can contain (a zero byte is escaped), and NULL
 //! sorts before the empty value. So no key is the beginning of another of the same index.
 
 use crate::key_buffer::KeyBuffer;
 use crate::layout::{Field, FieldKind};
-use crate::row::read_field;
+use crate::row::{inline, read_field};
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, SqlType};
 
@@ -30,11 +31,14 @@ pub(crate) struct KeyPart {
     pub(crate) sql_type: SqlType,
     /// Where the part lies in a slot; unset for computed keys.
     pub(crate) field: Option<Field>,
-    /// Bytes in the key; 0 for text and bytes.
+    /// Bytes in the key; 0 for text and bytes of any length.
     width: u32,
-    /// Integers and timestamps: the NULL sentinel; others take the general path.
+    /// Integers and timestamps: the NULL sentinel.
     null: Option<i64>,
 }
+
+/// Bytes of the longest key in double word form.
+const DOUBLE_WORD_BYTES: u32 = 16;
 
 impl KeyPart {
     /// `None` for a type that cannot be indexed.
@@ -42,7 +46,13 @@ impl KeyPart {
         match sql_type {
             SqlType::Null | SqlType::Boolean => None,
             _ => {
-                let width = sql_type.fixed_bytes().unwrap_or(0) as u32;
+                let width = match (sql_type.fixed_bytes(), field) {
+                    (Some(width), _) => width as u32,
+                    (None, Some(field)) if field.max_bytes < DOUBLE_WORD_BYTES => {
+                        field.max_bytes + 1
+                    }
+                    (None, _) => 0,
+                };
                 let integer = sql_type.is_integer() || sql_type == SqlType::Timestamp;
                 let null = integer.then(|| i64::MIN >> (64 - 8 * width));
                 Some(KeyPart { sql_type, field, width, null })
@@ -52,15 +62,56 @@ impl KeyPart {
 }
 
 impl KeyPart {
-    /// An integer of an integer part, within its range and not NULL.
+    /// The values that keys mostly have: integers within their part's range, and text and bytes
+    /// that fit; not NULL.
     #[inline]
-    fn ordered_integer(&self, value: Datum<'_>) -> Option<u64> {
-        let (Some(null), Datum::Int(value) | Datum::Timestamp(value)) = (self.null, value) else {
-            return None;
-        };
-        let ordered = value.wrapping_sub(null) as u64;
-        // NULL is 0 and not among the integers; what is too small wraps to a great number.
-        (ordered.wrapping_sub(1) < u64::MAX >> (64 - self.width * 8)).then_some(ordered)
+    fn common_value(&self, value: Datum<'_>) -> Option<u128> {
+        match (self.null, value) {
+            (Some(null), Datum::Int(value) | Datum::Timestamp(value)) => {
+                let ordered = value.wrapping_sub(null) as u64;
+                // NULL is 0 and not among the integers; what is too small wraps to a great
+                // number.
+                let legal = ordered.wrapping_sub(1) < u64::MAX >> (64 - self.width * 8);
+                legal.then_some(u128::from(ordered))
+            }
+            (None, Datum::Text(text)) if self.sql_type == SqlType::Varchar => {
+                (text.len() < self.width as usize).then(|| pack(text.as_bytes(), self.width))
+            }
+            (None, Datum::Bytes(bytes)) if self.sql_type == SqlType::Varbinary => {
+                (bytes.len() < self.width as usize).then(|| pack(bytes, self.width))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A value of less than `width` bytes in `width` bytes: filled up with zeros, its length plus one
+/// behind. NULL, all zeros, is below the empty value.
+#[inline]
+fn pack(value: &[u8], width: u32) -> u128 {
+    let room = 8 * (DOUBLE_WORD_BYTES - (width - 1));
+    left_aligned(value).unbounded_shr(room) << 8 | (value.len() as u128 + 1)
+}
+
+/// The beginning of a value that is longer than `width - 1` bytes: behind all values that have
+/// this beginning and fit, before all greater ones.
+fn pack_beginning(value: &[u8], width: u32) -> u128 {
+    pack(&value[..width as usize - 1], width) | 0xff
+}
+
+/// At most 15 bytes as the high bytes of a number. Reads that overlap, for want of a load of any
+/// length.
+#[inline]
+fn left_aligned(value: &[u8]) -> u128 {
+    let behind = 8 * (16 - value.len() as u32);
+    if let (Some(first), Some(last)) = (value.first_chunk::<8>(), value.last_chunk::<8>()) {
+        let (first, last) = (u64::from_be_bytes(*first), u64::from_be_bytes(*last));
+        u128::from(first) << 64 | u128::from(last) << behind
+    } else if let (Some(first), Some(last)) = (value.first_chunk::<4>(), value.last_chunk::<4>()) {
+        let (first, last) = (u32::from_be_bytes(*first), u32::from_be_bytes(*last));
+        u128::from(first) << 96 | u128::from(last) << behind
+    } else {
+        value.iter().rev().fold(0, |number, byte| number >> 8 | u128::from(*byte) << 120)
     }
 }
 
@@ -82,6 +133,8 @@ pub(crate) enum Exactness {
     Below,
     /// The last part is above every value: the key ends before it.
     Above,
+    /// The last part is longer than its values can be: it stands behind its longest beginning.
+    Longer,
 }
 
 /// A part whose value is of a kind that its type does not take.
@@ -96,7 +149,7 @@ const SIGN: u64 = 1 << 63;
 const AFTER_NULL: u128 = 1;
 
 impl KeyShape {
-    pub(crate) fn new(parts: Vec<KeyPart>) -> KeyShape {
+    pub(crate) fn new(mut parts: Vec<KeyPart>) -> KeyShape {
         let bits: u32 = parts.iter().map(|part| part.width * 8).sum();
         let form = match bits {
             _ if parts.iter().any(|part| part.width == 0) => KeyForm::Bytes,
@@ -104,14 +157,17 @@ impl KeyShape {
             65..=128 => KeyForm::DoubleWord,
             _ => KeyForm::Bytes,
         };
+        if form == KeyForm::Bytes {
+            let text = |part: &&mut KeyPart| part.sql_type.is_variable_length();
+            parts.iter_mut().filter(text).for_each(|part| part.width = 0);
+        }
         KeyShape { parts: parts.into(), form, bits }
     }
 
     /// The fast path of key encoding: the number of a key, or of the beginning of one, whose
-    /// values are all integers within their parts' ranges, and the bits that are missing behind
-    /// it. For the word form.
+    /// values are all common ones, and the bits that are missing behind it. For the word form.
     #[inline]
-    pub(crate) fn word_of_integers(&self, key: &[Datum<'_>]) -> Option<(u64, u32)> {
+    pub(crate) fn word_of(&self, key: &[Datum<'_>]) -> Option<(u64, u32)> {
         if key.len() > self.parts.len() {
             return None;
         }
@@ -120,15 +176,15 @@ impl KeyShape {
         for (part, value) in self.parts.iter().zip(key) {
             let width = part.width * 8;
             // In two steps, because a part can be as wide as the word.
-            word = (word << (width - 1) << 1) | part.ordered_integer(*value)?;
+            word = (word << (width - 1) << 1) | part.common_value(*value)? as u64;
             missing -= width;
         }
         Some((word, missing))
     }
 
-    /// As `word_of_integers`, for the double word form.
+    /// As `word_of`, for the double word form.
     #[inline]
-    pub(crate) fn double_of_integers(&self, key: &[Datum<'_>]) -> Option<(u128, u32)> {
+    pub(crate) fn double_of(&self, key: &[Datum<'_>]) -> Option<(u128, u32)> {
         if key.len() > self.parts.len() {
             return None;
         }
@@ -136,8 +192,7 @@ impl KeyShape {
         let mut missing = self.bits;
         for (part, value) in self.parts.iter().zip(key) {
             let width = part.width * 8;
-            // Integers are at most half as wide as the double word.
-            double = double.unbounded_shl(width) | u128::from(part.ordered_integer(*value)?);
+            double = double.unbounded_shl(width) | part.common_value(*value)?;
             missing -= width;
         }
         Some((double, missing))
@@ -219,7 +274,10 @@ unsafe fn ordered_field(part: &KeyPart, slot: *const u8) -> u128 {
             FieldKind::Decimal => {
                 return at.cast::<u128>().read_unaligned() ^ (1 << 127);
             }
-            _ => 0,
+            FieldKind::InlineText | FieldKind::InlineBytes => {
+                return inline(at).map_or(0, |value| pack(value, part.width));
+            }
+            FieldKind::HeapText | FieldKind::HeapBytes => 0,
         })
     }
 }
@@ -328,7 +386,7 @@ impl<'e, 'b> KeyEncoder<'e, 'b> {
             return Ok(());
         }
         let (ordered, exactness) =
-            ordered_value(part.sql_type, value).ok_or(KeyFault::TypeMismatch(position))?;
+            ordered_value(part, value).ok_or(KeyFault::TypeMismatch(position))?;
         self.exactness = exactness;
         if exactness == Exactness::Above {
             return Ok(());
@@ -355,11 +413,11 @@ impl<'e, 'b> KeyEncoder<'e, 'b> {
     }
 }
 
-/// A value of a fixed-width part, as an unsigned number in value order; `None` when the part's
+/// A value of a part that has a width, as an unsigned number in value order; `None` when the part's
 /// type does not take the value's kind.
 #[inline]
-fn ordered_value(sql_type: SqlType, value: Datum<'_>) -> Option<(u128, Exactness)> {
-    Some(match (sql_type, value) {
+fn ordered_value(part: &KeyPart, value: Datum<'_>) -> Option<(u128, Exactness)> {
+    Some(match (part.sql_type, value) {
         (_, Datum::Null) => (0, Exactness::Exact),
         (SqlType::BigInt, Datum::Int(value)) => ordered_integer(value, 63),
         (SqlType::Integer, Datum::Int(value)) => ordered_integer(value, 31),
@@ -375,6 +433,8 @@ fn ordered_value(sql_type: SqlType, value: Datum<'_>) -> Option<(u128, Exactness
         (SqlType::Decimal, Datum::Int(value)) => {
             decimal_part(lockstep_types::Decimal::from_integer(value).units())
         }
+        (SqlType::Varchar, Datum::Text(text)) => packed_part(text.as_bytes(), part.width),
+        (SqlType::Varbinary, Datum::Bytes(bytes)) => packed_part(bytes, part.width),
         _ => return None,
     })
 }
@@ -388,6 +448,14 @@ fn ordered_integer(value: i64, magnitude_bits: u32) -> (u128, Exactness) {
         (0, Exactness::Above)
     } else {
         (u128::from(value.wrapping_sub(null) as u64), Exactness::Exact)
+    }
+}
+
+fn packed_part(value: &[u8], width: u32) -> (u128, Exactness) {
+    if value.len() < width as usize {
+        (pack(value, width), Exactness::Exact)
+    } else {
+        (pack_beginning(value, width), Exactness::Longer)
     }
 }
 

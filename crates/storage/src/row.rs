@@ -136,10 +136,12 @@ fn int(value: i64, null: i64) -> Datum<'static> {
     if value == null { Datum::Null } else { Datum::Int(value) }
 }
 
+/// The value of an inline field; `None` for NULL.
+///
 /// # Safety
 /// `at` points to an inline field that stays unchanged for `'a`.
 #[inline]
-unsafe fn inline<'a>(at: *const u8) -> Option<&'a [u8]> {
+pub(crate) unsafe fn inline<'a>(at: *const u8) -> Option<&'a [u8]> {
     // SAFETY: the first byte counts those that follow.
     unsafe {
         match at.read() {
