@@ -143,7 +143,11 @@ fn body_length(frame_bytes: usize) -> i32 {
 
 /// The text, cut at a character's start if it is too long for clients.
 fn clipped(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
+    let mut end = text.len().min(MAX_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// Why bytes are no response.
