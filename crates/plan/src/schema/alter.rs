@@ -116,8 +116,8 @@ impl Draft<'_> {
             self.require_empty(
                 table,
                 &format!(
-                    "Unable to add NOT NULL column {} without a default to table {} because the \
-                     table is not empty.",
+                    "Unable to add NOT NULL column {} because table {} is not empty and no \
+                     default value was specified.",
                     definition.name, table.text
                 ),
             )?;
@@ -234,15 +234,16 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// As in VoltDB, dropping a constraint that is not there does nothing.
     fn drop_constraint(&mut self, table: &Name, name: &Name) -> Result<(), PlanError> {
         let entry = self.find_table_mut(table)?;
         let mut indexes = entry.definition.indexes.iter();
-        let found = indexes.position(|index| index.constraint.as_deref() == Some(name.as_str()));
-        if let Some(place) = found {
-            index::remove(entry, place);
+        match indexes.position(|index| index.constraint.as_deref() == Some(name.as_str())) {
+            Some(place) => {
+                index::remove(entry, place);
+                Ok(())
+            }
+            None => Err(table_error(name.span, format!("object not found: {}", name.text))),
         }
-        Ok(())
     }
 
     fn drop_primary_key(&mut self, table: &Name, span: ast::Span) -> Result<(), PlanError> {
@@ -273,21 +274,15 @@ impl Draft<'_> {
         let partitioning = definition.partition_column.map(usize::from) == Some(place);
         let (from, to) = (old.sql_type, new.sql_type);
         let moves = partitioning && !(from == to || (from.is_integer() && to.is_integer()));
-        if moves || !converts(from, to) {
-            self.require_empty(
-                table,
-                &format!(
-                    "Unable to make column {} in table {} change type from {from} to {to} because \
-                     the table is not empty.",
-                    new.name, table.text
-                ),
-            )?;
+        if moves || !keeps_values(old, &new) {
+            let reason = format!(
+                "Unable to make a possibly-lossy type change to column {} in table {} because it \
+                 is not empty.",
+                new.name, table.text
+            );
+            self.require_empty(table, &reason)?;
         }
-        if !converts(from, to) {
-            self.sources_of(table)?[place] = ColumnSource::Constant(Value::Null);
-        } else {
-            self.sources_of(table)?;
-        }
+        self.sources_of(table)?;
         let keys = column_keys(parsed, declared)?;
         self.edit_columns(table, |columns, _| columns[place] = new)?;
         keys.iter().try_for_each(|key| self.add_key(table, key))
@@ -322,11 +317,24 @@ impl Draft<'_> {
     }
 }
 
-/// Whether values of one type become values of another by themselves.
-fn converts(from: SqlType, to: SqlType) -> bool {
-    from == to
-        || (from.is_number() && to.is_number())
-        || (to == SqlType::Varchar && (from.is_number() || from == SqlType::Timestamp))
+/// Whether every value that a column may hold is the same value in its new definition.
+fn keeps_values(old: &ColumnDefinition, new: &ColumnDefinition) -> bool {
+    let (from, to) = (old.sql_type, new.sql_type);
+    if let (Some((_, old_greatest)), Some((_, new_greatest))) =
+        (from.integer_range(), to.integer_range())
+    {
+        return old_greatest <= new_greatest;
+    }
+    match (from, to) {
+        (SqlType::TinyInt | SqlType::SmallInt | SqlType::Integer, SqlType::Float) => true,
+        (_, SqlType::Decimal) if from.is_integer() => true,
+        (SqlType::Varchar, SqlType::Varchar) => match (old.length_in_bytes, new.length_in_bytes) {
+            (false, true) => new.length >= old.max_bytes(),
+            _ => new.length >= old.length,
+        },
+        (SqlType::Varbinary, SqlType::Varbinary) => new.length >= old.length,
+        _ => from == to,
+    }
 }
 
 fn reads_column(expression: &Expression, place: usize) -> bool {

@@ -1,7 +1,7 @@
 //! DROP of every kind of object.
 
 use crate::error::PlanError;
-use lockstep_sql::ast::{Drop, ObjectKind, ParsedStatement};
+use lockstep_sql::ast::{Drop, ObjectKind, ParsedStatement, Statement};
 use std::sync::Arc;
 
 use super::message::{ddl_error, not_supported, table_error, table_error_in};
@@ -127,6 +127,18 @@ impl Draft<'_> {
             return Err(ddl_error(
                 drop.name.span,
                 format!("You may not drop the built-in role \"{}\".", drop.name.text),
+            ));
+        }
+        let allowed = self.catalog.sources.iter().find(|(_, source)| match &source.statement {
+            Statement::CreateProcedure(create) => {
+                create.allow.iter().any(|role| role.text.eq_ignore_ascii_case(&name))
+            }
+            _ => false,
+        });
+        if let Some((procedure, _)) = allowed {
+            return Err(ddl_error(
+                drop.name.span,
+                format!("Role \"{name}\" is allowed by procedure {procedure}, drop that first."),
             ));
         }
         match (self.catalog.roles.remove(&name).is_some(), drop.if_exists) {

@@ -33,5 +33,5 @@ pub(super) fn not_supported(span: Span, what: &str) -> PlanError {
 
 /// A change that the data in place does not allow.
 pub(super) fn live_change_error(reason: &str) -> String {
-    format!("Unable to make requested schema change:\n{reason}")
+    format!("Unable to make requested schema change: {reason}")
 }

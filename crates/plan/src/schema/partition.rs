@@ -68,13 +68,11 @@ impl Draft<'_> {
         // Rows would have to move; as in VoltDB there must be none.
         if self.old.tables.values().any(|table| table.definition.id == id) {
             let what = match was_partitioned && column.is_some() {
-                true => "change the partition column of",
-                false => "change whether it is replicated of",
+                true => format!("change the partition column of table {}", name.text),
+                false => format!("change whether table {} is replicated", name.text),
             };
-            let message = live_change_error(&format!(
-                "Unable to {what} table {} because the table is not empty.",
-                name.text
-            ));
+            let reason = format!("Unable to {what} because the table is not empty.");
+            let message = live_change_error(&reason);
             self.require_empty.push(StorageChange::RequireEmpty { table: id, message });
         }
         Ok(())

@@ -1,0 +1,3 @@
+//! Planning through its public surface.
+
+mod schema;
