@@ -439,6 +439,9 @@ impl Index {
     pub fn get(&self, key: &[Datum<'_>]) -> Result<Option<RowId>, StorageError> {
         match &self.tree {
             AnyTree::UniqueWord(tree) => {
+                if let Some(number) = self.shape.single_integer(key) {
+                    return Ok(tree.get(number).map(RowId));
+                }
                 if let Some((number, 0)) = self.shape.word_of(key) {
                     return Ok(tree.get(number).map(RowId));
                 }
@@ -481,6 +484,9 @@ impl Index {
     /// The edge of a bound by the fast path of key encoding.
     #[inline]
     fn common_edge(&self, key: &[Datum<'_>], after: bool) -> Option<Edge<'_>> {
+        if let Some(number) = self.shape.single_integer(key) {
+            return Some(Edge { key: EdgeKey::Word(number), after });
+        }
         let key = match self.shape.form {
             KeyForm::Word => {
                 let (number, missing) = self.shape.word_of(key)?;

@@ -64,24 +64,24 @@ impl KeyPart {
 impl KeyPart {
     /// The values that keys mostly have: integers within their part's range, and text and bytes
     /// that fit; not NULL.
-    #[inline]
+    #[inline(always)]
     fn common_value(&self, value: Datum<'_>) -> Option<u128> {
-        match (self.null, value) {
-            (Some(null), Datum::Int(value) | Datum::Timestamp(value)) => {
-                let ordered = value.wrapping_sub(null) as u64;
-                // NULL is 0 and not among the integers; what is too small wraps to a great
-                // number.
-                let legal = ordered.wrapping_sub(1) < u64::MAX >> (64 - self.width * 8);
-                legal.then_some(u128::from(ordered))
-            }
-            (None, Datum::Text(text)) if self.sql_type == SqlType::Varchar => {
-                (text.len() < self.width as usize).then(|| pack(text.as_bytes(), self.width))
-            }
-            (None, Datum::Bytes(bytes)) if self.sql_type == SqlType::Varbinary => {
-                (bytes.len() < self.width as usize).then(|| pack(bytes, self.width))
-            }
-            _ => None,
-        }
+        let Some(null) = self.null else { return self.common_text(value) };
+        let (Datum::Int(value) | Datum::Timestamp(value)) = value else { return None };
+        let ordered = value.wrapping_sub(null) as u64;
+        // NULL is 0 and not among the integers; what is too small wraps to a great number.
+        let legal = ordered.wrapping_sub(1) < u64::MAX >> (64 - self.width * 8);
+        legal.then_some(u128::from(ordered))
+    }
+
+    #[inline(never)]
+    fn common_text(&self, value: Datum<'_>) -> Option<u128> {
+        let value = match (self.sql_type, value) {
+            (SqlType::Varchar, Datum::Text(text)) => text.as_bytes(),
+            (SqlType::Varbinary, Datum::Bytes(bytes)) => bytes,
+            _ => return None,
+        };
+        (value.len() < self.width as usize).then(|| pack(value, self.width))
     }
 }
 
@@ -122,6 +122,8 @@ pub(crate) struct KeyShape {
     pub(crate) form: KeyForm,
     /// Bits of a whole key in word and double word form.
     bits: u32,
+    /// For keys of one integer: the NULL sentinel and the number of legal values; else 0 values.
+    single: (i64, u64),
 }
 
 /// Whether an encoded key is the one that was asked for, or stands at a place beside all values
@@ -161,7 +163,20 @@ impl KeyShape {
             let text = |part: &&mut KeyPart| part.sql_type.is_variable_length();
             parts.iter_mut().filter(text).for_each(|part| part.width = 0);
         }
-        KeyShape { parts: parts.into(), form, bits }
+        let single = match *parts.as_slice() {
+            [KeyPart { null: Some(null), width, .. }] => (null, u64::MAX >> (64 - width * 8)),
+            _ => (0, 0),
+        };
+        KeyShape { parts: parts.into(), form, bits, single }
+    }
+
+    /// The word of a key of one integer that is within its range and not NULL.
+    #[inline(always)]
+    pub(crate) fn single_integer(&self, key: &[Datum<'_>]) -> Option<u64> {
+        let [Datum::Int(value) | Datum::Timestamp(value)] = key else { return None };
+        let (null, values) = self.single;
+        let ordered = value.wrapping_sub(null) as u64;
+        (ordered.wrapping_sub(1) < values).then_some(ordered)
     }
 
     /// The fast path of key encoding: the number of a key, or of the beginning of one, whose
