@@ -210,11 +210,6 @@ impl Query {
         self.output.iter().map(|column| column.expression.sql_type).collect()
     }
 
-    /// The result's expressions.
-    pub(crate) fn expressions(&self) -> Vec<Expression> {
-        self.output.iter().map(|column| column.expression.clone()).collect()
-    }
-
     /// Name of the result column at a position: its own, or `C1`, `C2` ...
     pub(crate) fn column_name(&self, position: usize) -> String {
         match self.output.get(position) {

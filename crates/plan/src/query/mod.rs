@@ -1,13 +1,20 @@
 //! Queries and DML: binding, optimization, partition inference, fragments.
 
+mod access;
 mod bind;
 mod logical;
+mod partition;
+mod physical;
 mod walk;
 
 use crate::catalog::Catalog;
 use crate::error::PlanError;
+use bind::Binder;
 use lockstep_plan_ir::Statement;
-use lockstep_sql::ast::ParsedStatement;
+use lockstep_sql::ast::{self, ParsedStatement};
+use lockstep_types::TableSchema;
+use physical::Planner;
+use physical::dml::Plan;
 
 pub(crate) use bind::view::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
 pub(crate) use bind::{bind_default, bind_table_expression};
@@ -31,6 +38,61 @@ pub fn plan_statement(
     statement: &ParsedStatement,
     context: PlanContext,
 ) -> Result<Statement, PlanError> {
-    let _ = (catalog, statement, context);
-    Err(PlanError::new("queries are not planned yet"))
+    let mut binder = Binder::new(catalog, statement.parameter_count)?;
+    let (plan, result, ordered) =
+        plan(&mut binder, &statement.statement, context, &statement.text)?;
+    let read_only = matches!(statement.statement, ast::Statement::Query(_));
+    Ok(Statement {
+        text: statement.text.clone(),
+        parameters: binder.finish_parameters()?,
+        result,
+        read_only,
+        execution: plan.execution,
+        guards: plan.guards,
+        slot_count: binder.slot_count(),
+        subquery_count: binder.subquery_count(),
+        ordered,
+        explanation: String::new(),
+    })
+}
+
+fn plan(
+    binder: &mut Binder<'_>,
+    statement: &ast::Statement,
+    context: PlanContext,
+    text: &str,
+) -> Result<(Plan, TableSchema, bool), PlanError> {
+    let counts = TableSchema::modified_tuples();
+    match statement {
+        ast::Statement::Query(query) => {
+            let bound = binder.bind_query(query)?.query;
+            let named: Vec<_> = (0..bound.output.len())
+                .map(|position| {
+                    let sql_type = bound.output[position].expression.sql_type;
+                    (bound.column_name(position), sql_type)
+                })
+                .collect();
+            let ordered = !bound.order.is_empty();
+            let plan = Planner::new(binder).plan_query(&bound, context)?;
+            Ok((plan, TableSchema::new(&named), ordered))
+        }
+        ast::Statement::Insert(insert) => {
+            let bound = binder.insert(insert)?;
+            Ok((Planner::new(binder).plan_insert(&bound, context)?, counts, true))
+        }
+        ast::Statement::Update(update) => {
+            let bound = binder.update(update)?;
+            Ok((Planner::new(binder).plan_change(&bound, true, context)?, counts, true))
+        }
+        ast::Statement::Delete(delete) => {
+            let bound = binder.delete(delete)?;
+            Ok((Planner::new(binder).plan_change(&bound, false, context)?, counts, true))
+        }
+        ast::Statement::Truncate(name) => {
+            let table = binder.target(name)?;
+            Ok((Planner::new(binder).plan_truncate(&table, context, text)?, counts, true))
+        }
+        ast::Statement::Migrate(_) => Err(PlanError::new("MIGRATE is not supported yet")),
+        _ => Err(PlanError::new("this statement is not a query or DML statement")),
+    }
 }

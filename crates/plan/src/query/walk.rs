@@ -145,7 +145,7 @@ pub(crate) fn own_expressions(query: &Query) -> impl Iterator<Item = &Expression
 }
 
 /// All expressions of a SELECT but those of derived tables.
-fn select_expressions(select: &Select) -> Vec<&Expression> {
+pub(crate) fn select_expressions(select: &Select) -> Vec<&Expression> {
     let mut all: Vec<&Expression> = Vec::new();
     select.from.each_condition(&mut |condition| all.push(condition));
     all.extend(&select.filter);
@@ -330,7 +330,7 @@ fn change_select(
         call.partition.iter_mut().for_each(&mut each);
         call.order.iter_mut().for_each(|key| each(&mut key.expression));
     }
-    for distinct in &mut select.distinct {
+    if let Some(distinct) = &mut select.distinct {
         distinct.expressions.iter_mut().for_each(&mut each);
     }
 }

@@ -177,7 +177,7 @@ pub(super) fn has_aggregate(expression: &ast::Expression) -> bool {
                     return true;
                 }
                 each.extend(&call.arguments);
-                for window in &call.over {
+                if let Some(window) = &call.over {
                     each.extend(&window.partition_by);
                     each.extend(window.order_by.iter().map(|item| &item.expression));
                 }

@@ -21,8 +21,6 @@ pub(crate) struct BoundInsert {
     pub(crate) table: Arc<CatalogTable>,
     /// The rows: as many columns as the table has, in its order.
     pub(crate) source: Query,
-    /// True for VALUES.
-    pub(crate) is_values: bool,
     /// For UPSERT.
     pub(crate) upsert: Option<Upsert>,
 }
@@ -56,15 +54,15 @@ impl Binder<'_> {
     pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert, PlanError> {
         let table = self.target(&insert.table)?;
         let listed = listed_columns(&table.definition, insert)?;
-        let (query, is_values) = match &insert.source {
-            InsertSource::Values(rows) => (self.values(&table.definition, &listed, rows)?, true),
+        let query = match &insert.source {
+            InsertSource::Values(rows) => self.values(&table.definition, &listed, rows)?,
             InsertSource::Query(query) => {
-                (self.insert_query(&table.definition, &listed, query, insert)?, false)
+                self.insert_query(&table.definition, &listed, query, insert)?
             }
         };
         let upsert = if insert.upsert { Some(upsert_of(&table, insert, &listed)?) } else { None };
         let source = complete(query, &table.definition, &listed)?;
-        Ok(BoundInsert { table, source, is_values, upsert })
+        Ok(BoundInsert { table, source, upsert })
     }
 
     fn values(

@@ -11,7 +11,6 @@ use lockstep_plan_ir::{Comparison, Expression, Node};
 use lockstep_sql::ast::{
     ColumnName, JoinCondition, JoinKind, Name, Span, TableAlias, TableReference, TableReferenceKind,
 };
-use lockstep_types::Value;
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -242,9 +241,4 @@ fn simplified(from: From) -> From {
         }
         other => other,
     }
-}
-
-/// The literal TRUE.
-pub(super) fn is_true(expression: &Expression) -> bool {
-    matches!(expression.node, Node::Literal(Value::Bool(true)))
 }

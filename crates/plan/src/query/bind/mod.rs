@@ -17,6 +17,7 @@ mod subquery;
 pub(crate) mod view;
 mod window;
 
+pub(crate) use cast::same_kind;
 pub(crate) use literal::bind_default;
 
 use super::logical::{From, Query, Subqueries};

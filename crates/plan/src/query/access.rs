@@ -1,0 +1,269 @@
+//! How a table's rows are found: the choice of an index.
+
+use super::bind::same_kind;
+use super::partition::is_known;
+use super::walk;
+use lockstep_plan_ir::relation::{KeyBound, KeyList};
+use lockstep_plan_ir::schema::{IndexDefinition, IndexKey};
+use lockstep_plan_ir::{Access, Comparison, Expression, Node, TableDefinition};
+use lockstep_types::IndexId;
+use std::collections::BTreeSet;
+
+/// A way to the rows, with the conjuncts that it makes unnecessary.
+#[derive(Debug, Clone)]
+pub(crate) struct Path {
+    /// The way.
+    pub(crate) access: Access,
+    /// Positions of conjuncts that it ensures.
+    pub(crate) ensured: BTreeSet<usize>,
+    /// How good it is: less is better.
+    pub(crate) rank: Rank,
+}
+
+/// Goodness of a path; the least is the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// At most one row.
+    One,
+    /// Equal to a whole key, or to this many columns: the more the better.
+    Equal(std::cmp::Reverse<u16>),
+    /// One row or few for each value of a list.
+    List,
+    /// A range with both ends.
+    Between,
+    /// A range with one end.
+    HalfOpen,
+    /// All rows.
+    All,
+}
+
+/// The table's place in the query.
+pub(crate) struct Target<'t> {
+    /// The table.
+    pub(crate) table: &'t TableDefinition,
+    /// Its slot.
+    pub(crate) slot: u16,
+    /// Slots whose rows are there when this table is read.
+    pub(crate) bound: &'t BTreeSet<u16>,
+}
+
+/// The best way to rows for which all conjuncts (over this table and the bound slots) hold.
+pub(crate) fn choose(target: &Target<'_>, conjuncts: &[&Expression]) -> Path {
+    let full = Path { access: Access::Full, ensured: BTreeSet::new(), rank: Rank::All };
+    let mut best = full;
+    for (position, index) in target.table.indexes.iter().enumerate() {
+        let Some(implied) = predicate_conjuncts(target, index, conjuncts) else { continue };
+        let id = IndexId(position as u16);
+        for mut path in paths(target, id, index, conjuncts) {
+            path.ensured.extend(&implied);
+            if path.rank < best.rank {
+                best = path;
+            }
+        }
+    }
+    best
+}
+
+/// For a partial index: the conjuncts that its predicate ensures; `None` if it may lack rows.
+fn predicate_conjuncts(
+    target: &Target<'_>,
+    index: &IndexDefinition,
+    conjuncts: &[&Expression],
+) -> Option<BTreeSet<usize>> {
+    let mut ensured = BTreeSet::new();
+    let Some(predicate) = &index.predicate else { return Some(ensured) };
+    let parts: Vec<&Expression> = match &predicate.node {
+        Node::And(parts) => parts.iter().collect(),
+        _ => vec![predicate],
+    };
+    for part in parts {
+        let moved = at_slot(part, target.slot);
+        match conjuncts.iter().position(|conjunct| **conjunct == moved) {
+            Some(position) => {
+                ensured.insert(position);
+            }
+            None if conjuncts.iter().any(|conjunct| rejects_null(conjunct, &moved)) => {}
+            None => return None,
+        }
+    }
+    Some(ensured)
+}
+
+/// An expression over slot 0 as one over another slot.
+pub(crate) fn at_slot(expression: &Expression, slot: u16) -> Expression {
+    let mut moved = expression.clone();
+    walk::each_planned(&mut moved, &mut |node| {
+        if let Node::Column { slot: own, .. } = &mut node.node {
+            *own = slot;
+        }
+    });
+    moved
+}
+
+/// True when `part` is `x IS NOT NULL` and the conjunct is not true for a NULL `x`.
+fn rejects_null(conjunct: &Expression, part: &Expression) -> bool {
+    let Node::Not(inner) = &part.node else { return false };
+    let Node::IsNull(value) = &inner.node else { return false };
+    match &conjunct.node {
+        Node::Compare(Comparison::Distinct | Comparison::NotDistinct, ..) => false,
+        Node::Compare(_, a, b) => a == value || b == value,
+        Node::InList { value: tested, .. } | Node::InArray { value: tested, .. } => tested == value,
+        Node::Like { value: tested, .. } | Node::StartsWith(tested, _) => tested == value,
+        _ => false,
+    }
+}
+
+fn key_of(target: &Target<'_>, index: &IndexDefinition, part: usize) -> Option<Expression> {
+    Some(match index.keys.get(part)? {
+        IndexKey::Column(column) => {
+            let sql_type = target.table.columns[usize::from(*column)].sql_type;
+            Expression::column(target.slot, *column, sql_type)
+        }
+        IndexKey::Expression(expression) => at_slot(expression, target.slot),
+    })
+}
+
+/// True when a value is known before the table's row is.
+fn is_bound(target: &Target<'_>, value: &Expression) -> bool {
+    !walk::any(value, &|e| match &e.node {
+        Node::Column { slot, .. } => !target.bound.contains(slot),
+        _ => walk::subquery_of(e).is_some(),
+    })
+}
+
+/// An equality for a key part: its conjunct, value, and whether NULL matches NULL.
+fn equality(
+    target: &Target<'_>,
+    key: &Expression,
+    conjuncts: &[&Expression],
+) -> Option<(usize, Expression, bool)> {
+    for (position, conjunct) in conjuncts.iter().enumerate() {
+        let (a, b, null_matches) = match &conjunct.node {
+            Node::Compare(Comparison::Equal, a, b) => (&**a, &**b, false),
+            Node::Compare(Comparison::NotDistinct, a, b) => (&**a, &**b, true),
+            Node::IsNull(value) if **value == *key => {
+                let null = Expression::literal(lockstep_types::Value::Null, key.sql_type);
+                return Some((position, null, true));
+            }
+            Node::InList { value, list } if list.len() == 1 => (&**value, &list[0], false),
+            _ => continue,
+        };
+        for (mine, other) in [(a, b), (b, a)] {
+            if mine == key && same_kind(key.sql_type, other.sql_type) && is_bound(target, other) {
+                return Some((position, other.clone(), null_matches));
+            }
+        }
+    }
+    None
+}
+
+fn paths(
+    target: &Target<'_>,
+    index: IndexId,
+    definition: &IndexDefinition,
+    conjuncts: &[&Expression],
+) -> Vec<Path> {
+    let mut equal = Vec::new();
+    let mut null_matches = Vec::new();
+    let mut ensured = BTreeSet::new();
+    while let Some(key) = key_of(target, definition, equal.len()) {
+        let Some((position, value, nulls)) = equality(target, &key, conjuncts) else { break };
+        equal.push(value);
+        null_matches.push(nulls);
+        ensured.insert(position);
+    }
+    let whole = equal.len() == definition.keys.len();
+    let mut found = Vec::new();
+    let (lower, upper) = match key_of(target, definition, equal.len()) {
+        Some(key) => range(target, &key, conjuncts, &mut ensured),
+        None => (None, None),
+    };
+    let count = equal.len() as u16;
+    let at_most_one = whole && definition.unique;
+    let rank = match (&lower, &upper) {
+        _ if at_most_one => Rank::One,
+        _ if count > 0 => {
+            let extra = u16::from(whole) + u16::from(lower.is_some() || upper.is_some());
+            Rank::Equal(std::cmp::Reverse(count * 2 + extra))
+        }
+        (Some(_), Some(_)) => Rank::Between,
+        (None, None) => Rank::All,
+        _ => Rank::HalfOpen,
+    };
+    if rank != Rank::All {
+        let reverse = false;
+        let access =
+            Access::Index { index, equal, null_matches, lower, upper, reverse, at_most_one };
+        found.push(Path { access, ensured, rank });
+    }
+    found.extend(list_path(target, index, definition, conjuncts));
+    found
+}
+
+/// `key IN (...)` on the first part of a key.
+fn list_path(
+    target: &Target<'_>,
+    index: IndexId,
+    definition: &IndexDefinition,
+    conjuncts: &[&Expression],
+) -> Option<Path> {
+    let key = key_of(target, definition, 0)?;
+    for (position, conjunct) in conjuncts.iter().enumerate() {
+        let list = match &conjunct.node {
+            Node::InList { value, list } if **value == key && list.len() > 1 => {
+                let fits = |e: &Expression| {
+                    is_bound(target, e) && same_kind(e.sql_type, key.sql_type) && is_known(e)
+                };
+                if !list.iter().all(fits) {
+                    continue;
+                }
+                KeyList::Values(list.clone())
+            }
+            Node::InArray { value, parameter } if **value == key => KeyList::Array(*parameter),
+            _ => continue,
+        };
+        let access = Access::IndexList { index, list };
+        return Some(Path { access, ensured: BTreeSet::from([position]), rank: Rank::List });
+    }
+    None
+}
+
+/// The range of a key part: the first lower and upper bound there are.
+fn range(
+    target: &Target<'_>,
+    key: &Expression,
+    conjuncts: &[&Expression],
+    ensured: &mut BTreeSet<usize>,
+) -> (Option<KeyBound>, Option<KeyBound>) {
+    let (mut lower, mut upper) = (None, None);
+    for (position, conjunct) in conjuncts.iter().enumerate() {
+        for (comparison, value) in bounds(key, conjunct) {
+            if !same_kind(key.sql_type, value.sql_type) || !is_bound(target, value) {
+                continue;
+            }
+            let inclusive =
+                matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
+            let end = match comparison {
+                Comparison::Greater | Comparison::GreaterOrEqual => &mut lower,
+                Comparison::Less | Comparison::LessOrEqual => &mut upper,
+                _ => continue,
+            };
+            if end.is_none() {
+                *end = Some(KeyBound { value: value.clone(), inclusive });
+                if matches!(conjunct.node, Node::Compare(..)) {
+                    ensured.insert(position);
+                }
+            }
+        }
+    }
+    (lower, upper)
+}
+
+/// The comparisons `key op value` that a conjunct is, or that follow from a BETWEEN within.
+fn bounds<'e>(key: &Expression, conjunct: &'e Expression) -> Vec<(Comparison, &'e Expression)> {
+    match &conjunct.node {
+        Node::Compare(comparison, a, b) if **a == *key => vec![(*comparison, &**b)],
+        Node::Compare(comparison, a, b) if **b == *key => vec![(comparison.mirrored(), &**a)],
+        _ => Vec::new(),
+    }
+}

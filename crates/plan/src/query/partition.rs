@@ -1,0 +1,327 @@
+//! Which partitioning values restrict a statement, and which tables lie together.
+//!
+//! Equalities between columns and values are propagated to a fixed point: those of WHERE and of
+//! inner joins both ways, those of a LEFT JOIN's ON only towards its right side.
+
+use super::logical::{Body, From, Leaf, LeafKind, Query, Select, Subqueries};
+use super::walk;
+use crate::catalog::CatalogTable;
+use lockstep_plan_ir::{Comparison, Expression, Node, TableDefinition};
+use lockstep_types::SqlType;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values that columns are known to be equal to.
+pub(crate) type Values = BTreeMap<(u16, u16), Expression>;
+
+/// What a statement's plan depends on at one place where a table is read.
+pub(crate) struct Use<'q> {
+    /// The table.
+    pub(crate) table: &'q CatalogTable,
+    /// The value of its partitioning column, where it is known.
+    pub(crate) value: Option<Expression>,
+}
+
+/// An equality, and the columns towards which it works; all if none are named.
+struct Equality<'e> {
+    left: &'e Expression,
+    right: &'e Expression,
+    towards: Option<BTreeSet<u16>>,
+}
+
+/// True for values that are known before a statement runs: literals, parameters and arithmetic
+/// over them.
+pub(crate) fn is_known(expression: &Expression) -> bool {
+    !walk::any(expression, &|e| {
+        !matches!(
+            e.node,
+            Node::Literal(_)
+                | Node::Parameter(_)
+                | Node::Arithmetic(..)
+                | Node::Negate(_)
+                | Node::Cast { .. }
+        )
+    })
+}
+
+/// The partitioning column of a source.
+pub(crate) fn partition_column(leaf: &Leaf) -> Option<(u16, u16)> {
+    match &leaf.kind {
+        LeafKind::Table(table) => {
+            table.definition.partition_column.map(|column| (leaf.slot, column))
+        }
+        _ => None,
+    }
+}
+
+/// True when a source's rows are spread over partitions.
+pub(crate) fn is_spread(leaf: &Leaf) -> bool {
+    matches!(&leaf.kind, LeafKind::Table(table) if !table.definition.is_replicated())
+}
+
+/// Values of the columns of a SELECT's sources, as far as they are known; `outer` are those of
+/// the query around it.
+pub(crate) fn known_values(select: &Select, outer: &Values) -> Values {
+    let mut values = outer.clone();
+    propagate(select, &mut values);
+    values
+}
+
+/// True when rows of a SELECT's spread sources that meet always are at one partition.
+pub(crate) fn is_colocated(select: &Select) -> bool {
+    let mut anchor = None;
+    select.from.each_leaf(&mut |leaf| {
+        if anchor.is_none() && is_spread(leaf) {
+            anchor = Some(leaf);
+        }
+    });
+    let Some(anchor) = anchor else { return true };
+    let mut spread = 0;
+    select.from.each_leaf(&mut |leaf| spread += usize::from(is_spread(leaf)));
+    if !outer_joins_fit(&select.from) {
+        return false;
+    }
+    if spread == 1 {
+        return true;
+    }
+    let Some((slot, column)) = partition_column(anchor) else { return false };
+    let LeafKind::Table(table) = &anchor.kind else { return false };
+    let sql_type = table.definition.columns[usize::from(column)].sql_type;
+    let symbol = Expression::column(slot, column, sql_type);
+    let mut values = Values::new();
+    values.insert((slot, column), symbol.clone());
+    propagate(select, &mut values);
+    let mut all = true;
+    select.from.each_leaf(&mut |leaf| {
+        if is_spread(leaf) {
+            let value = partition_column(leaf).and_then(|column| values.get(&column));
+            all &= value == Some(&symbol);
+        }
+    });
+    all
+}
+
+/// False when an outer join would keep rows of the preserved side once per partition.
+fn outer_joins_fit(from: &From) -> bool {
+    match from {
+        From::Leaf(_) => true,
+        From::Inner { items, .. } => items.iter().all(outer_joins_fit),
+        From::Outer { full, left, right, .. } => {
+            let (l, r) = (has_spread(left), has_spread(right));
+            let fits = if *full { l == r } else { l || !r };
+            fits && outer_joins_fit(left) && outer_joins_fit(right)
+        }
+    }
+}
+
+fn has_spread(from: &From) -> bool {
+    let mut found = false;
+    from.each_leaf(&mut |leaf| found |= is_spread(leaf));
+    found
+}
+
+fn propagate(select: &Select, values: &mut Values) {
+    let mut equalities = Vec::new();
+    collect(&select.filter, None, &mut equalities);
+    collect_from(&select.from, None, &mut equalities);
+    loop {
+        let mut changed = false;
+        for equality in &equalities {
+            changed |= step(equality.left, equality.right, equality, values);
+            changed |= step(equality.right, equality.left, equality, values);
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// Gives `target` the value of `source`, if that is news.
+fn step(
+    target: &Expression,
+    source: &Expression,
+    equality: &Equality<'_>,
+    values: &mut Values,
+) -> bool {
+    let Node::Column { slot, column } = target.node else { return false };
+    if values.contains_key(&(slot, column))
+        || equality.towards.as_ref().is_some_and(|slots| !slots.contains(&slot))
+        || !hashes_alike(target.sql_type, source.sql_type)
+    {
+        return false;
+    }
+    let value = match source.node {
+        Node::Column { slot, column } => values.get(&(slot, column)).cloned(),
+        _ => is_known(source).then(|| source.clone()),
+    };
+    match value {
+        Some(value) => {
+            values.insert((slot, column), value);
+            true
+        }
+        None => false,
+    }
+}
+
+/// True for types whose equal values belong to the same partition.
+fn hashes_alike(a: SqlType, b: SqlType) -> bool {
+    a == b || a.is_integer() && b.is_integer()
+}
+
+fn collect<'e>(
+    conjuncts: &'e [Expression],
+    towards: Option<&BTreeSet<u16>>,
+    equalities: &mut Vec<Equality<'e>>,
+) {
+    for conjunct in conjuncts {
+        if let Node::Compare(Comparison::Equal, left, right) = &conjunct.node {
+            equalities.push(Equality { left, right, towards: towards.cloned() });
+        }
+        if let Node::CompareRows(Comparison::Equal, lefts, rights) = &conjunct.node {
+            for (left, right) in lefts.iter().zip(rights) {
+                equalities.push(Equality { left, right, towards: towards.cloned() });
+            }
+        }
+        if let Node::InList { value, list } = &conjunct.node
+            && let [only] = &list[..]
+        {
+            equalities.push(Equality { left: value, right: only, towards: towards.cloned() });
+        }
+    }
+}
+
+fn collect_from<'e>(
+    from: &'e From,
+    towards: Option<&BTreeSet<u16>>,
+    equalities: &mut Vec<Equality<'e>>,
+) {
+    match from {
+        From::Leaf(_) => {}
+        From::Inner { items, conjuncts } => {
+            items.iter().for_each(|item| collect_from(item, towards, equalities));
+            collect(conjuncts, towards, equalities);
+        }
+        From::Outer { full, left, right, conjuncts } => {
+            let side: BTreeSet<u16> = right.slots().into_iter().collect();
+            let preserved: BTreeSet<u16> = left.slots().into_iter().collect();
+            if *full {
+                // Each side's own conditions hold within that side only.
+                collect_from(left, Some(&preserved), equalities);
+                collect_from(right, Some(&side), equalities);
+                collect_full(conjuncts, &side, equalities);
+            } else {
+                collect_from(left, towards, equalities);
+                collect_from(right, Some(&side), equalities);
+                collect(conjuncts, Some(&side), equalities);
+            }
+        }
+    }
+}
+
+/// The ON of a full join restricts neither side, but says which rows meet: only equalities of
+/// two columns count.
+fn collect_full<'e>(
+    conjuncts: &'e [Expression],
+    side: &BTreeSet<u16>,
+    equalities: &mut Vec<Equality<'e>>,
+) {
+    for conjunct in conjuncts {
+        if let Node::Compare(Comparison::Equal, left, right) = &conjunct.node
+            && matches!(left.node, Node::Column { .. })
+            && matches!(right.node, Node::Column { .. })
+        {
+            equalities.push(Equality { left, right, towards: Some(side.clone()) });
+        }
+    }
+}
+
+/// All places where a query, its derived tables and subqueries read a table.
+pub(crate) fn uses<'q>(
+    query: &'q Query,
+    subqueries: &'q Subqueries,
+    outer: &Values,
+    found: &mut Vec<Use<'q>>,
+) {
+    match &query.body {
+        Body::Select(select) => {
+            let values = known_values(select, outer);
+            select.from.each_leaf(&mut |leaf| match &leaf.kind {
+                LeafKind::Table(table) => {
+                    let column = partition_column(leaf);
+                    let value = column.and_then(|column| values.get(&column));
+                    let value = value.filter(|value| is_known(value)).cloned();
+                    found.push(Use { table, value });
+                }
+                LeafKind::Derived(derived) => uses(derived, subqueries, outer, found),
+                LeafKind::Working { .. } => {}
+            });
+            uses_in_expressions(query, select, subqueries, &values, found);
+        }
+        Body::Set { branches, .. } => {
+            branches.iter().for_each(|branch| uses(branch, subqueries, outer, found));
+        }
+        Body::Recursive { base, step, .. } => {
+            uses(base, subqueries, outer, found);
+            uses(step, subqueries, outer, found);
+        }
+    }
+}
+
+fn uses_in_expressions<'q>(
+    query: &'q Query,
+    select: &'q Select,
+    subqueries: &'q Subqueries,
+    values: &Values,
+    found: &mut Vec<Use<'q>>,
+) {
+    let mut own: Vec<&Expression> = walk::select_expressions(select);
+    own.extend(walk::own_expressions(query));
+    for expression in own {
+        uses_of_subqueries(expression, subqueries, values, found);
+    }
+}
+
+/// The places where the subqueries of an expression read a table.
+pub(crate) fn uses_of_subqueries<'q>(
+    expression: &'q Expression,
+    subqueries: &'q Subqueries,
+    values: &Values,
+    found: &mut Vec<Use<'q>>,
+) {
+    let inner = walk::subquery_of(expression).and_then(|s| subqueries.get(&s.number));
+    if let Some(inner) = inner {
+        uses(inner, subqueries, values, found);
+    }
+    walk::each_child(expression, &mut |child| {
+        uses_of_subqueries(child, subqueries, values, found);
+    });
+}
+
+/// How the tables that a statement reads are placed.
+pub(crate) enum Placement {
+    /// Replicated tables only.
+    Anywhere,
+    /// Everything is at the partition of this value.
+    One(Expression),
+    /// Anything else.
+    Many,
+}
+
+/// Sums up where a statement's tables are.
+pub(crate) fn placement(uses: &[Use<'_>]) -> Placement {
+    let mut one: Option<&Expression> = None;
+    for used in uses {
+        let definition: &TableDefinition = &used.table.definition;
+        if definition.is_replicated() {
+            continue;
+        }
+        let Some(value) = &used.value else { return Placement::Many };
+        if definition.is_partial || one.is_some_and(|known| known != value) {
+            return Placement::Many;
+        }
+        one = Some(value);
+    }
+    match one {
+        Some(value) => Placement::One(value.clone()),
+        None => Placement::Anywhere,
+    }
+}

@@ -1,0 +1,339 @@
+//! Statements: queries and DML, with where they run.
+
+use super::{Place, Planner, columns_of};
+use crate::catalog::CatalogTable;
+use crate::error::PlanError;
+use crate::query::PlanContext;
+use crate::query::bind::dml::{BoundChange, BoundInsert};
+use crate::query::logical::{Body, Query};
+use crate::query::partition::{self, Placement, Use, Values};
+use crate::query::walk;
+use lockstep_plan_ir::statement::{Coordinator, Delete, Fragment, Guard, Insert, Target, Update};
+use lockstep_plan_ir::{Execution, Expression, Node, Operation, Relation};
+use lockstep_types::{SqlType, TableSchema};
+use std::collections::BTreeSet;
+
+/// What runs where, and what must hold of the partition.
+pub(crate) struct Plan {
+    /// What runs where.
+    pub(crate) execution: Execution,
+    /// For single-partition procedures.
+    pub(crate) guards: Vec<Guard>,
+}
+
+impl Planner<'_, '_> {
+    /// A query.
+    pub(crate) fn plan_query(
+        &mut self,
+        query: &Query,
+        context: PlanContext,
+    ) -> Result<Plan, PlanError> {
+        let subqueries = self.subqueries();
+        let mut uses = Vec::new();
+        partition::uses(query, &subqueries, &Values::new(), &mut uses);
+        let placement = partition::placement(&uses);
+        let nothing = BTreeSet::new();
+        let routing = match (context, placement) {
+            (PlanContext::SinglePartition, _) => None,
+            (PlanContext::MultiPartition, Placement::Anywhere) => None,
+            (PlanContext::MultiPartition, Placement::One(value)) => Some(value),
+            (PlanContext::MultiPartition, Placement::Many) => {
+                self.note_query(query);
+                let mut planned = self.query(query, Place::Coordinator, &nothing)?;
+                self.settle(&mut planned);
+                let fragments = std::mem::take(&mut self.fragments);
+                let coordinator = Coordinator::Query(planned);
+                let execution = Execution::Distributed { fragments, coordinator };
+                return Ok(Plan { execution, guards: Vec::new() });
+            }
+        };
+        let planned = self.query(query, Place::Here, &nothing)?;
+        let guards = guards(context, &uses, None);
+        let execution = Execution::Local { operation: Operation::Query(planned), routing };
+        Ok(Plan { execution, guards })
+    }
+
+    /// INSERT and UPSERT.
+    pub(crate) fn plan_insert(
+        &mut self,
+        insert: &BoundInsert,
+        context: PlanContext,
+    ) -> Result<Plan, PlanError> {
+        let subqueries = self.subqueries();
+        let definition = &insert.table.definition;
+        let mut uses = Vec::new();
+        partition::uses(&insert.source, &subqueries, &Values::new(), &mut uses);
+        let placement = partition::placement(&uses);
+        check_replicated_write(&insert.table, context)?;
+        let value = self.inserted_value(insert);
+        let local = context == PlanContext::SinglePartition
+            || match (&placement, definition.partition_column) {
+                (Placement::Anywhere, None) => true,
+                (Placement::Anywhere, Some(_)) => value.is_some(),
+                (Placement::One(source), Some(_)) => value.as_ref() == Some(source),
+                _ => false,
+            };
+        if !local {
+            return self.plan_shipped_insert(insert);
+        }
+        let source = self.query(&insert.source, Place::Here, &BTreeSet::new())?;
+        let operation = Operation::Insert(Insert {
+            table: definition.id,
+            source: source.relation,
+            values: source.output,
+            upsert: insert.upsert.clone(),
+        });
+        let guards = guards(context, &uses, Some((&insert.table, value.clone())));
+        let execution = match (context, definition.partition_column) {
+            (PlanContext::SinglePartition, _) => Execution::Local { operation, routing: None },
+            (_, Some(_)) => Execution::Local { operation, routing: value },
+            (_, None) => everywhere(operation, Coordinator::SameCount),
+        };
+        Ok(Plan { execution, guards })
+    }
+
+    /// The value that an INSERT puts into the partitioning column of all its rows.
+    fn inserted_value(&self, insert: &BoundInsert) -> Option<Expression> {
+        let column = insert.table.definition.partition_column?;
+        let value = &insert.source.output.get(usize::from(column))?.expression;
+        if partition::is_known(value) {
+            return Some(value.clone());
+        }
+        let (Body::Select(select), Node::Column { slot, column }) =
+            (&insert.source.body, &value.node)
+        else {
+            return None;
+        };
+        let values = partition::known_values(select, &Values::new());
+        values.get(&(*slot, *column)).filter(|value| partition::is_known(value)).cloned()
+    }
+
+    /// Rows from anywhere, sent to the partitions that own them.
+    fn plan_shipped_insert(&mut self, insert: &BoundInsert) -> Result<Plan, PlanError> {
+        let definition = &insert.table.definition;
+        self.note_query(&insert.source);
+        let mut query = self.query(&insert.source, Place::Coordinator, &BTreeSet::new())?;
+        self.settle(&mut query);
+        let types: Vec<SqlType> = definition.columns.iter().map(|column| column.sql_type).collect();
+        let slot = self.binder.new_slot()?;
+        let source = Relation::Receive { slot, fragment: 0, types: types.clone() };
+        let apply = Operation::Insert(Insert {
+            table: definition.id,
+            source,
+            values: columns_of(slot, &types),
+            upsert: insert.upsert.clone(),
+        });
+        let execution = Execution::Shipped {
+            fragments: std::mem::take(&mut self.fragments),
+            query,
+            types,
+            partition_column: definition.partition_column,
+            apply,
+            replicated: definition.partition_column.is_none(),
+        };
+        Ok(Plan { execution, guards: Vec::new() })
+    }
+
+    /// UPDATE (with assignments) and DELETE.
+    pub(crate) fn plan_change(
+        &mut self,
+        change: &BoundChange,
+        is_update: bool,
+        context: PlanContext,
+    ) -> Result<Plan, PlanError> {
+        check_replicated_write(&change.table, context)?;
+        let definition = &change.table.definition;
+        let subqueries = self.subqueries();
+        let mut uses = Vec::new();
+        let values = match &change.source.body {
+            Body::Select(select) => partition::known_values(select, &Values::new()),
+            _ => Values::new(),
+        };
+        partition::uses(&change.source, &subqueries, &Values::new(), &mut uses);
+        for (_, value) in &change.assignments {
+            partition::uses_of_subqueries(value, &subqueries, &values, &mut uses);
+        }
+        let guards = guards(context, &uses, None);
+        let single = context == PlanContext::SinglePartition;
+        let limited = change.source.limit.is_some() || change.source.offset.is_some();
+        let routing = match partition::placement(&uses) {
+            Placement::One(value) if definition.partition_column.is_some() => Some(value),
+            _ => None,
+        };
+        let spread = definition.partition_column.is_some() && routing.is_none() && !single;
+        if spread && limited {
+            return Err(PlanError::new(
+                "DELETE statements affecting partitioned tables must be able to execute on one \
+                 partition when ORDER BY and LIMIT or OFFSET clauses are present.",
+            ));
+        }
+        // The first use is the target itself.
+        let reads_spread = uses.iter().skip(1).any(|used| !used.table.definition.is_replicated());
+        if !single && routing.is_none() && reads_spread {
+            return self.plan_shipped_change(change, is_update);
+        }
+        let operation = self.change_operation(change, is_update)?;
+        let execution = if single || routing.is_some() {
+            Execution::Local { operation, routing }
+        } else if definition.partition_column.is_some() {
+            everywhere(operation, Coordinator::SumCounts)
+        } else {
+            everywhere(operation, Coordinator::SameCount)
+        };
+        Ok(Plan { execution, guards })
+    }
+
+    fn change_operation(
+        &mut self,
+        change: &BoundChange,
+        is_update: bool,
+    ) -> Result<Operation, PlanError> {
+        let nothing = BTreeSet::new();
+        let source = self.query(&change.source, Place::Here, &nothing)?.relation;
+        let (table, slot) = (change.table.definition.id, change.slot);
+        if !is_update {
+            return Ok(Operation::Delete(Delete { table, slot, source }));
+        }
+        let bound = BTreeSet::from([slot]);
+        let mut assignments = Vec::with_capacity(change.assignments.len());
+        for (column, value) in &change.assignments {
+            assignments.push((*column, self.lower(value, Place::Here, &bound)?));
+        }
+        Ok(Operation::Update(Update { table, slot, source, assignments }))
+    }
+
+    /// UPDATE or DELETE with one uncorrelated subquery over spread tables: its rows are sent to
+    /// all partitions first.
+    fn plan_shipped_change(
+        &mut self,
+        change: &BoundChange,
+        is_update: bool,
+    ) -> Result<Plan, PlanError> {
+        let subqueries = self.subqueries();
+        let mut spread = BTreeSet::new();
+        let mut visit = |expression: &Expression| {
+            let inner = walk::subquery_of(expression).map(|subquery| subquery.number);
+            if let Some(number) = inner
+                && let Some(query) = subqueries.get(&number)
+            {
+                let mut uses = Vec::new();
+                partition::uses(query, &subqueries, &Values::new(), &mut uses);
+                if uses.iter().any(|used| !used.table.definition.is_replicated()) {
+                    spread.insert(number);
+                }
+            }
+        };
+        let values = change.assignments.iter().map(|(_, value)| value);
+        let conditions = match &change.source.body {
+            Body::Select(select) => select.filter.iter().collect(),
+            _ => Vec::new(),
+        };
+        for expression in values.chain(conditions) {
+            walk_shallow(expression, &mut visit);
+        }
+        let mut numbers = spread.into_iter();
+        let (Some(number), None) = (numbers.next(), numbers.next()) else {
+            return Err(PlanError::new(
+                "UPDATE and DELETE with several subqueries over partitioned tables are not \
+                 supported yet",
+            ));
+        };
+        let query = &subqueries[&number];
+        if !walk::outer_slots(query, &subqueries).is_empty() {
+            return Err(PlanError::new(
+                "UPDATE and DELETE with a correlated subquery over partitioned tables are not \
+                 supported yet",
+            ));
+        }
+        self.note_query(query);
+        let mut shipped = self.query(query, Place::Coordinator, &BTreeSet::new())?;
+        self.settle(&mut shipped);
+        let types = query.types();
+        let slot = self.binder.new_slot()?;
+        let received = lockstep_plan_ir::expression::Subquery {
+            relation: Relation::Receive { slot, fragment: 0, types: types.clone() },
+            output: columns_of(slot, &types),
+            uncorrelated: true,
+            number,
+        };
+        self.planned.insert((number, true), received);
+        let fragments = std::mem::take(&mut self.fragments);
+        let apply = self.change_operation(change, is_update)?;
+        let replicated = change.table.definition.partition_column.is_none();
+        let execution = Execution::Shipped {
+            fragments,
+            query: shipped,
+            types,
+            partition_column: None,
+            apply,
+            replicated,
+        };
+        Ok(Plan { execution, guards: Vec::new() })
+    }
+
+    /// TRUNCATE TABLE.
+    pub(crate) fn plan_truncate(
+        &self,
+        table: &CatalogTable,
+        context: PlanContext,
+        text: &str,
+    ) -> Result<Plan, PlanError> {
+        if context == PlanContext::SinglePartition {
+            return Err(PlanError::new(format!(
+                "Single partitioned procedure: has TRUNCATE statement: \"{text}\""
+            )));
+        }
+        let operation = Operation::Truncate(table.definition.id);
+        let coordinator = match table.definition.partition_column {
+            Some(_) => Coordinator::SumCounts,
+            None => Coordinator::SameCount,
+        };
+        Ok(Plan { execution: everywhere(operation, coordinator), guards: Vec::new() })
+    }
+}
+
+/// Visits a node and its operands, without the queries of subqueries.
+fn walk_shallow<'e>(expression: &'e Expression, visit: &mut dyn FnMut(&'e Expression)) {
+    visit(expression);
+    walk::each_child(expression, &mut |child| walk_shallow(child, visit));
+}
+
+fn everywhere(operation: Operation, coordinator: Coordinator) -> Execution {
+    let result = TableSchema::modified_tuples();
+    let fragments = vec![Fragment { target: Target::All, operation, result }];
+    Execution::Distributed { fragments, coordinator }
+}
+
+fn check_replicated_write(table: &CatalogTable, context: PlanContext) -> Result<(), PlanError> {
+    if context == PlanContext::SinglePartition && table.definition.is_replicated() {
+        return Err(PlanError::new(format!(
+            "Trying to write to replicated table '{}' in a single-partition procedure.",
+            table.definition.name
+        )));
+    }
+    Ok(())
+}
+
+/// One guard for each spread table and value.
+fn guards(
+    context: PlanContext,
+    uses: &[Use<'_>],
+    written: Option<(&CatalogTable, Option<Expression>)>,
+) -> Vec<Guard> {
+    if context == PlanContext::MultiPartition {
+        return Vec::new();
+    }
+    let mut guards: Vec<Guard> = Vec::new();
+    let read = uses.iter().map(|used| (used.table, used.value.clone()));
+    for (table, value) in written.into_iter().chain(read) {
+        let definition = &table.definition;
+        if definition.is_replicated() {
+            continue;
+        }
+        let guard = Guard { table: definition.id, table_name: definition.name.clone(), value };
+        if !guards.contains(&guard) {
+            guards.push(guard);
+        }
+    }
+    guards
+}

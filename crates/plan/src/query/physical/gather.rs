@@ -1,0 +1,123 @@
+//! A single table brought to the coordinator: filtered and cut to the columns that are needed.
+
+use super::{Place, Planner, columns_of, filtered};
+use crate::error::PlanError;
+use crate::query::access::Target as AccessTarget;
+use crate::query::logical::{Leaf, LeafKind};
+use crate::query::{partition, walk};
+use lockstep_plan_ir::relation::AggregateCall;
+use lockstep_plan_ir::statement::{Query as PlannedQuery, Target};
+use lockstep_plan_ir::{AggregateFunction, Expression, Node, Relation, TableDefinition};
+use lockstep_types::SqlType;
+use std::collections::BTreeSet;
+
+impl Planner<'_, '_> {
+    /// Fetches a table; conjuncts over it alone are tested where its rows are.
+    pub(super) fn gather(
+        &mut self,
+        leaf: &Leaf,
+        conjuncts: Vec<Expression>,
+        bound: &BTreeSet<u16>,
+    ) -> Result<Relation, PlanError> {
+        let LeafKind::Table(table) = &leaf.kind else { return Ok(Relation::OneRow) };
+        let definition = &table.definition;
+        let groups = definition.view.as_ref().map_or(0, |view| view.group.len());
+        let (there, here): (Vec<Expression>, Vec<Expression>) =
+            conjuncts.into_iter().partition(|conjunct| {
+                let alone = !walk::any(conjunct, &|e| match e.node {
+                    Node::Column { slot, column } => {
+                        // Of partial groups only the group's values are final.
+                        slot != leaf.slot || definition.is_partial && usize::from(column) >= groups
+                    }
+                    _ => walk::subquery_of(e).is_some(),
+                });
+                let reads = walk::slots_read(conjunct, &self.subqueries).contains(&leaf.slot);
+                alone && (reads || !definition.is_partial)
+            });
+        let empty = BTreeSet::new();
+        let access = AccessTarget { table: definition, slot: leaf.slot, bound: &empty };
+        let scan = self.scan(&access, there)?;
+        let relation = if definition.is_partial {
+            self.merged_groups(leaf.slot, definition, scan)?
+        } else {
+            let target = match partition::partition_column(leaf) {
+                None => Target::One,
+                Some(column) => match self.values.get(&column) {
+                    Some(value) if partition::is_known(value) => Target::Owner(value.clone()),
+                    _ => Target::All,
+                },
+            };
+            self.columns_needed(leaf.slot, scan, target)?
+        };
+        let here = self.lower_all(here.iter(), Place::Coordinator, bound)?;
+        Ok(filtered(relation, here))
+    }
+
+    /// Sends the columns that the statement reads of a table.
+    fn columns_needed(
+        &mut self,
+        slot: u16,
+        relation: Relation,
+        target: Target,
+    ) -> Result<Relation, PlanError> {
+        let used = self.used.get(&slot).cloned().unwrap_or_default();
+        let columns =
+            used.iter().map(|(column, sql_type)| Expression::column(slot, *column, *sql_type));
+        self.ship(relation, columns.collect(), target)
+    }
+
+    /// A fragment that sends these columns; they are found where it is received.
+    pub(super) fn ship(
+        &mut self,
+        relation: Relation,
+        columns: Vec<Expression>,
+        target: Target,
+    ) -> Result<Relation, PlanError> {
+        let received = self.binder.new_slot()?;
+        for (position, column) in columns.iter().enumerate() {
+            if let Node::Column { slot, column } = column.node {
+                self.moved.insert((slot, column), (received, position as u16));
+            }
+        }
+        let mut output = columns;
+        if output.is_empty() {
+            // Rows count even where no column is read.
+            output.push(super::integer(1));
+        }
+        let types: Vec<SqlType> = output.iter().map(|column| column.sql_type).collect();
+        let query = PlannedQuery { relation, output };
+        let fragment = self.add_fragment(target, query, &types)?;
+        Ok(Relation::Receive { slot: received, fragment, types })
+    }
+
+    /// A view whose groups are spread over partitions: groups are merged before anything reads
+    /// them.
+    fn merged_groups(
+        &mut self,
+        slot: u16,
+        definition: &TableDefinition,
+        scan: Relation,
+    ) -> Result<Relation, PlanError> {
+        let Some(view) = &definition.view else {
+            return Err(PlanError::new(format!("{} has no definition", definition.name)));
+        };
+        let types: Vec<SqlType> = definition.columns.iter().map(|c| c.sql_type).collect();
+        let output = columns_of(slot, &types);
+        let received = self.binder.new_slot()?;
+        let query = PlannedQuery { relation: scan, output };
+        let fragment = self.add_fragment(Target::All, query, &types)?;
+        let input = Relation::Receive { slot: received, fragment, types: types.clone() };
+        let mut columns = columns_of(received, &types);
+        let aggregates = columns.split_off(view.group.len().min(columns.len()));
+        let calls = aggregates.into_iter().zip(&view.aggregates).map(|(column, aggregate)| {
+            let function = match aggregate.function {
+                function @ (AggregateFunction::Min | AggregateFunction::Max) => function,
+                _ => AggregateFunction::Sum,
+            };
+            let sql_type = column.sql_type;
+            AggregateCall { function, distinct: false, argument: Some(column), sql_type }
+        });
+        let calls = calls.collect();
+        Ok(Relation::Aggregate { input: Box::new(input), slot, group: columns, calls })
+    }
+}

@@ -1,0 +1,352 @@
+//! FROM: which source comes first, and how each next one is joined.
+
+use super::{Place, Planner, conjunction, filtered};
+use crate::error::PlanError;
+use crate::query::access::{Rank, Target, choose};
+use crate::query::bind::same_kind;
+use crate::query::logical::{From, Leaf, LeafKind};
+use crate::query::walk;
+use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod};
+use lockstep_plan_ir::{Access, Comparison, Expression, Node, Relation, Scan};
+use std::collections::BTreeSet;
+
+impl Planner<'_, '_> {
+    /// Plans FROM. Conjuncts of `pending` that it ensures are taken out of the list.
+    pub(super) fn plan_from(
+        &mut self,
+        from: &From,
+        pending: &mut Vec<Expression>,
+        place: Place,
+        bound: &BTreeSet<u16>,
+    ) -> Result<Relation, PlanError> {
+        match from {
+            From::Leaf(leaf) => {
+                let own = self.take(pending, bound, &[leaf.slot]);
+                self.leaf(leaf, own, place, bound)
+            }
+            From::Inner { items, conjuncts } => {
+                pending.extend(conjuncts.iter().cloned());
+                self.inner(items, pending, place, bound)
+            }
+            From::Outer { full, left, right, conjuncts } => {
+                self.outer((left, right), *full, conjuncts, pending, place, bound)
+            }
+        }
+    }
+
+    /// Takes the conjuncts that can be tested once the slots are bound.
+    fn take(
+        &self,
+        pending: &mut Vec<Expression>,
+        bound: &BTreeSet<u16>,
+        slots: &[u16],
+    ) -> Vec<Expression> {
+        let mut taken = Vec::new();
+        pending.retain(|conjunct| {
+            let read = walk::slots_read(conjunct, &self.subqueries);
+            let ready = read.iter().all(|slot| bound.contains(slot) || slots.contains(slot));
+            if ready {
+                taken.push(conjunct.clone());
+            }
+            !ready
+        });
+        taken
+    }
+
+    /// A source with the conjuncts over it.
+    pub(super) fn leaf(
+        &mut self,
+        leaf: &Leaf,
+        conjuncts: Vec<Expression>,
+        place: Place,
+        bound: &BTreeSet<u16>,
+    ) -> Result<Relation, PlanError> {
+        let relation = match (&leaf.kind, place) {
+            (LeafKind::Table(table), Place::Here) => {
+                let target = Target { table: &table.definition, slot: leaf.slot, bound };
+                return self.scan(&target, conjuncts);
+            }
+            (LeafKind::Table(_), Place::Coordinator) => {
+                return self.gather(leaf, conjuncts, bound);
+            }
+            (LeafKind::Derived(query), _) => {
+                let planned = self.query(query, place, bound)?;
+                let (input, slot) = (Box::new(planned.relation), leaf.slot);
+                Relation::Project { input, slot, expressions: planned.output }
+            }
+            (LeafKind::Working { number }, _) => {
+                Relation::Working { number: *number, slot: leaf.slot }
+            }
+        };
+        let conjuncts = self.lower_all(conjuncts.iter(), place, bound)?;
+        Ok(filtered(relation, conjuncts))
+    }
+
+    /// A table read by the best way for its conjuncts.
+    pub(super) fn scan(
+        &mut self,
+        target: &Target<'_>,
+        conjuncts: Vec<Expression>,
+    ) -> Result<Relation, PlanError> {
+        let borrowed: Vec<&Expression> = conjuncts.iter().collect();
+        let path = choose(target, &borrowed);
+        let rest = borrowed
+            .iter()
+            .enumerate()
+            .filter(|(position, _)| !path.ensured.contains(position))
+            .map(|(_, conjunct)| *conjunct);
+        let filter = conjunction(self.lower_all(rest, Place::Here, target.bound)?);
+        let (slot, table) = (target.slot, target.table.id);
+        Ok(Relation::Scan(Scan { slot, table, access: path.access, filter }))
+    }
+
+    /// Inner joins: the most selective source first, then always the one that is reached best.
+    fn inner(
+        &mut self,
+        items: &[From],
+        pending: &mut Vec<Expression>,
+        place: Place,
+        bound: &BTreeSet<u16>,
+    ) -> Result<Relation, PlanError> {
+        let mut left: Vec<&From> = items.iter().collect();
+        let mut bound_now = bound.clone();
+        let mut left_slots: Vec<u16> = Vec::new();
+        let mut relation: Option<Relation> = None;
+        while !left.is_empty() {
+            let scores = left
+                .iter()
+                .map(|item| self.score(item, pending, place, &bound_now, relation.is_some()));
+            let best = scores.enumerate().min_by_key(|(_, score)| *score);
+            let item = left.remove(best.map_or(0, |(position, _)| position));
+            let slots = item.slots();
+            relation = Some(match relation {
+                None => self.plan_from(item, pending, place, bound)?,
+                Some(joined) => {
+                    let before = (&bound_now, &left_slots[..]);
+                    let conditions = self.take(pending, &bound_now, &slots);
+                    let parts = (joined, item);
+                    self.join(parts, JoinKind::Inner, conditions, place, bound, before)?
+                }
+            });
+            bound_now.extend(&slots);
+            left_slots.extend(slots);
+        }
+        Ok(relation.unwrap_or(Relation::OneRow))
+    }
+
+    /// How well a source is reached: less is better.
+    fn score(
+        &self,
+        item: &From,
+        pending: &[Expression],
+        place: Place,
+        bound: &BTreeSet<u16>,
+        joined: bool,
+    ) -> u32 {
+        let slots = item.slots();
+        let ready: Vec<&Expression> = pending
+            .iter()
+            .filter(|conjunct| {
+                let read = walk::slots_read(conjunct, &self.subqueries);
+                read.iter().all(|slot| bound.contains(slot) || slots.contains(slot))
+            })
+            .collect();
+        if let (From::Leaf(Leaf { kind: LeafKind::Table(table), slot, .. }), Place::Here) =
+            (item, place)
+        {
+            let target = Target { table: &table.definition, slot: *slot, bound };
+            match choose(&target, &ready).rank {
+                Rank::One => return 0,
+                Rank::Equal(std::cmp::Reverse(columns)) => {
+                    return 1000 - u32::from(columns).min(900);
+                }
+                Rank::List => return 1100,
+                Rank::Between => return 1200,
+                Rank::HalfOpen => return 1300,
+                Rank::All => {}
+            }
+        }
+        let connected = ready
+            .iter()
+            .any(|conjunct| hash_sides(conjunct, &slots, &self.subqueries_of(conjunct)).is_some());
+        let filtered = ready.iter().any(|conjunct| {
+            let read = walk::slots_read(conjunct, &self.subqueries);
+            read.iter().all(|slot| slots.contains(slot))
+        });
+        match (joined && connected, filtered) {
+            (true, true) => 2000,
+            (true, false) => 2100,
+            (false, true) => 3000,
+            (false, false) => 3100,
+        }
+    }
+
+    fn subqueries_of(&self, expression: &Expression) -> bool {
+        walk::any(expression, &|e| walk::subquery_of(e).is_some())
+    }
+
+    /// Joins an item to what is joined already. `before` are all slots bound so far, and those
+    /// of the left side.
+    fn join(
+        &mut self,
+        (left, item): (Relation, &From),
+        kind: JoinKind,
+        conditions: Vec<Expression>,
+        place: Place,
+        bound: &BTreeSet<u16>,
+        (bound_now, left_slots): (&BTreeSet<u16>, &[u16]),
+    ) -> Result<Relation, PlanError> {
+        let right_slots = item.slots();
+        let left_slots = left_slots.to_vec();
+        let looked_up = self.lookup(item, &conditions, kind, place, bound_now, &left_slots)?;
+        if let Some((right, condition)) = looked_up {
+            let method = JoinMethod::NestedLoop;
+            let join = Join { kind, left, right, method, condition, left_slots, right_slots };
+            return Ok(Relation::Join(Box::new(join)));
+        }
+        // What reads the right side alone is tested there, unless unmatched rows of that side
+        // stay.
+        let mut own = conditions;
+        let mut cross = Vec::new();
+        own.retain(|conjunct| {
+            let read = walk::slots_read(conjunct, &self.subqueries);
+            let alone = kind != JoinKind::Full
+                && read.iter().all(|slot| bound.contains(slot) || right_slots.contains(slot))
+                && (kind == JoinKind::Inner || read.iter().any(|s| right_slots.contains(s)));
+            if !alone {
+                cross.push(conjunct.clone());
+            }
+            alone
+        });
+        let right = self.plan_from(item, &mut own, place, bound)?;
+        let own = self.lower_all(own.iter(), place, bound)?;
+        let right = filtered(right, own);
+        let (mut left_keys, mut right_keys) = (Vec::new(), Vec::new());
+        cross.retain(|conjunct| {
+            let subqueries = self.subqueries_of(conjunct);
+            match hash_sides(conjunct, &right_slots, &subqueries) {
+                Some((a, b)) if reads_any(a, &left_slots) => {
+                    left_keys.push(a.clone());
+                    right_keys.push(b.clone());
+                    false
+                }
+                _ => true,
+            }
+        });
+        let method = if left_keys.is_empty() {
+            JoinMethod::NestedLoop
+        } else {
+            JoinMethod::Hash { left: left_keys, right: right_keys }
+        };
+        let condition = conjunction(self.lower_all(cross.iter(), place, bound_now)?);
+        let join = Join { kind, left, right, method, condition, left_slots, right_slots };
+        Ok(Relation::Join(Box::new(join)))
+    }
+
+    /// The right side as an index lookup by values of the left side, with what is left to test
+    /// of a pair; none if no index serves.
+    #[allow(clippy::type_complexity, reason = "used once, right above")]
+    fn lookup(
+        &mut self,
+        item: &From,
+        conditions: &[Expression],
+        kind: JoinKind,
+        place: Place,
+        bound_now: &BTreeSet<u16>,
+        left_slots: &[u16],
+    ) -> Result<Option<(Relation, Option<Expression>)>, PlanError> {
+        let From::Leaf(Leaf { kind: LeafKind::Table(table), slot, .. }) = item else {
+            return Ok(None);
+        };
+        if place != Place::Here || kind == JoinKind::Full {
+            return Ok(None);
+        }
+        let target = Target { table: &table.definition, slot: *slot, bound: bound_now };
+        let borrowed: Vec<&Expression> = conditions.iter().collect();
+        let path = choose(&target, &borrowed);
+        let Access::Index { equal, lower, upper, .. } = &path.access else { return Ok(None) };
+        let bounds = lower.iter().chain(upper).map(|bound| &bound.value);
+        if !equal.iter().chain(bounds).any(|value| reads_any(value, left_slots)) {
+            return Ok(None);
+        }
+        let hashable =
+            conditions.iter().any(|c| hash_sides(c, &[*slot], &self.subqueries_of(c)).is_some());
+        if equal.is_empty() && hashable {
+            return Ok(None);
+        }
+        // Conditions of an outer join over its left side alone are not the scan's to test.
+        let (mut own, mut pair) = (Vec::new(), Vec::new());
+        for (position, conjunct) in conditions.iter().enumerate() {
+            let read = walk::slots_read(conjunct, &self.subqueries);
+            if path.ensured.contains(&position) {
+                continue;
+            }
+            if kind == JoinKind::Inner || read.contains(slot) {
+                own.push(conjunct);
+            } else {
+                pair.push(conjunct);
+            }
+        }
+        let filter = conjunction(self.lower_all(own.into_iter(), place, bound_now)?);
+        let condition = conjunction(self.lower_all(pair.into_iter(), place, bound_now)?);
+        let (slot, table) = (*slot, table.definition.id);
+        let scan = Scan { slot, table, access: path.access, filter };
+        Ok(Some((Relation::Scan(scan), condition)))
+    }
+
+    fn outer(
+        &mut self,
+        (left, right): (&From, &From),
+        full: bool,
+        conjuncts: &[Expression],
+        pending: &mut Vec<Expression>,
+        place: Place,
+        bound: &BTreeSet<u16>,
+    ) -> Result<Relation, PlanError> {
+        let left_slots = left.slots();
+        // WHERE conditions over the preserved side are tested before the join.
+        let mut early = if full { Vec::new() } else { self.take(pending, bound, &left_slots) };
+        let planned = self.plan_from(left, &mut early, place, bound)?;
+        let early = self.lower_all(early.iter(), place, bound)?;
+        let planned = filtered(planned, early);
+        let mut bound_now = bound.clone();
+        bound_now.extend(&left_slots);
+        let kind = if full { JoinKind::Full } else { JoinKind::Left };
+        let before = (&bound_now, &left_slots[..]);
+        self.join((planned, right), kind, conjuncts.to_vec(), place, bound, before)
+    }
+}
+
+/// The sides of an equality of which the second reads only `right`: hash keys.
+fn hash_sides<'e>(
+    conjunct: &'e Expression,
+    right: &[u16],
+    has_subqueries: &bool,
+) -> Option<(&'e Expression, &'e Expression)> {
+    if *has_subqueries {
+        return None;
+    }
+    let Node::Compare(Comparison::Equal, a, b) = &conjunct.node else { return None };
+    if !same_kind(a.sql_type, b.sql_type) {
+        return None;
+    }
+    let reads = |e: &Expression| reads_any(e, right);
+    if reads(b) && !reads(a) && only_reads(b, right) {
+        return Some((a, b));
+    }
+    if reads(a) && !reads(b) && only_reads(a, right) {
+        return Some((b, a));
+    }
+    None
+}
+
+fn reads_any(expression: &Expression, slots: &[u16]) -> bool {
+    walk::any(expression, &|e| matches!(e.node, Node::Column { slot, .. } if slots.contains(&slot)))
+}
+
+fn only_reads(expression: &Expression, slots: &[u16]) -> bool {
+    !walk::any(
+        expression,
+        &|e| matches!(e.node, Node::Column { slot, .. } if !slots.contains(&slot)),
+    )
+}
