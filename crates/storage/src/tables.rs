@@ -4,7 +4,8 @@ use crate::table::Table;
 use lockstep_types::TableId;
 use std::ops::{Index, IndexMut};
 
-/// The tables of a site. Tables are added, replaced and removed only while the undo log is empty.
+/// The tables of a site. A table is replaced or removed only while the undo log has no change of
+/// it: a record names its table by id.
 #[derive(Default)]
 pub struct Tables {
     tables: Vec<Option<Table>>,

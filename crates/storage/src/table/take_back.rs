@@ -13,11 +13,14 @@ impl Table {
         bytes: &[u8],
         truncated: Option<TruncatedState>,
     ) {
+        // Records of another table with the same id would break what the blocks rely on.
+        let whole = bytes.len() >= self.layout.slot_bytes;
+        let live = self.blocks.is_live(row);
         match kind {
-            UndoKind::InsertFresh => self.take_back_insert(row, true),
-            UndoKind::InsertReused => self.take_back_insert(row, false),
-            UndoKind::Delete => self.take_back_delete(row, bytes),
-            UndoKind::Update => self.take_back_update(row, bytes),
+            UndoKind::InsertFresh if live => self.take_back_insert(row, true),
+            UndoKind::InsertReused if live => self.take_back_insert(row, false),
+            UndoKind::Delete if whole && !live => self.take_back_delete(row, bytes),
+            UndoKind::Update if whole && live => self.take_back_update(row, bytes),
             UndoKind::Truncate => {
                 let Some(TruncatedState { blocks, trees }) = truncated else { return };
                 self.blocks = blocks;
@@ -25,6 +28,7 @@ impl Table {
                     index.tree = tree;
                 }
             }
+            _ => debug_assert!(false, "the record is of another table"),
         }
     }
 
@@ -49,6 +53,9 @@ impl Table {
     fn take_back_delete(&mut self, row: RowId, bytes: &[u8]) {
         let taken = self.blocks.take();
         debug_assert_eq!(taken, Some((row, false)), "the slot was freed last");
+        if taken != Some((row, false)) {
+            return;
+        }
         // SAFETY: the slot exists, and the bytes are those of the row it held, whose strings
         // are live until the deletion is released.
         unsafe {

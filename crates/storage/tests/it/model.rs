@@ -266,3 +266,43 @@ fn when_undo_is_released_makes_no_difference() {
         assert_eq!(state_of(&early.tables[early.id]), state_of(&late.tables[late.id]));
     }
 }
+
+/// Transactions that run ahead while older ones wait for their outcome: the log never runs
+/// empty, its head is released, its tail taken back.
+#[test]
+fn a_queue_of_transactions_is_released_at_its_head() {
+    let mut run = Run::new(7, true);
+    let mut open: Vec<(UndoMark, State)> = Vec::new();
+    let mut largest = 0;
+    for transaction in 0..4000 {
+        open.push((run.undo.mark(), state_of(&run.tables[run.id])));
+        for _ in 0..3 {
+            match run.random.below(3) {
+                0 => run.update(),
+                1 if run.mirror.len() > 60 => {
+                    let row = run.any_row().expect("there are rows");
+                    run.tables[run.id].delete(row, &mut run.undo).expect("the row is live");
+                    run.mirror.remove(&row);
+                }
+                _ => run.insert(),
+            }
+        }
+        if open.len() > 3 {
+            open.remove(0);
+            run.undo.release_to(open[0].0, &mut run.tables);
+        }
+        if transaction % 100 == 99 {
+            let (mark, state) = open.remove(1);
+            run.undo.rollback_to(mark, &mut run.tables);
+            assert_eq!(state_of(&run.tables[run.id]), state);
+            open.truncate(1);
+            let rows = run.tables[run.id].scan();
+            run.mirror = rows
+                .map(|(row, values)| (row, values.columns().map(Datum::to_value).collect()))
+                .collect();
+        }
+        largest = largest.max(run.undo.allocated_bytes());
+    }
+    assert!(!run.undo.is_empty());
+    assert!(largest < 1 << 20, "released records are cut off: {largest} bytes");
+}
