@@ -1,0 +1,148 @@
+//! What the coordinator and the partitions say to each other, and what they are asked to do.
+
+use lockstep_exec::{PreparedProcedure, PreparedStatement};
+use lockstep_plan_ir::StorageChange;
+use lockstep_types::{Failure, PartitionId, TransactionId};
+use std::sync::Arc;
+
+/// A statement with its parameters, encoded as a parameter set (its count in front).
+#[derive(Debug, Clone)]
+pub struct BoundStatement {
+    /// The statement.
+    pub statement: Arc<PreparedStatement>,
+    /// Its parameters.
+    pub parameters: Arc<[u8]>,
+    /// Between the rounds of a statement that ships rows: per partition, the table of its rows.
+    pub shipped: Option<Arc<Vec<Vec<u8>>>>,
+}
+
+/// Statements that run one after the other in one transaction; one result table each.
+#[derive(Debug, Clone)]
+pub struct StatementCall {
+    /// The statements, at least one.
+    pub statements: Vec<BoundStatement>,
+    /// True when none writes.
+    pub read_only: bool,
+}
+
+/// A multi-partition call: who waits for it, and what it does. `C` is the catalog that a schema
+/// change puts in force.
+#[derive(Debug, Clone)]
+pub struct MultiCall<O, C> {
+    /// Who waits.
+    pub origin: O,
+    /// The work.
+    pub work: MultiWork<C>,
+}
+
+/// The kinds of multi-partition work.
+#[derive(Debug, Clone)]
+pub enum MultiWork<C> {
+    /// A stored procedure with its parameters (a parameter set, its count in front).
+    Procedure {
+        /// The procedure.
+        procedure: Arc<PreparedProcedure>,
+        /// The parameters.
+        parameters: Arc<[u8]>,
+    },
+    /// Ad hoc statements.
+    Statements(StatementCall),
+    /// A schema change.
+    Schema(Arc<SchemaTask<C>>),
+}
+
+/// A schema change as partitions carry it out: prepared at all of them, then in force at all, or
+/// nowhere.
+#[derive(Debug)]
+pub struct SchemaTask<C> {
+    /// The steps.
+    pub changes: Vec<StorageChange>,
+    /// The catalog once they are in force.
+    pub catalog: C,
+}
+
+/// A message to a partition with its place in the coordinator's stream to it.
+#[derive(Debug)]
+pub struct Numbered<C> {
+    /// The partition.
+    pub partition: PartitionId,
+    /// From 1, without gaps.
+    pub number: u64,
+    /// The message.
+    pub message: ToPartition<C>,
+}
+
+/// What the coordinator tells a partition.
+#[derive(Debug)]
+pub enum ToPartition<C> {
+    /// Run these fragments, one after the other.
+    Fragments {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its round.
+        round: u32,
+        /// The fragments.
+        tasks: Vec<FragmentTask>,
+    },
+    /// Prepare a schema change.
+    Schema {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its round.
+        round: u32,
+        /// The change.
+        task: Arc<SchemaTask<C>>,
+    },
+    /// The transaction is decided.
+    Decision {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Commit or abort.
+        commit: bool,
+        /// Whether the coordinator wants to hear that it is done.
+        acknowledge: bool,
+    },
+}
+
+/// One fragment of a statement for one partition.
+#[derive(Debug, Clone)]
+pub struct FragmentTask {
+    /// The statement with its parameters.
+    pub bound: BoundStatement,
+    /// Which part of it.
+    pub part: FragmentPart,
+}
+
+/// Which part of a statement a fragment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FragmentPart {
+    /// The whole of a local statement.
+    Whole,
+    /// The numbered fragment of a distributed statement.
+    Fragment(usize),
+    /// The second round of a statement that ships rows: this partition's are in the statement.
+    Apply,
+}
+
+/// What a partition tells the coordinator.
+#[derive(Debug)]
+pub enum FromPartition {
+    /// The answer to a round.
+    Answer {
+        /// Who answers.
+        partition: PartitionId,
+        /// The transaction.
+        transaction: TransactionId,
+        /// The round.
+        round: u32,
+        /// One table per fragment, in wire form, or why the transaction must abort.
+        result: Result<Vec<Vec<u8>>, Failure>,
+    },
+    /// The decision is carried out.
+    Acknowledged {
+        /// Who says so.
+        partition: PartitionId,
+        /// The transaction.
+        transaction: TransactionId,
+    },
+}
