@@ -1,0 +1,159 @@
+//! The catalog as the host's threads use it: procedures ready to run, found by name, beside the
+//! planner's view of the schema. Immutable; a schema change puts a new one in force at each
+//! partition's place in its log.
+
+use crate::options::Options;
+use lockstep_base::map::FixedHashMap;
+use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
+use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
+use lockstep_plan_ir::ProcedureDefinition;
+use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
+use lockstep_site::SiteLimits;
+use lockstep_types::SqlType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The procedures that are linked into this binary.
+#[derive(Clone, Default)]
+pub struct NativeRegistry {
+    procedures: BTreeMap<String, Arc<dyn NativeProcedure>>,
+}
+
+impl NativeRegistry {
+    /// Adds a procedure under its own name.
+    pub fn register(&mut self, procedure: Arc<dyn NativeProcedure>) {
+        self.procedures.insert(procedure.name().to_string(), procedure);
+    }
+
+    fn get(&self, name: &str) -> Option<&Arc<dyn NativeProcedure>> {
+        self.procedures.get(name)
+    }
+}
+
+impl NativeProcedures for NativeRegistry {
+    fn find(&self, name: &str) -> Option<NativeSource> {
+        let procedure = self.get(name)?;
+        let statement = |s: &(&str, &str)| (s.0.to_string(), s.1.to_string());
+        Some(NativeSource {
+            parameters: procedure.parameters().to_vec(),
+            statements: procedure.statements().iter().map(statement).collect(),
+        })
+    }
+}
+
+/// How calls of a procedure are routed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routing {
+    /// To the coordinator.
+    Multi,
+    /// By the hash of a parameter.
+    Parameter {
+        /// Which one, from 0.
+        index: u16,
+        /// The type of the partitioning column.
+        column_type: SqlType,
+    },
+    /// Only to a partition that the call names.
+    Directed,
+}
+
+/// A procedure, ready to run.
+pub struct HostProcedure {
+    /// Its place in the catalog's list and in the statistics.
+    pub number: u32,
+    /// What the schema says of it.
+    pub definition: Arc<ProcedureDefinition>,
+    /// Its code.
+    pub prepared: Arc<PreparedProcedure>,
+    /// Where its calls go.
+    pub routing: Routing,
+}
+
+/// A catalog in force.
+pub struct HostCatalog {
+    /// The planner's view.
+    pub plan: Catalog,
+    procedures: Vec<HostProcedure>,
+    by_name: FixedHashMap<Box<str>, u32>,
+}
+
+impl HostCatalog {
+    /// Makes a schema ready to run.
+    ///
+    /// # Errors
+    /// A native procedure is not linked into this binary.
+    pub fn new(plan: Catalog, natives: &NativeRegistry) -> Result<HostCatalog, PlanError> {
+        let mut procedures = Vec::new();
+        let mut by_name = FixedHashMap::default();
+        for definition in plan.procedures.values().chain(plan.generated.values()) {
+            let number = procedures.len() as u32;
+            by_name.insert(definition.name.as_str().into(), number);
+            if let ProcedureKind::Generated { .. } = definition.kind {
+                by_name.entry(definition.name.to_ascii_uppercase().into()).or_insert(number);
+            }
+            procedures.push(prepare(number, definition, natives)?);
+        }
+        Ok(HostCatalog { plan, procedures, by_name })
+    }
+
+    /// Grows by one with every change.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.plan.version
+    }
+
+    /// The procedure that a call names: exact, or generated and in any case.
+    #[inline]
+    pub fn procedure(&self, name: &str) -> Option<&HostProcedure> {
+        let number = match self.by_name.get(name) {
+            Some(number) => number,
+            None if name.contains('.') => self.by_name.get(name.to_ascii_uppercase().as_str())?,
+            None => return None,
+        };
+        Some(&self.procedures[*number as usize])
+    }
+
+    /// All procedures, in the order of their numbers.
+    pub fn procedures(&self) -> &[HostProcedure] {
+        &self.procedures
+    }
+}
+
+fn prepare(
+    number: u32,
+    definition: &Arc<ProcedureDefinition>,
+    natives: &NativeRegistry,
+) -> Result<HostProcedure, PlanError> {
+    let native = match &definition.kind {
+        ProcedureKind::Native(name) => {
+            let missing = || {
+                PlanError::new(format!("native procedure {name} is not linked into this binary"))
+            };
+            Some(Arc::clone(natives.get(name).ok_or_else(missing)?))
+        }
+        _ => None,
+    };
+    let routing = match &definition.partitioning {
+        None => Routing::Multi,
+        Some(ProcedurePartitioning::Directed) => Routing::Directed,
+        Some(ProcedurePartitioning::Column { parameter, column_type, .. }) => {
+            Routing::Parameter { index: *parameter, column_type: *column_type }
+        }
+    };
+    Ok(HostProcedure {
+        number,
+        definition: Arc::clone(definition),
+        prepared: Arc::new(PreparedProcedure::new(Arc::clone(definition), native)),
+        routing,
+    })
+}
+
+/// The options that concern sites.
+pub fn site_limits(options: &Options) -> SiteLimits {
+    SiteLimits {
+        held_calls: options.max_held_calls as usize,
+        waiting_multi: options.max_waiting_multi as usize,
+        result_bytes: options.max_response_bytes as usize,
+        temporary_bytes: options.max_temporary_bytes as usize,
+    }
+}

@@ -1,0 +1,35 @@
+//! The host's clock: read once a round of a loop, handed down as numbers.
+//!
+//! The only place of the data path that reads time. Wall time comes from one reading at start
+//! plus a monotonic clock, so that it never jumps while the host runs.
+
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+struct Origin {
+    instant: Instant,
+    wall_us: i64,
+}
+
+fn origin() -> &'static Origin {
+    static ORIGIN: OnceLock<Origin> = OnceLock::new();
+    ORIGIN.get_or_init(|| Origin {
+        instant: Instant::now(),
+        wall_us: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros() as i64),
+    })
+}
+
+/// Microseconds since 1970, never decreasing.
+#[inline]
+pub fn now_us() -> i64 {
+    let origin = origin();
+    origin.wall_us + origin.instant.elapsed().as_micros() as i64
+}
+
+/// Nanoseconds since the process started, for measuring short spans.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    origin().instant.elapsed().as_nanos() as u64
+}

@@ -1,0 +1,200 @@
+//! One client connection: what was read of an unfinished message, what waits to be written, and
+//! how far its client is behind.
+
+use mio::net::TcpStream;
+use std::io::{self, ErrorKind, Read, Write};
+
+/// Buffers that grew beyond this are given back when they are empty.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Names a connection for as long as it lives: its place and which of the connections that had
+/// this place it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectionKey {
+    /// The place in its thread's list.
+    pub place: u32,
+    /// Grows each time the place is taken again.
+    pub generation: u32,
+}
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It has until this time (microseconds of the thread's clock) to log in.
+    Login {
+        /// The deadline.
+        until_us: i64,
+    },
+    /// It may call.
+    Ready,
+    /// What is in the output is still written, then it closes.
+    Closing,
+}
+
+/// A connection with its buffers.
+pub struct Connection {
+    /// The socket.
+    pub stream: TcpStream,
+    /// Its name.
+    pub key: ConnectionKey,
+    /// The number that clients and statistics see.
+    pub id: i64,
+    /// Came in through the admin port.
+    pub admin: bool,
+    /// The peer's address, for statistics.
+    pub peer: String,
+    /// How far it has come.
+    pub stage: Stage,
+    /// Wants to hear of topology and catalog changes.
+    pub subscribed: bool,
+    /// The beginning of a message whose end has not come yet.
+    pub partial_input: Vec<u8>,
+    /// Answers; those before `written` are written.
+    pub output: Vec<u8>,
+    written: usize,
+    /// Calls that are not answered yet.
+    pub outstanding: u32,
+    /// The socket may have more to read.
+    pub readable: bool,
+    /// The socket took less than was offered and has not said that it is ready again.
+    write_blocked: bool,
+    /// Since when answers wait that the client does not read.
+    pub unread_since_us: Option<i64>,
+    /// Is in the thread's list of connections to write to.
+    pub listed_for_write: bool,
+    /// Is in the thread's list of connections to read from.
+    pub listed_for_read: bool,
+    /// Bytes and messages in both directions.
+    pub traffic: Traffic,
+}
+
+/// Counters of one connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Traffic {
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Messages read.
+    pub messages_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Messages written.
+    pub messages_written: u64,
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadResult {
+    /// This many bytes; `drained` when the socket has no more for now.
+    Bytes {
+        /// How many.
+        count: usize,
+        /// Whether the next readiness event will tell of more.
+        drained: bool,
+    },
+    /// Nothing there.
+    Nothing,
+    /// The peer is gone.
+    Closed,
+}
+
+impl Connection {
+    /// A new connection that has until `login_until_us` to log in.
+    pub fn new(stream: TcpStream, key: ConnectionKey, id: i64, admin: bool, until_us: i64) -> Self {
+        let peer = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
+        Connection {
+            stream,
+            key,
+            id,
+            admin,
+            peer,
+            stage: Stage::Login { until_us },
+            subscribed: false,
+            partial_input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            outstanding: 0,
+            readable: false,
+            write_blocked: false,
+            unread_since_us: None,
+            listed_for_write: false,
+            listed_for_read: false,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Reads once. A read that does not fill the buffer has drained the socket: with
+    /// edge-triggered readiness the next bytes bring a new event.
+    pub fn read(&mut self, buffer: &mut [u8]) -> ReadResult {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return ReadResult::Closed,
+                Ok(count) => {
+                    self.traffic.bytes_read += count as u64;
+                    return ReadResult::Bytes { count, drained: count < buffer.len() };
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return ReadResult::Nothing,
+                Err(_) => return ReadResult::Closed,
+            }
+        }
+    }
+
+    /// Writes as much as the socket takes.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub fn write(&mut self, now_us: i64) -> io::Result<()> {
+        if self.write_blocked {
+            return Ok(());
+        }
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.written += count;
+                    self.traffic.bytes_written += count as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.write_blocked = true;
+                    self.unread_since_us.get_or_insert(now_us);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.unread_since_us = None;
+        self.written = 0;
+        self.output.clear();
+        if self.output.capacity() > KEPT_BUFFER_BYTES {
+            self.output = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// The socket says that it takes bytes again.
+    pub fn writable(&mut self, now_us: i64) {
+        self.write_blocked = false;
+        // The client reads, however slowly: its patience starts anew.
+        if self.unread_since_us.is_some() {
+            self.unread_since_us = Some(now_us);
+        }
+    }
+
+    /// Bytes of answers that are not written yet.
+    pub fn unread_bytes(&self) -> usize {
+        self.output.len() - self.written
+    }
+
+    /// Keeps the beginning of a message until the rest comes.
+    pub fn keep_partial(&mut self, rest: &[u8]) {
+        self.partial_input.clear();
+        if rest.is_empty() {
+            if self.partial_input.capacity() > KEPT_BUFFER_BYTES {
+                self.partial_input = Vec::new();
+            }
+        } else {
+            self.partial_input.extend_from_slice(rest);
+        }
+    }
+}

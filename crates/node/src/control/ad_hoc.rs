@@ -1,0 +1,229 @@
+//! `@AdHoc`: SQL text to plans, and the plans to where they run.
+
+use super::system::text_parameter;
+use super::{Control, SystemCall};
+use crate::catalog::HostCatalog;
+use crate::message::{AdHocCall, Envelope, MultiRequest, Origin};
+use lockstep_exec::procedure::routing_value;
+use lockstep_exec::statement::PreparedStatement;
+use lockstep_plan::{BatchKind, PlanContext, PlanError, classify_batch, plan_statement};
+use lockstep_plan_ir::Execution;
+use lockstep_site::{BoundStatement, MultiCall, MultiWork, SchemaTask, StatementCall};
+use lockstep_sql::ast::ParsedStatement;
+use lockstep_sql::{Limits, parse_batch};
+use lockstep_types::{Failure, ParameterSet, PartitionId};
+use lockstep_wire_volt::Invocation;
+use std::sync::Arc;
+
+impl Control {
+    pub(super) fn ad_hoc(&mut self, call: SystemCall) {
+        if self.next_catalog.is_some() {
+            return self.wait_for_schema(call);
+        }
+        let body = Arc::clone(&call.body);
+        let origin = call.origin;
+        let result = match Invocation::decode(&body) {
+            Ok(invocation) => self.plan_and_send(call, &invocation),
+            Err(rejection) => Err(Failure::unexpected(rejection.message())),
+        };
+        if let Err(failure) = result {
+            self.answer_failure(origin, &failure);
+        }
+    }
+
+    fn wait_for_schema(&mut self, call: SystemCall) {
+        let limit = self.facts.options.max_planner_queue;
+        if self.waiting.len() as u64 >= limit {
+            let text = format!(
+                "{limit} ad hoc calls wait for the planner already (option max_planner_queue); \
+                 try again later."
+            );
+            let failure = Failure::new(lockstep_types::Status::ServerUnavailable, text);
+            return self.answer_failure(call.origin, &failure);
+        }
+        self.waiting.push_back(call);
+    }
+
+    fn plan_and_send(
+        &mut self,
+        call: SystemCall,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if invocation.parameters.count() == 0 {
+            return Err(Failure::graceful(
+                "Adhoc system procedure requires at least the query parameter.",
+            ));
+        }
+        let text = text_parameter(invocation, 0).ok_or_else(|| {
+            Failure::graceful(
+                "Adhoc system procedure requires the query parameter to be of String type.",
+            )
+        })?;
+        let limit = self.facts.options.max_statement_bytes;
+        if text.len() as u64 > limit {
+            return Err(Failure::graceful(format!(
+                "The SQL text has {} bytes, over the limit of {limit} bytes (option \
+                 max_statement_bytes)",
+                text.len()
+            )));
+        }
+        let given = invocation.parameters.without_first().unwrap_or(ParameterSet::EMPTY);
+        if let Some(plans) = self.plans.get(text) {
+            let statements = plans.statements.clone();
+            return self.send_statements(call, statements, given);
+        }
+        let parsed = parse_batch(text, &self.sql_limits()).map_err(|error| {
+            let first = text.trim().trim_end_matches(';');
+            Failure::graceful(format!(
+                "SQL error while compiling query: SQL Syntax error in \"{first}\" {error}"
+            ))
+        })?;
+        match classify_batch(&parsed).map_err(plan_failure)? {
+            BatchKind::Ddl => self.change_schema(call.origin, &parsed),
+            BatchKind::DmlQueries => {
+                let statements = self.plan_all(&parsed)?;
+                self.plans.insert(text, statements.clone());
+                self.send_statements(call, statements, given)
+            }
+        }
+    }
+
+    pub(super) fn sql_limits(&self) -> Limits {
+        Limits {
+            batch_bytes: self.facts.options.max_statement_bytes as u32,
+            statement_bytes: self.facts.options.max_statement_bytes as u32,
+            nesting_depth: self.facts.options.max_nesting_depth as u32,
+            ..Limits::default()
+        }
+    }
+
+    pub(super) fn plan_all(
+        &self,
+        parsed: &[ParsedStatement],
+    ) -> Result<Vec<Arc<PreparedStatement>>, Failure> {
+        let plan = |statement: &ParsedStatement| {
+            let planned =
+                plan_statement(&self.catalog.plan, statement, PlanContext::MultiPartition)
+                    .map_err(plan_failure)?;
+            Ok(Arc::new(PreparedStatement::new(Arc::new(planned))))
+        };
+        parsed.iter().map(plan).collect()
+    }
+
+    fn change_schema(&mut self, origin: Origin, parsed: &[ParsedStatement]) -> Result<(), Failure> {
+        let change = self.catalog.plan.apply(parsed, &self.natives).map_err(ddl_failure)?;
+        let catalog = HostCatalog::new(change.catalog, &self.natives).map_err(ddl_failure)?;
+        let catalog = Arc::new(catalog);
+        let task = SchemaTask { changes: change.changes, catalog: Arc::clone(&catalog) };
+        self.next_catalog = Some(catalog);
+        self.send_multi(origin, Arc::from(&[][..]), MultiWork::Schema(Arc::new(task)));
+        Ok(())
+    }
+
+    fn send_multi(&mut self, origin: Origin, body: Arc<[u8]>, work: MultiWork<Arc<HostCatalog>>) {
+        let catalog_version = self.catalog.version();
+        let call = MultiCall { origin, work };
+        let request = MultiRequest { catalog_version, body, call };
+        self.outbox.send(0, Envelope::Multi(Box::new(request)));
+    }
+
+    /// Sends planned statements to the one partition that has all they need, else to the
+    /// coordinator.
+    fn send_statements(
+        &mut self,
+        call: SystemCall,
+        statements: Vec<Arc<PreparedStatement>>,
+        given: ParameterSet<'_>,
+    ) -> Result<(), Failure> {
+        let parameters = self.check_parameters(&statements, given)?;
+        let partition = self.common_partition(&statements, given)?;
+        let read_only = statements.iter().all(|s| s.statement().read_only);
+        let bind = |statement| BoundStatement {
+            statement,
+            parameters: Arc::clone(&parameters),
+            shipped: None,
+        };
+        let bound =
+            StatementCall { statements: statements.into_iter().map(bind).collect(), read_only };
+        match partition {
+            Destination::One(partition) => {
+                let ad_hoc = AdHocCall {
+                    origin: call.origin,
+                    body: call.body,
+                    catalog_version: self.catalog.version(),
+                    call: bound,
+                };
+                self.outbox.send(partition.index(), Envelope::AdHoc(Box::new(ad_hoc)));
+            }
+            Destination::Several => {
+                self.send_multi(call.origin, call.body, MultiWork::Statements(bound));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_parameters(
+        &self,
+        statements: &[Arc<PreparedStatement>],
+        given: ParameterSet<'_>,
+    ) -> Result<Arc<[u8]>, Failure> {
+        if given.count() > 0 && statements.len() > 1 {
+            return Err(Failure::graceful(
+                "The @AdHoc stored procedure when called with more than one parameter must be \
+                 passed a single parameterized SQL statement as its first parameter. Pass each \
+                 parameterized SQL statement to a separate callProcedure invocation.",
+            ));
+        }
+        for statement in statements {
+            let expected = statement.statement().parameters.len();
+            if expected != given.count() {
+                return Err(Failure::graceful(format!(
+                    "SQL error while compiling query: Incorrect number of parameters passed: \
+                     expected {expected}, passed {}",
+                    given.count()
+                )));
+            }
+        }
+        let mut bytes = (given.count() as u16).to_be_bytes().to_vec();
+        bytes.extend_from_slice(given.bytes());
+        Ok(bytes.into())
+    }
+
+    /// The partition that all statements can run at.
+    fn common_partition(
+        &self,
+        statements: &[Arc<PreparedStatement>],
+        given: ParameterSet<'_>,
+    ) -> Result<Destination, Failure> {
+        let mut common = None;
+        for statement in statements {
+            let Execution::Local { routing, .. } = &statement.statement().execution else {
+                return Ok(Destination::Several);
+            };
+            let Some(routing) = routing else { continue };
+            let value =
+                routing_value(statement, routing, given).map_err(|error| error.to_failure())?;
+            let partition = self.facts.ring.partition_of(value.as_datum());
+            if common.is_some_and(|other| other != partition) {
+                return Ok(Destination::Several);
+            }
+            common = Some(partition);
+        }
+        // Replicated tables only: any partition has them all.
+        Ok(Destination::One(common.unwrap_or(PartitionId(0))))
+    }
+}
+
+enum Destination {
+    One(PartitionId),
+    Several,
+}
+
+/// What a client gets for SQL that cannot be planned.
+pub(super) fn plan_failure(error: PlanError) -> Failure {
+    Failure::graceful(error.message)
+}
+
+fn ddl_failure(error: PlanError) -> Failure {
+    Failure::graceful(error.message)
+}

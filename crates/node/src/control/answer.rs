@@ -1,0 +1,86 @@
+//! Answers of the control thread.
+
+use super::Control;
+use crate::catalog::{HostCatalog, Routing};
+use crate::clock;
+use crate::message::{Envelope, ForwardedAnswer, Origin};
+use lockstep_types::{Datum, Failure, Outcome, SqlType, Status, TableBuilder, TableSchema};
+use lockstep_wire_volt::response;
+use lockstep_wire_volt::topology::{ProcedureEntry, ProcedureRouting, write_procedures};
+
+impl Control {
+    pub(super) fn answer_failure(&mut self, origin: Origin, failure: &Failure) {
+        let mut frame = Vec::new();
+        let text = Some(failure.message.as_str());
+        response::write_simple(&mut frame, origin.handle, failure.status, text);
+        self.send_answer(origin, failure.status, frame);
+    }
+
+    /// Answers with the tables that `write` appends and counts.
+    pub(super) fn answer_tables(
+        &mut self,
+        origin: Origin,
+        write: impl FnOnce(&mut Vec<u8>) -> u16,
+    ) {
+        let mut frame = Vec::new();
+        write_tables(&mut frame, origin.handle, origin.arrived_us, clock::now_us(), write);
+        let limit = self.facts.options.max_response_bytes as usize;
+        if let Err(failure) = response::check_size(frame.len(), limit) {
+            return self.answer_failure(origin, &failure);
+        }
+        self.send_answer(origin, Status::Success, frame);
+    }
+
+    /// Answers with the table of management procedures: STATUS 0.
+    pub(super) fn answer_status(&mut self, origin: Origin) -> Result<(), Failure> {
+        self.answer_tables(origin, write_status);
+        Ok(())
+    }
+
+    fn send_answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
+        let answer = ForwardedAnswer { origin, status, frame };
+        self.outbox.send(usize::from(origin.shard), Envelope::Answer(answer));
+    }
+}
+
+/// Appends a response frame with the tables that `write` appends and counts.
+pub(super) fn write_tables(
+    frame: &mut Vec<u8>,
+    handle: i64,
+    arrived_us: i64,
+    now_us: i64,
+    write: impl FnOnce(&mut Vec<u8>) -> u16,
+) {
+    let start = response::begin(frame);
+    let table_count = write(frame);
+    let waited_ms = ((now_us - arrived_us) / 1000) as i32;
+    response::finish(frame, start, handle, &Outcome::success(table_count), waited_ms);
+}
+
+/// One table, one row: STATUS 0.
+pub(super) fn write_status(out: &mut Vec<u8>) -> u16 {
+    let schema = TableSchema::new(&[("STATUS", SqlType::BigInt)]);
+    let mut table = TableBuilder::begin(out, &schema);
+    table.row(&schema, &[Datum::Int(0)]);
+    table.finish();
+    1
+}
+
+/// The table of `@SystemCatalog PROCEDURES`.
+pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
+    let entry = |procedure| -> ProcedureEntry<'_> {
+        let procedure: &crate::catalog::HostProcedure = procedure;
+        ProcedureEntry {
+            name: &procedure.definition.name,
+            read_only: procedure.definition.read_only,
+            routing: match procedure.routing {
+                Routing::Multi => ProcedureRouting::Multi,
+                Routing::Directed => ProcedureRouting::Directed,
+                Routing::Parameter { index, column_type } => {
+                    ProcedureRouting::ByParameter { parameter: index, column_type }
+                }
+            },
+        }
+    };
+    write_procedures(out, catalog.procedures().iter().map(entry))
+}

@@ -1,0 +1,222 @@
+//! The control thread: everything that is not the data path. It parses and plans ad hoc SQL,
+//! makes schema changes, and answers system procedures.
+//!
+//! It owns the newest catalog. While a schema change is under way it puts new ad hoc calls
+//! aside: their plans would be stale. Plans that a change overtakes on their way to a partition
+//! come back and are made again.
+
+mod ad_hoc;
+mod answer;
+mod explain;
+mod plan_cache;
+mod statistics;
+pub mod system;
+
+use crate::catalog::{HostCatalog, NativeRegistry};
+use crate::clock;
+use crate::mailbox::{Bell, Inbox, Outbox};
+use crate::message::{ControlRequest, Envelope, Origin};
+use crate::shard::HostFacts;
+use lockstep_types::{Failure, Status};
+use lockstep_wire_volt::Invocation;
+use mio::{Events, Poll};
+use plan_cache::PlanCache;
+use statistics::Gathering;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the thread is made from.
+pub struct ControlParts {
+    /// Its poll; the waker behind `bell` belongs to it.
+    pub poll: Poll,
+    /// Its bell.
+    pub bell: Arc<Bell>,
+    /// Sends to the site threads.
+    pub outbox: Outbox<Envelope>,
+    /// Receives from them.
+    pub inbox: Inbox<Envelope>,
+    /// What all threads know.
+    pub facts: Arc<HostFacts>,
+    /// The first catalog.
+    pub catalog: Arc<HostCatalog>,
+    /// What `FROM NATIVE` finds.
+    pub natives: NativeRegistry,
+}
+
+/// The control thread.
+pub struct Control {
+    poll: Poll,
+    bell: Arc<Bell>,
+    outbox: Outbox<Envelope>,
+    inbox: Inbox<Envelope>,
+    facts: Arc<HostFacts>,
+    natives: NativeRegistry,
+    catalog: Arc<HostCatalog>,
+    /// The catalog of the schema change that is under way.
+    next_catalog: Option<Arc<HostCatalog>>,
+    /// Ad hoc calls that wait for it.
+    waiting: VecDeque<SystemCall>,
+    plans: PlanCache,
+    gathers: BTreeMap<u64, Gathering>,
+    next_gather: u64,
+    stopping: bool,
+}
+
+/// A call of a system procedure.
+pub(crate) struct SystemCall {
+    origin: Origin,
+    admin: bool,
+    body: Arc<[u8]>,
+}
+
+impl Control {
+    /// Assembles the thread's state.
+    pub fn new(parts: ControlParts) -> Control {
+        Control {
+            poll: parts.poll,
+            bell: parts.bell,
+            outbox: parts.outbox,
+            inbox: parts.inbox,
+            plans: PlanCache::new(parts.facts.options.plan_cache_entries as usize),
+            facts: parts.facts,
+            natives: parts.natives,
+            catalog: parts.catalog,
+            next_catalog: None,
+            waiting: VecDeque::new(),
+            gathers: BTreeMap::new(),
+            next_gather: 1,
+            stopping: false,
+        }
+    }
+
+    /// Runs until told to stop.
+    ///
+    /// # Errors
+    /// The poll itself failed.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(16);
+        while !self.stopping {
+            self.bell.prepare_sleep();
+            let timeout = match (self.inbox.is_empty(), self.outbox.is_overflowing()) {
+                (false, _) => Some(Duration::ZERO),
+                (true, true) => Some(Duration::from_micros(50)),
+                (true, false) => None,
+            };
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => other?,
+            }
+            self.bell.awake();
+            for lane in 0..self.inbox.lane_count() {
+                while let Some(message) = self.inbox.take(lane) {
+                    self.take_message(message);
+                }
+            }
+            self.outbox.flush();
+        }
+        Ok(())
+    }
+
+    fn take_message(&mut self, message: Envelope) {
+        match message {
+            Envelope::Control(request) => match *request {
+                ControlRequest::Call { origin, admin, body } => {
+                    self.call(SystemCall { origin, admin, body });
+                }
+                ControlRequest::SchemaDecided { committed } => self.schema_decided(committed),
+                ControlRequest::Gathered { request, snapshot } => {
+                    self.gathered(request, snapshot);
+                }
+            },
+            Envelope::Stop => self.stopping = true,
+            _ => unreachable!("site threads send requests only"),
+        }
+    }
+
+    fn call(&mut self, call: SystemCall) {
+        let body = Arc::clone(&call.body);
+        let invocation = match Invocation::decode(&body) {
+            Ok(invocation) => invocation,
+            Err(rejection) => {
+                let failure = Failure::unexpected(rejection.message());
+                return self.answer_failure(call.origin, &failure);
+            }
+        };
+        let origin = call.origin;
+        let result = match invocation.procedure {
+            "@AdHoc" => return self.ad_hoc(call),
+            "@Statistics" => self.statistics(origin, &invocation),
+            "@SystemCatalog" => self.system_catalog(origin, &invocation),
+            "@SystemInformation" => self.system_information(origin, &invocation),
+            "@GetPartitionKeys" => self.partition_keys(origin, &invocation),
+            "@Explain" => self.explain(origin, &invocation),
+            "@ExplainProc" => self.explain_procedure(origin, &invocation),
+            "@ExplainView" => self.explain_view(origin, &invocation),
+            "@Quiesce" => self.answer_status(origin),
+            other => Err(unavailable(other)),
+        };
+        if let Err(failure) = result {
+            self.answer_failure(origin, &failure);
+        }
+    }
+
+    /// The schema change that was under way is in force, or refused.
+    fn schema_decided(&mut self, committed: bool) {
+        let next = self.next_catalog.take().expect("one change is under way at a time");
+        if committed {
+            self.catalog = next;
+            self.plans.clear();
+            self.push_catalog();
+        }
+        // They may hold another schema change, behind which the rest waits again.
+        while self.next_catalog.is_none() {
+            let Some(call) = self.waiting.pop_front() else { break };
+            self.call(call);
+        }
+    }
+
+    /// Tells subscribers of the procedures that there are now.
+    fn push_catalog(&mut self) {
+        let mut frame = Vec::new();
+        let handle = lockstep_wire_volt::topology::CATALOG_CHANGED_HANDLE;
+        answer::write_tables(&mut frame, handle, clock::now_us(), clock::now_us(), |out| {
+            answer::procedures(out, &self.catalog)
+        });
+        let frame: Arc<[u8]> = frame.into();
+        for thread in 0..self.facts.partition_count as usize {
+            self.outbox.send(thread, Envelope::Push(Arc::clone(&frame)));
+        }
+    }
+}
+
+fn unavailable(name: &str) -> Failure {
+    let known = [
+        "@Pause",
+        "@Resume",
+        "@Shutdown",
+        "@SnapshotSave",
+        "@SnapshotRestore",
+        "@SnapshotDelete",
+        "@SnapshotScan",
+        "@UpdateClasses",
+        "@UpdateApplicationCatalog",
+        "@SwapTables",
+        "@Promote",
+        "@LoadSinglepartitionTable",
+        "@LoadMultipartitionTable",
+        "@ValidatePartitioning",
+        "@StopNode",
+        "@UpdateLogging",
+        "@QueryStats",
+        "@PrepareShutdown",
+        "@Note",
+        "@GC",
+    ];
+    if known.contains(&name) {
+        let text = format!("System procedure {name} is not available in this release");
+        return Failure::new(Status::GracefulFailure, text);
+    }
+    Failure::unexpected(format!("Procedure {name} was not found"))
+}

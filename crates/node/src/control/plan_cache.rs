@@ -1,0 +1,73 @@
+//! Plans of ad hoc statements, kept by their text.
+
+use lockstep_exec::statement::PreparedStatement;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The plans of one text: one a statement.
+pub(super) struct CachedPlans {
+    /// In the order of the text.
+    pub(super) statements: Vec<Arc<PreparedStatement>>,
+    used: u64,
+}
+
+/// Forgets the plan that was not used for longest when it is full.
+pub(super) struct PlanCache {
+    plans: BTreeMap<String, CachedPlans>,
+    by_use: BTreeMap<u64, String>,
+    uses: u64,
+    limit: usize,
+    /// Texts found.
+    pub(super) hits: u64,
+    /// Texts not found.
+    pub(super) misses: u64,
+}
+
+impl PlanCache {
+    pub(super) fn new(limit: usize) -> PlanCache {
+        PlanCache {
+            plans: BTreeMap::new(),
+            by_use: BTreeMap::new(),
+            uses: 0,
+            limit,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    pub(super) fn get(&mut self, text: &str) -> Option<&CachedPlans> {
+        let Some(plans) = self.plans.get_mut(text) else {
+            self.misses += 1;
+            return None;
+        };
+        self.hits += 1;
+        self.uses += 1;
+        if let Some(key) = self.by_use.remove(&plans.used) {
+            self.by_use.insert(self.uses, key);
+        }
+        plans.used = self.uses;
+        Some(plans)
+    }
+
+    pub(super) fn insert(&mut self, text: &str, statements: Vec<Arc<PreparedStatement>>) {
+        if self.plans.len() >= self.limit
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.plans.remove(&oldest);
+        }
+        self.uses += 1;
+        self.by_use.insert(self.uses, text.to_string());
+        self.plans.insert(text.to_string(), CachedPlans { statements, used: self.uses });
+    }
+
+    /// Forgets everything: the schema changed.
+    pub(super) fn clear(&mut self) {
+        self.plans.clear();
+        self.by_use.clear();
+    }
+
+    /// Number of texts.
+    pub(super) fn len(&self) -> usize {
+        self.plans.len()
+    }
+}

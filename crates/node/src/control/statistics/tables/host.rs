@@ -1,0 +1,166 @@
+//! Statistics of the whole host.
+
+use super::{Row, View, number, small, text};
+use crate::control::statistics::physical_memory_kb;
+use hdrhistogram::Histogram;
+use lockstep_types::Value;
+use std::sync::atomic::Ordering;
+
+const KIB: u64 = 1024;
+
+/// Resident memory of this process in KiB.
+fn resident_kb() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096 / KIB
+}
+
+pub(super) fn memory(view: &View) -> Vec<Row> {
+    let (mut data, mut allocated, mut indexes, mut strings, mut rows) = (0, 0, 0, 0, 0);
+    for table in view.snapshots.iter().flat_map(|snapshot| &snapshot.tables) {
+        data += table.memory.data_bytes as u64;
+        allocated += table.memory.block_bytes as u64;
+        strings += table.memory.string_allocated_bytes as u64;
+        indexes += table.indexes.iter().map(|index| index.allocated_bytes as u64).sum::<u64>();
+        rows += table.rows;
+    }
+    vec![vec![
+        small(resident_kb()),
+        Value::Int(0),
+        Value::Int(0),
+        number(data / KIB),
+        number(allocated / KIB),
+        number(indexes / KIB),
+        number(strings / KIB),
+        number(rows),
+        number(strings / KIB),
+        number(physical_memory_kb()),
+        Value::Int(0),
+    ]]
+}
+
+pub(super) fn io(view: &View) -> Vec<Row> {
+    let connections = view.snapshots.iter().flat_map(|snapshot| &snapshot.connections);
+    connections
+        .map(|connection| {
+            let traffic = connection.traffic;
+            vec![
+                Value::Int(connection.id),
+                text(&connection.peer),
+                number(traffic.bytes_read),
+                number(traffic.messages_read),
+                number(traffic.bytes_written),
+                number(traffic.messages_written),
+            ]
+        })
+        .collect()
+}
+
+/// The share of all cores that this process has used since the host started, in percent.
+pub(super) fn cpu(view: &View) -> Vec<Row> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: getrusage fills the whole structure when it returns 0, and it is read only then.
+    let used_us = unsafe {
+        if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) == 0 {
+            let usage = usage.assume_init();
+            let seconds = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec;
+            seconds * 1_000_000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec
+        } else {
+            0
+        }
+    };
+    let lifetime_ms = (view.now_ms - view.facts.cluster_created_ms).max(1);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as i64;
+    vec![vec![Value::Int((used_us / 10 / (lifetime_ms * cores)).clamp(0, 100))]]
+}
+
+pub(super) fn limits(view: &View) -> Vec<Row> {
+    let facts = &view.facts;
+    let mut limit = std::mem::MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: getrlimit fills the whole structure when it returns 0, and it is read only then.
+    let descriptors = unsafe {
+        match libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) {
+            0 => limit.assume_init().rlim_cur,
+            _ => 0,
+        }
+    };
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    vec![vec![
+        small(descriptors),
+        small(open),
+        small(facts.options.max_connections),
+        small(facts.open_connections.load(Ordering::Relaxed)),
+        small(facts.accepted_connections.load(Ordering::Relaxed)),
+        small(facts.dropped_connections.load(Ordering::Relaxed)),
+    ]]
+}
+
+pub(super) fn live_clients(view: &View) -> Vec<Row> {
+    let connections = view.snapshots.iter().flat_map(|snapshot| &snapshot.connections);
+    connections
+        .map(|connection| {
+            vec![
+                Value::Int(connection.id),
+                text(&connection.peer),
+                Value::Int(i64::from(connection.admin)),
+                Value::Int(0),
+                Value::Int(i64::from(connection.unread_bytes > 0)),
+                Value::Int(i64::from(connection.outstanding)),
+            ]
+        })
+        .collect()
+}
+
+pub(super) fn latency(view: &View) -> Vec<Row> {
+    let mut all: Option<Histogram<u64>> = None;
+    for snapshot in &view.snapshots {
+        match &mut all {
+            None => all = Some(snapshot.latency_us.clone()),
+            // The histograms have the same bounds, so adding cannot fail.
+            Some(all) => all.add(&snapshot.latency_us).unwrap_or_default(),
+        }
+    }
+    let Some(all) = all else { return Vec::new() };
+    let interval_ms = (view.now_ms - view.facts.cluster_created_ms).max(1) as u64;
+    let at = |quantile: f64| number(all.value_at_quantile(quantile));
+    vec![vec![
+        small(interval_ms),
+        small(all.len()),
+        small(all.len() * 1000 / interval_ms),
+        at(0.5),
+        at(0.95),
+        at(0.99),
+        at(0.999),
+        at(0.9999),
+        at(0.99999),
+        number(all.max()),
+    ]]
+}
+
+pub(super) fn partition_count(view: &View) -> Vec<Row> {
+    vec![vec![small(view.facts.partition_count.into())]]
+}
+
+pub(super) fn planner(view: &View) -> Vec<Row> {
+    let (kept, hits, misses) = view.plans;
+    let mut row = vec![Value::Int(0), Value::Int(0), small(kept as u64), Value::Int(0)];
+    row.extend([number(hits), Value::Int(0), number(misses)]);
+    row.extend([Value::Int(0), Value::Int(0), Value::Int(0), Value::Int(0)]);
+    vec![row]
+}
+
+/// There is no command log on disk yet: entries are handed over as soon as they are made.
+pub(super) fn command_log(_: &View) -> Vec<Row> {
+    vec![vec![Value::Int(0); 5]]
+}
+
+pub(super) fn k_safety(view: &View) -> Vec<Row> {
+    let row =
+        |partition: u32| vec![Value::Int(view.now_ms), Value::Int(partition.into()), Value::Int(0)];
+    (0..view.facts.partition_count).map(row).collect()
+}
+
+pub(super) fn dr_role(_: &View) -> Vec<Row> {
+    vec![vec![text("NONE"), text("DISABLED"), Value::Int(-1)]]
+}

@@ -1,0 +1,240 @@
+//! System procedures that the catalog and the host's facts answer.
+
+use super::{Control, answer};
+use crate::clock;
+use crate::message::Origin;
+use lockstep_types::{
+    Datum, Failure, Outcome, Parameter, SqlType, TableBuilder, TableSchema, timestamp,
+};
+use lockstep_wire_volt::topology::{KeyType, partition_keys, write_partition_keys};
+use lockstep_wire_volt::{Invocation, response};
+
+/// Appends the answer of `@Ping`, which carries the status text SUCCESS.
+pub fn write_ping(out: &mut Vec<u8>, handle: i64) {
+    let start = response::begin(out);
+    let table_count = answer::write_status(out);
+    let outcome = Outcome::success(table_count);
+    response::finish_with_text(out, start, handle, &outcome, Some("SUCCESS"), 0);
+}
+
+/// The text of a parameter, if it is one.
+pub(super) fn text_parameter<'a>(invocation: &Invocation<'a>, index: usize) -> Option<&'a str> {
+    match invocation.parameters.get(index)? {
+        Ok(Parameter::Scalar(_, Datum::Text(text))) => Some(text),
+        _ => None,
+    }
+}
+
+impl Control {
+    pub(super) fn system_catalog(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let count = invocation.parameters.count();
+        if count != 1 {
+            return Err(Failure::graceful(format!(
+                "Incorrect number of arguments to @SystemCatalog (expects 1, received {count})"
+            )));
+        }
+        let selector = text_parameter(invocation, 0).unwrap_or("").to_ascii_uppercase();
+        let catalog = std::sync::Arc::clone(&self.catalog);
+        if selector == "PROCEDURES" {
+            self.answer_tables(origin, |out| answer::procedures(out, &catalog));
+            return Ok(());
+        }
+        let listing = catalog.plan.listing(&selector).map_err(Failure::graceful)?;
+        self.answer_tables(origin, |out| {
+            listing.write(out);
+            1
+        });
+        Ok(())
+    }
+
+    pub(super) fn partition_keys(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let count = invocation.parameters.count();
+        if count != 1 {
+            return Err(Failure::graceful(format!(
+                "VOLTDB ERROR: PROCEDURE @GetPartitionKeys EXPECTS 1 PARAMS, BUT RECEIVED {count}"
+            )));
+        }
+        let key_type = KeyType::parse(text_parameter(invocation, 0).unwrap_or("null"))?;
+        let facts = std::sync::Arc::clone(&self.facts);
+        self.answer_tables(origin, |out| {
+            let keys = partition_keys(&facts.ring, key_type);
+            write_partition_keys(out, key_type, &keys)
+        });
+        Ok(())
+    }
+
+    pub(super) fn system_information(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let selector = match invocation.parameters.count() {
+            0 => "OVERVIEW".to_string(),
+            1 => text_parameter(invocation, 0).unwrap_or("").to_ascii_uppercase(),
+            count => {
+                return Err(Failure::graceful(format!(
+                    "VOLTDB ERROR: PROCEDURE @SystemInformation EXPECTS 1 PARAMS, BUT RECEIVED \
+                     {count}"
+                )));
+            }
+        };
+        match selector.as_str() {
+            "OVERVIEW" => {
+                let rows = self.overview();
+                self.answer_tables(origin, |out| write_overview(out, &rows));
+            }
+            "DEPLOYMENT" => {
+                let rows = self.deployment();
+                self.answer_tables(origin, |out| write_properties(out, &rows));
+            }
+            "LICENSE" => {
+                let rows = vec![("LICENSE".to_string(), "Apache-2.0".to_string())];
+                self.answer_tables(origin, |out| write_properties(out, &rows));
+            }
+            other => {
+                return Err(Failure::graceful(format!(
+                    "Invalid @SystemInformation selector: {other}; use OVERVIEW, DEPLOYMENT or \
+                     LICENSE"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn overview(&self) -> Vec<(&'static str, String)> {
+        let facts = &self.facts;
+        let created_ms = facts.cluster_created_ms;
+        let uptime_ms = clock::now_us() / 1000 - created_ms;
+        let none = String::new;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).to_string();
+        let started = timestamp::format(created_ms * 1000);
+        vec![
+            ("IPADDRESS", facts.client_address.ip().to_string()),
+            ("HOSTNAME", facts.host_name.clone()),
+            ("CLIENTINTERFACE", facts.client_address.ip().to_string()),
+            ("CLIENTPORT", facts.client_address.port().to_string()),
+            ("ADMININTERFACE", facts.admin_address.ip().to_string()),
+            ("ADMINPORT", facts.admin_address.port().to_string()),
+            ("HTTPINTERFACE", none()),
+            ("HTTPPORT", "0".to_string()),
+            ("INTERNALINTERFACE", none()),
+            ("INTERNALPORT", "0".to_string()),
+            ("ZKINTERFACE", none()),
+            ("ZKPORT", "0".to_string()),
+            ("DRINTERFACE", none()),
+            ("DRPORT", "0".to_string()),
+            ("PUBLICINTERFACE", none()),
+            ("DRPUBLICINTERFACE", none()),
+            ("DRPUBLICPORT", "0".to_string()),
+            ("BUILDSTRING", facts.build.clone()),
+            ("VERSION", env!("CARGO_PKG_VERSION").to_string()),
+            ("CATALOG", format!("version {}", self.catalog.version())),
+            ("DEPLOYMENT", none()),
+            ("CLUSTERSTATE", "RUNNING".to_string()),
+            ("CLUSTERSAFETY", "FULL".to_string()),
+            ("INITIALIZED", "true".to_string()),
+            ("REPLICATIONROLE", "NONE".to_string()),
+            ("CATALOGCRC", self.catalog.version().to_string()),
+            ("IV2ENABLED", "true".to_string()),
+            ("STARTTIME", created_ms.to_string()),
+            ("CREATIONTIME", created_ms.to_string()),
+            ("HOSTSTARTTIME", created_ms.to_string()),
+            ("UPTIME", uptime_text(uptime_ms)),
+            ("LAST_UPDATECORE_DURATION", "0".to_string()),
+            ("LOG4JPORT", "0".to_string()),
+            ("PLACEMENTGROUP", "0".to_string()),
+            ("PARTITIONGROUP", "0".to_string()),
+            ("VOLTDBROOT", none()),
+            ("FULLCLUSTERSIZE", "1".to_string()),
+            ("CLUSTERID", "0".to_string()),
+            ("TOPICSPUBLICINTERFACE", none()),
+            ("TOPICSPUBLICPORT", "0".to_string()),
+            ("TOPICSPORT", "0".to_string()),
+            ("CPUCORES", cores.clone()),
+            ("CPUTHREADS", cores),
+            ("MEMORY", (crate::control::statistics::physical_memory_kb()).to_string()),
+            ("KUBERNETES", "false".to_string()),
+            ("STARTED", started),
+        ]
+    }
+
+    fn deployment(&self) -> Vec<(String, String)> {
+        let facts = &self.facts;
+        let mut rows: Vec<(String, String)> = [
+            ("voltdbroot", String::new()),
+            ("hostcount", "1".to_string()),
+            ("kfactor", "0".to_string()),
+            ("sitesperhost", facts.partition_count.to_string()),
+            ("httpport", "0".to_string()),
+            ("httpenabled", "false".to_string()),
+            ("jsonenabled", "false".to_string()),
+            ("snapshotpath", String::new()),
+            ("snapshotenabled", "false".to_string()),
+            ("export", "false".to_string()),
+            ("largequeryswappath", String::new()),
+            ("partitiondetection", "true".to_string()),
+            ("heartbeattimeout", "0".to_string()),
+            ("adminport", facts.admin_address.port().to_string()),
+            ("commandlogenabled", "false".to_string()),
+            ("users", String::new()),
+            ("elasticduration", "0".to_string()),
+            ("elasticthroughput", "0".to_string()),
+            ("snapshotpriority", "0".to_string()),
+            ("temptablesmaxsize", (facts.options.max_temporary_bytes >> 20).to_string()),
+            ("querytimeout", "0".to_string()),
+            ("drrole", "none".to_string()),
+            ("prioritiesenabled", "false".to_string()),
+        ]
+        .map(|(name, value)| (name.to_string(), value))
+        .into();
+        for option in crate::options::TABLE {
+            let value = facts.options.get(option.name).unwrap_or(option.default);
+            rows.push((option.name.to_string(), value.to_string()));
+        }
+        rows
+    }
+}
+
+fn uptime_text(uptime_ms: i64) -> String {
+    let seconds = uptime_ms / 1000;
+    format!(
+        "{} days {:02}:{:02}:{:02}.{:03}",
+        seconds / 86_400,
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+        uptime_ms % 1000
+    )
+}
+
+fn write_overview(out: &mut Vec<u8>, rows: &[(&'static str, String)]) -> u16 {
+    let schema = TableSchema::new(&[
+        ("HOST_ID", SqlType::Integer),
+        ("KEY", SqlType::Varchar),
+        ("VALUE", SqlType::Varchar),
+    ]);
+    let mut table = TableBuilder::begin(out, &schema);
+    for (key, value) in rows {
+        table.row(&schema, &[Datum::Int(0), Datum::Text(key), Datum::Text(value)]);
+    }
+    table.finish();
+    1
+}
+
+fn write_properties(out: &mut Vec<u8>, rows: &[(String, String)]) -> u16 {
+    let schema = TableSchema::new(&[("PROPERTY", SqlType::Varchar), ("VALUE", SqlType::Varchar)]);
+    let mut table = TableBuilder::begin(out, &schema);
+    for (key, value) in rows {
+        table.row(&schema, &[Datum::Text(key), Datum::Text(value)]);
+    }
+    table.finish();
+    1
+}

@@ -1,0 +1,21 @@
+//! A host: the threads of its sites, their mailboxes, sockets, options and system procedures.
+//!
+//! Everything else of the server is a library of pure functions and state; this crate gives it
+//! threads, time and bytes. [`Server::start`] assembles a host; `shard` is the thread of a site
+//! with its connections, `control` the one thread that parses, plans and answers system
+//! procedures.
+
+pub mod catalog;
+pub mod clock;
+pub mod connection;
+mod control;
+pub mod mailbox;
+pub mod message;
+pub mod options;
+mod routing;
+mod server;
+mod shard;
+pub mod statistics;
+
+pub use catalog::NativeRegistry;
+pub use server::{Server, ServerConfiguration};

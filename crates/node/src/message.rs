@@ -1,0 +1,129 @@
+//! What the threads of a host send each other.
+
+use crate::catalog::HostCatalog;
+use crate::connection::ConnectionKey;
+use crate::statistics::ShardSnapshot;
+use lockstep_site::{FromPartition, MultiCall, Numbered, StatementCall};
+use lockstep_types::Status;
+use mio::net::TcpStream;
+use std::sync::Arc;
+
+/// Who waits for the answer of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The thread that owns the connection.
+    pub shard: u16,
+    /// The connection.
+    pub connection: ConnectionKey,
+    /// The client's number for the call.
+    pub handle: i64,
+    /// When the call was read, microseconds of the host's clock.
+    pub arrived_us: i64,
+    /// The procedure's place in the statistics of its catalog, or [`NO_PROCEDURE`].
+    pub procedure: u32,
+}
+
+/// [`Origin::procedure`] of calls that are counted under no procedure.
+pub const NO_PROCEDURE: u32 = u32::MAX;
+
+/// A call on its way to the thread of its partition.
+pub struct ForwardedCall {
+    /// Who waits.
+    pub origin: Origin,
+    /// The invocation as the client sent it, without the frame's length.
+    pub body: Vec<u8>,
+}
+
+/// A whole answer on its way to the thread of its connection.
+pub struct ForwardedAnswer {
+    /// Who waits.
+    pub origin: Origin,
+    /// How it ended, for the statistics of the connection.
+    pub status: Status,
+    /// The response frame.
+    pub frame: Vec<u8>,
+}
+
+/// Ad hoc statements on their way to their partition. Their plans hold for one catalog version:
+/// if the partition has another one, they go back to the planner.
+pub struct AdHocCall {
+    /// Who waits.
+    pub origin: Origin,
+    /// The invocation as the client sent it, to be planned again if need be.
+    pub body: Arc<[u8]>,
+    /// The catalog that the plans were made with.
+    pub catalog_version: u64,
+    /// The statements with their parameters.
+    pub call: StatementCall,
+}
+
+/// A multi-partition call on its way to the coordinator.
+pub struct MultiRequest {
+    /// The catalog that its plans were made with.
+    pub catalog_version: u64,
+    /// The invocation, to be planned again if the catalog has changed; empty for procedures.
+    pub body: Arc<[u8]>,
+    /// The work.
+    pub call: MultiCall<Origin, Arc<HostCatalog>>,
+}
+
+/// A request to the control thread.
+pub enum ControlRequest {
+    /// A call of a system procedure.
+    Call {
+        /// Who waits.
+        origin: Origin,
+        /// Came in through the admin port.
+        admin: bool,
+        /// The invocation as the client sent it.
+        body: Arc<[u8]>,
+    },
+    /// A schema change is decided.
+    SchemaDecided {
+        /// Whether it is in force.
+        committed: bool,
+    },
+    /// A thread's numbers.
+    Gathered {
+        /// The request that asked for them.
+        request: u64,
+        /// The numbers.
+        snapshot: Box<ShardSnapshot>,
+    },
+}
+
+/// Everything that one thread sends to another.
+pub enum Envelope {
+    /// A new connection, accepted by the first thread.
+    Connection {
+        /// The socket.
+        stream: TcpStream,
+        /// Its number.
+        id: i64,
+        /// Came in through the admin port.
+        admin: bool,
+    },
+    /// A call of a procedure for the receiver's partition.
+    Call(ForwardedCall),
+    /// An answer for one of the receiver's connections.
+    Answer(ForwardedAnswer),
+    /// Ad hoc statements for the receiver's partition.
+    AdHoc(Box<AdHocCall>),
+    /// For the coordinator.
+    Multi(Box<MultiRequest>),
+    /// From the coordinator to a partition.
+    ToPartition(Box<Numbered<Arc<HostCatalog>>>),
+    /// From a partition to the coordinator.
+    FromPartition(Box<FromPartition>),
+    /// For the control thread.
+    Control(Box<ControlRequest>),
+    /// From the control thread: send your numbers.
+    Gather {
+        /// To be sent back with them.
+        request: u64,
+    },
+    /// From the control thread: frames for all subscribed connections.
+    Push(Arc<[u8]>),
+    /// Stop: finish what is begun, then end.
+    Stop,
+}

@@ -1,0 +1,210 @@
+//! Every limit and option of a host, in one table: the help text, the reference page, the parser
+//! and the checks all come from it.
+
+use std::fmt;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionInfo {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What its number counts.
+    pub unit: &'static str,
+    /// The value when it is not given.
+    pub default: u64,
+    /// The smallest value.
+    pub min: u64,
+    /// The greatest value.
+    pub max: u64,
+    /// What it does, in a sentence.
+    pub meaning: &'static str,
+}
+
+macro_rules! options {
+    ($($name:ident: $default:expr, $min:expr, $max:expr, $unit:literal, $meaning:literal;)*) => {
+        /// The options of a host, all within their ranges.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Options {
+            $(#[doc = $meaning] pub $name: u64,)*
+        }
+
+        /// The table.
+        pub const TABLE: &[OptionInfo] = &[$(OptionInfo {
+            name: stringify!($name), unit: $unit, default: $default, min: $min, max: $max,
+            meaning: $meaning,
+        }),*];
+
+        impl Default for Options {
+            fn default() -> Self {
+                Options { $($name: $default),* }
+            }
+        }
+
+        impl Options {
+            fn field(&mut self, name: &str) -> Option<&mut u64> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)*
+                    _ => None,
+                }
+            }
+
+            /// The value of an option by name.
+            pub fn get(&self, name: &str) -> Option<u64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+const MIB: u64 = 1 << 20;
+
+options! {
+    max_connections: 20_000, 1, 1_000_000, "connections",
+        "Client and admin connections at a time; the next one is refused.";
+    max_invocation_bytes: 50 * MIB, 1_024, 1_024 * MIB, "bytes",
+        "Length of one message from a client; a longer one closes its connection.";
+    max_response_bytes: 50 * MIB, 1_024, 1_024 * MIB, "bytes",
+        "Result tables of one call; a call that gives more fails.";
+    max_statement_bytes: MIB, 64, 50 * MIB, "bytes",
+        "Length of the SQL text of one call.";
+    max_nesting_depth: 500, 10, 500, "levels",
+        "Nesting of expressions and subqueries in a statement.";
+    max_unread_bytes: 8 * MIB, 64 * 1_024, 1_024 * MIB, "bytes",
+        "Answers that a client has not read, per connection; above it the connection is paused.";
+    unread_timeout_ms: 30_000, 100, 3_600_000, "ms",
+        "How long a connection may leave answers unread before it is closed.";
+    login_timeout_ms: 30_000, 100, 3_600_000, "ms",
+        "How long a new connection may take to log in.";
+    max_outstanding_calls: 100_000, 1, 10_000_000, "calls",
+        "Calls of one connection that are not answered yet; above it the connection is paused.";
+    max_held_calls: 100_000, 1, 10_000_000, "calls",
+        "Calls that a partition holds back while a multi-partition transaction runs.";
+    max_waiting_multi: 10_000, 1, 1_000_000, "calls",
+        "Multi-partition calls that wait for their turn.";
+    mailbox_messages: 8_192, 16, 1_048_576, "messages",
+        "Messages in one direction between two threads of the host.";
+    max_temporary_bytes: 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
+        "Intermediate results of one statement at one site.";
+    plan_cache_entries: 5_000, 1, 1_000_000, "statements",
+        "Plans of ad hoc statements that are kept.";
+    max_planner_queue: 10_000, 1, 1_000_000, "calls",
+        "Ad hoc calls that wait for the planner.";
+    read_buffer_bytes: 256 * 1_024, 4_096, 64 * MIB, "bytes",
+        "What one read from a socket may bring; one buffer a thread.";
+    topology_check_ms: 1_000, 10, 60_000, "ms",
+        "How often subscribers are told of a changed topology.";
+    busy_poll_us: 0, 0, 1_000_000, "us",
+        "How long an idle thread looks for work before it sleeps.";
+}
+
+/// Why an option was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionError(String);
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+impl Options {
+    /// Sets an option from `name=value`.
+    ///
+    /// # Errors
+    /// Names the option and its range.
+    pub fn set(&mut self, assignment: &str) -> Result<(), OptionError> {
+        let (name, value) = assignment.split_once('=').ok_or_else(|| {
+            OptionError(format!("option '{assignment}' is not of the form name=value"))
+        })?;
+        let name = name.trim();
+        let info = TABLE.iter().find(|row| row.name == name).ok_or_else(|| {
+            let nearest = nearest_name(name);
+            OptionError(format!("there is no option '{name}'; did you mean '{nearest}'?"))
+        })?;
+        let refuse = || {
+            OptionError(format!(
+                "option {name}: '{}' is not a number of {} from {} to {}",
+                value.trim(),
+                info.unit,
+                info.min,
+                info.max
+            ))
+        };
+        let number: u64 = value.trim().parse().map_err(|_| refuse())?;
+        if !(info.min..=info.max).contains(&number) {
+            return Err(refuse());
+        }
+        *self.field(name).expect("the table and the fields come from one list") = number;
+        Ok(())
+    }
+}
+
+/// The option whose name shares the most letters in order with what was typed.
+fn nearest_name(typed: &str) -> &'static str {
+    let shared = |name: &str| {
+        let mut letters = name.chars();
+        typed.chars().filter(|c| letters.any(|l| l == *c)).count()
+    };
+    TABLE.iter().max_by_key(|row| shared(row.name)).map_or("", |row| row.name)
+}
+
+/// The table as aligned text, for `lockstep help options`.
+pub fn help_text() -> String {
+    let mut text = String::new();
+    let header = ("option", "unit", "default", "range");
+    let cells: Vec<_> = TABLE
+        .iter()
+        .map(|o| (o.name, o.unit, o.default.to_string(), format!("{} to {}", o.min, o.max)))
+        .collect();
+    let width = |cell: fn(&(&str, &str, String, String)) -> usize, title: &str| {
+        cells.iter().map(cell).max().unwrap_or(0).max(title.len())
+    };
+    let name = width(|c| c.0.len(), header.0);
+    let unit = width(|c| c.1.len(), header.1);
+    let default = width(|c| c.2.len(), header.2);
+    let range = width(|c| c.3.len(), header.3);
+    let mut line = |a: &str, b: &str, c: &str, d: &str, meaning: &str| {
+        text.push_str(&format!("{a:name$}  {b:unit$}  {c:>default$}  {d:range$}  {meaning}\n"));
+    };
+    line(header.0, header.1, header.2, header.3, "meaning");
+    for (row, info) in cells.iter().zip(TABLE) {
+        line(row.0, row.1, &row.2, &row.3, info.meaning);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_within_their_ranges_and_help_names_every_option() {
+        let help = help_text();
+        for info in TABLE {
+            assert!((info.min..=info.max).contains(&info.default), "{}", info.name);
+            assert!(help.contains(info.name));
+            assert_eq!(Options::default().get(info.name), Some(info.default));
+        }
+    }
+
+    #[test]
+    fn wrong_settings_name_the_option_and_the_range() {
+        let mut options = Options::default();
+        assert_eq!(options.set("max_connections=12"), Ok(()));
+        assert_eq!(options.max_connections, 12);
+        for (setting, part) in [
+            ("max_connections", "name=value"),
+            ("max_connection=1", "did you mean 'max_connections'"),
+            ("max_connections=0", "from 1 to 1000000"),
+            ("max_connections=x", "from 1 to 1000000"),
+        ] {
+            let error = options.set(setting).expect_err("refused").to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

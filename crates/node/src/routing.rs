@@ -1,0 +1,76 @@
+//! Which partition a call belongs to: the hash of its routing parameter, computed exactly as
+//! VoltDB's clients compute it.
+
+use lockstep_types::{Datum, Failure, HashRing, Parameter, PartitionId, SqlType};
+
+/// The partition of a call whose routing parameter was sent as `parameter`, for a partitioning
+/// column of `column_type`.
+///
+/// # Errors
+/// The value cannot be one of that column: an array, or text that is no integer.
+pub fn partition_of_parameter(
+    parameter: &Parameter<'_>,
+    column_type: SqlType,
+    ring: &HashRing,
+) -> Result<PartitionId, String> {
+    let Parameter::Scalar(_, value) = parameter else {
+        return Err("an array or table cannot be hashed".to_string());
+    };
+    let value = match (*value, column_type.is_integer()) {
+        (Datum::Text(text), true) => match text.trim().parse::<i64>() {
+            Ok(i64::MIN) => Datum::Null,
+            Ok(number) => Datum::Int(number),
+            Err(_) => return Err(format!("For input string: \"{text}\"")),
+        },
+        (Datum::Bytes(bytes), true) => integer_of_bytes(bytes, column_type)?,
+        (value, _) => value,
+    };
+    Ok(ring.partition_of(value))
+}
+
+/// Bytes sent for an integer column are the integer in little-endian order, of the column's
+/// width or shorter or longer ones that clients use.
+fn integer_of_bytes(bytes: &[u8], column_type: SqlType) -> Result<Datum<'static>, String> {
+    let value = match bytes.len() {
+        8 => bytes.first_chunk().map(|b| i64::from_le_bytes(*b)),
+        4 => bytes.first_chunk().map(|b| i32::from_le_bytes(*b).into()),
+        2 => bytes.first_chunk().map(|b| i16::from_le_bytes(*b).into()),
+        1 => bytes.first_chunk().map(|b| i8::from_le_bytes(*b).into()),
+        _ => None,
+    };
+    value.map(Datum::Int).ok_or_else(|| {
+        format!("{} bytes are no {column_type}: 1, 2, 4 or 8 are needed", bytes.len())
+    })
+}
+
+/// What a client gets whose routing parameter cannot be hashed.
+pub fn misrouted(procedure: &str, value: &str, column_type: SqlType, reason: &str) -> Failure {
+    Failure::unexpected(format!(
+        "Error sending procedure {procedure} to the correct partition. Make sure parameter \
+         values are correct. Parameter value {value}, partition column type {column_type} \
+         Message: {reason}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_hashed_as_the_column_is() {
+        let ring = HashRing::new(7);
+        let place = |value: Datum<'_>, column_type| {
+            let parameter = Parameter::Scalar(value.natural_type(), value);
+            partition_of_parameter(&parameter, column_type, &ring)
+        };
+        let five = ring.partition_of(Datum::Int(5));
+        assert_eq!(place(Datum::Int(5), SqlType::Integer), Ok(five));
+        assert_eq!(place(Datum::Text("5"), SqlType::Integer), Ok(five));
+        assert_eq!(place(Datum::Bytes(&[5, 0, 0, 0, 0, 0, 0, 0]), SqlType::BigInt), Ok(five));
+        assert_eq!(place(Datum::Null, SqlType::Integer), Ok(PartitionId(0)));
+        let text = ring.partition_of(Datum::Text("5"));
+        assert_eq!(place(Datum::Text("5"), SqlType::Varchar), Ok(text));
+        assert!(place(Datum::Text("x"), SqlType::Integer).is_err());
+        assert!(place(Datum::Bytes(&[1, 2, 3]), SqlType::Integer).is_err());
+    }
+}

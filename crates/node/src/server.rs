@@ -1,0 +1,208 @@
+//! A host from start to stop: binds the ports, makes the threads and their mailboxes, and ends
+//! them in order.
+
+use crate::catalog::{HostCatalog, NativeRegistry};
+use crate::clock;
+use crate::control::{Control, ControlParts};
+use crate::mailbox::{Bell, Outbox, mailboxes};
+use crate::message::Envelope;
+use crate::options::Options;
+use crate::shard::{HostFacts, Shard, ShardParts};
+use lockstep_plan::Catalog;
+use lockstep_types::HashRing;
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+
+/// Connections that wait to be accepted.
+const LISTEN_BACKLOG: i32 = 4096;
+/// A site's stack: deep expressions run on it.
+const SITE_STACK_BYTES: usize = 8 << 20;
+
+/// What a host is started with.
+#[derive(Clone)]
+pub struct ServerConfiguration {
+    /// Number of sites, each a thread and a partition.
+    pub sites: u32,
+    /// Address of the client port; port 0 takes a free one.
+    pub client: SocketAddr,
+    /// Address of the admin port.
+    pub admin: SocketAddr,
+    /// The limits.
+    pub options: Options,
+    /// What `FROM NATIVE` finds.
+    pub natives: NativeRegistry,
+    /// Cores to pin the sites to, one each; empty for none.
+    pub pin_to_cores: Vec<usize>,
+}
+
+/// A running host. Dropping it stops it.
+pub struct Server {
+    facts: Arc<HostFacts>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    main_outbox: Outbox<Envelope>,
+    stopped: bool,
+}
+
+impl Server {
+    /// Starts a host; it serves when this returns.
+    ///
+    /// # Errors
+    /// A port cannot be bound (the message names it), or the system is out of threads or files.
+    pub fn start(configuration: ServerConfiguration) -> io::Result<Server> {
+        let client = listen(configuration.client)?;
+        let admin = listen(configuration.admin)?;
+        let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
+        let catalog = HostCatalog::new(Catalog::default(), &configuration.natives)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        let catalog = Arc::new(catalog);
+        let sites = configuration.sites as usize;
+        // The sites, the control thread, and the caller, who only sends.
+        let polls = (0..sites + 2).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+        let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
+        let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
+        let capacity = configuration.options.mailbox_messages as usize;
+        let mut boxes = mailboxes(&bells, capacity);
+        let (main_outbox, _) = boxes.pop().expect("one for the caller");
+        let mut threads = Vec::new();
+        let mut listeners = Some((client, admin));
+        let mut parts = polls.into_iter().zip(bells).zip(boxes);
+        for index in 0..sites {
+            let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for each site");
+            let listeners = listeners.take();
+            let catalog = Arc::clone(&catalog);
+            let facts = Arc::clone(&facts);
+            let parts = ShardParts { index, poll, bell, outbox, inbox, facts, catalog, listeners };
+            let core = configuration.pin_to_cores.get(index).copied();
+            threads.push(start_site(parts, core)?);
+        }
+        let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for control");
+        let natives = configuration.natives.clone();
+        let facts_of_control = Arc::clone(&facts);
+        let parts =
+            ControlParts { poll, bell, outbox, inbox, facts: facts_of_control, catalog, natives };
+        threads.push(start_control(parts)?);
+        Ok(Server { facts, threads, main_outbox, stopped: false })
+    }
+
+    /// Where clients connect.
+    pub fn client_address(&self) -> SocketAddr {
+        self.facts.client_address
+    }
+
+    /// Where administrators connect.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.facts.admin_address
+    }
+
+    /// Stops the host: every thread ends its round, then its connections close.
+    ///
+    /// # Errors
+    /// A thread had ended with an error before.
+    pub fn stop(mut self) -> io::Result<()> {
+        self.stop_threads()
+    }
+
+    fn stop_threads(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.stopped, true) {
+            return Ok(());
+        }
+        for thread in 0..self.threads.len() {
+            self.main_outbox.send(thread, Envelope::Stop);
+        }
+        self.main_outbox.flush();
+        let mut result = Ok(());
+        for thread in self.threads.drain(..) {
+            match thread.join() {
+                Ok(ended) => result = result.and(ended),
+                Err(_) => result = Err(io::Error::other("a thread of the host panicked")),
+            }
+        }
+        result
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop_threads() {
+            tracing::error!(%error, "the host did not stop cleanly");
+        }
+    }
+}
+
+fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<io::Result<()>>> {
+    let name = format!("site {}", parts.index);
+    std::thread::Builder::new().name(name).stack_size(SITE_STACK_BYTES).spawn(move || {
+        if let Some(core) = core {
+            pin_to_core(core);
+        }
+        Shard::new(parts)?.run()
+    })
+}
+
+fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {
+    let builder = std::thread::Builder::new().name("control".to_string());
+    builder.stack_size(SITE_STACK_BYTES).spawn(move || Control::new(parts).run())
+}
+
+/// Keeps the calling thread on one core. Without the right to do so it stays where it is.
+fn pin_to_core(core: usize) {
+    // SAFETY: the set is a plain bit array that lives on this stack frame, zeroed before use;
+    // CPU_SET checks its index; the call reads the set and changes this thread only.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if core >= libc::CPU_SETSIZE as usize {
+            return;
+        }
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    if result != 0 {
+        tracing::warn!(core, "the site could not be pinned to its core");
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let bind = || -> io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(LISTEN_BACKLOG)?;
+        Ok(TcpListener::from_std(socket.into()))
+    };
+    bind().map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen at {address}: {error}"))
+    })
+}
+
+fn host_facts(
+    configuration: &ServerConfiguration,
+    client: &TcpListener,
+    admin: &TcpListener,
+) -> io::Result<HostFacts> {
+    Ok(HostFacts {
+        options: configuration.options.clone(),
+        ring: HashRing::new(configuration.sites),
+        partition_count: configuration.sites,
+        cluster_created_ms: clock::now_us() / 1000,
+        build: format!("voltdb-11.4 compatible lockstepdb-{}", env!("CARGO_PKG_VERSION")),
+        host_name: host_name(),
+        client_address: client.local_addr()?,
+        admin_address: admin.local_addr()?,
+        open_connections: AtomicU64::new(0),
+        accepted_connections: AtomicU64::new(0),
+        dropped_connections: AtomicU64::new(0),
+    })
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_string())
+        .unwrap_or_else(|_| "localhost".to_string())
+}

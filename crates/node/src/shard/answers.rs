@@ -1,0 +1,47 @@
+//! Answers on their way back to the connection that waits for them.
+
+use super::Shard;
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin};
+use lockstep_types::{Failure, Status};
+use lockstep_wire_volt::response;
+
+impl Shard {
+    /// Sends a whole response frame to the connection that waits for it.
+    pub(super) fn answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
+        let answer = ForwardedAnswer { origin, status, frame };
+        if usize::from(origin.shard) == self.index {
+            self.forwarded_answer(answer);
+        } else {
+            self.outbox.send(usize::from(origin.shard), Envelope::Answer(answer));
+        }
+    }
+
+    /// Answers with a failure.
+    pub(super) fn answer_failure(&mut self, origin: Origin, failure: &Failure) {
+        let mut frame = self.spare_buffer();
+        let text = Some(failure.message.as_str());
+        response::write_simple(&mut frame, origin.handle, failure.status, text);
+        self.answer(origin, failure.status, frame);
+    }
+
+    /// An answer for a connection of this thread. The connection may be gone: then nobody waits.
+    pub(super) fn forwarded_answer(&mut self, answer: ForwardedAnswer) {
+        let origin = answer.origin;
+        if let Some(connection) = self.connection(origin.connection) {
+            connection.outstanding = connection.outstanding.saturating_sub(1);
+            connection.output.extend_from_slice(&answer.frame);
+            self.list_for_write(origin.connection);
+        }
+        self.statistics.count_answer(&origin, answer.status, self.now_us);
+        self.recycle(answer.frame);
+    }
+
+    /// Sends this thread's numbers to the control thread.
+    pub(super) fn send_statistics(&mut self, request: u64) {
+        let connections = self.connections.iter().flatten();
+        let snapshot = self.statistics.snapshot(self.index, &self.catalog, &self.site, connections);
+        let gathered = ControlRequest::Gathered { request, snapshot: Box::new(snapshot) };
+        let control = self.control_thread();
+        self.outbox.send(control, Envelope::Control(Box::new(gathered)));
+    }
+}

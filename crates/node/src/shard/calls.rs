@@ -1,0 +1,398 @@
+//! Calls: from an invocation to its partition, or to whoever else answers it.
+
+use super::{HeldCall, Shard};
+use crate::catalog::{HostProcedure, Routing};
+use crate::connection::ConnectionKey;
+use crate::message::{
+    AdHocCall, ControlRequest, Envelope, ForwardedCall, MultiRequest, NO_PROCEDURE, Origin,
+};
+use crate::routing;
+use lockstep_site::{MultiCall, MultiWork};
+use lockstep_txn::{Admission, EntryHeader};
+use lockstep_types::{Datum, Failure, Outcome, Parameter, PartitionId, Status};
+use lockstep_wire_volt::{Invocation, response};
+use std::sync::Arc;
+
+/// What becomes of an invocation, as far as the catalog alone says.
+enum Destination {
+    /// Runs at a partition.
+    Partition(PartitionId),
+    /// Runs at several.
+    Multi,
+    /// Cannot run.
+    Refused(Failure),
+}
+
+impl Shard {
+    /// Handles one invocation of a connection of this thread. What can be answered at once is
+    /// appended to `output`.
+    pub(super) fn take_invocation(
+        &mut self,
+        key: ConnectionKey,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) {
+        let invocation = match Invocation::decode(body) {
+            Ok(invocation) => invocation,
+            Err(rejection) => {
+                let id = self.connection(key).map_or(0, |connection| connection.id);
+                let handle = rejection.answer_handle(id);
+                let text = rejection.message();
+                response::write_simple(output, handle, Status::UnexpectedFailure, Some(&text));
+                return;
+            }
+        };
+        let origin = Origin {
+            shard: self.index as u16,
+            connection: key,
+            handle: invocation.client_handle,
+            arrived_us: self.now_us,
+            procedure: NO_PROCEDURE,
+        };
+        if invocation.procedure.starts_with('@') {
+            return self.system_call(origin, &invocation, body, output);
+        }
+        let catalog = &self.catalog;
+        let Some(procedure) = catalog.procedure(invocation.procedure) else {
+            let message = format!("Procedure {} was not found", invocation.procedure);
+            return refuse(output, &origin, &Failure::unexpected(message));
+        };
+        let origin = Origin { procedure: procedure.number, ..origin };
+        match destination(procedure, &invocation, &self.facts) {
+            Destination::Partition(partition) if partition.index() == self.index => {
+                self.call_here(origin, &invocation, body, output);
+            }
+            Destination::Partition(partition) => {
+                let mut copy = self.spare_buffer();
+                copy.extend_from_slice(body);
+                self.count_outstanding(key);
+                let call = ForwardedCall { origin, body: copy };
+                self.outbox.send(partition.index(), Envelope::Call(call));
+            }
+            Destination::Multi => self.call_coordinator(origin, &invocation),
+            Destination::Refused(failure) => {
+                self.statistics.count_refused(origin.procedure);
+                refuse(output, &origin, &failure);
+            }
+        }
+    }
+
+    /// A call whose partition is this thread's and whose connection too: no hand-off at all.
+    fn call_here(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) {
+        match self.site.admit(self.now_us) {
+            Admission::Run(header) => {
+                let status = self.execute(&header, origin, invocation, output);
+                self.statistics.count_answer(&origin, status, self.now_us);
+            }
+            Admission::Hold => {
+                self.count_outstanding(origin.connection);
+                let mut copy = self.spare_buffer();
+                copy.extend_from_slice(body);
+                self.hold(HeldCall::Invocation(ForwardedCall { origin, body: copy }));
+            }
+        }
+    }
+
+    /// Runs an invocation at this thread's partition and appends the answer to `output`.
+    fn execute(
+        &mut self,
+        header: &EntryHeader,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        output: &mut Vec<u8>,
+    ) -> Status {
+        let catalog = &*self.catalog;
+        let start = response::begin(output);
+        let parameter_bytes = invocation.parameters.bytes().len();
+        let outcome = match catalog.procedure(invocation.procedure) {
+            // The catalog changed while the call was on its way.
+            None => Outcome::failed(Failure::unexpected(format!(
+                "Procedure {} was not found",
+                invocation.procedure
+            ))),
+            Some(procedure) => {
+                let timer = self.statistics.begin_call(procedure.number);
+                let outcome = self.site.call(
+                    header,
+                    &procedure.prepared,
+                    procedure.number,
+                    &with_partition_key(procedure, invocation),
+                    invocation.all_partition,
+                    output,
+                );
+                let result_bytes = output.len() - start - response::PREFIX_BYTES;
+                self.statistics.end_call(timer, &outcome, parameter_bytes, result_bytes);
+                outcome
+            }
+        };
+        let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
+        response::finish(output, start, origin.handle, &outcome, waited_ms);
+        outcome.failure.map_or(Status::Success, |failure| failure.status)
+    }
+
+    /// A call from a connection of another thread, for the partition of this one.
+    pub(super) fn forwarded_call(&mut self, call: ForwardedCall) {
+        match self.site.admit(self.now_us) {
+            Admission::Run(header) => self.run_forwarded(&header, call),
+            Admission::Hold => self.hold(HeldCall::Invocation(call)),
+        }
+    }
+
+    fn run_forwarded(&mut self, header: &EntryHeader, call: ForwardedCall) {
+        let invocation =
+            Invocation::decode(&call.body).expect("the connection's thread decoded it before");
+        let mut frame = self.spare_buffer();
+        let status = self.execute(header, call.origin, &invocation, &mut frame);
+        self.answer(call.origin, status, frame);
+        self.recycle(call.body);
+    }
+
+    /// Ad hoc statements that the planner sent to this partition.
+    pub(super) fn ad_hoc_call(&mut self, call: Box<AdHocCall>) {
+        if call.catalog_version != self.catalog.version() {
+            return self.plan_again(call.origin, call.body);
+        }
+        match self.site.admit(self.now_us) {
+            Admission::Run(header) => self.run_ad_hoc(&header, &call),
+            Admission::Hold => self.hold(HeldCall::AdHoc(call)),
+        }
+    }
+
+    fn run_ad_hoc(&mut self, header: &EntryHeader, call: &AdHocCall) {
+        let mut frame = self.spare_buffer();
+        let start = response::begin(&mut frame);
+        let outcome = self.site.statements(header, &call.call, &mut frame);
+        let waited_ms = ((self.now_us - call.origin.arrived_us) / 1000) as i32;
+        response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
+        let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
+        self.answer(call.origin, status, frame);
+    }
+
+    /// Plans that a schema change overtook are made anew.
+    pub(super) fn plan_again(&mut self, origin: Origin, body: Arc<[u8]>) {
+        let request = ControlRequest::Call { origin, admin: false, body };
+        let control = self.control_thread();
+        self.outbox.send(control, Envelope::Control(Box::new(request)));
+    }
+
+    fn hold(&mut self, call: HeldCall) {
+        if let Err(call) = self.site.hold(call) {
+            let origin = match &call {
+                HeldCall::Invocation(call) => call.origin,
+                HeldCall::AdHoc(call) => call.origin,
+            };
+            let limit = self.facts.options.max_held_calls;
+            self.answer_failure(
+                origin,
+                &Failure::new(
+                    Status::ServerUnavailable,
+                    format!(
+                        "The partition holds {limit} calls behind a multi-partition transaction \
+                         already (option max_held_calls); try again later."
+                    ),
+                ),
+            );
+        }
+    }
+
+    /// Runs the calls that were held, as long as the partition is free.
+    pub(super) fn release_held(&mut self) {
+        while let Some((call, header)) = self.site.release(self.now_us) {
+            match call {
+                HeldCall::Invocation(call) => self.run_forwarded(&header, call),
+                HeldCall::AdHoc(call) if call.catalog_version != self.catalog.version() => {
+                    self.plan_again(call.origin, call.body);
+                }
+                HeldCall::AdHoc(call) => self.run_ad_hoc(&header, &call),
+            }
+        }
+    }
+
+    /// A multi-partition procedure goes to the coordinator.
+    fn call_coordinator(&mut self, origin: Origin, invocation: &Invocation<'_>) {
+        let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
+        let count = invocation.parameters.count() as u16;
+        let mut parameters = count.to_be_bytes().to_vec();
+        parameters.extend_from_slice(invocation.parameters.bytes());
+        let work = MultiWork::Procedure {
+            procedure: Arc::clone(&procedure.prepared),
+            parameters: parameters.into(),
+        };
+        let catalog_version = self.catalog.version();
+        let request = MultiRequest {
+            catalog_version,
+            body: Arc::from(&[][..]),
+            call: MultiCall { origin, work },
+        };
+        self.count_outstanding(origin.connection);
+        let coordinator = self.coordinator_thread();
+        self.send(coordinator, Envelope::Multi(Box::new(request)));
+    }
+
+    /// System procedures: the few that concern the connection are answered here, the others by
+    /// the control thread.
+    fn system_call(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) {
+        match invocation.procedure {
+            "@Ping" => crate::control::system::write_ping(output, origin.handle),
+            "@Subscribe" => self.subscribe(origin, invocation, output),
+            _ => {
+                let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
+                self.count_outstanding(origin.connection);
+                let request = ControlRequest::Call { origin, admin, body: body.into() };
+                let control = self.control_thread();
+                self.outbox.send(control, Envelope::Control(Box::new(request)));
+            }
+        }
+    }
+
+    fn subscribe(&mut self, origin: Origin, invocation: &Invocation<'_>, output: &mut Vec<u8>) {
+        for parameter in invocation.parameters.iter() {
+            let known = matches!(
+                parameter,
+                Ok(Parameter::Scalar(_, Datum::Text(lockstep_wire_volt::topology::TOPOLOGY_TOPIC)))
+            );
+            if !known {
+                let topic = match parameter {
+                    Ok(Parameter::Scalar(_, value)) => value.to_string(),
+                    _ => "?".to_string(),
+                };
+                let message = format!("Parameter \"{topic}\" is not recognized/supported");
+                return refuse(output, &origin, &Failure::graceful(message));
+            }
+        }
+        if let Some(connection) = self.connection(origin.connection) {
+            connection.subscribed = true;
+        }
+        response::write_simple(output, origin.handle, Status::Success, None);
+    }
+
+    fn count_outstanding(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connection(key) {
+            connection.outstanding += 1;
+        }
+    }
+
+    /// Sends to another thread, or to this one: what a thread sends itself it takes in the same
+    /// round, after the sockets.
+    pub(super) fn send(&mut self, thread: usize, message: Envelope) {
+        if thread == self.index {
+            self.own_messages.push_back(message);
+        } else {
+            self.outbox.send(thread, message);
+        }
+    }
+}
+
+/// Appends a failure.
+pub(super) fn refuse(output: &mut Vec<u8>, origin: &Origin, failure: &Failure) {
+    let text = Some(failure.message.as_str());
+    response::write_simple(output, origin.handle, failure.status, text);
+}
+
+/// The parameters that the procedure gets: a directed procedure does not see the key that an
+/// all-partition call puts in front.
+fn with_partition_key<'a>(
+    procedure: &HostProcedure,
+    invocation: &Invocation<'a>,
+) -> lockstep_types::ParameterSet<'a> {
+    let declared = procedure.definition.parameters.len();
+    let given = invocation.parameters;
+    if matches!(procedure.routing, Routing::Directed) && given.count() == declared + 1 {
+        given.without_first().unwrap_or(given)
+    } else {
+        given
+    }
+}
+
+fn destination(
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &super::HostFacts,
+) -> Destination {
+    if invocation.all_partition || invocation.destination_partition.is_some() {
+        return all_partition_leg(procedure, invocation, facts);
+    }
+    match &procedure.routing {
+        Routing::Multi => Destination::Multi,
+        Routing::Directed => Destination::Refused(Failure::graceful(format!(
+            "Procedure {} is a work procedure and needs to be invoked appropriately. The \
+             Client.callAllPartitionProcedure method should be used.",
+            invocation.procedure
+        ))),
+        Routing::Parameter { index, column_type } => {
+            match invocation.parameters.get(usize::from(*index)) {
+                Some(Ok(parameter)) => {
+                    match routing::partition_of_parameter(&parameter, *column_type, &facts.ring) {
+                        Ok(partition) => Destination::Partition(partition),
+                        Err(reason) => Destination::Refused(routing::misrouted(
+                            invocation.procedure,
+                            &describe(&parameter),
+                            *column_type,
+                            &reason,
+                        )),
+                    }
+                }
+                // Too few parameters, or bytes that are none: the partition's check says which.
+                _ => Destination::Partition(PartitionId(0)),
+            }
+        }
+    }
+}
+
+fn describe(parameter: &Parameter<'_>) -> String {
+    match parameter {
+        Parameter::Scalar(_, value) => value.to_string(),
+        Parameter::Array(_) => "array".to_string(),
+        Parameter::Table(_) => "table".to_string(),
+    }
+}
+
+/// One leg of an all-partition call: runs exactly at the partition that it names.
+fn all_partition_leg(
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &super::HostFacts,
+) -> Destination {
+    let first = matches!(procedure.routing, Routing::Parameter { index: 0, .. });
+    if !first && !matches!(procedure.routing, Routing::Directed) {
+        return Destination::Refused(Failure::graceful(format!(
+            "Invalid procedure for all-partition execution. Targeted procedure must be \
+             partitioned, must be partitioned on the first parameter: {}",
+            invocation.procedure
+        )));
+    }
+    let by_key = || match (invocation.parameters.get(0), &procedure.routing) {
+        (Some(Ok(parameter)), Routing::Parameter { column_type, .. }) => {
+            routing::partition_of_parameter(&parameter, *column_type, &facts.ring)
+                .map(|partition| partition.0 as i32)
+                .ok()
+        }
+        _ => None,
+    };
+    let Some(number) = invocation.destination_partition.or_else(by_key) else {
+        return Destination::Refused(Failure::graceful(
+            "Invalid destination partition provided: none, and no key to find it by",
+        ));
+    };
+    match u32::try_from(number) {
+        Ok(number) if number < facts.partition_count => Destination::Partition(PartitionId(number)),
+        Ok(_) => {
+            Destination::Refused(Failure::graceful(format!("Partition does not exist: {number}")))
+        }
+        Err(_) => Destination::Refused(Failure::graceful(format!(
+            "Invalid destination partition provided: {number}"
+        ))),
+    }
+}

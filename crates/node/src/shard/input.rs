@@ -1,0 +1,161 @@
+//! Reading from sockets: bytes to frames, logins, and calls.
+
+use super::Shard;
+use crate::connection::{ConnectionKey, ReadResult, Stage};
+use lockstep_wire_volt::login::{Login, LoginReply, LoginStatus, MAX_LOGIN_BYTES};
+use lockstep_wire_volt::next_frame;
+
+impl Shard {
+    /// A socket became ready.
+    pub(super) fn note_socket(&mut self, place: usize, event: &mio::event::Event) {
+        let now_us = self.now_us;
+        let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
+            return;
+        };
+        let key = connection.key;
+        if event.is_writable() && connection.unread_bytes() > 0 {
+            connection.writable(now_us);
+            self.list_for_write(key);
+        } else if event.is_writable() {
+            connection.writable(now_us);
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            if let Some(connection) = self.connection(key) {
+                connection.readable = true;
+                self.list_for_read(key);
+            }
+        }
+    }
+
+    /// Lists a connection for reading in this or the next round.
+    pub(super) fn list_for_read(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connection(key) else { return };
+        if !connection.listed_for_read {
+            connection.listed_for_read = true;
+            self.to_read.push(key);
+        }
+    }
+
+    /// Reads once from every connection that has something, unless it is paused. What is paused
+    /// is listed again when its reason is gone.
+    pub(super) fn read_ready(&mut self) {
+        let listed = std::mem::take(&mut self.to_read);
+        for key in listed {
+            let Some(connection) = self.connection(key) else { continue };
+            connection.listed_for_read = false;
+            if !self.is_paused(key.place as usize) {
+                self.read_connection(key);
+            } else if self.outbox.is_overflowing() {
+                self.list_for_read(key);
+            }
+        }
+    }
+
+    fn read_connection(&mut self, key: ConnectionKey) {
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        let Some(connection) = self.connection(key) else { return };
+        match connection.read(&mut buffer) {
+            ReadResult::Nothing => connection.readable = false,
+            ReadResult::Closed => self.close(key),
+            ReadResult::Bytes { count, drained } => {
+                connection.readable = !drained;
+                if !drained {
+                    self.list_for_read(key);
+                }
+                self.take_bytes(key, &buffer[..count]);
+            }
+        }
+        self.read_buffer = buffer;
+    }
+
+    /// Goes through the frames of what was read, behind what was left over before.
+    fn take_bytes(&mut self, key: ConnectionKey, bytes: &[u8]) {
+        let Some(connection) = self.connection(key) else { return };
+        if connection.partial_input.is_empty() {
+            let taken = self.take_frames(key, bytes);
+            if let Some(connection) = self.connection(key) {
+                connection.keep_partial(&bytes[taken..]);
+            }
+            return;
+        }
+        let mut whole = std::mem::take(&mut connection.partial_input);
+        whole.extend_from_slice(bytes);
+        let taken = self.take_frames(key, &whole);
+        if let Some(connection) = self.connection(key) {
+            whole.drain(..taken);
+            connection.partial_input = whole;
+        }
+    }
+
+    /// Handles all whole frames; returns the bytes that they took.
+    fn take_frames(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        let Some(connection) = self.connection(key) else { return bytes.len() };
+        // The answers of calls that run here go straight into the connection's output.
+        let mut output = std::mem::take(&mut connection.output);
+        let mut stage = connection.stage;
+        let mut frames = 0u64;
+        while stage != Stage::Closing {
+            let limit = match stage {
+                Stage::Ready => self.facts.options.max_invocation_bytes as usize,
+                _ => MAX_LOGIN_BYTES,
+            };
+            match next_frame(&bytes[taken..], limit) {
+                Ok(None) => break,
+                Ok(Some((body, length))) => {
+                    taken += length;
+                    frames += 1;
+                    stage = match stage {
+                        Stage::Ready => {
+                            self.take_invocation(key, body, &mut output);
+                            stage
+                        }
+                        _ => self.take_login(key, body, &mut output),
+                    };
+                }
+                Err(error) => {
+                    tracing::info!(connection = key.place, %error, "connection closed");
+                    stage = Stage::Closing;
+                }
+            }
+        }
+        if let Some(connection) = self.connection(key) {
+            connection.output = output;
+            connection.stage = stage;
+            connection.traffic.messages_read += frames;
+            self.list_for_write(key);
+        }
+        taken
+    }
+
+    fn take_login(&mut self, key: ConnectionKey, body: &[u8], output: &mut Vec<u8>) -> Stage {
+        let facts = std::sync::Arc::clone(&self.facts);
+        let Some(connection) = self.connection(key) else { return Stage::Closing };
+        match Login::decode(body) {
+            // Security is off: any user and password is welcome, and Kerberos logs in silently.
+            Ok(_) => {
+                let reply = LoginReply {
+                    host_id: 0,
+                    connection_id: connection.id,
+                    cluster_timestamp_ms: facts.cluster_created_ms,
+                    leader_address: i32::from_be_bytes([127, 0, 0, 1]),
+                    build: &facts.build,
+                };
+                reply.encode(output);
+                Stage::Ready
+            }
+            Err(status) => {
+                self.note_refused_login(status);
+                let refusal = lockstep_wire_volt::login::refusal(status);
+                output.extend_from_slice(&refusal);
+                Stage::Closing
+            }
+        }
+    }
+
+    fn note_refused_login(&self, status: LoginStatus) {
+        let dropped = &self.facts.dropped_connections;
+        dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        tracing::info!(%status, "login refused");
+    }
+}

@@ -1,0 +1,309 @@
+//! A site's thread: its partition, its connections and its loop.
+//!
+//! One round of the loop: poll; read all ready sockets, running calls for the own partition on
+//! the spot; take what other threads sent; hand the log entries over; write all answers. Nothing
+//! in between waits. A call for another partition of this host goes through a mailbox as the
+//! bytes that the client sent, and its answer comes back as the bytes that the client gets.
+//!
+//! The first thread also accepts connections and runs the coordinator of multi-partition
+//! transactions.
+
+mod accept;
+mod answers;
+mod calls;
+mod input;
+mod multi;
+mod output;
+
+use crate::catalog::HostCatalog;
+use crate::clock;
+use crate::connection::{Connection, ConnectionKey};
+use crate::mailbox::{Bell, Inbox, Outbox};
+use crate::message::{AdHocCall, Envelope, ForwardedCall, Origin};
+use crate::options::Options;
+use crate::statistics::ShardStatistics;
+use accept::Listener;
+use lockstep_site::{Coordinator, Site};
+use lockstep_types::{HashRing, PartitionId};
+use mio::{Events, Poll, Token};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// The token of the thread's own waker; connections have their place as token.
+const WAKER: Token = Token(usize::MAX);
+const CLIENT_LISTENER: Token = Token(usize::MAX - 1);
+const ADMIN_LISTENER: Token = Token(usize::MAX - 2);
+
+/// Messages taken from each other thread in one round, so that sockets are not starved.
+const MESSAGES_PER_ROUND: usize = 1024;
+/// How often deadlines are looked at.
+const DEADLINE_CHECK_US: i64 = 100_000;
+/// Buffers kept for forwarded calls and answers.
+const SPARE_BUFFERS: usize = 4096;
+
+/// What all threads of a host know.
+pub struct HostFacts {
+    /// The options.
+    pub options: Options,
+    /// The ring.
+    pub ring: HashRing,
+    /// Number of partitions, which is the number of site threads.
+    pub partition_count: u32,
+    /// When the host's cluster was made, milliseconds since 1970.
+    pub cluster_created_ms: i64,
+    /// What clients see as version.
+    pub build: String,
+    /// The host's own name.
+    pub host_name: String,
+    /// Address and ports, once bound.
+    pub client_address: std::net::SocketAddr,
+    /// See `client_address`.
+    pub admin_address: std::net::SocketAddr,
+    /// Connections open at the moment, over all threads.
+    pub open_connections: AtomicU64,
+    /// Connections accepted so far.
+    pub accepted_connections: AtomicU64,
+    /// Connections refused or dropped so far.
+    pub dropped_connections: AtomicU64,
+}
+
+/// A call that waits until its partition goes on.
+enum HeldCall {
+    Invocation(ForwardedCall),
+    AdHoc(Box<AdHocCall>),
+}
+
+/// What a thread is made from.
+pub struct ShardParts {
+    /// Number of the thread, site and partition.
+    pub index: usize,
+    /// Its poll; the waker behind `bell` belongs to it.
+    pub poll: Poll,
+    /// Its bell.
+    pub bell: Arc<Bell>,
+    /// Sends to the other threads.
+    pub outbox: Outbox<Envelope>,
+    /// Receives from them.
+    pub inbox: Inbox<Envelope>,
+    /// What all know.
+    pub facts: Arc<HostFacts>,
+    /// The first catalog.
+    pub catalog: Arc<HostCatalog>,
+    /// The listening sockets, on the first thread: clients, administrators.
+    pub listeners: Option<(mio::net::TcpListener, mio::net::TcpListener)>,
+}
+
+/// A site's thread.
+pub struct Shard {
+    index: usize,
+    poll: Poll,
+    bell: Arc<Bell>,
+    outbox: Outbox<Envelope>,
+    inbox: Inbox<Envelope>,
+    facts: Arc<HostFacts>,
+    catalog: Arc<HostCatalog>,
+    site: Site<HeldCall, Arc<HostCatalog>>,
+    coordinator: Option<Coordinator<Origin, Arc<HostCatalog>>>,
+    listener: Option<Listener>,
+    connections: Vec<Option<Connection>>,
+    generations: Vec<u32>,
+    free_places: Vec<u32>,
+    to_read: Vec<ConnectionKey>,
+    to_write: Vec<ConnectionKey>,
+    read_buffer: Vec<u8>,
+    spare_buffers: Vec<Vec<u8>>,
+    statistics: ShardStatistics,
+    now_us: i64,
+    deadlines_checked_us: i64,
+    /// What this thread sent to itself.
+    own_messages: VecDeque<Envelope>,
+    stopping: bool,
+}
+
+impl Shard {
+    /// Assembles a thread's state.
+    pub fn new(parts: ShardParts) -> io::Result<Shard> {
+        let facts = parts.facts;
+        let partition = PartitionId(parts.index as u32);
+        let limits = crate::catalog::site_limits(&facts.options);
+        let site = Site::new(partition, facts.ring.clone(), &limits);
+        let coordinator = (parts.index == 0).then(|| Coordinator::new(facts.ring.clone(), &limits));
+        let listener = match parts.listeners {
+            None => None,
+            Some((client, admin)) => Some(Listener::register(&parts.poll, client, admin)?),
+        };
+        let statistics = ShardStatistics::new(&parts.catalog);
+        Ok(Shard {
+            index: parts.index,
+            poll: parts.poll,
+            bell: parts.bell,
+            outbox: parts.outbox,
+            inbox: parts.inbox,
+            read_buffer: vec![0; facts.options.read_buffer_bytes as usize],
+            facts,
+            catalog: parts.catalog,
+            site,
+            coordinator,
+            listener,
+            connections: Vec::new(),
+            generations: Vec::new(),
+            free_places: Vec::new(),
+            to_read: Vec::new(),
+            to_write: Vec::new(),
+            spare_buffers: Vec::new(),
+            statistics,
+            now_us: clock::now_us(),
+            deadlines_checked_us: 0,
+            own_messages: VecDeque::new(),
+            stopping: false,
+        })
+    }
+
+    /// The token under which a thread's poll hears its waker.
+    pub fn waker_token() -> Token {
+        WAKER
+    }
+
+    /// Runs until told to stop.
+    ///
+    /// # Errors
+    /// The poll itself failed: the host cannot go on.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while !self.stopping {
+            self.wait(&mut events)?;
+            self.now_us = clock::now_us();
+            for event in &events {
+                self.note_event(event);
+            }
+            self.read_ready();
+            self.take_messages();
+            self.site.hand_over_log();
+            self.write_ready();
+            self.outbox.flush();
+            if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
+                self.deadlines_checked_us = self.now_us;
+                self.check_deadlines();
+            }
+        }
+        self.stop();
+        Ok(())
+    }
+
+    /// Sleeps until a socket or another thread has something, unless there is work left.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let busy = !self.to_read.is_empty() || !self.inbox.is_empty();
+        let mut timeout = Some(Duration::ZERO);
+        if !busy && self.outbox.is_overflowing() {
+            timeout = Some(Duration::from_micros(50));
+        } else if !busy && !self.poll_busily(events)? {
+            self.bell.prepare_sleep();
+            if self.inbox.is_empty() {
+                timeout = Some(Duration::from_micros(DEADLINE_CHECK_US as u64));
+            }
+        } else if !busy {
+            return Ok(());
+        }
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+            other => other?,
+        }
+        self.bell.awake();
+        Ok(())
+    }
+
+    /// With the option `busy_poll_us`: looks for work for that long. True when there is some;
+    /// `events` then holds it.
+    fn poll_busily(&mut self, events: &mut Events) -> io::Result<bool> {
+        let span_ns = self.facts.options.busy_poll_us * 1000;
+        if span_ns == 0 {
+            return Ok(false);
+        }
+        let start = clock::monotonic_ns();
+        while clock::monotonic_ns() - start < span_ns {
+            self.poll.poll(events, Some(Duration::ZERO))?;
+            if !events.is_empty() || !self.inbox.is_empty() {
+                return Ok(true);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(false)
+    }
+
+    fn note_event(&mut self, event: &mio::event::Event) {
+        match event.token() {
+            WAKER => {}
+            CLIENT_LISTENER | ADMIN_LISTENER => self.accept_all(),
+            Token(place) => self.note_socket(place, event),
+        }
+    }
+
+    fn take_messages(&mut self) {
+        for lane in 0..self.inbox.lane_count() {
+            for _ in 0..MESSAGES_PER_ROUND {
+                let Some(message) = self.inbox.take(lane) else { break };
+                self.take_message(message);
+                self.take_own_messages();
+            }
+        }
+        self.take_own_messages();
+    }
+
+    fn take_own_messages(&mut self) {
+        while let Some(message) = self.own_messages.pop_front() {
+            self.take_message(message);
+        }
+    }
+
+    fn take_message(&mut self, message: Envelope) {
+        match message {
+            Envelope::Call(call) => self.forwarded_call(call),
+            Envelope::Answer(answer) => self.forwarded_answer(answer),
+            Envelope::AdHoc(call) => self.ad_hoc_call(call),
+            Envelope::Multi(request) => self.multi_request(*request),
+            Envelope::ToPartition(message) => self.from_coordinator(*message),
+            Envelope::FromPartition(answer) => self.to_coordinator(*answer),
+            Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),
+            Envelope::Gather { request } => self.send_statistics(request),
+            Envelope::Push(frames) => self.push_to_subscribers(&frames),
+            Envelope::Stop => self.stopping = true,
+            Envelope::Control(_) => unreachable!("only the control thread gets these"),
+        }
+    }
+
+    /// Where the coordinator is.
+    fn coordinator_thread(&self) -> usize {
+        0
+    }
+
+    /// The control thread's number: behind the sites.
+    fn control_thread(&self) -> usize {
+        self.facts.partition_count as usize
+    }
+
+    fn connection(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(key.place as usize)?.as_mut()?;
+        (connection.key == key).then_some(connection)
+    }
+
+    fn spare_buffer(&mut self) -> Vec<u8> {
+        self.spare_buffers.pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer for reuse, unless there are enough or it is large.
+    fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.spare_buffers.len() < SPARE_BUFFERS && buffer.capacity() <= 64 * 1024 {
+            buffer.clear();
+            self.spare_buffers.push(buffer);
+        }
+    }
+
+    /// Writes what is written already to the sockets, once, and closes them.
+    fn stop(&mut self) {
+        self.write_ready();
+        self.connections.clear();
+    }
+}

@@ -1,0 +1,103 @@
+//! Multi-partition transactions: this thread's part as a partition, and on the first thread as
+//! the coordinator.
+
+use super::Shard;
+use crate::catalog::HostCatalog;
+use crate::message::{ControlRequest, Envelope, MultiRequest, Origin};
+use lockstep_site::{
+    CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
+};
+use lockstep_types::{Failure, Status};
+use lockstep_wire_volt::response;
+use std::sync::Arc;
+
+impl Shard {
+    /// A call for the coordinator arrived.
+    pub(super) fn multi_request(&mut self, request: MultiRequest) {
+        let stale = request.catalog_version != self.catalog.version();
+        if stale && !request.body.is_empty() {
+            return self.plan_again(request.call.origin, request.body);
+        }
+        let origin = request.call.origin;
+        let is_schema = matches!(request.call.work, MultiWork::Schema(_));
+        let mut outputs = Vec::new();
+        let coordinator = self.coordinator.as_mut().expect("requests go to the first thread");
+        if coordinator.submit(request.call, self.now_us, &mut outputs).is_err() {
+            let limit = self.facts.options.max_waiting_multi;
+            self.answer_failure(
+                origin,
+                &Failure::new(
+                    Status::ServerUnavailable,
+                    format!(
+                        "{limit} multi-partition calls wait already (option max_waiting_multi); \
+                         try again later."
+                    ),
+                ),
+            );
+            if is_schema {
+                self.tell_control_of_schema(false);
+            }
+        }
+        self.carry_out(outputs);
+    }
+
+    /// A partition answered.
+    pub(super) fn to_coordinator(&mut self, answer: FromPartition) {
+        let mut outputs = Vec::new();
+        let coordinator = self.coordinator.as_mut().expect("answers go to the first thread");
+        coordinator.receive(answer, self.now_us, &mut outputs);
+        self.carry_out(outputs);
+    }
+
+    fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<Origin, Arc<HostCatalog>>>) {
+        for output in outputs {
+            match output {
+                CoordinatorOutput::Send(message) => {
+                    let thread = message.partition.index();
+                    self.send(thread, Envelope::ToPartition(Box::new(message)));
+                }
+                CoordinatorOutput::Finished(finished) => self.finish_multi(finished),
+            }
+        }
+    }
+
+    fn finish_multi(&mut self, finished: Finished<Origin>) {
+        let origin = finished.origin;
+        let mut frame = self.spare_buffer();
+        let start = response::begin(&mut frame);
+        frame.extend_from_slice(&finished.tables);
+        let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
+        response::finish(&mut frame, start, origin.handle, &finished.outcome, waited_ms);
+        let status = finished.outcome.failure.as_ref().map_or(Status::Success, |f| f.status);
+        self.statistics.count_multi(&origin, &finished, self.now_us);
+        if finished.is_schema {
+            self.tell_control_of_schema(status == Status::Success);
+        }
+        self.answer(origin, status, frame);
+    }
+
+    fn tell_control_of_schema(&mut self, committed: bool) {
+        let decided = ControlRequest::SchemaDecided { committed };
+        let control = self.control_thread();
+        self.outbox.send(control, Envelope::Control(Box::new(decided)));
+    }
+
+    /// The coordinator sent something to this thread's partition.
+    pub(super) fn from_coordinator(&mut self, message: Numbered<Arc<HostCatalog>>) {
+        let mut effects = Vec::new();
+        self.site.receive(message.number, message.message, &mut effects);
+        for effect in effects {
+            match effect {
+                PartitionEffect::Send(answer) => {
+                    let coordinator = self.coordinator_thread();
+                    self.send(coordinator, Envelope::FromPartition(Box::new(answer)));
+                }
+                PartitionEffect::CatalogInForce(catalog) => {
+                    self.statistics.follow_catalog(&self.catalog, &catalog);
+                    self.catalog = catalog;
+                }
+                PartitionEffect::Resumed => self.release_held(),
+            }
+        }
+    }
+}

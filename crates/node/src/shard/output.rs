@@ -1,0 +1,101 @@
+//! Writing to sockets, and the deadlines of those who do not read or do not log in.
+
+use super::Shard;
+use crate::connection::{ConnectionKey, Stage};
+use lockstep_wire_volt::login::{LoginStatus, refusal};
+use std::sync::atomic::Ordering;
+
+impl Shard {
+    /// Lists a connection for writing at the end of this round.
+    pub(super) fn list_for_write(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connection(key) else { return };
+        if !connection.listed_for_write {
+            connection.listed_for_write = true;
+            self.to_write.push(key);
+        }
+    }
+
+    /// Writes all answers of this round, one system call a connection.
+    pub(super) fn write_ready(&mut self) {
+        let mut listed = std::mem::take(&mut self.to_write);
+        let now_us = self.now_us;
+        for key in listed.drain(..) {
+            let Some(connection) = self.connection(key) else { continue };
+            connection.listed_for_write = false;
+            let written = connection.write(now_us);
+            let done = connection.stage == Stage::Closing && connection.unread_bytes() == 0;
+            if written.is_err() || done {
+                self.close(key);
+            } else {
+                self.resume_reading(key);
+            }
+        }
+        self.to_write = listed;
+    }
+
+    /// A paused connection whose client caught up is read again.
+    fn resume_reading(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connection(key) else { return };
+        if connection.readable {
+            self.list_for_read(key);
+        }
+    }
+
+    /// True while a connection may not send: its client is too far behind, or another thread is.
+    pub(super) fn is_paused(&self, place: usize) -> bool {
+        let options = &self.facts.options;
+        self.outbox.is_overflowing()
+            || self.connections[place].as_ref().is_some_and(|connection| {
+                connection.unread_bytes() as u64 >= options.max_unread_bytes
+                    || u64::from(connection.outstanding) >= options.max_outstanding_calls
+                    || connection.stage == Stage::Closing
+            })
+    }
+
+    /// Closes connections that have not logged in or have not read for too long.
+    pub(super) fn check_deadlines(&mut self) {
+        let unread_us = self.facts.options.unread_timeout_ms as i64 * 1000;
+        let now_us = self.now_us;
+        let mut late = Vec::new();
+        for connection in self.connections.iter().flatten() {
+            let no_login =
+                matches!(connection.stage, Stage::Login { until_us } if now_us > until_us);
+            let no_read =
+                connection.unread_since_us.is_some_and(|since| now_us - since > unread_us);
+            if no_login || no_read {
+                late.push((connection.key, no_login));
+            }
+        }
+        for (key, no_login) in late {
+            if no_login {
+                self.refuse_login(key, LoginStatus::TimedOut);
+            } else {
+                tracing::info!(connection = key.place, "closed: the client does not read");
+                self.facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
+                self.close(key);
+            }
+        }
+    }
+
+    /// Tells a connection why it may not log in, then closes it.
+    pub(super) fn refuse_login(&mut self, key: ConnectionKey, status: LoginStatus) {
+        self.facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
+        if let Some(connection) = self.connection(key) {
+            connection.output.extend_from_slice(&refusal(status));
+            connection.stage = Stage::Closing;
+            self.list_for_write(key);
+        }
+    }
+
+    /// Appends frames to all connections that asked to hear of changes.
+    pub(super) fn push_to_subscribers(&mut self, frames: &[u8]) {
+        let mut listening = Vec::new();
+        for connection in self.connections.iter_mut().flatten() {
+            if connection.subscribed && connection.stage == Stage::Ready {
+                connection.output.extend_from_slice(frames);
+                listening.push(connection.key);
+            }
+        }
+        listening.into_iter().for_each(|key| self.list_for_write(key));
+    }
+}

@@ -1,0 +1,368 @@
+//! What a site's thread counts, for `@Statistics`. Counting costs a few instructions a call and
+//! no system call, except for one call in twenty, whose execution is timed.
+
+use crate::catalog::HostCatalog;
+use crate::clock;
+use crate::connection::{Connection, ConnectionKey, Traffic};
+use crate::message::{NO_PROCEDURE, Origin};
+use hdrhistogram::Histogram;
+use lockstep_base::map::FixedHashMap;
+use lockstep_exec::TableStatistics;
+use lockstep_site::{Finished, Site};
+use lockstep_types::{Outcome, Status};
+use std::collections::BTreeMap;
+
+/// One call in this many is timed.
+const SAMPLING_INTERVAL: u64 = 20;
+/// The greatest latency that the histogram tells apart, in microseconds: one hour.
+const MAX_LATENCY_US: u64 = 3_600_000_000;
+
+/// Smallest, greatest and sum of a series.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// The smallest.
+    pub min: u64,
+    /// The greatest.
+    pub max: u64,
+    /// The sum.
+    pub sum: u64,
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        Extent { min: u64::MAX, max: 0, sum: 0 }
+    }
+}
+
+impl Extent {
+    #[inline]
+    fn add(&mut self, value: u64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += value;
+    }
+
+    /// The smallest, 0 when there was none.
+    pub fn smallest(&self) -> u64 {
+        if self.min == u64::MAX { 0 } else { self.min }
+    }
+
+    /// The mean of `count` values, 0 when there was none.
+    pub fn mean(&self, count: u64) -> u64 {
+        self.sum.checked_div(count).unwrap_or(0)
+    }
+
+    /// Both series as one.
+    pub fn merge(&mut self, other: &Extent) {
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+    }
+}
+
+/// Counters of one procedure at one site.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcedureCounters {
+    /// Calls.
+    pub invocations: u64,
+    /// Calls that were timed.
+    pub timed: u64,
+    /// Execution time of those, nanoseconds.
+    pub execution_ns: Extent,
+    /// Bytes of result tables.
+    pub result_bytes: Extent,
+    /// Bytes of parameters.
+    pub parameter_bytes: Extent,
+    /// Calls that the procedure aborted.
+    pub aborts: u64,
+    /// Calls that failed otherwise.
+    pub failures: u64,
+}
+
+impl ProcedureCounters {
+    /// Both counts as one.
+    pub fn merge(&mut self, other: &ProcedureCounters) {
+        self.invocations += other.invocations;
+        self.timed += other.timed;
+        self.execution_ns.merge(&other.execution_ns);
+        self.result_bytes.merge(&other.result_bytes);
+        self.parameter_bytes.merge(&other.parameter_bytes);
+        self.aborts += other.aborts;
+        self.failures += other.failures;
+    }
+
+    #[inline]
+    fn count_end(&mut self, failure: Option<Status>) {
+        match failure {
+            None => {}
+            Some(Status::UserAbort) => self.aborts += 1,
+            Some(_) => self.failures += 1,
+        }
+    }
+}
+
+/// Counters of one procedure on one connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InitiatorCounters {
+    /// Calls that were answered.
+    pub invocations: u64,
+    /// From reading the call to its answer, milliseconds.
+    pub latency_ms: Extent,
+    /// Calls that the procedure aborted.
+    pub aborts: u64,
+    /// Calls that failed otherwise.
+    pub failures: u64,
+}
+
+type InitiatorKey = (ConnectionKey, u32);
+
+/// The counters of one thread.
+pub struct ShardStatistics {
+    procedures: Vec<ProcedureCounters>,
+    initiators: Vec<(InitiatorKey, InitiatorCounters)>,
+    initiator_places: BTreeMap<(u32, u32, u32), usize>,
+    last_initiator: Option<(InitiatorKey, usize)>,
+    latency_us: Histogram<u64>,
+    answers_this_round: u64,
+}
+
+/// A call's number, and when it began if it is timed.
+#[derive(Debug, Clone, Copy)]
+pub struct CallTimer {
+    procedure: u32,
+    began_ns: Option<u64>,
+}
+
+impl ShardStatistics {
+    /// Counters for a catalog's procedures.
+    pub fn new(catalog: &HostCatalog) -> ShardStatistics {
+        let latency_us = Histogram::new_with_max(MAX_LATENCY_US, 2)
+            .expect("two digits up to an hour are a valid histogram");
+        ShardStatistics {
+            procedures: vec![ProcedureCounters::default(); catalog.procedures().len()],
+            initiators: Vec::new(),
+            initiator_places: BTreeMap::new(),
+            last_initiator: None,
+            latency_us,
+            answers_this_round: 0,
+        }
+    }
+
+    /// A new catalog is in force: procedures that it still has keep their counters.
+    pub fn follow_catalog(&mut self, old: &HostCatalog, new: &HostCatalog) {
+        let mut by_name: FixedHashMap<&str, ProcedureCounters> = FixedHashMap::default();
+        for procedure in old.procedures() {
+            let counters = self.procedures[procedure.number as usize];
+            by_name.insert(&procedure.definition.name, counters);
+        }
+        let kept = |name: &str| by_name.get(name).copied().unwrap_or_default();
+        let counters = new.procedures().iter().map(|p| kept(&p.definition.name)).collect();
+        self.procedures = counters;
+        // Numbers mean other procedures now.
+        self.initiators.clear();
+        self.initiator_places.clear();
+        self.last_initiator = None;
+    }
+
+    /// A call begins to execute.
+    #[inline]
+    pub fn begin_call(&mut self, procedure: u32) -> CallTimer {
+        let counters = &mut self.procedures[procedure as usize];
+        let timed = counters.invocations.is_multiple_of(SAMPLING_INTERVAL);
+        counters.invocations += 1;
+        CallTimer { procedure, began_ns: timed.then(clock::monotonic_ns) }
+    }
+
+    /// It ended.
+    #[inline]
+    pub fn end_call(
+        &mut self,
+        timer: CallTimer,
+        outcome: &Outcome,
+        parameter_bytes: usize,
+        result_bytes: usize,
+    ) {
+        let counters = &mut self.procedures[timer.procedure as usize];
+        counters.parameter_bytes.add(parameter_bytes as u64);
+        counters.result_bytes.add(result_bytes as u64);
+        if let Some(began_ns) = timer.began_ns {
+            counters.timed += 1;
+            counters.execution_ns.add(clock::monotonic_ns() - began_ns);
+        }
+        counters.count_end(outcome.failure.as_ref().map(|failure| failure.status));
+    }
+
+    /// A call was refused before it executed.
+    pub fn count_refused(&mut self, procedure: u32) {
+        if let Some(counters) = self.procedures.get_mut(procedure as usize) {
+            counters.invocations += 1;
+            counters.failures += 1;
+        }
+    }
+
+    /// A multi-partition call ended. Counted where the coordinator is.
+    pub fn count_multi(&mut self, origin: &Origin, finished: &Finished<Origin>, now_us: i64) {
+        if origin.procedure == NO_PROCEDURE {
+            return;
+        }
+        let Some(counters) = self.procedures.get_mut(origin.procedure as usize) else { return };
+        counters.invocations += 1;
+        counters.timed += 1;
+        counters.execution_ns.add((now_us - origin.arrived_us).max(0) as u64 * 1000);
+        counters.result_bytes.add(finished.tables.len() as u64);
+        counters.parameter_bytes.add(finished.parameter_bytes as u64);
+        counters.count_end(finished.outcome.failure.as_ref().map(|failure| failure.status));
+    }
+
+    /// A call of one of this thread's connections is answered.
+    #[inline]
+    pub fn count_answer(&mut self, origin: &Origin, status: Status, now_us: i64) {
+        let latency_us = (now_us - origin.arrived_us).max(0) as u64;
+        if latency_us == 0 {
+            self.answers_this_round += 1;
+        } else {
+            self.latency_us.saturating_record(latency_us);
+        }
+        let place = self.initiator_place((origin.connection, origin.procedure));
+        let counters = &mut self.initiators[place].1;
+        counters.invocations += 1;
+        counters.latency_ms.add(latency_us / 1000);
+        match status {
+            Status::Success => {}
+            Status::UserAbort => counters.aborts += 1,
+            _ => counters.failures += 1,
+        }
+    }
+
+    /// The round ends, `elapsed_us` after it began: calls that were answered within it took
+    /// about that long.
+    pub fn end_round(&mut self, elapsed_us: i64) {
+        let answers = std::mem::take(&mut self.answers_this_round);
+        if answers > 0 {
+            let elapsed_us = (elapsed_us.max(0) as u64).min(MAX_LATENCY_US);
+            // Within the histogram's range, so it is recorded.
+            let _ = self.latency_us.record_n(elapsed_us, answers);
+        }
+    }
+
+    #[inline]
+    fn initiator_place(&mut self, key: InitiatorKey) -> usize {
+        if let Some((last, place)) = self.last_initiator
+            && last == key
+        {
+            return place;
+        }
+        let ordered = (key.0.place, key.0.generation, key.1);
+        let place = match self.initiator_places.get(&ordered) {
+            Some(place) => *place,
+            None => {
+                self.initiators.push((key, InitiatorCounters::default()));
+                self.initiator_places.insert(ordered, self.initiators.len() - 1);
+                self.initiators.len() - 1
+            }
+        };
+        self.last_initiator = Some((key, place));
+        place
+    }
+
+    /// A connection is gone, and its counters with it.
+    pub fn connection_closed(&mut self, connection: &Connection) {
+        let key = connection.key;
+        self.last_initiator = None;
+        let gone: Vec<_> = self
+            .initiator_places
+            .range((key.place, key.generation, 0)..=(key.place, key.generation, u32::MAX))
+            .map(|(ordered, _)| *ordered)
+            .collect();
+        for ordered in gone {
+            let Some(place) = self.initiator_places.remove(&ordered) else { continue };
+            self.initiators.swap_remove(place);
+            if let Some(((moved, procedure), _)) = self.initiators.get(place) {
+                self.initiator_places.insert((moved.place, moved.generation, *procedure), place);
+            }
+        }
+    }
+
+    /// Everything, for the control thread.
+    pub fn snapshot<'c, H, C: Clone>(
+        &self,
+        index: usize,
+        catalog: &HostCatalog,
+        site: &Site<H, C>,
+        connections: impl Iterator<Item = &'c Connection>,
+    ) -> ShardSnapshot {
+        let names = catalog.procedures();
+        let name = |number: u32| {
+            let found = names.get(number as usize);
+            found.map_or_else(|| "@AdHoc".to_string(), |p| p.definition.name.clone())
+        };
+        let connections: Vec<ConnectionSnapshot> = connections
+            .map(|connection| ConnectionSnapshot {
+                key: connection.key,
+                id: connection.id,
+                peer: connection.peer.clone(),
+                admin: connection.admin,
+                outstanding: connection.outstanding,
+                unread_bytes: connection.unread_bytes() as u64,
+                traffic: connection.traffic,
+            })
+            .collect();
+        let identity = |key: ConnectionKey| {
+            let found = connections.iter().find(|connection| connection.key == key);
+            found.map(|connection| (connection.id, connection.peer.clone()))
+        };
+        let initiators = self.initiators.iter().filter_map(|((key, procedure), counters)| {
+            let (id, peer) = identity(*key)?;
+            Some((id, peer, name(*procedure), *counters))
+        });
+        ShardSnapshot {
+            index,
+            initiators: initiators.collect(),
+            procedures: (0..).map(name).zip(self.procedures.iter().copied()).collect(),
+            tables: site.database().statistics(),
+            log_entries: site.log_totals().0,
+            log_bytes: site.log_totals().1,
+            latency_us: self.latency_us.clone(),
+            connections,
+        }
+    }
+}
+
+/// One thread's numbers at one moment.
+pub struct ShardSnapshot {
+    /// The thread, site and partition.
+    pub index: usize,
+    /// Connection id, its peer, procedure, counters.
+    pub initiators: Vec<(i64, String, String, InitiatorCounters)>,
+    /// Per procedure of the catalog.
+    pub procedures: Vec<(String, ProcedureCounters)>,
+    /// Per table, with its indexes.
+    pub tables: Vec<TableStatistics>,
+    /// Log entries so far.
+    pub log_entries: u64,
+    /// Bytes of log entries so far.
+    pub log_bytes: u64,
+    /// From reading a call to its answer.
+    pub latency_us: Histogram<u64>,
+    /// Connections.
+    pub connections: Vec<ConnectionSnapshot>,
+}
+
+/// One connection's numbers.
+#[derive(Debug, Clone)]
+pub struct ConnectionSnapshot {
+    /// Its key within its thread.
+    pub key: ConnectionKey,
+    /// Its number.
+    pub id: i64,
+    /// The peer's address.
+    pub peer: String,
+    /// Came in through the admin port.
+    pub admin: bool,
+    /// Calls not answered yet.
+    pub outstanding: u32,
+    /// Answers not written yet, bytes.
+    pub unread_bytes: u64,
+    /// Bytes and messages.
+    pub traffic: Traffic,
+}
