@@ -83,6 +83,13 @@ impl<'a> ParameterSet<'a> {
         ParameterIterator { reader: ByteReader::new(self.bytes), left: self.count }
     }
 
+    /// The set without its first parameter; `None` when that cannot be read or there is none.
+    pub fn without_first(&self) -> Option<ParameterSet<'a>> {
+        let mut parameters = self.iter();
+        parameters.next()?.ok()?;
+        Some(ParameterSet { count: self.count - 1, bytes: parameters.reader.rest() })
+    }
+
     /// The parameter at `index`, walking over those before it. `None` past the last one.
     pub fn get(&self, index: usize) -> Option<Result<Parameter<'a>, DecodeError>> {
         let mut parameters = self.iter();

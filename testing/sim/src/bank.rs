@@ -1,0 +1,303 @@
+//! The bank: accounts with several pockets each. Money moves between pockets of one account (one
+//! partition) and between accounts (two partitions, or one by chance); some transfers must fail
+//! in their second half. Every move counts up a version in the rows that it touches, so a read
+//! of all rows tells which moves it has seen.
+
+use crate::world::World;
+use lockstep_base::bytes::ByteReader;
+use lockstep_exec::PreparedStatement;
+use lockstep_types::{Datum, TableView};
+use std::fmt;
+use std::sync::Arc;
+
+const SCHEMA: &str = "
+CREATE TABLE pockets (
+  account BIGINT NOT NULL, pocket BIGINT NOT NULL, money BIGINT NOT NULL, version BIGINT NOT NULL,
+  PRIMARY KEY (account, pocket)
+);
+PARTITION TABLE pockets ON COLUMN account;
+CREATE TABLE rates (id BIGINT NOT NULL, rate BIGINT NOT NULL, PRIMARY KEY (id));
+CREATE VIEW totals (account, pockets, money) AS
+  SELECT account, COUNT(*), SUM(money) FROM pockets GROUP BY account;
+";
+
+const POCKETS: i64 = 3;
+const MONEY: i64 = 1000;
+
+/// What went wrong, with the seed that shows it again.
+#[derive(Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What.
+    pub message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}: {}", self.seed, self.message)
+    }
+}
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Partitions.
+    pub partitions: u32,
+    /// Calls answered.
+    pub calls: usize,
+    /// Transfers that were to fail and did.
+    pub aborted: usize,
+    /// Reads of everything.
+    pub reads: usize,
+    /// A hash of everything that happened.
+    pub trace: u64,
+    /// A hash of what the partitions held at the end.
+    pub content: u64,
+}
+
+struct Statements {
+    take: Arc<PreparedStatement>,
+    give: Arc<PreparedStatement>,
+    break_key: Arc<PreparedStatement>,
+    read_all: Arc<PreparedStatement>,
+    read_view: Arc<PreparedStatement>,
+    set_rate: Arc<PreparedStatement>,
+    read_rates: Arc<PreparedStatement>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Touches two rows.
+    Move,
+    /// Takes from one row, then fails.
+    Broken,
+    ReadAll,
+    ReadView,
+    SetRate,
+    ReadRates,
+}
+
+struct Begun {
+    kind: Kind,
+    /// Rows touched by moves that were answered before this call began.
+    touched_before: i64,
+    answered: bool,
+}
+
+struct Bank {
+    seed: u64,
+    world: World,
+    accounts: i64,
+    statements: Statements,
+    calls: Vec<Begun>,
+    /// Rows touched by moves that have begun, and that have been answered.
+    touched_begun: i64,
+    touched_answered: i64,
+    outstanding: usize,
+    aborted: usize,
+    reads: usize,
+}
+
+/// Runs one seed with `calls` calls.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_seed(seed: u64, calls: usize) -> Result<Report, Failure> {
+    let mut bank = Bank::open(seed);
+    let clients = 1 + bank.world.random.below(12) as usize;
+    bank.world.repeat_one_in = [0, 3, 20][bank.world.random.below(3) as usize];
+    while bank.calls.len() < calls {
+        if bank.outstanding < clients && bank.world.random.chance(1, 3) {
+            bank.begin_call();
+        } else if !bank.world.step() {
+            bank.begin_call();
+        }
+        bank.judge_answers()?;
+    }
+    // Faults stop: everything must be answered and come to rest.
+    bank.world.settle();
+    bank.judge_answers()?;
+    bank.check(bank.outstanding == 0, || format!("{} calls unanswered", bank.outstanding))?;
+    bank.check(bank.world.is_idle(), || "the host does not come to rest".to_string())?;
+    bank.begin(Kind::ReadAll);
+    bank.world.settle();
+    bank.judge_answers()?;
+    let hashes = bank.world.content_hashes();
+    Ok(Report {
+        partitions: hashes.len() as u32,
+        calls: bank.calls.len(),
+        aborted: bank.aborted,
+        reads: bank.reads,
+        trace: bank.world.trace,
+        content: hashes.iter().fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash),
+    })
+}
+
+impl Bank {
+    fn open(seed: u64) -> Bank {
+        let mut world = World::new(seed, 1);
+        let partitions = 1 + world.random.below(7) as u32;
+        world = World::new(seed, partitions);
+        let accounts = 2 + world.random.below(10) as i64;
+        world.schema(SCHEMA);
+        let insert = world.prepare("INSERT INTO pockets VALUES (?, ?, ?, 0)");
+        for account in 0..accounts {
+            for pocket in 0..POCKETS {
+                world.call(0, &[(&insert, &[account, pocket, MONEY])]);
+            }
+        }
+        let insert = world.prepare("INSERT INTO rates VALUES (?, ?)");
+        world.call(0, &[(&insert, &[1, 0])]);
+        world.settle();
+        let loaded = world.take_answers();
+        assert!(loaded.iter().all(|answer| answer.outcome.failure.is_none()), "{loaded:?}");
+        let change = |sign: &str| {
+            format!(
+                "UPDATE pockets SET money = money {sign} ?, version = version + 1 \
+                 WHERE account = ? AND pocket = ?"
+            )
+        };
+        let statements = Statements {
+            take: world.prepare(&change("-")),
+            give: world.prepare(&change("+")),
+            break_key: world.prepare("INSERT INTO pockets VALUES (?, ?, 0, 0)"),
+            read_all: world.prepare("SELECT SUM(money), SUM(version), COUNT(*) FROM pockets"),
+            read_view: world.prepare("SELECT SUM(money), SUM(pockets) FROM totals"),
+            set_rate: world.prepare("UPDATE rates SET rate = rate + ? WHERE id = 1"),
+            read_rates: world.prepare("SELECT rate FROM rates WHERE id = 1"),
+        };
+        Bank {
+            seed,
+            world,
+            accounts,
+            statements,
+            calls: Vec::new(),
+            touched_begun: 0,
+            touched_answered: 0,
+            outstanding: 0,
+            aborted: 0,
+            reads: 0,
+        }
+    }
+
+    fn begin_call(&mut self) {
+        let kind = match self.world.random.below(20) {
+            0..=11 => Kind::Move,
+            12..=13 => Kind::Broken,
+            14..=15 => Kind::ReadAll,
+            16 => Kind::ReadView,
+            17..=18 => Kind::SetRate,
+            _ => Kind::ReadRates,
+        };
+        self.begin(kind);
+    }
+
+    fn begin(&mut self, kind: Kind) {
+        let number = self.calls.len();
+        let random = &mut self.world.random;
+        let amount = random.between(1, 50);
+        let from = random.below(self.accounts as u64) as i64;
+        // One move in three stays within an account.
+        let to = match random.chance(1, 3) {
+            true => from,
+            false => random.below(self.accounts as u64) as i64,
+        };
+        let pocket = random.below(POCKETS as u64) as i64;
+        let other = random.below(POCKETS as u64) as i64;
+        let statements = &self.statements;
+        let take = (&statements.take, &[amount, from, pocket][..]);
+        let give = (&statements.give, &[amount, to, other][..]);
+        // The key is taken: the insert violates it, behind a change that must go back.
+        let broken = (&statements.break_key, &[to, other][..]);
+        match kind {
+            Kind::Move => self.world.call(number, &[take, give]),
+            Kind::Broken => self.world.call(number, &[take, broken]),
+            Kind::ReadAll => self.world.call(number, &[(&statements.read_all, &[])]),
+            Kind::ReadView => self.world.call(number, &[(&statements.read_view, &[])]),
+            Kind::SetRate => self.world.call(number, &[(&statements.set_rate, &[1])]),
+            Kind::ReadRates => self.world.call(number, &[(&statements.read_rates, &[])]),
+        }
+        let touched_before = self.touched_answered;
+        self.calls.push(Begun { kind, touched_before, answered: false });
+        if kind == Kind::Move {
+            self.touched_begun += 2;
+        }
+        self.outstanding += 1;
+    }
+
+    fn check(&self, holds: bool, message: impl FnOnce() -> String) -> Result<(), Failure> {
+        match holds {
+            true => Ok(()),
+            false => Err(Failure { seed: self.seed, message: message() }),
+        }
+    }
+
+    fn judge_answers(&mut self) -> Result<(), Failure> {
+        for answer in self.world.take_answers() {
+            let number = answer.call;
+            self.check(!self.calls[number].answered, || format!("call {number} answered twice"))?;
+            self.calls[number].answered = true;
+            self.outstanding -= 1;
+            let failure = answer.outcome.failure.as_ref().map(|failure| failure.message.clone());
+            if self.calls[number].kind == Kind::Broken {
+                self.check(failure.is_some(), || format!("call {number} broke a key and passed"))?;
+                self.aborted += 1;
+                continue;
+            }
+            self.check(failure.is_none(), || format!("call {number} failed: {failure:?}"))?;
+            match self.calls[number].kind {
+                Kind::Move => self.touched_answered += 2,
+                Kind::ReadAll => self.judge_read(number, &numbers(&answer.tables))?,
+                Kind::ReadView => self.judge_view(number, &numbers(&answer.tables))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_read(&mut self, number: usize, found: &[i64]) -> Result<(), Failure> {
+        let rows = self.accounts * POCKETS;
+        let &[money, versions, count] = found else {
+            return self.check(false, || format!("read {number} gave {found:?}"));
+        };
+        self.reads += 1;
+        self.check(money == rows * MONEY && count == rows, || {
+            format!(
+                "read {number} found {money} in {count} pockets, not {} in {rows}",
+                rows * MONEY
+            )
+        })?;
+        let least = self.calls[number].touched_before;
+        let most = self.touched_begun;
+        self.check((least..=most).contains(&versions) && versions % 2 == 0, || {
+            format!("read {number} saw {versions} changes; between {least} and {most} are possible")
+        })
+    }
+
+    fn judge_view(&mut self, number: usize, found: &[i64]) -> Result<(), Failure> {
+        let rows = self.accounts * POCKETS;
+        self.reads += 1;
+        self.check(found == [rows * MONEY, rows], || {
+            format!(
+                "the view read by call {number} found {found:?}, not {} in {rows}",
+                rows * MONEY
+            )
+        })
+    }
+}
+
+/// The integers of the first row of the first table.
+fn numbers(tables: &[u8]) -> Vec<i64> {
+    let mut reader = ByteReader::new(tables);
+    let Ok(table) = TableView::read(&mut reader) else { return Vec::new() };
+    let mut values = Vec::new();
+    if let Some(Ok(row)) = table.rows().next() {
+        let _ = row.read_into(&mut values);
+    }
+    let number = |value: &Datum<'_>| match value {
+        Datum::Int(number) => *number,
+        _ => i64::MIN,
+    };
+    values.iter().map(number).collect()
+}

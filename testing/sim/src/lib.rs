@@ -1,0 +1,16 @@
+//! The simulator: the server's own `txn`, `site`, `exec` and `storage` code, with a scheduler in
+//! place of threads and mailboxes.
+//!
+//! One seed fixes everything: the number of partitions, the clients, what they call, and in
+//! which order messages arrive. Messages between the coordinator and the partitions may be
+//! delayed for long, overtake each other, and arrive twice; nothing of that may be visible.
+//!
+//! Checks, in every run: each read of the whole bank finds the same sum; a read sees every
+//! transfer that was answered before it began and none that began after it ended; an aborted
+//! transfer leaves no trace; every call is answered once faults stop; the same seed gives the
+//! same run.
+
+pub mod bank;
+pub mod world;
+
+pub use bank::{Failure, Report, run_seed};
