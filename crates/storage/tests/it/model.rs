@@ -304,5 +304,5 @@ fn a_queue_of_transactions_is_released_at_its_head() {
         largest = largest.max(run.undo.allocated_bytes());
     }
     assert!(!run.undo.is_empty());
-    assert!(largest < 1 << 20, "released records are cut off: {largest} bytes");
+    assert!(largest < 200_000, "released records are cut off: {largest} bytes");
 }
