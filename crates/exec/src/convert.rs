@@ -2,10 +2,11 @@
 //! statement's, and computed values into columns.
 
 mod assign;
-mod interim;
+mod java;
+mod parameter;
 
 pub use assign::assign;
-pub use interim::{procedure_parameter, statement_parameters};
+pub use parameter::{procedure_parameter, statement_parameters};
 
 use crate::arena::Arena;
 use lockstep_base::bytes::ByteReader;

@@ -50,6 +50,8 @@ pub enum ErrorKind {
     /// The statement breaks a rule that only its execution can check (a scalar subquery with
     /// several rows): status -3, as VoltDB reports it.
     Unexpected,
+    /// The statement cannot run as it was called: status -2, the message alone.
+    Statement,
     /// An abort by the procedure: status -1.
     UserAbort,
 }
@@ -248,6 +250,7 @@ impl From<SqlError> for Failure {
             ErrorKind::Constraint => {
                 Failure::graceful(format!("VOLTDB ERROR: CONSTRAINT VIOLATION {message}"))
             }
+            ErrorKind::Statement => Failure::graceful(message),
             ErrorKind::Unexpected => {
                 Failure::unexpected(format!("VOLTDB ERROR: USER ABORT {message}"))
             }
