@@ -34,13 +34,9 @@ pub fn classify_batch(statements: &[ParsedStatement]) -> Result<BatchKind, PlanE
     for parsed in statements {
         match &parsed.statement {
             Statement::CreateTable(create) => made.insert(create.name.as_str()),
-            Statement::CreateView(create) => made.insert(create.name.as_str()),
             Statement::CreateStream(create) => made.insert(create.name.as_str()),
             Statement::Drop(drop)
-                if matches!(
-                    drop.kind,
-                    ObjectKind::Table | ObjectKind::View | ObjectKind::Stream
-                ) =>
+                if matches!(drop.kind, ObjectKind::Table | ObjectKind::Stream) =>
             {
                 dropped.insert(drop.name.text.as_str())
             }

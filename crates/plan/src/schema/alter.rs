@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::index::{self, bind_again, walk};
 use super::message::{live_change_error, not_supported, table_error, table_error_in};
-use super::table::{column_keys, table_key};
+use super::table::{column_keys, refuse_ttl, table_key};
 use super::{Draft, column};
 
 impl Draft<'_> {
@@ -54,8 +54,12 @@ impl Draft<'_> {
                     parsed.text
                 ),
             )),
-            AlterAction::AddTtl(_) | AlterAction::AlterTtl(_) | AlterAction::DropTtl => {
-                Err(not_supported(alter.span, "USING TTL clauses"))
+            AlterAction::AddTtl(ttl) => {
+                Err(refuse_ttl(&table.text, &self.find_table(table)?.definition.columns, ttl))
+            }
+            // No table has such a clause.
+            AlterAction::AlterTtl(_) | AlterAction::DropTtl => {
+                Err(table_error(alter.span, "object not found"))
             }
             AlterAction::AlterExport(_) => Err(not_supported(alter.span, "EXPORT clauses")),
             AlterAction::AddLimitRows(_) | AlterAction::DropLimitRows => {
@@ -168,6 +172,8 @@ impl Draft<'_> {
             let reason = format!("In database, PARTITION has unknown COLUMN '{lower}'");
             return Err(PlanError::at(column.span, reason));
         }
+        // Earlier statements of the batch may have moved the columns that views read.
+        self.bind_views_again()?;
         self.drop_views_of_column(parsed, table, place, cascade)?;
         self.drop_indexes_of_column(parsed, table, place, cascade)?;
         self.sources_of(table)?.remove(place);

@@ -16,6 +16,9 @@ use std::sync::Arc;
 use super::message::{ddl_error, not_supported, procedure_error};
 use super::{Draft, partition};
 
+/// Most parameters of a procedure: calls count them in 16 bits with a sign.
+const MAX_PARAMETERS: usize = 32_767;
+
 impl Draft<'_> {
     pub(super) fn create_procedure(
         &mut self,
@@ -161,6 +164,10 @@ impl Draft<'_> {
             }
             ProcedureBody::Class(_) => return Err(not_supported(source.span, "Java procedures")),
         };
+        if parameters.len() > MAX_PARAMETERS {
+            let reason = format!("has {} parameters (max is {MAX_PARAMETERS})", parameters.len());
+            return Err(procedure_error(source.span, name, reason));
+        }
         for partition in &create.partitions {
             plan.partitioning(partition, &parameters)?;
         }

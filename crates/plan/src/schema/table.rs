@@ -5,8 +5,9 @@ use crate::error::PlanError;
 use lockstep_plan_ir::{ColumnDefinition, TableDefinition};
 use lockstep_sql::ast::{
     ColumnConstraintKind, ColumnName, ConstraintKind, CreateTable, Expression, ExpressionKind,
-    Name, ParsedStatement, Span, Uniqueness,
+    Name, ParsedStatement, Span, TtlClause, Uniqueness,
 };
+use lockstep_types::SqlType;
 use std::sync::Arc;
 
 use super::index::NewIndex;
@@ -37,9 +38,6 @@ impl Draft<'_> {
         if create.export.is_some() {
             return Err(not_supported(parsed.span, "EXPORT and MIGRATE tables"));
         }
-        if create.ttl.is_some() {
-            return Err(not_supported(parsed.span, "USING TTL tables"));
-        }
         if create.limit_rows.is_some() {
             return Err(table_error(parsed.span, "unexpected token: LIMIT"));
         }
@@ -54,6 +52,9 @@ impl Draft<'_> {
             columns.push(definition);
         }
         column::check_width(name, &columns)?;
+        if let Some(ttl) = &create.ttl {
+            return Err(refuse_ttl(name, &columns, ttl));
+        }
         let mut constraints = Vec::new();
         for declared in &create.columns {
             constraints.extend(column_keys(parsed, declared)?);
@@ -161,6 +162,22 @@ impl Draft<'_> {
             stem = format!("{whole}_{number}");
         }
         Ok((format!("VOLTDB_AUTOGEN_IDX_{stem}"), format!("VOLTDB_AUTOGEN_CT__{stem}")))
+    }
+}
+
+/// What is wrong with a TTL clause: its column, or else that the server has none yet.
+pub(super) fn refuse_ttl(table: &str, columns: &[ColumnDefinition], ttl: &TtlClause) -> PlanError {
+    let name = ttl.column.as_str();
+    let refused = |message: String| PlanError::at(ttl.span, message);
+    match columns.iter().find(|column| column.name == name) {
+        None => table_error(ttl.column.span, format!("object not found: {name}")),
+        Some(column) if column.nullable => {
+            refused(format!("Column '{table}.{name}' cannot be nullable for TTL."))
+        }
+        Some(column) if column.sql_type != SqlType::Timestamp => {
+            refused(format!("TTL column '{table}.{name}' must be of type TIMESTAMP"))
+        }
+        Some(_) => not_supported(ttl.span, "USING TTL clauses"),
     }
 }
 

@@ -9,6 +9,7 @@ mod upkeep;
 use crate::catalog::{Catalog, CatalogTable};
 use crate::error::PlanError;
 use crate::query::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
+use lockstep_plan_ir::change::ColumnSource;
 use lockstep_plan_ir::expression::Node;
 use lockstep_plan_ir::schema::{DefaultValue, IndexKey, ViewAggregate};
 use lockstep_plan_ir::{
@@ -18,9 +19,10 @@ use lockstep_plan_ir::{
 use lockstep_sql::ast::{CreateView, Name, ParsedStatement, Statement};
 use lockstep_types::sql_type::MAX_VALUE_BYTES;
 use lockstep_types::{IndexId, SqlType, TableId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::index::{bind_again, has_function};
+use super::index::{bind_again, has_function, walk};
 use super::message::table_error;
 use super::{Draft, column, unquoted};
 
@@ -87,12 +89,19 @@ impl Draft<'_> {
         let Statement::CreateView(create) = &statement.statement else { return Ok(()) };
         let Some(before) = self.catalog.tables.get(name).cloned() else { return Ok(()) };
         let mut view = bind_view(&self.catalog, statement, create, before.definition.id)?;
-        // Rows that were computed otherwise must be computed again: that is a new view.
-        let in_force = self.old.tables.get(name);
-        let in_force = in_force.filter(|old| old.definition.id == before.definition.id);
-        if in_force.is_some_and(|old| !same_rows(&old.definition, &view.definition)) {
-            let id = self.take_table_id();
-            view = bind_view(&self.catalog, statement, create, id)?;
+        // A view that would have the rows of the one in force is that one; rows that are computed
+        // otherwise make it a new one, which is filled.
+        let in_force = self.old.tables.get(name).map(|old| &old.definition);
+        let same = in_force.filter(|old| {
+            same_rows(old, &view.definition) && !self.reads_moved_columns(&view.definition)
+        });
+        let wanted = match (same, in_force) {
+            (Some(same), _) => same.id,
+            (None, Some(old)) if old.id == before.definition.id => self.take_table_id(),
+            _ => before.definition.id,
+        };
+        if wanted != before.definition.id {
+            view = bind_view(&self.catalog, statement, create, wanted)?;
         }
         self.attach(&mut view);
         let declared = before.definition.indexes.iter();
@@ -106,6 +115,32 @@ impl Draft<'_> {
         bind_again(&mut table)?;
         self.catalog.tables.insert(name.to_string(), Arc::new(table));
         Ok(())
+    }
+
+    /// Whether columns that a view reads come from elsewhere than before, by ALTER TABLE.
+    fn reads_moved_columns(&self, view: &TableDefinition) -> bool {
+        let Some(upkeep) = &view.view else { return false };
+        let sources = match &upkeep.joined {
+            Some(joined) => joined.sources.as_slice(),
+            None => std::slice::from_ref(&upkeep.source),
+        };
+        let arguments =
+            upkeep.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
+        let mut read = BTreeSet::new();
+        for value in upkeep.group.iter().chain(arguments).chain(&upkeep.predicate) {
+            walk(value, &mut |part| {
+                if let Node::Column { slot, column } = part.node {
+                    read.insert((slot, column));
+                }
+            });
+        }
+        read.into_iter().any(|(slot, column)| {
+            let source = sources.get(usize::from(slot));
+            let columns = source.and_then(|source| self.columns.get(source));
+            columns.is_some_and(|columns| {
+                columns.get(usize::from(column)) != Some(&ColumnSource::Old(column))
+            })
+        })
     }
 
     /// Gives the sources of a view its hidden indexes, whose places complete the view's upkeep,
@@ -146,12 +181,14 @@ fn same_rows(a: &TableDefinition, b: &TableDefinition) -> bool {
         let all = view.aggregates.iter();
         all.map(|aggregate| (aggregate.function, aggregate.argument.clone())).collect()
     };
+    // How a join is computed may change with the indexes, what it gives does not.
+    let sources = |view: &ViewDefinition| view.joined.as_ref().map(|joined| joined.sources.clone());
     let views = match (&a.view, &b.view) {
         (Some(a), Some(b)) => {
             a.source == b.source
                 && a.predicate == b.predicate
                 && a.group == b.group
-                && a.joined == b.joined
+                && sources(a) == sources(b)
                 && aggregates(a) == aggregates(b)
         }
         _ => false,
