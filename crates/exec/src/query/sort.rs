@@ -24,6 +24,15 @@ impl Direction {
         Direction { descending: key.descending, nulls_first: key.nulls_first, sql_type }
     }
 
+    /// The order of window partitions: any that brings equal values together.
+    pub(super) fn ascending(sql_type: SqlType) -> Direction {
+        Direction { descending: false, nulls_first: true, sql_type }
+    }
+
+    pub(super) fn is_descending(self) -> bool {
+        self.descending
+    }
+
     #[inline]
     fn compare(self, a: Datum<'_>, b: Datum<'_>) -> Ordering {
         let null_order = |first| if first { Ordering::Less } else { Ordering::Greater };

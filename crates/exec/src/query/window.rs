@@ -1,15 +1,378 @@
-//! stub
+//! Window functions: the input is kept, ordered per call, and walked partition by partition.
+
+use super::saved::SavedFrames;
+use super::sort::{Direction, compare_keys, sorted_numbers};
 use super::{Flow, Run, Sink};
+use crate::aggregate::Accumulator;
 use crate::error::SqlError;
-use lockstep_plan_ir::relation::{Relation, WindowCall};
+use crate::frame::Slot;
+use lockstep_plan_ir::relation::{
+    FrameBound, Relation, SortKey, WindowCall, WindowFrame, WindowFunction,
+};
+use lockstep_plan_ir::{AggregateFunction, Expression};
+use lockstep_types::Datum;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// The rows of one call: their order, keys and arguments.
+struct Ordered<'a> {
+    /// Frame numbers by partition, then order.
+    order: Vec<u32>,
+    keys: Vec<Datum<'a>>,
+    key_width: usize,
+    partition_width: usize,
+    directions: Vec<Direction>,
+    /// Per frame, the call's arguments, then the offsets of its frame's bounds.
+    arguments: Vec<Datum<'a>>,
+    argument_width: usize,
+}
+
+impl<'a> Ordered<'a> {
+    fn key(&self, position: usize) -> &[Datum<'a>] {
+        let frame = self.order[position] as usize;
+        &self.keys[frame * self.key_width..(frame + 1) * self.key_width]
+    }
+
+    fn argument(&self, position: usize, number: usize) -> Datum<'a> {
+        if number >= self.argument_width {
+            return Datum::Null;
+        }
+        self.arguments[self.order[position] as usize * self.argument_width + number]
+    }
+
+    fn same(&self, a: usize, b: usize, columns: Range<usize>) -> bool {
+        let directions = &self.directions[columns.clone()];
+        let (a, b) = (&self.key(a)[columns.clone()], &self.key(b)[columns]);
+        compare_keys(directions, a, b) == Ordering::Equal
+    }
+
+    /// Runs of positions within `range` that are equal in the columns.
+    fn runs(&self, range: Range<usize>, columns: Range<usize>) -> Vec<Range<usize>> {
+        let mut runs = Vec::new();
+        let mut start = range.start;
+        for position in range.clone() {
+            if position + 1 == range.end || !self.same(position, position + 1, columns.clone()) {
+                runs.push(start..position + 1);
+                start = position + 1;
+            }
+        }
+        runs
+    }
+}
+
 impl<'a> Run<'_, 'a> {
     pub(super) fn window(
         &self,
-        _: &'a Relation,
-        _: u16,
-        _: &'a [WindowCall],
-        _: Sink<'_>,
+        input: &'a Relation,
+        slot: u16,
+        calls: &'a [WindowCall],
+        sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
-        Err(SqlError::sql("later"))
+        let mut frames = SavedFrames::of(input);
+        self.run(input, &mut || {
+            frames.push(self)?;
+            Ok(Flow::Continue)
+        })?;
+        let mut columns: Vec<Vec<Datum<'a>>> = Vec::with_capacity(calls.len());
+        let mut output_order: Option<Vec<u32>> = None;
+        for call in calls {
+            let ordered = self.ordered(call, &frames)?;
+            columns.push(self.compute(call, &ordered)?);
+            output_order.get_or_insert(ordered.order);
+        }
+        let cells = self.buffer(slot, calls.len());
+        for frame in output_order.unwrap_or_default() {
+            frames.restore(self, frame as usize);
+            for (cell, column) in cells.iter().zip(&columns) {
+                cell.set(column[frame as usize]);
+            }
+            self.frame.bind(slot, Slot::Buffer(cells));
+            if sink()? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
     }
+
+    fn ordered(
+        &self,
+        call: &'a WindowCall,
+        frames: &SavedFrames<'a>,
+    ) -> Result<Ordered<'a>, SqlError> {
+        let mut directions: Vec<Direction> =
+            call.partition.iter().map(|key| Direction::ascending(key.sql_type)).collect();
+        directions.extend(call.order.iter().map(Direction::of));
+        let bounds = frame_offsets(call.frame.as_ref());
+        let mut keys = Vec::with_capacity(frames.len() * directions.len());
+        let mut arguments = Vec::new();
+        for frame in 0..frames.len() {
+            frames.restore(self, frame);
+            for key in &call.partition {
+                keys.push(self.value(key)?);
+            }
+            for SortKey { expression, .. } in &call.order {
+                keys.push(self.value(expression)?);
+            }
+            for argument in call.arguments.iter().chain(bounds.iter().copied().flatten()) {
+                arguments.push(self.value(argument)?);
+            }
+        }
+        let argument_width = call.arguments.len() + bounds.iter().flatten().count();
+        self.charge((keys.len() + arguments.len()) * size_of::<Datum<'_>>())?;
+        let order = match directions.is_empty() {
+            true => (0..frames.len() as u32).collect(),
+            false => sorted_numbers(&directions, &keys),
+        };
+        Ok(Ordered {
+            order,
+            keys,
+            key_width: directions.len(),
+            partition_width: call.partition.len(),
+            directions,
+            arguments,
+            argument_width,
+        })
+    }
+
+    /// The call's value for each frame.
+    fn compute(
+        &self,
+        call: &'a WindowCall,
+        rows: &Ordered<'a>,
+    ) -> Result<Vec<Datum<'a>>, SqlError> {
+        let mut values = vec![Datum::Null; rows.order.len()];
+        self.charge(values.len() * size_of::<Datum<'_>>())?;
+        for partition in rows.runs(0..rows.order.len(), 0..rows.partition_width) {
+            let peers = rows.runs(partition.clone(), rows.partition_width..rows.key_width);
+            let mut put = |position: usize, value: Datum<'a>| {
+                values[rows.order[position] as usize] = value;
+            };
+            match call.function {
+                WindowFunction::RowNumber => partition.clone().for_each(|position| {
+                    put(position, Datum::Int((position - partition.start) as i64 + 1));
+                }),
+                WindowFunction::Rank | WindowFunction::DenseRank => {
+                    for (number, group) in peers.iter().enumerate() {
+                        let rank = match call.function {
+                            WindowFunction::Rank => group.start - partition.start,
+                            _ => number,
+                        };
+                        group.clone().for_each(|position| {
+                            put(position, Datum::Int(rank as i64 + 1));
+                        });
+                    }
+                }
+                WindowFunction::Lag | WindowFunction::Lead => {
+                    for position in partition.clone() {
+                        put(position, shifted(call, rows, &partition, position)?);
+                    }
+                }
+                WindowFunction::FirstValue | WindowFunction::LastValue => {
+                    let first = call.function == WindowFunction::FirstValue;
+                    for position in partition.clone() {
+                        let within = bounds(call, rows, &partition, &peers, position)?;
+                        let at = if first { within.start } else { within.end.wrapping_sub(1) };
+                        if !within.is_empty() {
+                            put(position, rows.argument(at, 0));
+                        }
+                    }
+                }
+                WindowFunction::Aggregate(function) => {
+                    self.aggregates(call, function, rows, (&partition, &peers), &mut put)?;
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// An aggregate over each row's frame. Frames that only grow are added to; others start anew.
+    fn aggregates(
+        &self,
+        call: &'a WindowCall,
+        function: AggregateFunction,
+        rows: &Ordered<'a>,
+        (partition, peers): (&Range<usize>, &[Range<usize>]),
+        put: &mut impl FnMut(usize, Datum<'a>),
+    ) -> Result<(), SqlError> {
+        let mut accumulator = Accumulator::new(function, false, call.sql_type);
+        let mut covered = partition.start..partition.start;
+        let mut value = None;
+        for position in partition.clone() {
+            let within = bounds(call, rows, partition, peers, position)?;
+            if within.start != covered.start || within.end < covered.end {
+                accumulator = Accumulator::new(function, false, call.sql_type);
+                covered = within.start..within.start;
+                value = None;
+            }
+            for added in covered.end..within.end {
+                let argument = match call.arguments.is_empty() {
+                    true => Datum::Bool(true),
+                    false => rows.argument(added, 0),
+                };
+                accumulator.add(argument)?;
+                value = None;
+            }
+            covered = within;
+            let result = match value {
+                Some(value) => value,
+                None => accumulator.finish(self.context.arena)?,
+            };
+            value = Some(result);
+            put(position, result);
+        }
+        Ok(())
+    }
+}
+
+/// The offset expressions of a frame's bounds: start, then end.
+fn frame_offsets(frame: Option<&WindowFrame>) -> [Option<&Expression>; 2] {
+    frame.map_or([None, None], |frame| [offset_of(&frame.start), offset_of(&frame.end)])
+}
+
+fn offset_of(bound: &FrameBound) -> Option<&Expression> {
+    match bound {
+        FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(offset),
+        _ => None,
+    }
+}
+
+/// LAG and LEAD: value, offset (1 unless given), default.
+fn shifted<'a>(
+    call: &WindowCall,
+    rows: &Ordered<'a>,
+    partition: &Range<usize>,
+    position: usize,
+) -> Result<Datum<'a>, SqlError> {
+    let offset = match call.arguments.len() {
+        0 | 1 => 1,
+        _ => match rows.argument(position, 1) {
+            Datum::Int(offset) => offset,
+            Datum::Null => return Ok(Datum::Null),
+            other => return Err(SqlError::argument(format!("an offset of rows is no {other}"))),
+        },
+    };
+    let offset =
+        if call.function == WindowFunction::Lag { offset.saturating_neg() } else { offset };
+    let at = (position as i64).saturating_add(offset);
+    match usize::try_from(at) {
+        Ok(at) if partition.contains(&at) => Ok(rows.argument(at, 0)),
+        _ if call.arguments.len() > 2 => Ok(rows.argument(position, 2)),
+        _ => Ok(Datum::Null),
+    }
+}
+
+/// The positions of a row's frame.
+fn bounds(
+    call: &WindowCall,
+    rows: &Ordered<'_>,
+    partition: &Range<usize>,
+    peers: &[Range<usize>],
+    position: usize,
+) -> Result<Range<usize>, SqlError> {
+    let own = match peers.binary_search_by(|peer| {
+        if peer.end <= position {
+            Ordering::Less
+        } else if peer.start > position {
+            Ordering::Greater
+        } else {
+            Ordering::Equal
+        }
+    }) {
+        Ok(number) => peers[number].clone(),
+        Err(_) => position..position + 1,
+    };
+    let Some(frame) = &call.frame else {
+        let end = if call.order.is_empty() { partition.end } else { own.end };
+        return Ok(partition.start..end);
+    };
+    let first_offset = call.arguments.len();
+    let start_has_offset =
+        matches!(frame.start, FrameBound::Preceding(_) | FrameBound::Following(_));
+    let end_offset = first_offset + usize::from(start_has_offset);
+    let scope = Scope { rows, partition, own, position, by_rows: frame.rows };
+    let start = scope.edge(&frame.start, first_offset, false)?;
+    let end = scope.edge(&frame.end, end_offset, true)?;
+    Ok(start..end.max(start))
+}
+
+/// What the bounds of one row's frame are counted from.
+struct Scope<'s, 'a> {
+    rows: &'s Ordered<'a>,
+    partition: &'s Range<usize>,
+    /// The rows that the order does not tell from this one.
+    own: Range<usize>,
+    position: usize,
+    by_rows: bool,
+}
+
+impl Scope<'_, '_> {
+    /// The first position of the frame, or, for its end, the one behind the last.
+    fn edge(&self, bound: &FrameBound, offset: usize, end: bool) -> Result<usize, SqlError> {
+        let Range { start: first, end: last } = *self.partition;
+        let at = match bound {
+            FrameBound::UnboundedPreceding => first,
+            FrameBound::UnboundedFollowing => last,
+            FrameBound::CurrentRow if self.by_rows => self.position + usize::from(end),
+            FrameBound::CurrentRow if end => self.own.end,
+            FrameBound::CurrentRow => self.own.start,
+            FrameBound::Preceding(_) => self.shifted_edge(offset, true, end)?,
+            FrameBound::Following(_) => self.shifted_edge(offset, false, end)?,
+        };
+        Ok(at.clamp(first, last))
+    }
+
+    fn shifted_edge(&self, offset: usize, back: bool, end: bool) -> Result<usize, SqlError> {
+        let offset = self.rows.argument(self.position, offset);
+        if !self.by_rows {
+            return self.value_edge(offset, back, end);
+        }
+        let Datum::Int(offset @ 0..) = offset else {
+            return Err(bad_offset(offset));
+        };
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let at = self.position + usize::from(end);
+        Ok(if back { at.saturating_sub(offset) } else { at.saturating_add(offset) })
+    }
+
+    /// RANGE with an offset: by the value of the one key.
+    fn value_edge(&self, offset: Datum<'_>, back: bool, end: bool) -> Result<usize, SqlError> {
+        let rows = self.rows;
+        let column = rows.partition_width;
+        let number = |value: Datum<'_>| match value {
+            Datum::Int(value) | Datum::Timestamp(value) => Some(value as f64),
+            Datum::Float(value) => Some(value),
+            Datum::Decimal(value) => Some(value.to_f64()),
+            _ => None,
+        };
+        let Some(distance) = number(offset).filter(|distance| *distance >= 0.0) else {
+            return Err(bad_offset(offset));
+        };
+        let Some(here) = rows.key(self.position).get(column).and_then(|key| number(*key)) else {
+            return Ok(if end { self.own.end } else { self.own.start });
+        };
+        let descending = rows.directions[column].is_descending();
+        let limit = if back != descending { here - distance } else { here + distance };
+        let before = |position: usize| {
+            let Some(value) = number(rows.key(position)[column]) else {
+                // NULLs are peers of each other only: outside, at whichever end they stand.
+                return position < self.position;
+            };
+            match (descending, end) {
+                (false, false) => value < limit,
+                (false, true) => value <= limit,
+                (true, false) => value > limit,
+                (true, true) => value >= limit,
+            }
+        };
+        let Range { start, end } = self.partition.clone();
+        let inside: Vec<usize> = (start..end).collect();
+        Ok(start + inside.partition_point(|position| before(*position)))
+    }
+}
+
+#[cold]
+fn bad_offset(offset: Datum<'_>) -> SqlError {
+    SqlError::argument(format!(
+        "the offset of a window frame is {offset}; it must be a number from 0 on"
+    ))
 }
