@@ -65,7 +65,8 @@ fn plan(
     let counts = TableSchema::modified_tuples();
     match statement {
         ast::Statement::Query(query) => {
-            let bound = binder.bind_query(query)?.query;
+            let mut bound = binder.bind_query(query)?.query;
+            let plan = Planner::new(binder).plan_query(&mut bound, context)?;
             let named: Vec<_> = (0..bound.output.len())
                 .map(|position| {
                     let sql_type = bound.output[position].expression.sql_type;
@@ -73,7 +74,6 @@ fn plan(
                 })
                 .collect();
             let ordered = !bound.order.is_empty();
-            let plan = Planner::new(binder).plan_query(&bound, context)?;
             Ok((plan, TableSchema::new(&named), ordered))
         }
         ast::Statement::Insert(insert) => {

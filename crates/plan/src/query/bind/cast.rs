@@ -1,12 +1,12 @@
 //! CAST, and values brought to the type of a column, branch or result.
 
-use super::literal::{assign_constant, constant};
+use super::literal::{assign_constant, cast_timestamp, constant};
 use super::{BAD_COMBINATION, BAD_CONVERSION, Binder, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::{Expression, Node};
 use lockstep_sql::ast::{self, DataType, LengthUnit, Span, TypeName};
 use lockstep_types::sql_type::{MAX_VALUE_BYTES, MAX_VALUE_CHARACTERS};
-use lockstep_types::{Decimal, SqlType, Value, timestamp};
+use lockstep_types::{Decimal, SqlType, Value};
 
 /// The type of a name, if this server has it.
 pub(crate) fn sql_type_of(name: TypeName) -> Option<SqlType> {
@@ -44,6 +44,11 @@ impl Binder<'_> {
         }
         if let Some(constant) = constant(&value) {
             check_constant_cast(constant, target, operand.span)?;
+            if let (Value::Text(text), SqlType::Timestamp) = (constant, target)
+                && let Some(micros) = cast_timestamp(text)
+            {
+                return Ok(Expression::literal(Value::Timestamp(micros), target));
+            }
             if *constant == Value::Null {
                 return Ok(Expression::literal(Value::Null, target));
             }
@@ -175,9 +180,7 @@ fn check_constant_cast(value: &Value, target: SqlType, span: Span) -> Result<(),
                     && text.bytes().any(|b| b.is_ascii_digit())
         };
         return match target {
-            SqlType::Timestamp if timestamp::parse(text).is_none() => {
-                fail("invalid datetime format")
-            }
+            SqlType::Timestamp if cast_timestamp(text).is_none() => fail("invalid datetime format"),
             target if target.is_number() && !number() => fail("invalid character value for cast"),
             _ => Ok(()),
         };

@@ -3,7 +3,7 @@
 use super::literal::{constant, literal};
 use super::{BAD_COMBINATION, BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
-use lockstep_plan_ir::{Comparison, Expression, Node};
+use lockstep_plan_ir::{Comparison, Expression, Function, Node};
 use lockstep_sql::ast::{self, CaseBranch, ExpressionKind, Span, TruthValue};
 use lockstep_types::{SqlType, Value};
 
@@ -17,7 +17,7 @@ impl Binder<'_> {
         let span = expression.span;
         match &expression.kind {
             ExpressionKind::Literal(value) => literal(value, span),
-            ExpressionKind::Column(name) => self.resolve(name),
+            ExpressionKind::Column(name) => self.column_or_function(name),
             ExpressionKind::Parameter(number) => self.parameter(*number, span),
             ExpressionKind::Default => Err(PlanError::at(span, "unexpected token: DEFAULT")),
             ExpressionKind::Unary { operator, operand } => self.unary(*operator, operand),
@@ -75,6 +75,19 @@ impl Binder<'_> {
             ExpressionKind::Function(call) => self.call(call, span),
             ExpressionKind::Subquery(query) => self.scalar_subquery(query),
         }
+    }
+
+    /// A column, or a function that needs no parentheses.
+    fn column_or_function(&mut self, name: &ast::ColumnName) -> Result<Expression, PlanError> {
+        let resolved = self.resolve(name);
+        let function = match name.name.as_str() {
+            "MIN_VALID_TIMESTAMP" => Function::MinValidTimestamp,
+            "MAX_VALID_TIMESTAMP" => Function::MaxValidTimestamp,
+            _ => return resolved,
+        };
+        let node = Node::Call(function, Vec::new());
+        let call = Expression { node, sql_type: SqlType::Timestamp };
+        if name.table.is_none() { resolved.or(Ok(call)) } else { resolved }
     }
 
     fn parameter(&mut self, number: u32, span: Span) -> Result<Expression, PlanError> {

@@ -66,12 +66,15 @@ fn float(text: &str, span: Span) -> Result<f64, PlanError> {
 }
 
 fn hex(digits: &str, span: Span) -> Result<Box<[u8]>, PlanError> {
-    let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_string() };
+    if digits.len() % 2 == 1 {
+        let message = format!("malformed binary string: X'{digits}' has an odd digit");
+        return Err(PlanError::at(span, message));
+    }
     let byte = |pair: &[u8]| {
         let pair = std::str::from_utf8(pair).ok()?;
         u8::from_str_radix(pair, 16).ok()
     };
-    padded
+    digits
         .as_bytes()
         .chunks(2)
         .map(byte)
@@ -84,6 +87,26 @@ fn time(text: &str, span: Span) -> Result<Value, PlanError> {
     timestamp::parse(text).map(Value::Timestamp).ok_or_else(|| {
         PlanError::at(span, format!("data exception: invalid datetime format: '{text}'"))
     })
+}
+
+/// A timestamp constant with blanks around it, or with a day past the end of its month, which
+/// counts on into the next.
+pub(super) fn lenient_timestamp(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Some(micros) = timestamp::parse(text) {
+        return Some(micros);
+    }
+    let day: i64 = text.get(8..10)?.parse().ok().filter(|day| (29..=31).contains(day))?;
+    let first = format!("{}01{}", text.get(..8)?, text.get(10..)?);
+    timestamp::parse(&first)?.checked_add((day - 1) * timestamp::DAY_US)
+}
+
+/// A timestamp constant of CAST: digits behind the sixth of the fraction are cut off.
+pub(super) fn cast_timestamp(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let digits = text.get(20..).is_some_and(|f| f.bytes().all(|b| b.is_ascii_digit()));
+    let cut = if digits { text.get(..26).unwrap_or(text) } else { text };
+    lenient_timestamp(cut)
 }
 
 /// A hex constant as BIGINT: up to 16 digits, two's complement.
@@ -149,7 +172,7 @@ pub(super) fn assign_constant(
             Value::Decimal(Decimal::from_integer(bytes_to_integer(v, span)?))
         }
         (Value::Text(v), SqlType::Timestamp) => {
-            Value::Timestamp(timestamp::parse(v).ok_or_else(invalid)?)
+            Value::Timestamp(lenient_timestamp(v).ok_or_else(invalid)?)
         }
         (Value::Int(v), SqlType::Timestamp) => Value::Timestamp(*v),
         (Value::Bytes(v), SqlType::Timestamp) => Value::Timestamp(bytes_to_integer(v, span)?),

@@ -75,7 +75,8 @@ impl Binder<'_> {
         mut b: Expression,
         span: Span,
     ) -> Result<Expression, PlanError> {
-        if is_untyped(&a) && is_untyped(&b) {
+        let null = [&a, &b].iter().any(|e| is_untyped(e) && constant(e).is_some());
+        if null || is_untyped(&a) && is_untyped(&b) {
             return Err(PlanError::at(span, CAST_NEEDED));
         }
         let bytes = [&a, &b].iter().any(|e| e.sql_type == SqlType::Varbinary);
@@ -103,7 +104,8 @@ impl Binder<'_> {
         mut b: Expression,
         span: Span,
     ) -> Result<Expression, PlanError> {
-        if is_untyped(&a) && is_untyped(&b) {
+        let null = [&a, &b].iter().any(|e| is_untyped(e) && constant(e).is_some());
+        if null || is_untyped(&a) && is_untyped(&b) {
             return Err(PlanError::at(span, CAST_NEEDED));
         }
         let (type_a, type_b) = (a.sql_type, b.sql_type);

@@ -154,6 +154,9 @@ impl Binder<'_> {
 
     fn text_operand(&mut self, expression: &ast::Expression) -> Result<Expression, PlanError> {
         let mut bound = self.expression(expression)?;
+        if is_untyped(&bound) && constant(&bound).is_some() {
+            return Err(PlanError::at(expression.span, CAST_NEEDED));
+        }
         self.give_type(&mut bound, SqlType::Varchar);
         if bound.sql_type != SqlType::Varchar {
             return Err(PlanError::at(expression.span, BAD_OPERATION));

@@ -211,6 +211,10 @@ impl Binder<'_> {
         mut keys: Vec<SortKey>,
         source: &ast::Select,
     ) -> Result<Query, PlanError> {
+        if select.aggregate.as_ref().is_some_and(|aggregate| aggregate.group.is_empty()) {
+            // There is one row at most: an order means nothing, whatever it names.
+            keys.clear();
+        }
         if let Some(aggregate) = &select.aggregate {
             let sources: BTreeSet<u16> = select.from.slots().into_iter().collect();
             let (group, slot) = (&aggregate.group, aggregate.slot);

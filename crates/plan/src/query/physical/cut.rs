@@ -3,7 +3,7 @@
 
 use super::{Place, Planner, columns_of, filtered, integer, sorted};
 use crate::error::PlanError;
-use crate::query::logical::{Aggregate, LeafKind, Query, Select};
+use crate::query::logical::{Aggregate, Body, LeafKind, Query, Select};
 use crate::query::partition::{self, Placement, Values};
 use crate::query::walk;
 use lockstep_plan_ir::expression::Arithmetic;
@@ -335,4 +335,27 @@ fn average(sum: Expression, count: Expression, sql_type: SqlType) -> Expression 
     let quotient = Expression { node, sql_type };
     let node = Node::Case { branches: vec![(some, quotient)], otherwise: None };
     Expression { node, sql_type }
+}
+
+/// AVG of integers over several partitions is a BIGINT, as the merged sums and counts are.
+pub(super) fn widen_averages(query: &mut Query) {
+    let Body::Select(select) = &mut query.body else { return };
+    if select.aggregate.as_ref().is_none_or(|aggregate| groups_are_local(select, aggregate)) {
+        return;
+    }
+    let Some(aggregate) = &mut select.aggregate else { return };
+    let groups = aggregate.group.len();
+    for (position, call) in aggregate.calls.iter_mut().enumerate() {
+        if call.function != AggregateFunction::Average || !call.sql_type.is_integer() {
+            continue;
+        }
+        call.sql_type = SqlType::BigInt;
+        let column = (groups + position) as u16;
+        let node = Node::Column { slot: aggregate.slot, column };
+        for output in &mut query.output {
+            if output.expression.node == node {
+                output.expression.sql_type = SqlType::BigInt;
+            }
+        }
+    }
 }

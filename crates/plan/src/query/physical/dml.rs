@@ -5,7 +5,7 @@ use crate::catalog::CatalogTable;
 use crate::error::PlanError;
 use crate::query::PlanContext;
 use crate::query::bind::dml::{BoundChange, BoundInsert};
-use crate::query::logical::{Body, Query};
+use crate::query::logical::{Body, Query, Subqueries};
 use crate::query::partition::{self, Placement, Use, Values};
 use crate::query::walk;
 use lockstep_plan_ir::statement::{Coordinator, Delete, Fragment, Guard, Insert, Target, Update};
@@ -25,10 +25,14 @@ impl Planner<'_, '_> {
     /// A query.
     pub(crate) fn plan_query(
         &mut self,
-        query: &Query,
+        query: &mut Query,
         context: PlanContext,
     ) -> Result<Plan, PlanError> {
         let subqueries = self.subqueries();
+        if context == PlanContext::MultiPartition && is_spread(query, &subqueries) {
+            super::cut::widen_averages(query);
+        }
+        let query = &*query;
         let mut uses = Vec::new();
         partition::uses(query, &subqueries, &Values::new(), &mut uses);
         let placement = partition::placement(&uses);
@@ -290,6 +294,12 @@ impl Planner<'_, '_> {
         };
         Ok(Plan { execution: everywhere(operation, coordinator), guards: Vec::new() })
     }
+}
+
+fn is_spread(query: &Query, subqueries: &Subqueries) -> bool {
+    let mut uses = Vec::new();
+    partition::uses(query, subqueries, &Values::new(), &mut uses);
+    matches!(partition::placement(&uses), Placement::Many)
 }
 
 /// Visits a node and its operands, without the queries of subqueries.
