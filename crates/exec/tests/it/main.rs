@@ -1,0 +1,9 @@
+//! Plans built by hand, executed: what goes in is a plan, what comes out is a result table.
+
+mod allocation;
+mod changes;
+mod procedures;
+mod queries;
+mod support;
+mod views;
+mod voter;
