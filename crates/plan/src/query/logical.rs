@@ -147,8 +147,6 @@ pub(crate) enum From {
 pub(crate) struct Leaf {
     /// The slot.
     pub(crate) slot: u16,
-    /// The name by which the statement calls it.
-    pub(crate) alias: String,
     /// What it is.
     pub(crate) kind: LeafKind,
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod bind;
+mod explain;
 mod logical;
 mod partition;
 mod physical;
@@ -42,6 +43,8 @@ pub fn plan_statement(
     let (plan, result, ordered) =
         plan(&mut binder, &statement.statement, context, &statement.text)?;
     let read_only = matches!(statement.statement, ast::Statement::Query(_));
+    let in_procedure = context == PlanContext::SinglePartition;
+    let explanation = explain::explain(catalog, &plan.execution, in_procedure);
     Ok(Statement {
         text: statement.text.clone(),
         parameters: binder.finish_parameters()?,
@@ -52,7 +55,7 @@ pub fn plan_statement(
         slot_count: binder.slot_count(),
         subquery_count: binder.subquery_count(),
         ordered,
-        explanation: String::new(),
+        explanation,
     })
 }
 

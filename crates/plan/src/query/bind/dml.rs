@@ -154,7 +154,7 @@ impl Binder<'_> {
         self.scopes.pop();
         let (assignments, mut source) = result?;
         if let Body::Select(select) = &mut source.body {
-            select.from = leaf(&table, alias, slot);
+            select.from = leaf(&table, slot);
         }
         Ok(BoundChange { table, slot, source, assignments })
     }
@@ -207,7 +207,7 @@ impl Binder<'_> {
         self.scopes.pop();
         let mut source = result?;
         if let Body::Select(select) = &mut source.body {
-            select.from = leaf(&table, alias, slot);
+            select.from = leaf(&table, slot);
         }
         Ok(BoundChange { table, slot, source, assignments: Vec::new() })
     }
@@ -237,9 +237,9 @@ fn context(table: &TableDefinition, column: &ColumnDefinition) -> String {
     format!(" for column '{}' in the table '{}'", column.name, table.name)
 }
 
-fn leaf(table: &Arc<CatalogTable>, alias: &Name, slot: u16) -> From {
+fn leaf(table: &Arc<CatalogTable>, slot: u16) -> From {
     let kind = LeafKind::Table(Arc::clone(table));
-    From::Leaf(Leaf { slot, alias: alias.text.clone(), kind })
+    From::Leaf(Leaf { slot, kind })
 }
 
 /// A SELECT with nothing but FROM and WHERE.

@@ -58,7 +58,7 @@ impl Binder<'_> {
                 let source = Source { alias: shown.text.clone(), slot, columns };
                 self.add_source(source, shown, renamed)?;
                 let kind = LeafKind::Working { number };
-                Ok(Leaf { slot, alias: shown.text.clone(), kind })
+                Ok(Leaf { slot, kind })
             }
             None => {
                 let Some(table) = self.catalog.table(name.as_str()) else {
@@ -68,7 +68,7 @@ impl Binder<'_> {
                 let slot = self.new_slot()?;
                 let source = Source::of_table(shown.as_str(), &table.definition, slot);
                 self.add_source(source, shown, renamed)?;
-                Ok(Leaf { slot, alias: shown.text.clone(), kind: LeafKind::Table(table) })
+                Ok(Leaf { slot, kind: LeafKind::Table(table) })
             }
         }
     }
@@ -82,7 +82,7 @@ impl Binder<'_> {
         let source = Source { alias: alias.text.clone(), slot, columns: columns.collect() };
         self.add_source(source, alias, renamed)?;
         let kind = LeafKind::Derived(Box::new(query));
-        Ok(Leaf { slot, alias: alias.text.clone(), kind })
+        Ok(Leaf { slot, kind })
     }
 
     fn add_source(
