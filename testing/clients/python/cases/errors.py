@@ -42,7 +42,7 @@ class CallErrors(Case):
                      " partition", "KEYED.insert", [STRING, STRING], ["zz", "a"])
 
     def test_sql_that_does_not_parse_or_bind(self):
-        self.sql_refused(GRACEFUL_FAILURE, "", "SELEC")
+        self.sql_refused(GRACEFUL_FAILURE, ".", "SELEC")
         self.sql_refused(GRACEFUL_FAILURE, "(?i)no_such", "SELECT * FROM no_such")
         self.sql_refused(GRACEFUL_FAILURE, "(?i)nope", "SELECT nope FROM keyed")
         self.sql_refused(GRACEFUL_FAILURE, "no SQL statement", "  ")
@@ -131,7 +131,7 @@ class SchemaErrors(Case):
     matrix = "sites"
 
     def test_a_batch_is_atomic(self):
-        self.sql_refused(GRACEFUL_FAILURE, "", "CREATE TABLE half (a INTEGER);"
+        self.sql_refused(GRACEFUL_FAILURE, ".", "CREATE TABLE half (a INTEGER);"
                          " CREATE TABLE half2 (a NOSUCHTYPE);")
         self.sql_refused(GRACEFUL_FAILURE, "(?i)half", "SELECT * FROM half")
 
@@ -149,7 +149,7 @@ class SchemaErrors(Case):
                          " INSERT INTO mixed VALUES (1)")
 
     def test_a_procedure_whose_sql_fails_is_not_created(self):
-        self.sql_refused(GRACEFUL_FAILURE, "", "CREATE PROCEDURE Bad AS SELECT * FROM absent")
+        self.sql_refused(GRACEFUL_FAILURE, ".", "CREATE PROCEDURE Bad AS SELECT * FROM absent")
         self.refused(UNEXPECTED_FAILURE, "was not found", "Bad")
 
 

@@ -177,7 +177,7 @@ class Catalog(Case):
             self.assertEqual(len(table.tuples), 1)
             self.assertTrue(table.tuples[0][0].strip(), statement)
         self.assertEqual(len(self.call("@Explain", [STRING], ["; ".join(statements)])), 4)
-        self.refused(GRACEFUL_FAILURE, "", "@Explain", [STRING], ["SELEC"])
+        self.refused(GRACEFUL_FAILURE, ".", "@Explain", [STRING], ["SELEC"])
         self.refused(GRACEFUL_FAILURE, "Explain doesn't support DDL", "@Explain", [STRING],
                      ["CREATE TABLE explained (a INTEGER)"])
 

@@ -23,9 +23,10 @@ class PartitionKeys(Case):
                              list(range(self.server.sites)))
 
     def test_bad_types(self):
-        self.refused(GRACEFUL_FAILURE, "Type FLOAT is not a supported type of partition key",
+        self.refused(GRACEFUL_FAILURE, "FLOAT is not a supported type",
                      "@GetPartitionKeys", [STRING], ["FLOAT"])
-        self.refused(GRACEFUL_FAILURE, "must have one string parameter|EXPECTS 1", "@GetPartitionKeys")
+        self.refused(GRACEFUL_FAILURE, "must have one string parameter|EXPECTS 1",
+                     "@GetPartitionKeys")
 
 
 class Routing(Case):
@@ -62,16 +63,16 @@ class Routing(Case):
         for key in self.keys:
             expected[self.client.get_partition_for_parameter(VoltType.BIGINT, key)] += 1
         results = self.client.call_all_partitions("CountHere")
-        found = {result.partition: result.response.tables[0].tuples[0][0] for result in results}
+        found = {result.partition_id: result.response.tables[0].tuples[0][0] for result in results}
         self.assertEqual(found, expected)
 
     def test_all_partition_calls(self):
         results = self.client.call_all_partitions("CountKey")
-        self.assertEqual([result.partition for result in results],
+        self.assertEqual([result.partition_id for result in results],
                          list(range(self.server.sites)))
         for result in results:
             self.assertTrue(result.ok, result)
-            present = 1 if result.key in self.keys else 0
+            present = 1 if result.partition_key in self.keys else 0
             self.assertEqual(result.response.tables[0].tuples, [[present]])
 
     def test_text_keys_are_found_again(self):

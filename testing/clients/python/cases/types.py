@@ -125,7 +125,7 @@ class AllTypes(TypeCase):
             position = COLUMNS.index(column)
             kinds[position], values[position] = kind, value
             with self.subTest(column=column, value=value):
-                self.refused(GRACEFUL_FAILURE, "", "ALL_TYPES.insert", kinds, values)
+                self.refused(GRACEFUL_FAILURE, ".", "ALL_TYPES.insert", kinds, values)
         self.assertEqual(self.rows("SELECT COUNT(*) FROM all_types"), [[0]])
 
     def test_values_over_the_columns_length_are_refused(self):
@@ -227,7 +227,7 @@ class LongValues(Case):
         self.assertTrue(found.tobytes() == raw, "the bytes came back changed")
 
     def test_one_more_is_refused(self):
-        self.refused(GRACEFUL_FAILURE, "", "LONG_BYTES.insert", [INTEGER, VARBINARY],
+        self.refused(GRACEFUL_FAILURE, ".", "LONG_BYTES.insert", [INTEGER, VARBINARY],
                      [2, b"x" * 1048577])
 
 
