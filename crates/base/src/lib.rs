@@ -6,6 +6,7 @@
 
 pub mod arena;
 pub mod bytes;
+pub mod counting;
 pub mod map;
 pub mod random;
 pub mod ring;

@@ -7,6 +7,32 @@ use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 use std::fmt::Write;
 
+/// The value of a literal as `to`: VoltDB converts those while it plans, by rules that differ for
+/// bytes (text is hex digits) and for the digits of a DECIMAL (no more than were written).
+///
+/// # Errors
+/// As for [`cast`].
+pub fn cast_literal<'a>(
+    arena: &'a Arena,
+    value: Datum<'a>,
+    from: SqlType,
+    to: SqlType,
+) -> Result<Datum<'a>, SqlError> {
+    match (value, to) {
+        (Datum::Text(text), SqlType::Varbinary) => match crate::convert::hex_bytes(text) {
+            Some(bytes) => Ok(Datum::Bytes(arena.copy(&bytes))),
+            None => Err(SqlError::cannot_cast(from, to)),
+        },
+        (Datum::Decimal(number), SqlType::Varchar) => {
+            let text = number.to_string();
+            let short = text.trim_end_matches('0');
+            let zero = if short.ends_with('.') { 1 } else { 0 };
+            Ok(Datum::Text(arena.copy_text(&text[..short.len() + zero])))
+        }
+        _ => cast(arena, value, from, to),
+    }
+}
+
 /// The value as `to`; `from` is its static type. Declared lengths of text do not cut: a cast to
 /// VARCHAR(n) keeps longer text.
 ///
@@ -100,6 +126,10 @@ fn float<'a>(value: Datum<'_>, from: SqlType) -> Result<Datum<'a>, SqlError> {
     let number = match value {
         Datum::Int(v) | Datum::Timestamp(v) => v as f64,
         Datum::Float(v) => v,
+        // VoltDB converts the part before the point through 64 bits.
+        Datum::Decimal(v) if i64::try_from(v.units() / ONE).is_err() => {
+            return Err(SqlError::cast_out_of_range(from, v.units(), SqlType::BigInt));
+        }
         Datum::Decimal(v) => v.to_f64(),
         Datum::Text(v) => number_of_text(v.trim()).ok_or_else(|| not_a_number(v))?,
         _ => return Err(SqlError::cannot_cast(from, SqlType::Float)),

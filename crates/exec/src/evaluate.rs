@@ -112,8 +112,13 @@ fn evaluate_other<'a>(
             _ => Datum::Null,
         }),
         Node::Cast { value, .. } => {
-            let from = value.sql_type;
-            cast::cast(context.arena, value_of(value)?, from, expression.sql_type)
+            let (from, to) = (value.sql_type, expression.sql_type);
+            match &value.node {
+                Node::Literal(literal) => {
+                    cast::cast_literal(context.arena, literal.as_datum(), from, to)
+                }
+                _ => cast::cast(context.arena, value_of(value)?, from, to),
+            }
         }
         Node::Call(function, arguments) => {
             functions::call(context, *function, arguments, expression.sql_type, frame)

@@ -33,12 +33,12 @@ enum Content {
     /// The rows stay where they are.
     Same,
     /// This table, or none, takes the place of the old one.
-    Other(Option<Table>),
+    Other(Option<Box<Table>>),
 }
 
 impl Replacement {
     fn with_table(definition: &Arc<TableDefinition>, table: Table) -> Replacement {
-        let content = Content::Other(Some(table));
+        let content = Content::Other(Some(Box::new(table)));
         Replacement { definition: Some(definition.clone()), content }
     }
 }
@@ -110,7 +110,7 @@ impl Database {
                     columns => {
                         let columns = columns.as_deref();
                         let table = self.rebuilt(definition, columns, timestamp_us, prepared)?;
-                        Content::Other(Some(table))
+                        Content::Other(Some(Box::new(table)))
                     }
                 };
                 let replacement = Replacement { definition: Some(definition.clone()), content };
@@ -123,7 +123,7 @@ impl Database {
     /// A table as the steps so far have left it.
     fn current<'t>(&'t self, id: TableId, prepared: &'t PreparedChange) -> Option<&'t Table> {
         match prepared.replacements.get(&id) {
-            Some(Replacement { content: Content::Other(table), .. }) => table.as_ref(),
+            Some(Replacement { content: Content::Other(table), .. }) => table.as_deref(),
             _ => self.tables.get(id),
         }
     }
@@ -245,9 +245,9 @@ fn exchange(tables: &mut Tables, prepared: &mut PreparedChange) {
         if let Content::Other(table) = &mut replacement.content {
             let old = tables.remove(*id);
             if let Some(new) = table.take() {
-                tables.set(*id, new);
+                tables.set(*id, *new);
             }
-            *table = old;
+            *table = old.map(Box::new);
         }
     }
 }

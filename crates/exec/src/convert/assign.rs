@@ -50,6 +50,7 @@ fn convert<'a>(
     let to = column.sql_type;
     let named = |error: SqlError| error.with_suffix(&format!(" '{}'", column.name));
     let converted = match (value, to) {
+        (Datum::Decimal(number), SqlType::Float) => Datum::Float(number.to_f64()),
         (Datum::Text(text), SqlType::Varbinary) => {
             let bytes = super::hex_bytes(text).ok_or_else(|| {
                 let message = format!("Type {} can't be cast as {to}", SqlType::Varchar);

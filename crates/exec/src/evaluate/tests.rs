@@ -135,6 +135,14 @@ fn values_are_computed() {
     assert_eq!(eval(&of(Node::Negate(Box::new(column(0))), SqlType::BigInt)), "-1");
     let cast = Node::Cast { value: Box::new(column(0)), length: 1, length_in_bytes: false };
     assert_eq!(eval(&of(cast, SqlType::Varchar)), "1");
+    let literal_cast = |value, from, to| {
+        let value = Box::new(Expression::literal(value, from));
+        eval(&of(Node::Cast { value, length: 0, length_in_bytes: false }, to))
+    };
+    let written = Value::Decimal(lockstep_types::Decimal::parse("127.9").expect("a number"));
+    assert_eq!(literal_cast(written, SqlType::Decimal, SqlType::Varchar), "127.9");
+    let hex = Value::Text("0aFF".into());
+    assert_eq!(literal_cast(hex, SqlType::Varchar, SqlType::Varbinary), "0AFF");
     let prefix = Expression::literal(Value::Text("ab".into()), SqlType::Varchar);
     let starts = Node::StartsWith(Box::new(column(2)), Box::new(prefix));
     assert_eq!(eval(&boolean(starts)), "TRUE");

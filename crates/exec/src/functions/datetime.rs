@@ -235,11 +235,18 @@ fn shifted_month(micros: i64, number: i64) -> i64 {
     days_from_civil(target_year, target_month, day) * DAY_US + of_day
 }
 
-/// DATEDIFF counts the boundaries between the two; quarters and milliseconds cut toward 1970.
+/// DATEDIFF counts the boundaries between the two; quarters and milliseconds cut toward 1970. To
+/// an end before 1970 that is not on a boundary, VoltDB counts whole hours, minutes and seconds.
 fn difference<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     let unit = Unit::of(arguments)?;
     let start = in_range(arguments.timestamp(1)?, "DATEDIFF")?;
     let end = in_range(arguments.timestamp(2)?, "DATEDIFF")?;
+    if let (Unit::Hour | Unit::Minute | Unit::Second, Some(length)) = (unit, unit.micros())
+        && end < 0
+        && end % length != 0
+    {
+        return Ok(Datum::Int((end - start).div_euclid(length)));
+    }
     let number = |micros: i64| match unit {
         Unit::Year => month_number(micros).div_euclid(12),
         Unit::Quarter => month_number(micros) / 3,

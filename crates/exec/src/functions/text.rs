@@ -65,7 +65,7 @@ fn concatenate<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     if arguments.result == SqlType::Varbinary {
         return concatenate_bytes(arguments);
     }
-    let converts = arguments.function == Function::ConcatOperator;
+    let converts = arguments.function != Function::Concat;
     let mut length = 0;
     let mut null = false;
     for index in 0..arguments.values.len() {
