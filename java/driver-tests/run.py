@@ -58,9 +58,10 @@ def count(reports, label):
                 skips += 1
             else:
                 good += 1
-        print("%-7s [%s] %s: %d tests, %s s" % ("FAILED" if bad else "ok", label,
-                                               suite.get("name"), good + bad + skips,
-                                               suite.get("time")), flush=True)
+        if good + bad + skips:
+            print("%-7s [%s] %s: %d tests, %s s" % ("FAILED" if bad else "ok", label,
+                                                   suite.get("name"), good + bad + skips,
+                                                   suite.get("time")), flush=True)
         passed, failed, skipped = passed + good, failed + bad, skipped + skips
     return passed, failed, skipped
 
