@@ -1,0 +1,5 @@
+//! The load driver and its reports, and what workloads need to run as a load.
+
+pub mod driver;
+pub mod report;
+pub mod voter;
