@@ -9,6 +9,8 @@ pub mod catalog;
 pub mod clock;
 pub mod connection;
 mod control;
+pub mod embedded;
+mod execution;
 pub mod mailbox;
 pub mod message;
 pub mod options;

@@ -3,13 +3,14 @@
 use super::{HeldCall, Shard};
 use crate::catalog::{HostProcedure, Routing};
 use crate::connection::ConnectionKey;
+use crate::execution::{not_found, run_invocation};
 use crate::message::{
     AdHocCall, ControlRequest, Envelope, ForwardedCall, MultiRequest, NO_PROCEDURE, Origin,
 };
 use crate::routing;
 use lockstep_site::{MultiCall, MultiWork};
 use lockstep_txn::{Admission, EntryHeader};
-use lockstep_types::{Datum, Failure, Outcome, Parameter, PartitionId, Status};
+use lockstep_types::{Datum, Failure, Parameter, PartitionId, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
 
@@ -54,8 +55,7 @@ impl Shard {
         }
         let catalog = &self.catalog;
         let Some(procedure) = catalog.procedure(invocation.procedure) else {
-            let message = format!("Procedure {} was not found", invocation.procedure);
-            return refuse(output, &origin, &Failure::unexpected(message));
+            return refuse(output, &origin, &not_found(invocation.procedure));
         };
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts) {
@@ -107,33 +107,9 @@ impl Shard {
         invocation: &Invocation<'_>,
         output: &mut Vec<u8>,
     ) -> Status {
-        let catalog = &*self.catalog;
-        let start = response::begin(output);
-        let parameter_bytes = invocation.parameters.bytes().len();
-        let outcome = match catalog.procedure(invocation.procedure) {
-            // The catalog changed while the call was on its way.
-            None => Outcome::failed(Failure::unexpected(format!(
-                "Procedure {} was not found",
-                invocation.procedure
-            ))),
-            Some(procedure) => {
-                let timer = self.statistics.begin_call(procedure.number);
-                let outcome = self.site.call(
-                    header,
-                    &procedure.prepared,
-                    procedure.number,
-                    &with_partition_key(procedure, invocation),
-                    invocation.all_partition,
-                    output,
-                );
-                let result_bytes = output.len() - start - response::PREFIX_BYTES;
-                self.statistics.end_call(timer, &outcome, parameter_bytes, result_bytes);
-                outcome
-            }
-        };
         let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
-        response::finish(output, start, origin.handle, &outcome, waited_ms);
-        outcome.failure.map_or(Status::Success, |failure| failure.status)
+        let (site, statistics) = (&mut self.site, &mut self.statistics);
+        run_invocation(site, &self.catalog, statistics, header, invocation, waited_ms, output)
     }
 
     /// A call from a connection of another thread, for the partition of this one.
@@ -299,21 +275,6 @@ impl Shard {
 pub(super) fn refuse(output: &mut Vec<u8>, origin: &Origin, failure: &Failure) {
     let text = Some(failure.message.as_str());
     response::write_simple(output, origin.handle, failure.status, text);
-}
-
-/// The parameters that the procedure gets: a directed procedure does not see the key that an
-/// all-partition call puts in front.
-fn with_partition_key<'a>(
-    procedure: &HostProcedure,
-    invocation: &Invocation<'a>,
-) -> lockstep_types::ParameterSet<'a> {
-    let declared = procedure.definition.parameters.len();
-    let given = invocation.parameters;
-    if matches!(procedure.routing, Routing::Directed) && given.count() == declared + 1 {
-        given.without_first().unwrap_or(given)
-    } else {
-        given
-    }
 }
 
 fn destination(

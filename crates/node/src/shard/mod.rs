@@ -184,6 +184,7 @@ impl Shard {
             self.site.hand_over_log();
             self.write_ready();
             self.outbox.flush();
+            self.statistics.end_round(clock::now_us() - self.now_us);
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();

@@ -1,6 +1,7 @@
 //! The tables of `@Statistics`: for each selector its columns, and the rows from what the threads
 //! counted. Selectors of features that this release lacks give their columns without rows.
 
+mod absent;
 mod host;
 mod procedures;
 mod sites;
@@ -8,7 +9,7 @@ mod sites;
 use crate::catalog::HostCatalog;
 use crate::shard::HostFacts;
 use crate::statistics::ShardSnapshot;
-use lockstep_types::SqlType::{self, BigInt, Float, Integer, SmallInt, TinyInt, Varchar};
+use lockstep_types::SqlType::{self, BigInt, Float, Integer, TinyInt, Varchar};
 use lockstep_types::{SqlType as T, TableBuilder, TableSchema, Value};
 use std::sync::Arc;
 
@@ -195,95 +196,6 @@ const LIMITS_COLUMNS: &[(&str, SqlType)] = &[
 
 const LIMITS: Table = Table { common: Common::Host, own: LIMITS_COLUMNS, rows: host::limits };
 
-const DR_PRODUCER: &[Table] = &[
-    empty(
-        Common::Host,
-        &[
-            ("CLUSTER_ID", SmallInt),
-            ("REMOTE_CLUSTER_ID", SmallInt),
-            ("PARTITION_ID", Integer),
-            ("STREAMTYPE", Varchar),
-            ("TOTALBYTES", BigInt),
-            ("TOTALBYTESINMEMORY", BigInt),
-            ("TOTALBUFFERS", BigInt),
-            ("LASTQUEUEDDRID", BigInt),
-            ("LASTACKDRID", BigInt),
-            ("LASTQUEUEDTIMESTAMP", T::Timestamp),
-            ("LASTACKTIMESTAMP", T::Timestamp),
-            ("ISSYNCED", Varchar),
-            ("MODE", Varchar),
-            ("QUEUE_GAP", BigInt),
-            ("CONNECTION_STATUS", Varchar),
-            ("AVAILABLE_BYTES", Integer),
-            ("AVAILABLE_BUFFERS", Integer),
-            ("CONSUMER_LIMIT_TYPE", Varchar),
-        ],
-    ),
-    empty(
-        Common::Host,
-        &[
-            ("CLUSTER_ID", SmallInt),
-            ("REMOTE_CLUSTER_ID", SmallInt),
-            ("STATE", Varchar),
-            ("SYNCSNAPSHOTSTATE", Varchar),
-            ("ROWSINSYNCSNAPSHOT", BigInt),
-            ("ROWSACKEDFORSYNCSNAPSHOT", BigInt),
-            ("QUEUEDEPTH", BigInt),
-            ("REMOTECREATIONTIMESTAMP", T::Timestamp),
-        ],
-    ),
-    empty(
-        Common::Host,
-        &[
-            ("CLUSTER_ID", SmallInt),
-            ("REMOTE_CLUSTER_ID", SmallInt),
-            ("STATE", Varchar),
-            ("LASTFAILURE", SmallInt),
-        ],
-    ),
-];
-
-const DR_CONSUMER: &[Table] = &[
-    empty(
-        Common::Host,
-        &[
-            ("CLUSTER_ID", Integer),
-            ("REMOTE_CLUSTER_ID", Integer),
-            ("STATE", Varchar),
-            ("REPLICATION_RATE_1M", BigInt),
-            ("REPLICATION_RATE_5M", BigInt),
-            ("REMOTE_CREATION_TIMESTAMP", T::Timestamp),
-        ],
-    ),
-    empty(
-        Common::Host,
-        &[
-            ("CLUSTER_ID", Integer),
-            ("REMOTE_CLUSTER_ID", Integer),
-            ("PARTITION_ID", Integer),
-            ("IS_COVERED", Varchar),
-            ("COVERING_HOST", Varchar),
-            ("LAST_RECEIVED_TIMESTAMP", T::Timestamp),
-            ("LAST_APPLIED_TIMESTAMP", T::Timestamp),
-            ("IS_PAUSED", Varchar),
-            ("DUPLICATE_BUFFERS", BigInt),
-            ("IGNORED_BUFFERS", BigInt),
-            ("AVAILABLE_BYTES", Integer),
-            ("AVAILABLE_BUFFERS", Integer),
-            ("CONSUMER_LIMIT_TYPE", Varchar),
-        ],
-    ),
-    empty(
-        Common::Host,
-        &[
-            ("CLUSTER_ID", Integer),
-            ("REMOTE_CLUSTER_ID", Integer),
-            ("STATE", Varchar),
-            ("LAST_FAILURE", Integer),
-        ],
-    ),
-];
-
 const SELECTORS: &[Selector] = &[
     Selector { names: &["MEMORY"], tables: &[MEMORY] },
     Selector { names: &["INITIATOR"], tables: &[INITIATOR] },
@@ -320,8 +232,6 @@ const SELECTORS: &[Selector] = &[
                 ("AVG_PARAMETER_SET_SIZE", Integer),
                 ("ABORTS", BigInt),
                 ("FAILURES", BigInt),
-                ("TRANSACTIONAL", TinyInt),
-                ("COMPOUND", TinyInt),
             ],
             rows: procedures::detail,
         }],
@@ -494,167 +404,11 @@ const SELECTORS: &[Selector] = &[
             rows: host::dr_role,
         }],
     },
-    Selector { names: &["DR", "DRPRODUCER"], tables: DR_PRODUCER },
-    Selector { names: &["DRCONSUMER"], tables: DR_CONSUMER },
-    Selector {
-        names: &["DRCONFLICTS"],
-        tables: &[empty(
-            Common::Host,
-            &[
-                ("CLUSTER_ID", Integer),
-                ("REMOTE_CLUSTER_ID", Integer),
-                ("PARTITION_ID", Integer),
-                ("TABLE_NAME", Varchar),
-                ("LAST_CONFLICT_TIMESTAMP", T::Timestamp),
-                ("TOTAL_CONFLICT_COUNT", BigInt),
-                ("DIVERGENCE_COUNT", BigInt),
-                ("MISSING_ROW_COUNT", BigInt),
-                ("TIMESTAMP_MISMATCH_COUNT", BigInt),
-                ("CONSTRAINT_VIOLATION_COUNT", BigInt),
-            ],
-        )],
-    },
-    Selector {
-        names: &["EXPORT"],
-        tables: &[empty(
-            Common::Site,
-            &[
-                ("PARTITION_ID", BigInt),
-                ("SOURCE", Varchar),
-                ("TARGET", Varchar),
-                ("ACTIVE", Varchar),
-                ("TUPLE_COUNT", BigInt),
-                ("TUPLE_PENDING", BigInt),
-                ("LAST_QUEUED_TIMESTAMP", T::Timestamp),
-                ("LAST_ACKED_TIMESTAMP", T::Timestamp),
-                ("AVERAGE_LATENCY", BigInt),
-                ("MAX_LATENCY", BigInt),
-                ("QUEUE_GAP", BigInt),
-                ("STATUS", Varchar),
-            ],
-        )],
-    },
-    Selector {
-        names: &["IMPORT", "IMPORTER"],
-        tables: &[empty(
-            Common::Site,
-            &[
-                ("IMPORTER_NAME", Varchar),
-                ("PROCEDURE_NAME", Varchar),
-                ("SUCCESSES", BigInt),
-                ("FAILURES", BigInt),
-                ("OUTSTANDING_REQUESTS", BigInt),
-                ("RETRIES", BigInt),
-            ],
-        )],
-    },
-    Selector {
-        names: &["QUEUEPRIORITY"],
-        tables: &[empty(
-            Common::Site,
-            &[
-                ("PRIORITY", SmallInt),
-                ("CURRENT_DEPTH", Integer),
-                ("POLL_COUNT", BigInt),
-                ("AVG_WAIT", BigInt),
-                ("MAX_WAIT", BigInt),
-            ],
-        )],
-    },
-    Selector {
-        names: &["REBALANCE"],
-        tables: &[empty(
-            Common::Nothing,
-            &[
-                ("TIMESTAMP", BigInt),
-                ("PERCENTAGE_MOVED", Float),
-                ("MOVED_ROWS", BigInt),
-                ("ROWS_PER_SECOND", Float),
-                ("ESTIMATED_REMAINING", BigInt),
-                ("MEGABYTES_PER_SECOND", Float),
-                ("CALLS_PER_SECOND", Float),
-                ("CALLS_LATENCY", Float),
-                ("CALLS_TIME", Float),
-                ("CALLS_TRANSFER_TIME", Float),
-            ],
-        )],
-    },
-    Selector {
-        names: &["SNAPSHOTSTATUS"],
-        tables: &[empty(
-            Common::Host,
-            &[
-                ("TABLE", Varchar),
-                ("PATH", Varchar),
-                ("FILENAME", Varchar),
-                ("NONCE", Varchar),
-                ("TXNID", BigInt),
-                ("START_TIME", BigInt),
-                ("END_TIME", BigInt),
-                ("SIZE", BigInt),
-                ("DURATION", BigInt),
-                ("THROUGHPUT", Float),
-                ("RESULT", Varchar),
-                ("TYPE", Varchar),
-            ],
-        )],
-    },
-    Selector {
-        names: &["SNAPSHOTSUMMARY"],
-        tables: &[empty(
-            Common::Nothing,
-            &[
-                ("NONCE", Varchar),
-                ("TXNID", BigInt),
-                ("TYPE", Varchar),
-                ("PATH", Varchar),
-                ("START_TIME", BigInt),
-                ("END_TIME", BigInt),
-                ("DURATION", BigInt),
-                ("PROGRESS_PCT", Float),
-                ("RESULT", Varchar),
-            ],
-        )],
-    },
-    Selector {
-        names: &["TTL"],
-        tables: &[empty(
-            Common::Time,
-            &[
-                ("TABLE_NAME", Varchar),
-                ("ROWS_DELETED", BigInt),
-                ("ROWS_DELETED_LAST_ROUND", BigInt),
-                ("ROWS_REMAINING", BigInt),
-                ("LAST_DELETE_TIMESTAMP", T::Timestamp),
-            ],
-        )],
-    },
-    Selector {
-        names: &["COMPOUNDPROC"],
-        tables: &[empty(
-            Common::Host,
-            &[
-                ("PROCEDURE", Varchar),
-                ("INVOCATIONS", BigInt),
-                ("MIN_ELAPSED", BigInt),
-                ("MAX_ELAPSED", BigInt),
-                ("AVG_ELAPSED", BigInt),
-                ("ABORTS", BigInt),
-                ("FAILURES", BigInt),
-            ],
-        )],
-    },
-    Selector {
-        names: &["COMPOUNDPROCCALLS"],
-        tables: &[empty(
-            Common::Host,
-            &[("PROCEDURE", Varchar), ("CALLED_PROCEDURE", Varchar), ("INVOCATIONS", BigInt)],
-        )],
-    },
 ];
 
 fn find(name: &str) -> Option<&'static Selector> {
-    SELECTORS.iter().find(|selector| selector.names.contains(&name))
+    let mut all = SELECTORS.iter().chain(absent::SELECTORS);
+    all.find(|selector| selector.names.contains(&name))
 }
 
 /// Whether `@Statistics` knows the selector (in upper case).

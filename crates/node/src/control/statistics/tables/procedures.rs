@@ -22,7 +22,6 @@ fn counts(counters: &ProcedureCounters) -> Vec<Value> {
     row.extend(sizes(&counters.result_bytes));
     row.extend(sizes(&counters.parameter_bytes));
     row.extend([number(counters.aborts), number(counters.failures)]);
-    row.extend([Value::Int(1), Value::Int(0)]);
     row
 }
 
@@ -39,6 +38,9 @@ fn rows_per_site(view: &View, statement: bool) -> Vec<Row> {
                 row.push(text("<ALL>"));
             }
             row.extend(counts(counters));
+            if !statement {
+                row.extend([Value::Int(1), Value::Int(0)]);
+            }
             rows.push(row);
         }
     }

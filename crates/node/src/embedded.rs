@@ -1,0 +1,156 @@
+//! A host of one site without threads and sockets: calls run on the caller's thread, through the
+//! same code as over TCP, from the invocation's bytes to the response's. For measuring the engine
+//! alone, and for tests of procedures.
+
+use crate::catalog::{HostCatalog, NativeRegistry, site_limits};
+use crate::clock;
+use crate::execution::run_invocation;
+use crate::options::Options;
+use crate::statistics::ShardStatistics;
+use lockstep_exec::statement::PreparedStatement;
+use lockstep_plan::{BatchKind, Catalog, PlanContext, classify_batch, plan_statement};
+use lockstep_site::{
+    BoundStatement, Coordinator, CoordinatorOutput, Finished, MultiCall, MultiWork,
+    PartitionEffect, SchemaTask, Site, StatementCall,
+};
+use lockstep_sql::{Limits, parse_batch};
+use lockstep_txn::Admission;
+use lockstep_types::{Failure, HashRing, PartitionId, Status};
+use lockstep_wire_volt::{Invocation, response};
+use std::sync::Arc;
+
+/// Calls between two readings of the clock and two hand-overs of the log: what one round of a
+/// site's loop handles under load.
+const CALLS_PER_ROUND: u32 = 64;
+
+/// See the module.
+pub struct EmbeddedHost {
+    site: Site<(), Arc<HostCatalog>>,
+    coordinator: Coordinator<(), Arc<HostCatalog>>,
+    catalog: Arc<HostCatalog>,
+    statistics: ShardStatistics,
+    natives: NativeRegistry,
+    now_us: i64,
+    calls_this_round: u32,
+}
+
+impl EmbeddedHost {
+    /// An empty host.
+    ///
+    /// # Errors
+    /// None at present: an empty catalog can always be prepared.
+    pub fn new(options: &Options, natives: NativeRegistry) -> Result<EmbeddedHost, Failure> {
+        let ring = HashRing::new(1);
+        let limits = site_limits(options);
+        let catalog = HostCatalog::new(Catalog::default(), &natives)
+            .map_err(|error| Failure::graceful(error.message))?;
+        Ok(EmbeddedHost {
+            site: Site::new(PartitionId(0), ring.clone(), &limits),
+            coordinator: Coordinator::new(ring, &limits),
+            statistics: ShardStatistics::new(&catalog),
+            catalog: Arc::new(catalog),
+            natives,
+            now_us: clock::now_us(),
+            calls_this_round: 0,
+        })
+    }
+
+    /// Runs SQL text: DDL, or queries and DML. Returns the result tables in wire form, one after
+    /// the other, and their number.
+    ///
+    /// # Errors
+    /// What a client would get.
+    pub fn ad_hoc(&mut self, text: &str) -> Result<(Vec<u8>, u16), Failure> {
+        let plan_failure = |error: lockstep_plan::PlanError| Failure::graceful(error.message);
+        let parsed = parse_batch(text, &Limits::default())
+            .map_err(|error| Failure::graceful(error.to_string()))?;
+        let work = match classify_batch(&parsed).map_err(plan_failure)? {
+            BatchKind::Ddl => {
+                let change =
+                    self.catalog.plan.apply(&parsed, &self.natives).map_err(plan_failure)?;
+                let catalog =
+                    HostCatalog::new(change.catalog, &self.natives).map_err(plan_failure)?;
+                let task = SchemaTask { changes: change.changes, catalog: Arc::new(catalog) };
+                MultiWork::Schema(Arc::new(task))
+            }
+            BatchKind::DmlQueries => {
+                let mut statements = Vec::new();
+                for statement in &parsed {
+                    let context = PlanContext::MultiPartition;
+                    let planned = plan_statement(&self.catalog.plan, statement, context)
+                        .map_err(plan_failure)?;
+                    let statement = Arc::new(PreparedStatement::new(Arc::new(planned)));
+                    let parameters = Arc::from(&[0u8, 0][..]);
+                    statements.push(BoundStatement { statement, parameters, shipped: None });
+                }
+                let read_only = statements.iter().all(|b| b.statement.statement().read_only);
+                MultiWork::Statements(StatementCall { statements, read_only })
+            }
+        };
+        let finished = self.run_multi(work);
+        match finished.outcome.failure {
+            Some(failure) => Err(failure),
+            None => Ok((finished.tables, finished.outcome.table_count)),
+        }
+    }
+
+    fn run_multi(&mut self, work: MultiWork<Arc<HostCatalog>>) -> Finished<()> {
+        self.now_us = clock::now_us();
+        let mut outputs = Vec::new();
+        let call = MultiCall { origin: (), work };
+        let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);
+        assert!(accepted.is_ok(), "one call at a time is within every limit");
+        let mut finished = None;
+        while let Some(output) = outputs.pop() {
+            match output {
+                CoordinatorOutput::Finished(end) => finished = Some(end),
+                CoordinatorOutput::Send(message) => {
+                    let mut effects = Vec::new();
+                    self.site.receive(message.number, message.message, &mut effects);
+                    for effect in effects {
+                        match effect {
+                            PartitionEffect::Send(answer) => {
+                                self.coordinator.receive(answer, self.now_us, &mut outputs);
+                            }
+                            PartitionEffect::CatalogInForce(catalog) => {
+                                self.statistics.follow_catalog(&self.catalog, &catalog);
+                                self.catalog = catalog;
+                            }
+                            PartitionEffect::Resumed => {}
+                        }
+                    }
+                }
+            }
+        }
+        finished.expect("a call ends when all its messages are delivered")
+    }
+
+    /// Runs one single-partition invocation, given as the body of a client's frame, and appends
+    /// the response frame to `output`.
+    #[inline]
+    pub fn call(&mut self, body: &[u8], output: &mut Vec<u8>) -> Status {
+        if self.calls_this_round == 0 {
+            self.now_us = clock::now_us();
+            self.site.hand_over_log();
+        }
+        self.calls_this_round = (self.calls_this_round + 1) % CALLS_PER_ROUND;
+        let invocation = match Invocation::decode(body) {
+            Ok(invocation) => invocation,
+            Err(rejection) => {
+                let (handle, text) = (rejection.answer_handle(0), rejection.message());
+                response::write_simple(output, handle, Status::UnexpectedFailure, Some(&text));
+                return Status::UnexpectedFailure;
+            }
+        };
+        let Admission::Run(header) = self.site.admit(self.now_us) else {
+            unreachable!("nothing stops the partition between two calls of one thread");
+        };
+        let (site, statistics) = (&mut self.site, &mut self.statistics);
+        run_invocation(site, &self.catalog, statistics, &header, &invocation, 0, output)
+    }
+
+    /// Log entries so far, and their bytes.
+    pub fn log_totals(&self) -> (u64, u64) {
+        self.site.log_totals()
+    }
+}

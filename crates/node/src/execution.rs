@@ -1,0 +1,62 @@
+//! An invocation at its partition: from the decoded call to the response frame. The one piece of
+//! code that every call goes through, whether it came over a socket or not.
+
+use crate::catalog::{HostCatalog, HostProcedure, Routing};
+use crate::statistics::ShardStatistics;
+use lockstep_site::Site;
+use lockstep_txn::EntryHeader;
+use lockstep_types::{Failure, Outcome, ParameterSet, Status};
+use lockstep_wire_volt::{Invocation, response};
+
+/// Runs an invocation at a partition and appends the response frame to `output`.
+pub(crate) fn run_invocation<H, C: Clone>(
+    site: &mut Site<H, C>,
+    catalog: &HostCatalog,
+    statistics: &mut ShardStatistics,
+    header: &EntryHeader,
+    invocation: &Invocation<'_>,
+    waited_ms: i32,
+    output: &mut Vec<u8>,
+) -> Status {
+    let start = response::begin(output);
+    let outcome = match catalog.procedure(invocation.procedure) {
+        // The catalog changed while the call was on its way.
+        None => Outcome::failed(not_found(invocation.procedure)),
+        Some(procedure) => {
+            let timer = statistics.begin_call(procedure.number);
+            let outcome = site.call(
+                header,
+                &procedure.prepared,
+                procedure.number,
+                &own_parameters(procedure, invocation),
+                invocation.all_partition,
+                output,
+            );
+            let result_bytes = output.len() - start - response::PREFIX_BYTES;
+            let parameter_bytes = invocation.parameters.bytes().len();
+            statistics.end_call(timer, &outcome, parameter_bytes, result_bytes);
+            outcome
+        }
+    };
+    response::finish(output, start, invocation.client_handle, &outcome, waited_ms);
+    outcome.failure.map_or(Status::Success, |failure| failure.status)
+}
+
+/// What a client gets that calls what is not there.
+#[cold]
+pub(crate) fn not_found(procedure: &str) -> Failure {
+    Failure::unexpected(format!("Procedure {procedure} was not found"))
+}
+
+/// The parameters that the procedure gets: a directed procedure does not see the key that an
+/// all-partition call puts in front.
+#[inline]
+fn own_parameters<'a>(procedure: &HostProcedure, invocation: &Invocation<'a>) -> ParameterSet<'a> {
+    let given = invocation.parameters;
+    if procedure.routing == Routing::Directed
+        && given.count() == procedure.definition.parameters.len() + 1
+    {
+        return given.without_first().unwrap_or(given);
+    }
+    given
+}
