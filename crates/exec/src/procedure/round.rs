@@ -103,7 +103,10 @@ pub(super) fn queued_statement(
             let elements: Vec<Datum<'_>> = array_elements(*value).collect();
             writer.array(declared.sql_type, &elements);
         } else {
-            writer.scalar(declared.sql_type, *value);
+            // By the value's own kind: the declared type may be too narrow for it, which is for
+            // the conversion or the assignment at the partition to say.
+            let sql_type = if value.is_null() { declared.sql_type } else { value.natural_type() };
+            writer.scalar(sql_type, *value);
         }
     }
     QueuedStatement { statement: Arc::clone(statement), parameters: writer.bytes().to_vec() }
