@@ -81,12 +81,25 @@ impl Catalog {
         self.tables.get(name)
     }
 
-    /// The procedure that a client's call names.
+    /// The procedure that a client's call names. Allocates nothing for names of
+    /// usual length.
     pub fn procedure(&self, name: &str) -> Option<&Arc<ProcedureDefinition>> {
-        self.procedures
-            .get(name)
-            .or_else(|| self.generated.get(name))
-            .or_else(|| self.generated.get(&name.to_ascii_uppercase()))
+        self.procedures.get(name).or_else(|| self.generated_procedure(name))
+    }
+
+    /// A generated procedure, whatever the case of its name.
+    fn generated_procedure(&self, name: &str) -> Option<&Arc<ProcedureDefinition>> {
+        /// Longer names take the slow way.
+        const SHORT: usize = 128;
+        let mut short = [0; SHORT];
+        match short.get_mut(..name.len()) {
+            Some(upper) => {
+                upper.copy_from_slice(name.as_bytes());
+                upper.make_ascii_uppercase();
+                self.generated.get(std::str::from_utf8(upper).ok()?)
+            }
+            None => self.generated.get(&name.to_ascii_uppercase()),
+        }
     }
 
     /// Applies a batch of DDL: all of it or nothing.

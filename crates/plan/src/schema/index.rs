@@ -86,7 +86,7 @@ impl Draft<'_> {
             let definition = &table.definition;
             if definition.view.is_none() {
                 if let Some(column) = definition.partition_column {
-                    check_partition_column(definition, column.into(), Span::default())?;
+                    check_partition_column(definition, column.into(), None)?;
                 }
                 definition
                     .indexes

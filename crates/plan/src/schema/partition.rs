@@ -52,7 +52,7 @@ impl Draft<'_> {
         let Some(place) = definition.columns.iter().position(|c| c.name == column.text) else {
             return wrong(format!("In database, PARTITION has unknown COLUMN '{lower}'"));
         };
-        check_partition_column(definition, place, column.span)?;
+        check_partition_column(definition, place, Some(column.span))?;
         Ok(place as u16)
     }
 
@@ -88,7 +88,7 @@ pub(super) fn may_partition(sql_type: SqlType) -> bool {
 pub(super) fn check_partition_column(
     table: &TableDefinition,
     place: usize,
-    span: Span,
+    span: Option<Span>,
 ) -> Result<(), PlanError> {
     let column = &table.columns[place];
     let name = format!("{}.{}", table.name, column.name.to_ascii_lowercase());
@@ -99,5 +99,6 @@ pub(super) fn check_partition_column(
     } else {
         return Ok(());
     };
-    Err(PlanError::at(span, format!("In database, Partition column '{name}' {reason}")))
+    let message = format!("In database, Partition column '{name}' {reason}");
+    Err(PlanError { message, span })
 }

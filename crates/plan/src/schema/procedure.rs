@@ -233,7 +233,10 @@ impl Planning<'_> {
         for (name, text) in &native.statements {
             let parsed = lockstep_sql::parse_statement(text, &Limits::default())
                 .map_err(|error| self.failed(source.span, name, text, &error.message))?;
-            let statement = self.statement(name, &parsed)?;
+            // The text is not the DDL's: its places mean nothing there.
+            let statement = self
+                .statement(name, &parsed)
+                .map_err(|error| PlanError { span: Some(source.span), ..error })?;
             statements.push((name.clone(), Arc::new(statement)));
         }
         Ok(statements)

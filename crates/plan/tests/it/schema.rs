@@ -44,6 +44,30 @@ fn listings() {
     run("listings", include_str!("schema/listings.txt"));
 }
 
+#[test]
+fn a_text_without_statements_is_refused() {
+    let error = classify_batch(&[]).expect_err("nothing to do");
+    assert_eq!(error.message, "Failed to plan, no SQL statement provided.");
+}
+
+#[test]
+fn generated_procedures_are_found_whatever_the_case() {
+    let sql = "CREATE TABLE T (ID INTEGER NOT NULL PRIMARY KEY); \
+               CREATE PROCEDURE Get AS SELECT * FROM T WHERE ID = ?";
+    let batch = parse_batch(sql, &Limits::default()).expect("SQL");
+    let catalog = Catalog::default().apply(&batch, &OneNative).expect("DDL").catalog;
+    for name in ["T.insert", "t.INSERT", "T.Upsert", "Get"] {
+        assert!(catalog.procedure(name).is_some(), "{name}");
+    }
+    for name in ["get", "T.select", "T.", "", "U.insert", "é.insert"] {
+        assert!(catalog.procedure(name).is_none(), "{name}");
+    }
+    assert!(catalog.procedure(&"X".repeat(1000)).is_none());
+    let insert = catalog.procedure("t.insert").expect("generated");
+    assert_eq!(insert.name, "T.insert");
+    assert_eq!(insert.parameters[0].sql_type, SqlType::BigInt, "integers are widened on entry");
+}
+
 /// One native procedure, as a binary would link it in.
 struct OneNative;
 
