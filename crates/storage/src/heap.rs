@@ -1,9 +1,11 @@
 //! The string heap of one table (or one index): memory for texts and bytes by size class.
 //!
 //! Values of up to [`LARGEST_CLASS_BYTES`] come from chunks of 16 KiB that serve one size class
-//! each: a free list inside the chunk, chunks with room in a list per class. A chunk that runs
-//! empty goes back to the system, but for one spare per class, so that a value that comes and
-//! goes does not. Longer values are allocated on their own.
+//! each: a free list inside the chunk, chunks with room in a list per class. Chunks are cut from
+//! slabs, because the system's allocator wastes as much again on a single one (their alignment
+//! is their size). A chunk that runs empty may serve another class, but for one per class that
+//! stays, so that a value that comes and goes does not move memory; a slab without a chunk in
+//! use goes back to the system. Longer values are allocated on their own.
 //!
 //! Addresses are stable for the life of a value and are no part of the replicated state.
 
@@ -12,6 +14,8 @@ use std::ptr::{NonNull, null_mut};
 
 /// Size and alignment of a chunk: masking an address gives its chunk.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// Chunks of the largest slab; a heap's first slabs are smaller.
+const SLAB_CHUNKS: usize = 16;
 /// The longest value that lives in a chunk.
 pub(crate) const LARGEST_CLASS_BYTES: usize = 2048;
 /// Eight classes in steps of 16 to 128, then four per doubling to 2,048.
@@ -21,12 +25,11 @@ const HEADER_BYTES: usize = size_of::<ChunkHeader>();
 /// The head of a chunk.
 #[repr(C, align(16))]
 struct ChunkHeader {
-    /// Neighbours in the list of all chunks of the class.
+    /// Neighbours in the list that the chunk is in: its class's chunks with room, or the spare
+    /// ones. A full chunk is in none.
     previous: *mut ChunkHeader,
     next: *mut ChunkHeader,
-    /// Neighbours in the list of chunks of the class that have room.
-    previous_open: *mut ChunkHeader,
-    next_open: *mut ChunkHeader,
+    slab: *mut Slab,
     /// First free cell; its first word is the address of the next.
     free: *mut u8,
     /// Cells never used so far start here.
@@ -34,6 +37,14 @@ struct ChunkHeader {
     /// Cells in use.
     used: u32,
     class: u32,
+}
+
+/// Chunks that were allocated together.
+struct Slab {
+    memory: *mut u8,
+    chunks: usize,
+    /// Chunks that serve a class.
+    used: usize,
 }
 
 /// The head of a value that is too long for a chunk.
@@ -46,7 +57,7 @@ struct LargeHeader {
 
 #[derive(Clone, Copy)]
 struct Class {
-    all: *mut ChunkHeader,
+    /// Chunks with room.
     open: *mut ChunkHeader,
     /// Chunks without a used cell; at most one stays.
     empty: u32,
@@ -55,6 +66,9 @@ struct Class {
 /// Memory of variable-length values.
 pub(crate) struct StringHeap {
     classes: [Class; CLASS_COUNT],
+    /// Chunks that serve no class.
+    spare: *mut ChunkHeader,
+    slabs: Vec<*mut Slab>,
     large: *mut LargeHeader,
     allocated_bytes: usize,
     used_bytes: usize,
@@ -86,8 +100,8 @@ fn class_bytes(class: usize) -> usize {
     }
 }
 
-fn chunk_layout() -> Layout {
-    Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES).expect("a power of two")
+fn slab_layout(chunks: usize) -> Layout {
+    Layout::from_size_align(chunks * CHUNK_BYTES, CHUNK_BYTES).expect("at most 16 chunks")
 }
 
 fn large_layout(length: usize) -> Layout {
@@ -97,9 +111,11 @@ fn large_layout(length: usize) -> Layout {
 
 impl Default for StringHeap {
     fn default() -> Self {
-        let class = Class { all: null_mut(), open: null_mut(), empty: 0 };
+        let class = Class { open: null_mut(), empty: 0 };
         StringHeap {
             classes: [class; CLASS_COUNT],
+            spare: null_mut(),
+            slabs: Vec::new(),
             large: null_mut(),
             allocated_bytes: 0,
             used_bytes: 0,
@@ -185,7 +201,7 @@ impl StringHeap {
                 cell
             };
             if header.free.is_null() && header.fresh as usize + bytes > CHUNK_BYTES {
-                self.unlink_open(chunk);
+                unlink(&mut self.classes[class].open, chunk);
             }
             NonNull::new_unchecked(cell)
         }
@@ -206,11 +222,12 @@ impl StringHeap {
             header.free = cell;
             header.used -= 1;
             if was_full {
-                self.link_open(chunk);
+                link(&mut self.classes[class].open, chunk);
             }
             if (*chunk).used == 0 {
                 if self.classes[class].empty > 0 {
-                    self.drop_chunk(chunk);
+                    unlink(&mut self.classes[class].open, chunk);
+                    self.return_chunk(chunk);
                 } else {
                     self.classes[class].empty = 1;
                 }
@@ -218,87 +235,80 @@ impl StringHeap {
         }
     }
 
+    /// Gives a class a chunk.
     #[cold]
     fn add_chunk(&mut self, class: usize) {
-        let layout = chunk_layout();
-        // SAFETY: the layout has a size above 0; the header is written before it is linked.
+        if self.spare.is_null() {
+            self.add_slab();
+        }
+        let chunk = self.spare;
+        // SAFETY: spare chunks are live, ours, and used by nobody.
         unsafe {
-            let chunk = alloc(layout).cast::<ChunkHeader>();
-            if chunk.is_null() {
+            unlink(&mut self.spare, chunk);
+            let header = &mut *chunk;
+            (*header.slab).used += 1;
+            header.free = null_mut();
+            header.fresh = HEADER_BYTES as u32;
+            header.used = 0;
+            header.class = class as u32;
+            link(&mut self.classes[class].open, chunk);
+        }
+        self.classes[class].empty += 1;
+    }
+
+    /// Takes back a chunk that has no used cell and is in no list.
+    ///
+    /// # Safety
+    /// `chunk` is a live chunk of this heap.
+    #[cold]
+    unsafe fn return_chunk(&mut self, chunk: *mut ChunkHeader) {
+        // SAFETY: by the contract; a slab lives as long as its chunks.
+        unsafe {
+            link(&mut self.spare, chunk);
+            let slab = (*chunk).slab;
+            (*slab).used -= 1;
+            if (*slab).used > 0 {
+                return;
+            }
+            // All its chunks are spare.
+            let Slab { memory, chunks, .. } = slab.read();
+            for number in 0..chunks {
+                unlink(&mut self.spare, memory.add(number * CHUNK_BYTES).cast());
+            }
+            self.slabs.retain(|other| *other != slab);
+            drop(Box::from_raw(slab));
+            dealloc(memory, slab_layout(chunks));
+            self.allocated_bytes -= chunks * CHUNK_BYTES;
+        }
+    }
+
+    #[cold]
+    fn add_slab(&mut self) {
+        let chunks = (self.allocated_bytes / CHUNK_BYTES).clamp(1, SLAB_CHUNKS);
+        let layout = slab_layout(chunks);
+        // SAFETY: the layout has a size above 0; each header lies at the start of its chunk.
+        unsafe {
+            let memory = alloc(layout);
+            if memory.is_null() {
                 handle_alloc_error(layout);
             }
-            let first = self.classes[class].all;
-            chunk.write(ChunkHeader {
-                previous: null_mut(),
-                next: first,
-                previous_open: null_mut(),
-                next_open: null_mut(),
-                free: null_mut(),
-                fresh: HEADER_BYTES as u32,
-                used: 0,
-                class: class as u32,
-            });
-            if !first.is_null() {
-                (*first).previous = chunk;
-            }
-            self.classes[class].all = chunk;
-            self.classes[class].empty += 1;
-            self.link_open(chunk);
-        }
-        self.allocated_bytes += CHUNK_BYTES;
-    }
-
-    /// # Safety
-    /// `chunk` is a live, empty, open chunk of this heap.
-    #[cold]
-    unsafe fn drop_chunk(&mut self, chunk: *mut ChunkHeader) {
-        // SAFETY: the chunk and its neighbours are live and ours; no cell of it is in use.
-        unsafe {
-            self.unlink_open(chunk);
-            let ChunkHeader { previous, next, class, .. } = chunk.read();
-            if previous.is_null() {
-                self.classes[class as usize].all = next;
-            } else {
-                (*previous).next = next;
-            }
-            if !next.is_null() {
-                (*next).previous = previous;
-            }
-            dealloc(chunk.cast(), chunk_layout());
-        }
-        self.allocated_bytes -= CHUNK_BYTES;
-    }
-
-    /// # Safety
-    /// `chunk` is a live chunk of this heap that is not in the open list.
-    unsafe fn link_open(&mut self, chunk: *mut ChunkHeader) {
-        // SAFETY: the chunk and the head of the list are live and ours.
-        unsafe {
-            let class = &mut self.classes[(*chunk).class as usize];
-            (*chunk).previous_open = null_mut();
-            (*chunk).next_open = class.open;
-            if !class.open.is_null() {
-                (*class.open).previous_open = chunk;
-            }
-            class.open = chunk;
-        }
-    }
-
-    /// # Safety
-    /// `chunk` is a live chunk of this heap that is in the open list.
-    unsafe fn unlink_open(&mut self, chunk: *mut ChunkHeader) {
-        // SAFETY: the chunk and its neighbours are live and ours.
-        unsafe {
-            let ChunkHeader { previous_open, next_open, class, .. } = chunk.read();
-            if previous_open.is_null() {
-                self.classes[class as usize].open = next_open;
-            } else {
-                (*previous_open).next_open = next_open;
-            }
-            if !next_open.is_null() {
-                (*next_open).previous_open = previous_open;
+            let slab = Box::into_raw(Box::new(Slab { memory, chunks, used: 0 }));
+            self.slabs.push(slab);
+            for number in (0..chunks).rev() {
+                let chunk = memory.add(number * CHUNK_BYTES).cast::<ChunkHeader>();
+                chunk.write(ChunkHeader {
+                    previous: null_mut(),
+                    next: null_mut(),
+                    slab,
+                    free: null_mut(),
+                    fresh: HEADER_BYTES as u32,
+                    used: 0,
+                    class: 0,
+                });
+                link(&mut self.spare, chunk);
             }
         }
+        self.allocated_bytes += layout.size();
     }
 
     #[cold]
@@ -344,17 +354,48 @@ impl StringHeap {
     }
 }
 
+/// Puts a chunk at the head of a list.
+///
+/// # Safety
+/// The chunk and those of the list are live; the chunk is in no list.
+unsafe fn link(head: &mut *mut ChunkHeader, chunk: *mut ChunkHeader) {
+    // SAFETY: by the contract.
+    unsafe {
+        (*chunk).previous = null_mut();
+        (*chunk).next = *head;
+        if !head.is_null() {
+            (**head).previous = chunk;
+        }
+        *head = chunk;
+    }
+}
+
+/// Takes a chunk out of a list.
+///
+/// # Safety
+/// The chunk is live and in the list.
+unsafe fn unlink(head: &mut *mut ChunkHeader, chunk: *mut ChunkHeader) {
+    // SAFETY: by the contract; neighbours in a list are live.
+    unsafe {
+        let ChunkHeader { previous, next, .. } = *chunk;
+        if previous.is_null() {
+            *head = next;
+        } else {
+            (*previous).next = next;
+        }
+        if !next.is_null() {
+            (*next).previous = previous;
+        }
+    }
+}
+
 impl Drop for StringHeap {
     fn drop(&mut self) {
-        for class in &self.classes {
-            let mut chunk = class.all;
-            while !chunk.is_null() {
-                // SAFETY: every chunk of the list is live and ours; it is read before it goes.
-                unsafe {
-                    let next = (*chunk).next;
-                    dealloc(chunk.cast(), chunk_layout());
-                    chunk = next;
-                }
+        for slab in self.slabs.drain(..) {
+            // SAFETY: every slab of the list is live and ours, and nobody uses its chunks.
+            unsafe {
+                let Slab { memory, chunks, .. } = *Box::from_raw(slab);
+                dealloc(memory, slab_layout(chunks));
             }
         }
         while !self.large.is_null() {
