@@ -1,3 +1,4 @@
 //! Planning through its public surface.
 
+mod query;
 mod schema;

@@ -30,7 +30,10 @@ impl Planner<'_, '_> {
         let rows = self.rows(select, Place::Here, &nothing)?;
         match &select.aggregate {
             None => self.cut_rows(query, select, rows, &select.from.slots(), bound),
-            Some(aggregate) if groups_are_local(select, aggregate) => {
+            Some(aggregate)
+                if groups_are_local(select, aggregate)
+                    && select.having.iter().all(|e| self.fits_fragment(e, &[aggregate.slot])) =>
+            {
                 let grouped = self.grouped(rows, select, Place::Here, &nothing)?;
                 self.cut_rows(query, select, grouped, &[aggregate.slot], bound)
             }
@@ -77,13 +80,19 @@ impl Planner<'_, '_> {
         if let Some(aggregate) = &select.aggregate {
             conditions.extend(&aggregate.group);
         }
-        conditions.iter().all(|condition| {
-            let mut uses = Vec::new();
-            partition::uses_of_subqueries(condition, &subqueries, &Values::new(), &mut uses);
-            matches!(partition::placement(&uses), Placement::Anywhere)
-                && walk::slots_read(condition, &subqueries).is_subset(&own)
-                && !reads_working_table(condition, &subqueries)
-        })
+        let own: Vec<u16> = own.into_iter().collect();
+        conditions.iter().all(|condition| self.fits_fragment(condition, &own))
+    }
+
+    /// True when an expression over some slots can be computed at any partition: its subqueries
+    /// read replicated tables only.
+    fn fits_fragment(&self, expression: &Expression, slots: &[u16]) -> bool {
+        let subqueries = self.subqueries();
+        let mut uses = Vec::new();
+        partition::uses_of_subqueries(expression, &subqueries, &Values::new(), &mut uses);
+        matches!(partition::placement(&uses), Placement::Anywhere)
+            && walk::slots_read(expression, &subqueries).iter().all(|slot| slots.contains(slot))
+            && !reads_working_table(expression, &subqueries)
     }
 
     /// Sends rows; windows, DISTINCT, order and limit are done (again) where they arrive.
@@ -95,7 +104,7 @@ impl Planner<'_, '_> {
         slots: &[u16],
         bound: &BTreeSet<u16>,
     ) -> Result<PlannedQuery, PlanError> {
-        let plain = self.local_behind(query, select);
+        let plain = self.local_behind(query, select, slots);
         if let (Some(distinct), true) = (&select.distinct, plain) {
             let nothing = BTreeSet::new();
             let expressions = self.lower_all(distinct.expressions.iter(), Place::Here, &nothing)?;
@@ -118,13 +127,18 @@ impl Planner<'_, '_> {
     }
 
     /// True when the expressions of order and select list can be computed at partitions.
-    fn local_behind(&self, query: &Query, select: &Select) -> bool {
+    fn local_behind(&self, query: &Query, select: &Select, slots: &[u16]) -> bool {
         if select.window.is_some() {
             return false;
         }
         let distinct = select.distinct.iter().flat_map(|distinct| &distinct.expressions);
         let keys = query.order.iter().map(|key| &key.expression);
-        distinct.chain(keys).all(|e| !walk::any(e, &|e| walk::subquery_of(e).is_some()))
+        let mut slots = slots.to_vec();
+        slots.extend(select.distinct.iter().map(|distinct| distinct.slot));
+        distinct.chain(keys).all(|e| {
+            let subquery = walk::any(e, &|e| walk::subquery_of(e).is_some());
+            !subquery && self.fits_fragment(e, &slots)
+        })
     }
 
     /// The first rows in order, at each partition: as many as limit and offset ask for together.

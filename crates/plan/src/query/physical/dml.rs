@@ -177,7 +177,9 @@ impl Planner<'_, '_> {
             return self.plan_shipped_change(change, is_update);
         }
         let operation = self.change_operation(change, is_update)?;
-        let execution = if single || routing.is_some() {
+        let execution = if single {
+            Execution::Local { operation, routing: None }
+        } else if routing.is_some() {
             Execution::Local { operation, routing }
         } else if definition.partition_column.is_some() {
             everywhere(operation, Coordinator::SumCounts)
