@@ -34,6 +34,8 @@ bench-compare: build ## ratios against Redis and an echo server, from one run
 soak: ## the simulator with new seeds for SOAK_MINUTES
 	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
 
-fuzz: ## every fuzz target for FUZZ_SECONDS (needs the nightly toolchain and cargo-fuzz)
-	cd testing/fuzz && for target in $$(cargo +nightly fuzz list); do \
-	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
+fuzz: ## every fuzz target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)
+	cargo run -q --manifest-path testing/fuzz/Cargo.toml --example seeds
+	for target in $$(cargo fuzz list --fuzz-dir testing/fuzz); do \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir testing/fuzz -s none $$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=5 -rss_limit_mb=1024 || exit 1; done

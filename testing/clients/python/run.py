@@ -22,8 +22,8 @@ sys.path.insert(0, str(HERE))
 import harness  # noqa: E402  (needs the path above)
 import server as server_module  # noqa: E402
 
-MODULES = ("types", "errors", "crud", "system", "statistics", "topology", "voter", "bad_input",
-           "limits")
+MODULES = ("types", "errors", "crud", "system", "statistics", "topology", "voter", "native",
+           "bad_input", "limits")
 CALLERS = (harness.FastSerializerCaller, harness.VoltClientCaller)
 
 

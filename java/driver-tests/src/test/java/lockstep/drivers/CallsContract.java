@@ -35,14 +35,18 @@ abstract class CallsContract extends Contract {
                         + " SELECT COUNT(*) FROM jrepl; END",
                 "CREATE PROCEDURE JTwo AS BEGIN INSERT INTO jrepl VALUES (?, ?);"
                         + " INSERT INTO jrepl VALUES (?, ?); END",
-                "CREATE PROCEDURE JHere DIRECTED AS SELECT COUNT(*) FROM jitem");
+                "CREATE PROCEDURE JHere DIRECTED AS SELECT COUNT(*) FROM jitem",
+                "CREATE TABLE probe (k BIGINT NOT NULL PRIMARY KEY)",
+                "PARTITION TABLE probe ON COLUMN k",
+                "CREATE PROCEDURE PARTITION ON TABLE probe COLUMN k FROM NATIVE Probe");
     }
 
     @Override
     List<String> cleanup() {
         return List.of("DROP PROCEDURE JGet IF EXISTS", "DROP PROCEDURE JThree IF EXISTS",
                 "DROP PROCEDURE JTwo IF EXISTS", "DROP PROCEDURE JHere IF EXISTS",
-                "DROP TABLE jitem IF EXISTS", "DROP TABLE jrepl IF EXISTS");
+                "DROP PROCEDURE Probe IF EXISTS", "DROP TABLE jitem IF EXISTS",
+                "DROP TABLE jrepl IF EXISTS", "DROP TABLE probe IF EXISTS");
     }
 
     @BeforeEach
@@ -56,6 +60,7 @@ abstract class CallsContract extends Contract {
     void empty() throws Exception {
         sql("DELETE FROM jitem");
         sql("DELETE FROM jrepl");
+        sql("DELETE FROM probe");
     }
 
     @Test
@@ -91,6 +96,25 @@ abstract class CallsContract extends Contract {
         assertEquals(ClientResponse.UNINITIALIZED_APP_STATUS_CODE, response.getAppStatus());
         assertNull(response.getAppStatusString());
         assertTrue(response.getClusterRoundtrip() >= 0);
+    }
+
+    @Test
+    void applicationStatus() throws Exception {
+        ClientResponse response = caller.call("Probe", 1L, 5, "fünf", null);
+        assertEquals(ClientResponse.SUCCESS, response.getStatus(), response.getStatusString());
+        assertEquals(5, response.getAppStatus());
+        assertEquals("fünf", response.getAppStatusString());
+        assertEquals(1, response.getResults()[0].asScalarLong());
+        assertEquals(1, response.getResults()[1].asScalarLong());
+    }
+
+    @Test
+    void aborts() throws Exception {
+        ClientResponse response = refused(ClientResponse.USER_ABORT,
+                "VOLTDB ERROR: USER ABORT.*not today", "Probe", 2L, 6, "six", "not today");
+        assertEquals(6, response.getAppStatus());
+        assertEquals("six", response.getAppStatusString());
+        assertEquals(0, number("SELECT COUNT(*) FROM probe"));
     }
 
     @Test
