@@ -27,7 +27,7 @@ enum Kind {
 /// What a name of a common table stands for.
 pub(super) enum Found {
     /// A query, its columns named.
-    Query(Query),
+    Query(Box<Query>),
     /// The rows of the previous round.
     Working {
         /// The common table's number.
@@ -77,7 +77,7 @@ impl Binder<'_> {
                 self.common_tables.extend(later);
                 let mut query = bound?;
                 rename(&mut query, &table.columns)?;
-                Ok(Some(Found::Query(query)))
+                Ok(Some(Found::Query(Box::new(query))))
             }
         }
     }

@@ -52,7 +52,7 @@ impl Binder<'_> {
         let shown = alias.map_or(name, |alias| &alias.name);
         let renamed: &[Name] = alias.map_or(&[], |alias| &alias.columns);
         match self.common_table(name)? {
-            Some(Found::Query(query)) => self.derived(query, shown, renamed),
+            Some(Found::Query(query)) => self.derived(*query, shown, renamed),
             Some(Found::Working { number, columns }) => {
                 let slot = self.new_slot()?;
                 let source = Source { alias: shown.text.clone(), slot, columns };

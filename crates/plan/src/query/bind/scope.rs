@@ -96,10 +96,10 @@ impl Scope {
     /// Finds a column.
     pub(super) fn column(&self, name: &ColumnName) -> Result<Option<Expression>, PlanError> {
         let wanted = name.name.as_str();
-        if name.table.is_none() {
-            if let Some((_, merged)) = self.merged.iter().find(|(n, _)| n == wanted) {
-                return Ok(Some(merged.clone()));
-            }
+        if name.table.is_none()
+            && let Some((_, merged)) = self.merged.iter().find(|(n, _)| n == wanted)
+        {
+            return Ok(Some(merged.clone()));
         }
         let mut found = None;
         for source in &self.sources {
