@@ -50,7 +50,8 @@
 //!
 //! # Determinism
 //! The same operations give the same row ids, scan order and index order on every replica, and
-//! releasing undo earlier or later makes no difference. [`Table::content_hash`] compares.
+//! releasing undo earlier or later makes no difference. [`Table::content_hash`] compares,
+//! [`Table::check`] looks for damage.
 //!
 //! # Types
 //! `Datum::Int` goes into integer columns of every width (range checked, the NULL sentinel

@@ -1,5 +1,6 @@
 //! A table of one site: its slots, its strings and its indexes.
 
+mod check;
 mod modify;
 mod rebuild;
 mod scan;

@@ -96,6 +96,7 @@ fn compare_keys(a: &[Value], b: &[Value], columns: &[usize]) -> Ordering {
 }
 
 fn check_against(table: &Table, mirror: &Mirror) {
+    table.check().expect("nothing is wrong");
     let stored: Mirror = table
         .scan()
         .map(|(row, values)| (row, values.columns().map(Datum::to_value).collect()))
