@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 pub struct Accumulator<'a> {
     function: AggregateFunction,
     sql_type: SqlType,
+    argument_type: SqlType,
     state: State<'a>,
     /// For DISTINCT: the values seen.
     seen: Option<BTreeSet<Ordered<'a>>>,
@@ -84,7 +85,15 @@ impl<'a> Accumulator<'a> {
         };
         // An extreme or a count of distinct values is the same over each value once.
         let matters = matches!(function, Count | Sum | Average);
-        Accumulator { function, sql_type, state, seen: (distinct && matters).then(BTreeSet::new) }
+        let seen = (distinct && matters).then(BTreeSet::new);
+        Accumulator { function, sql_type, argument_type: SqlType::BigInt, state, seen }
+    }
+
+    /// Names the static type of the argument, which APPROX_COUNT_DISTINCT hashes by; BIGINT
+    /// otherwise.
+    pub fn over(mut self, argument_type: SqlType) -> Accumulator<'a> {
+        self.argument_type = argument_type;
+        self
     }
 
     /// One more value; for COUNT(*) any. NULL counts for COUNT(*) only.
@@ -122,7 +131,7 @@ impl<'a> Accumulator<'a> {
                         SqlError::argument("the bytes are no sketch of APPROX_COUNT_DISTINCT")
                     })?;
                 }
-                _ => sketch.add(value),
+                _ => sketch.add(value, self.argument_type),
             },
         }
         Ok(())

@@ -72,7 +72,8 @@ pub struct Database {
     /// The integer that was last found to live here.
     pub(crate) owned_value: Option<i64>,
     pub(crate) change: Option<PreparedChange>,
-    pub(crate) call_memory: CallMemory,
+    /// Out while a procedure runs.
+    pub(crate) call_memory: Option<Box<CallMemory>>,
 }
 
 impl Database {
@@ -96,7 +97,7 @@ impl Database {
             found_rows: Vec::new(),
             owned_value: None,
             change: None,
-            call_memory: CallMemory::default(),
+            call_memory: None,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
 use crate::query::{Executor, Flow, Run, write_query};
-use crate::statement::{PreparedStatement, check_start, read_tables, run_operation, write_count};
+use crate::statement::{PreparedStatement, check_start, read_tables, run_operation};
 use lockstep_plan_ir::Expression;
 use lockstep_plan_ir::statement::{Coordinator, Execution, Fragment, Query};
 use lockstep_storage::Tables;
@@ -129,7 +129,7 @@ pub fn execute_apply(
         let received = [read_tables([rows].into_iter())?];
         let slot_count = statement.slot_count.into();
         let work = Work { parameters, received: &received, slot_count };
-        run_operation(database, prepared, apply, prepared.counts(), work, out)
+        run_operation(database, prepared, apply, &statement.result, work, out)
     })
 }
 
@@ -312,7 +312,7 @@ fn add_counts(
             Some(total) => total.saturating_add(count),
         });
     }
-    write_count(prepared.counts(), total.unwrap_or(0) as u64, out);
+    prepared.counts().write(total.unwrap_or(0) as u64, out);
     Ok(())
 }
 

@@ -160,13 +160,13 @@ pub fn run_procedure(
 ) -> Outcome {
     let mark = database.begin(transaction);
     let length = out.len();
-    let mut memory = std::mem::take(&mut database.call_memory);
+    let mut memory = database.call_memory.take().unwrap_or_default();
     let outcome = run_call(database, procedure, parameters, &mut memory, out);
     memory.arena.reset();
     if memory.results.capacity() > KEPT_RESULT_BYTES {
         memory.results = Vec::new();
     }
-    database.call_memory = memory;
+    database.call_memory = Some(memory);
     if outcome.failure.is_some() {
         out.truncate(length);
         database.rollback_to(mark);

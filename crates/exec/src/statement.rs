@@ -12,7 +12,7 @@ use crate::query::{Executor, Run, write_query};
 use fast::FastPath;
 use lockstep_plan_ir::Statement;
 use lockstep_plan_ir::statement::{Execution, Operation};
-use lockstep_types::{Datum, TableBuilder, TableSchema, TableView};
+use lockstep_types::{Datum, SqlType, TableBuilder, TableSchema, TableView};
 use std::sync::Arc;
 
 /// A statement that is ready to run. Sites share it.
@@ -20,8 +20,36 @@ use std::sync::Arc;
 pub struct PreparedStatement {
     statement: Arc<Statement>,
     fast: Option<FastPath>,
-    /// The table of a statement that changes rows.
-    counts: TableSchema,
+    /// The table of a statement that changes rows, with a count of 0.
+    counts: CountTable,
+}
+
+/// The table of a statement that changes rows: the same bytes each time, but for the count.
+#[derive(Debug, Clone)]
+pub(crate) struct CountTable {
+    bytes: Box<[u8]>,
+}
+
+impl CountTable {
+    fn new(schema: &TableSchema) -> CountTable {
+        let modified = TableSchema::modified_tuples();
+        let is_count = schema.types() == [SqlType::BigInt];
+        let schema = if is_count { schema } else { &modified };
+        let mut bytes = Vec::new();
+        let mut table = TableBuilder::begin(&mut bytes, schema);
+        table.row(schema, &[Datum::Int(0)]);
+        table.finish();
+        CountTable { bytes: bytes.into() }
+    }
+
+    /// Appends the table with a count.
+    #[inline]
+    pub(crate) fn write(&self, count: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+        if let Some(place) = out.last_chunk_mut::<8>() {
+            *place = count.to_be_bytes();
+        }
+    }
 }
 
 const _: () = {
@@ -36,7 +64,8 @@ impl PreparedStatement {
             Execution::Local { operation, .. } => FastPath::of(operation),
             _ => None,
         };
-        PreparedStatement { statement, fast, counts: TableSchema::modified_tuples() }
+        let counts = CountTable::new(&statement.result);
+        PreparedStatement { statement, fast, counts }
     }
 
     /// The plan.
@@ -50,12 +79,9 @@ impl PreparedStatement {
     }
 
     /// The result of a statement that changes rows.
-    pub(crate) fn counts(&self) -> &TableSchema {
-        if self.statement.result.column_count() == 1 {
-            &self.statement.result
-        } else {
-            &self.counts
-        }
+    #[inline]
+    pub(crate) fn counts(&self) -> &CountTable {
+        &self.counts
     }
 }
 
@@ -70,9 +96,18 @@ pub fn execute(
     parameters: &[Datum<'_>],
     out: &mut Vec<u8>,
 ) -> Result<(), SqlError> {
+    let length = out.len();
+    if let Some(FastPath::GetColumns(get)) = &prepared.fast {
+        let result = check_start(database, &prepared.statement, parameters)
+            .and_then(|()| guard::check(database, &prepared.statement, parameters))
+            .and_then(|()| get.run(database, prepared, parameters, out));
+        if result.is_err() {
+            out.truncate(length);
+        }
+        return result;
+    }
     database.begin_statement();
     let mark = database.mark();
-    let length = out.len();
     let result = start(database, prepared, parameters, out);
     if result.is_err() {
         out.truncate(length);
@@ -161,20 +196,10 @@ pub(crate) fn run_operation(
         }
         change => {
             let count = run_change(database, change, work)?;
-            write_count(prepared.counts(), count, out);
+            prepared.counts.write(count, out);
             Ok(())
         }
     }
-}
-
-/// Appends the table of a statement that changed rows.
-#[inline]
-pub(crate) fn write_count(schema: &TableSchema, count: u64, out: &mut Vec<u8>) {
-    let mut table = TableBuilder::begin(out, schema);
-    table.begin_row();
-    table.value(schema.types()[0], Datum::Int(count as i64));
-    table.end_row();
-    table.finish();
 }
 
 /// Reads the tables that partitions sent.

@@ -68,6 +68,22 @@ fn sums_and_averages_keep_their_types_and_limits() {
 }
 
 #[test]
+fn values_that_collide_in_voltdb_collide_here() {
+    let count = |argument_type, values: &[i64]| {
+        let arena = Arena::new();
+        let function = ApproximateCountDistinct;
+        let mut counted = Accumulator::new(function, false, SqlType::BigInt).over(argument_type);
+        for value in values {
+            counted.add(Datum::Int(*value)).expect("any value");
+        }
+        counted.finish(&arena).map(|count| count.to_string())
+    };
+    assert_eq!(count(SqlType::BigInt, &[10, -3, 1, 10_000_000_000]), Ok("3".to_string()));
+    assert_eq!(count(SqlType::BigInt, &[10, -3, 10_000_000_000]), Ok("3".to_string()));
+    assert_eq!(count(SqlType::Integer, &[0, 9, 7, 5, -5]), Ok("5".to_string()));
+}
+
+#[test]
 fn sketches_count_closely_and_merge() {
     for count in [1i64, 1_000, 1_025, 5_000, 40_000, 200_000] {
         let arena = Arena::new();

@@ -21,13 +21,19 @@ pub(crate) struct ViewPlan {
     pub(super) definition: Arc<ViewDefinition>,
     /// Per column of the source, whether the view depends on it; `None`: on all.
     reads: Option<Vec<bool>>,
+    /// The group's columns, if the view does no more than count the rows of such groups.
+    counts: Option<Vec<u16>>,
 }
+
+/// The most group columns of a view that is kept without an arena.
+const PLAIN_GROUP_LIMIT: usize = 4;
 
 impl ViewPlan {
     pub(crate) fn new(definition: Arc<ViewDefinition>) -> ViewPlan {
         if definition.joined.is_some() {
-            return ViewPlan { definition, reads: None };
+            return ViewPlan { definition, reads: None, counts: None };
         }
+        let counts = counted_columns(&definition);
         let mut columns = Vec::new();
         let arguments = definition.aggregates.iter().filter_map(|call| call.argument.as_ref());
         for expression in definition.predicate.iter().chain(&definition.group).chain(arguments) {
@@ -36,7 +42,7 @@ impl ViewPlan {
         let width = columns.iter().max().map_or(0, |column| usize::from(*column) + 1);
         let mut reads = vec![false; width];
         columns.iter().for_each(|column| reads[usize::from(*column)] = true);
-        ViewPlan { definition, reads: Some(reads) }
+        ViewPlan { definition, reads: Some(reads), counts }
     }
 
     /// Whether a change of this column of the source changes the view.
@@ -48,6 +54,23 @@ impl ViewPlan {
     pub(crate) fn is_joined(&self) -> bool {
         self.definition.joined.is_some()
     }
+}
+
+/// The group's columns of a view that is `SELECT columns, COUNT(*) ... GROUP BY columns`.
+fn counted_columns(view: &ViewDefinition) -> Option<Vec<u16>> {
+    let only_counts = matches!(
+        view.aggregates.as_slice(),
+        [ViewAggregate { function: AggregateFunction::CountStar, .. }]
+    );
+    let few = (1..=PLAIN_GROUP_LIMIT).contains(&view.group.len());
+    if !only_counts || !few || view.predicate.is_some() || view.group_index.is_none() {
+        return None;
+    }
+    let column = |expression: &Expression| match expression.node {
+        Node::Column { slot: 0, column } => Some(column),
+        _ => None,
+    };
+    view.group.iter().map(column).collect()
 }
 
 /// Extremes that must be found anew once a source row has gone.
@@ -92,6 +115,9 @@ impl<'w> Writer<'w> {
         if view.is_joined() {
             return self.change_joined(&view.definition, source, row, Direction::Add, None);
         }
+        if let Some(columns) = &view.counts {
+            return self.count_row(&view.definition, columns, source, row, 1);
+        }
         self.change_group(&view.definition, source, row, Direction::Add, None)
     }
 
@@ -103,11 +129,46 @@ impl<'w> Writer<'w> {
         row: RowId,
         upkeep: &mut Upkeep,
     ) -> Result<(), SqlError> {
+        if let Some(columns) = &view.counts {
+            return self.count_row(&view.definition, columns, source, row, -1);
+        }
         let upkeep = Some(upkeep);
         if view.is_joined() {
             return self.change_joined(&view.definition, source, row, Direction::Remove, upkeep);
         }
         self.change_group(&view.definition, source, row, Direction::Remove, upkeep)
+    }
+
+    /// Counts a row in or out of a view that only counts.
+    fn count_row(
+        &mut self,
+        view: &ViewDefinition,
+        columns: &[u16],
+        source: TableId,
+        row: RowId,
+        step: i64,
+    ) -> Result<(), SqlError> {
+        let Some((source, target)) = self.tables.pair(source, view.view) else {
+            return Err(no_such_table(view.view));
+        };
+        let (Some(row), Some(index)) = (source.row(row), view.group_index) else { return Ok(()) };
+        // The group's values, then the count of a new group.
+        let mut values = [Datum::Int(1); PLAIN_GROUP_LIMIT + 1];
+        for (value, column) in values.iter_mut().zip(columns) {
+            *value = row.column(usize::from(*column));
+        }
+        let width = columns.len();
+        let found = target.get(index, &values[..width]).map_err(storage_fault)?;
+        let changed = match found.map(|(id, row)| (id, row.column(width))) {
+            None if step < 0 => Ok(()),
+            None => target.insert(&values[..=width], self.undo).map(drop),
+            Some((id, Datum::Int(1))) if step < 0 => target.delete(id, self.undo),
+            Some((id, Datum::Int(count))) => {
+                target.update(id, &[(width, Datum::Int(count + step))], self.undo)
+            }
+            Some(_) => Ok(()),
+        };
+        changed.map_err(storage_fault)
     }
 
     fn change_group(

@@ -12,7 +12,10 @@ use crate::statement::execute;
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
-use lockstep_types::{Datum, Outcome, TableBuilder, TableSchema, TableView, TransactionId};
+use lockstep_types::table::read_datum;
+use lockstep_types::{
+    Datum, Outcome, SqlType, TableBuilder, TableSchema, TableView, TransactionId,
+};
 
 /// The most statements of one batch.
 pub const BATCH_LIMIT: usize = 100_000;
@@ -114,14 +117,53 @@ impl<'b> BatchResults<'b> {
             .map_err(|error| ProcedureError::Unexpected(error.to_string()))
     }
 
+    /// Number of rows of a statement's table.
+    ///
+    /// # Errors
+    /// As for [`BatchResults::table`].
+    #[inline]
+    pub fn row_count(&self, number: usize) -> Result<u32, ProcedureError> {
+        let bytes = self.bytes(number).ok_or_else(|| no_such_table(number))?;
+        Ok(body(bytes).ok_or_else(damaged)?.row_count)
+    }
+
     /// The first value of a statement's table: `None` when it has no row.
     ///
     /// # Errors
     /// As for [`BatchResults::table`].
+    #[inline]
     pub fn scalar(&self, number: usize) -> Result<Option<Datum<'b>>, ProcedureError> {
-        let value = self.table(number)?.scalar();
-        value.map_err(|error| ProcedureError::Unexpected(error.to_string()))
+        let bytes = self.bytes(number).ok_or_else(|| no_such_table(number))?;
+        let Body { first_type, row_count, rows } = body(bytes).ok_or_else(damaged)?;
+        if row_count == 0 {
+            return Ok(None);
+        }
+        let first_value = rows.get(4..).ok_or_else(damaged)?;
+        let sql_type = SqlType::from_code(first_type).ok_or_else(damaged)?;
+        read_datum(&mut ByteReader::new(first_value), sql_type).map(Some).map_err(|_| damaged())
     }
+}
+
+/// What a look at a table's first value needs.
+struct Body<'b> {
+    first_type: i8,
+    row_count: u32,
+    rows: &'b [u8],
+}
+
+/// Finds the rows of a table that the executor wrote, without walking over its header.
+#[inline]
+fn body(bytes: &[u8]) -> Option<Body<'_>> {
+    // i32 table length, i32 header length, i8 status, i16 columns, then the type of the first.
+    let header_bytes = u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
+    let first_type = *bytes.get(11)? as i8;
+    let (count, rows) = bytes.get(8 + header_bytes..)?.split_first_chunk()?;
+    Some(Body { first_type, row_count: u32::from_be_bytes(*count), rows })
+}
+
+#[cold]
+fn damaged() -> ProcedureError {
+    ProcedureError::Unexpected("a result table of the batch is damaged".to_string())
 }
 
 #[cold]
@@ -188,7 +230,10 @@ impl<'c> ProcedureContext<'c> {
         let arena = self.arena;
         let values = arena.fill(parameters.len(), Datum::Null);
         for (value, (given, wanted)) in values.iter_mut().zip(parameters.iter().zip(wanted)) {
-            *value = queued_parameter(own(arena, *given), *wanted, arena)?;
+            *value = match (*given, wanted.sql_type) {
+                (Datum::Int(number), SqlType::BigInt) => Datum::Int(number),
+                (given, _) => queued_parameter(own(arena, given), *wanted, arena)?,
+            };
         }
         if self.queued == self.queue.len() {
             self.grow_queue()?;

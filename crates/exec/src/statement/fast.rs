@@ -1,7 +1,7 @@
 //! Statements on one row found by a unique key, and INSERT of VALUES: no operators, no frame
 //! where columns alone are read.
 
-use super::{PreparedStatement, write_count};
+use super::PreparedStatement;
 use crate::analysis::{has_subquery, is_one_row};
 use crate::context::{Context, NoSubqueries};
 use crate::database::{Database, storage_fault, table_of};
@@ -24,7 +24,7 @@ pub(super) enum FastPath {
     /// A row by its unique key.
     Get(Lookup),
     /// The same, and only columns and constants come out.
-    GetColumns(Lookup, Vec<u16>),
+    GetColumns(ColumnGet),
     /// VALUES.
     Insert,
     /// A row by its unique key.
@@ -84,7 +84,9 @@ impl FastPath {
                     })
                     .collect();
                 Some(match columns {
-                    Some(columns) if scan.filter.is_none() => FastPath::GetColumns(lookup, columns),
+                    Some(columns) if scan.filter.is_none() => {
+                        FastPath::GetColumns(ColumnGet { lookup, columns })
+                    }
                     _ => FastPath::Get(lookup),
                 })
             }
@@ -124,8 +126,8 @@ impl FastPath {
             return Err(SqlError::sql("a fast path is local"));
         };
         let count = match (self, operation) {
-            (FastPath::GetColumns(lookup, columns), _) => {
-                return get_columns(database, prepared, lookup, columns, parameters, out);
+            (FastPath::GetColumns(get), _) => {
+                return get.run(database, prepared, parameters, out);
             }
             (FastPath::Get(lookup), Operation::Query(query)) => {
                 return get(database, prepared, lookup, query, parameters, out);
@@ -141,7 +143,7 @@ impl FastPath {
             }
             _ => return Err(SqlError::sql("a fast path belongs to another operation")),
         };
-        write_count(prepared.counts(), count, out);
+        prepared.counts.write(count, out);
         Ok(())
     }
 }
@@ -182,31 +184,39 @@ impl Lookup {
     }
 }
 
-#[inline]
-fn get_columns(
-    database: &mut Database,
-    prepared: &PreparedStatement,
-    lookup: &Lookup,
-    columns: &[u16],
-    parameters: &[Datum<'_>],
-    out: &mut Vec<u8>,
-) -> Result<(), SqlError> {
-    let schema = &prepared.statement.result;
-    let limit = database.options.result_limit_bytes;
-    let found = lookup.find(database, parameters)?;
-    let mut table = TableBuilder::begin(out, schema);
-    if let Some((_, row)) = found {
-        table.begin_row();
-        for (column, sql_type) in columns.iter().zip(schema.types()) {
-            table.value(*sql_type, row.column(usize::from(*column)));
+/// Columns of a row by its unique key.
+#[derive(Debug, Clone)]
+pub(super) struct ColumnGet {
+    lookup: Lookup,
+    columns: Vec<u16>,
+}
+
+impl ColumnGet {
+    #[inline]
+    pub(super) fn run(
+        &self,
+        database: &Database,
+        prepared: &PreparedStatement,
+        parameters: &[Datum<'_>],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
+        let schema = &prepared.statement.result;
+        let limit = database.options.result_limit_bytes;
+        let found = self.lookup.find(database, parameters)?;
+        let mut table = TableBuilder::begin(out, schema);
+        if let Some((_, row)) = found {
+            table.begin_row();
+            for (column, sql_type) in self.columns.iter().zip(schema.types()) {
+                table.value(*sql_type, row.column(usize::from(*column)));
+            }
+            let row_bytes = table.end_row();
+            if row_bytes > MAX_ROW_BYTES || table.byte_count() > limit {
+                return Err(too_large(row_bytes, limit));
+            }
         }
-        let row_bytes = table.end_row();
-        if row_bytes > MAX_ROW_BYTES || table.byte_count() > limit {
-            return Err(too_large(row_bytes, limit));
-        }
+        table.finish();
+        Ok(())
     }
-    table.finish();
-    Ok(())
 }
 
 fn get(

@@ -49,7 +49,7 @@ impl NativeProcedure for Vote {
         context.queue(1, &[phone])?;
         context.queue(2, &[Datum::Int(number / 10_000_000)])?;
         let results = context.execute()?;
-        if results.table(0)?.row_count() == 0 {
+        if results.row_count(0)? == 0 {
             context.return_scalar(1);
             return Ok(());
         }
