@@ -85,7 +85,7 @@ fn values_that_collide_in_voltdb_collide_here() {
 
 #[test]
 fn sketches_count_closely_and_merge() {
-    for count in [1i64, 1_000, 1_025, 5_000, 40_000, 200_000] {
+    for count in [1i64, 1_000, 5_000, 40_000, 200_000, 500_000] {
         let arena = Arena::new();
         let mut whole = Accumulator::new(ApproximateCountDistinct, false, SqlType::BigInt);
         let mut parts: Vec<Accumulator<'_>> = (0..3)
@@ -99,14 +99,14 @@ fn sketches_count_closely_and_merge() {
         }
         let Ok(Datum::Int(estimate)) = whole.finish(&arena) else { panic!("a count") };
         let error = (estimate - count).abs() as f64 / count as f64;
-        assert!(error < 0.03, "{estimate} for {count}");
+        assert!(error < 0.02, "{estimate} for {count}");
         let mut merged = Accumulator::new(ApproximateCountDistinctMerge, false, SqlType::BigInt);
         for part in &parts {
             merged.add(part.finish(&arena).expect("a sketch")).expect("a sketch");
         }
         assert_eq!(merged.finish(&arena), Ok(Datum::Int(estimate)), "merged of {count}");
     }
-    let bad: &[&[u8]] = &[b"", b"\0abc", b"\x01abc", b"\x02"];
+    let bad: &[&[u8]] = &[b"", b"\0ab", b"\0abc", b"\x01abc", b"\x02"];
     for bytes in bad {
         let mut merged = Accumulator::new(ApproximateCountDistinctMerge, false, SqlType::BigInt);
         assert!(merged.add(Datum::Bytes(bytes)).is_err());

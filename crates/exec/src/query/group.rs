@@ -28,7 +28,11 @@ impl<'a> Call<'a> {
     }
 
     fn accumulator(&self) -> Accumulator<'a> {
-        Accumulator::new(self.plan.function, false, self.plan.sql_type)
+        let accumulator = Accumulator::new(self.plan.function, false, self.plan.sql_type);
+        match &self.plan.argument {
+            Some(argument) => accumulator.over(argument.sql_type),
+            None => accumulator,
+        }
     }
 
     #[inline]
