@@ -42,7 +42,7 @@ pub(super) fn steps(
         for (id, table) in here() {
             let Some(before) = old_tables.get(id) else { continue };
             let sources = columns.get(id).filter(|sources| moves(sources, before)).cloned();
-            if sources.is_some() || before.definition != table.definition {
+            if sources.is_some() || !before.is_same(table) {
                 steps.push(StorageChange::Alter {
                     definition: table.definition.clone(),
                     columns: sources,

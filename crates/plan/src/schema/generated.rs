@@ -27,7 +27,7 @@ impl Draft<'_> {
         for (name, table) in &self.catalog.tables {
             let definition = &table.definition;
             let old = self.old.tables.get(name);
-            let same = old.is_some_and(|old| old.definition == *definition);
+            let same = old.is_some_and(|old| old.is_same(table));
             for verb in verbs(definition) {
                 let key = format!("{name}.{}", verb.to_ascii_uppercase());
                 let kept = self.old.generated.get(&key).filter(|_| same);

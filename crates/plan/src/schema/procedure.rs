@@ -110,7 +110,7 @@ impl Draft<'_> {
         let same_tables = self.catalog.tables.len() == self.old.tables.len()
             && self.catalog.tables.iter().all(|(name, table)| {
                 let old = self.old.tables.get(name);
-                old.is_some_and(|old| Arc::ptr_eq(old, table) || old.definition == table.definition)
+                old.is_some_and(|old| old.is_same(table))
             });
         let mut procedures = std::collections::BTreeMap::new();
         for (name, source) in &self.catalog.sources {
