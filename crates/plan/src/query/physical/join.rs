@@ -200,9 +200,7 @@ impl Planner<'_, '_> {
         let left_slots = left_slots.to_vec();
         let looked_up = self.lookup(item, &conditions, kind, place, bound_now, &left_slots)?;
         if let Some((right, condition)) = looked_up {
-            let method = JoinMethod::NestedLoop;
-            let join = Join { kind, left, right, method, condition, left_slots, right_slots };
-            return Ok(Relation::Join(Box::new(join)));
+            return Ok(joined(kind, (left, right), JoinMethod::NestedLoop, condition));
         }
         // What reads the right side alone is tested there, unless unmatched rows of that side
         // stay.
@@ -239,8 +237,7 @@ impl Planner<'_, '_> {
             JoinMethod::Hash { left: left_keys, right: right_keys }
         };
         let condition = conjunction(self.lower_all(cross.iter(), place, bound_now)?);
-        let join = Join { kind, left, right, method, condition, left_slots, right_slots };
-        Ok(Relation::Join(Box::new(join)))
+        Ok(joined(kind, (left, right), method, condition))
     }
 
     /// The right side as an index lookup by values of the left side, with what is left to test
@@ -314,6 +311,47 @@ impl Planner<'_, '_> {
         let kind = if full { JoinKind::Full } else { JoinKind::Left };
         let before = (&bound_now, &left_slots[..]);
         self.join((planned, right), kind, conjuncts.to_vec(), place, bound, before)
+    }
+}
+
+/// A join. The slots that it unbinds are those that the sides really bind: at the coordinator,
+/// received rows have slots of their own.
+fn joined(
+    kind: JoinKind,
+    (left, right): (Relation, Relation),
+    method: JoinMethod,
+    condition: Option<Expression>,
+) -> Relation {
+    let (mut left_slots, mut right_slots) = (Vec::new(), Vec::new());
+    bound_slots(&left, &mut left_slots);
+    bound_slots(&right, &mut right_slots);
+    let join = Join { kind, left, right, method, condition, left_slots, right_slots };
+    Relation::Join(Box::new(join))
+}
+
+/// The slots whose rows a relation leaves bound.
+fn bound_slots(relation: &Relation, slots: &mut Vec<u16>) {
+    match relation {
+        Relation::OneRow => {}
+        Relation::Scan(scan) => slots.push(scan.slot),
+        Relation::Receive { slot, .. }
+        | Relation::Working { slot, .. }
+        | Relation::Project { slot, .. }
+        | Relation::Aggregate { slot, .. }
+        | Relation::SetOperation { slot, .. }
+        | Relation::Recursive { slot, .. } => slots.push(*slot),
+        Relation::Filter { input, .. }
+        | Relation::Sort { input, .. }
+        | Relation::Limit { input, .. }
+        | Relation::Distinct { input, .. } => bound_slots(input, slots),
+        Relation::Window { input, slot, .. } => {
+            slots.push(*slot);
+            bound_slots(input, slots);
+        }
+        Relation::Join(join) => {
+            bound_slots(&join.left, slots);
+            bound_slots(&join.right, slots);
+        }
     }
 }
 
