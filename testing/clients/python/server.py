@@ -73,13 +73,14 @@ class Server:
         """What the process printed so far."""
         return "".join(self._output)
 
-    def rss_kb(self):
-        """Resident memory of the process in KiB."""
+    def rss_kb(self, peak=False):
+        """Resident memory of the process in KiB, now or at its highest."""
+        wanted = "VmHWM:" if peak else "VmRSS:"
         with open("/proc/%d/status" % self.process.pid, encoding="ascii") as status:
             for line in status:
-                if line.startswith("VmRSS:"):
+                if line.startswith(wanted):
                     return int(line.split()[1])
-        raise RuntimeError("the process has no VmRSS")
+        raise RuntimeError("the process has no " + wanted)
 
     def alive(self):
         """Whether the process still runs."""
