@@ -84,7 +84,7 @@ impl EmbeddedHost {
                     statements.push(BoundStatement { statement, parameters, shipped: None });
                 }
                 let read_only = statements.iter().all(|b| b.statement.statement().read_only);
-                MultiWork::Statements(StatementCall { statements, read_only })
+                MultiWork::Statements(StatementCall { statements, read_only, counted: false })
             }
         };
         let finished = self.run_multi(work);

@@ -121,6 +121,8 @@ pub enum Envelope {
     Gather {
         /// To be sent back with them.
         request: u64,
+        /// Also look for rows that belong to another partition.
+        validate: bool,
     },
     /// From the control thread: frames for all subscribed connections.
     Push(Arc<[u8]>),

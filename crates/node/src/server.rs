@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 
 /// Connections that wait to be accepted.
@@ -198,6 +198,7 @@ fn host_facts(
         open_connections: AtomicU64::new(0),
         accepted_connections: AtomicU64::new(0),
         dropped_connections: AtomicU64::new(0),
+        paused: AtomicBool::new(false),
     })
 }
 

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::TableStatistics;
 use lockstep_site::{Finished, Site};
-use lockstep_types::{Outcome, Status};
+use lockstep_types::{Outcome, Status, TableId};
 use std::collections::BTreeMap;
 
 /// One call in this many is timed.
@@ -324,11 +324,13 @@ impl ShardStatistics {
             log_bytes: site.log_totals().1,
             latency_us: self.latency_us.clone(),
             connections,
+            mispartitioned: None,
         }
     }
 }
 
 /// One thread's numbers at one moment.
+#[derive(Clone)]
 pub struct ShardSnapshot {
     /// The thread, site and partition.
     pub index: usize,
@@ -346,6 +348,8 @@ pub struct ShardSnapshot {
     pub latency_us: Histogram<u64>,
     /// Connections.
     pub connections: Vec<ConnectionSnapshot>,
+    /// If asked for: rows that belong to another partition, of each table that has any.
+    pub mispartitioned: Option<Vec<(TableId, u64)>>,
 }
 
 /// One connection's numbers.

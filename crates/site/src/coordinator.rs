@@ -249,6 +249,11 @@ impl<O, C: Clone> Coordinator<O, C> {
                 }
             }
             match &active.call.work {
+                MultiWork::Statements(call) if call.counted => {
+                    let mut tables = Vec::new();
+                    write_count(&mut tables, call.statements.len());
+                    return Next::End(Outcome::success(1), tables);
+                }
                 MultiWork::Statements(_) => {
                     return statements_end(&active.results, self.limits.result_bytes);
                 }
@@ -362,6 +367,14 @@ fn statements_end(results: &[Vec<u8>], limit_bytes: usize) -> Next {
         return Next::End(Outcome::failed(Failure::graceful(text)), Vec::new());
     }
     Next::End(Outcome::success(results.len() as u16), results.concat())
+}
+
+/// The result of a bulk load: one table without a column name, one row, the number of rows.
+pub(crate) fn write_count(out: &mut Vec<u8>, count: usize) {
+    let schema = TableSchema::new(&[("", SqlType::BigInt)]);
+    let mut table = TableBuilder::begin(out, &schema);
+    table.row(&schema, &[Datum::Int(count as i64)]);
+    table.finish();
 }
 
 /// The result of a schema change: one table, one row, STATUS 0.

@@ -23,6 +23,8 @@ pub struct StatementCall {
     pub statements: Vec<BoundStatement>,
     /// True when none writes.
     pub read_only: bool,
+    /// A bulk load: its answer is one table with the number of statements, in place of theirs.
+    pub counted: bool,
 }
 
 /// A multi-partition call: who waits for it, and what it does. `C` is the catalog that a schema

@@ -1,6 +1,7 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
+use crate::coordinator::write_count;
 use crate::message::{
     FragmentPart, FragmentTask, FromPartition, SchemaTask, StatementCall, ToPartition,
 };
@@ -156,7 +157,11 @@ impl<H, C: Clone> Site<H, C> {
             read_only: call.read_only,
         };
         self.database.begin(&context);
+        let start = out.len();
         for bound in &call.statements {
+            if call.counted {
+                out.truncate(start);
+            }
             let database = &mut self.database;
             let result = with_parameters(bound, |parameters| {
                 execute(database, &bound.statement, parameters, out)
@@ -167,6 +172,11 @@ impl<H, C: Clone> Site<H, C> {
             }
         }
         self.database.commit();
+        if call.counted {
+            out.truncate(start);
+            write_count(out, call.statements.len());
+            return Outcome::success(1);
+        }
         Outcome::success(call.statements.len() as u16)
     }
 

@@ -138,7 +138,7 @@ impl World {
             .collect();
         let read_only = bound.iter().all(|b| b.statement.statement().read_only);
         let partition = self.only_partition(&bound);
-        let statements = StatementCall { statements: bound, read_only };
+        let statements = StatementCall { statements: bound, read_only, counted: false };
         self.in_flight.push(match partition {
             Some(partition) => Message::Call(partition, PartitionCall { call, statements }),
             None => {

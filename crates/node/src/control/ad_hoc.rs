@@ -11,7 +11,7 @@ use lockstep_plan_ir::Execution;
 use lockstep_site::{BoundStatement, MultiCall, MultiWork, SchemaTask, StatementCall};
 use lockstep_sql::ast::ParsedStatement;
 use lockstep_sql::{Limits, parse_batch};
-use lockstep_types::{Failure, ParameterSet, PartitionId};
+use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Control {
         }
     }
 
-    fn wait_for_schema(&mut self, call: SystemCall) {
+    pub(super) fn wait_for_schema(&mut self, call: SystemCall) {
         let limit = self.facts.options.max_planner_queue;
         if self.waiting.len() as u64 >= limit {
             let text = format!(
@@ -72,14 +72,13 @@ impl Control {
             let statements = plans.statements.clone();
             return self.send_statements(call, statements, given);
         }
-        let parsed = parse_batch(text, &self.sql_limits()).map_err(|error| {
-            let first = text.trim().trim_end_matches(';');
-            Failure::graceful(format!(
-                "SQL error while compiling query: SQL Syntax error in \"{first}\" {error}"
-            ))
-        })?;
+        let parsed = parse_batch(text, &self.sql_limits())
+            .map_err(|error| syntax_failure(text, &error.to_string()))?;
         match classify_batch(&parsed).map_err(plan_failure)? {
-            BatchKind::Ddl => self.change_schema(call.origin, &parsed),
+            BatchKind::Ddl => {
+                self.check_not_paused(call.admin)?;
+                self.change_schema(call.origin, &parsed)
+            }
             BatchKind::DmlQueries => {
                 let statements = self.plan_all(&parsed)?;
                 self.plans.insert(text, statements.clone());
@@ -138,27 +137,87 @@ impl Control {
         let parameters = self.check_parameters(&statements, given)?;
         let partition = self.common_partition(&statements, given)?;
         let read_only = statements.iter().all(|s| s.statement().read_only);
+        if !read_only {
+            self.check_not_paused(call.admin)?;
+        }
         let bind = |statement| BoundStatement {
             statement,
             parameters: Arc::clone(&parameters),
             shipped: None,
         };
-        let bound =
-            StatementCall { statements: statements.into_iter().map(bind).collect(), read_only };
-        match partition {
+        let statements = statements.into_iter().map(bind).collect();
+        let work = StatementCall { statements, read_only, counted: false };
+        self.send_work(call, work, partition);
+        Ok(())
+    }
+
+    /// Sends bound statements to where they run.
+    pub(super) fn send_work(
+        &mut self,
+        call: SystemCall,
+        work: StatementCall,
+        destination: Destination,
+    ) {
+        match destination {
             Destination::One(partition) => {
                 let ad_hoc = AdHocCall {
                     origin: call.origin,
                     body: call.body,
                     catalog_version: self.catalog.version(),
-                    call: bound,
+                    call: work,
                 };
                 self.outbox.send(partition.index(), Envelope::AdHoc(Box::new(ad_hoc)));
             }
             Destination::Several => {
-                self.send_multi(call.origin, call.body, MultiWork::Statements(bound));
+                self.send_multi(call.origin, call.body, MultiWork::Statements(work));
             }
         }
+    }
+
+    /// `@AdHocSpForTest`: a statement at the partition of a value, whatever it needs.
+    pub(super) fn ad_hoc_at_partition(
+        &mut self,
+        call: SystemCall,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if self.next_catalog.is_some() {
+            self.wait_for_schema(call);
+            return Ok(());
+        }
+        let Some(text) = text_parameter(invocation, 0) else {
+            return Err(Failure::graceful(
+                "Adhoc system procedure requires the query parameter to be of String type.",
+            ));
+        };
+        let Some(Ok(Parameter::Scalar(_, key))) = invocation.parameters.get(1) else {
+            return Err(Failure::graceful(
+                "Adhoc system procedure requires a partitioning value as its last parameter.",
+            ));
+        };
+        let parsed = parse_batch(text, &self.sql_limits())
+            .map_err(|error| syntax_failure(text, &error.to_string()))?;
+        if parsed.len() != 1 || classify_batch(&parsed).map_err(plan_failure)? == BatchKind::Ddl {
+            return Err(Failure::graceful(
+                "@AdHocSpForTest supports a single query or DML statement.",
+            ));
+        }
+        let planned = plan_statement(&self.catalog.plan, &parsed[0], PlanContext::SinglePartition)
+            .map_err(plan_failure)?;
+        let statements = vec![Arc::new(PreparedStatement::new(Arc::new(planned)))];
+        let parameters = self.check_parameters(&statements, ParameterSet::EMPTY)?;
+        let read_only = statements[0].statement().read_only;
+        if !read_only {
+            self.check_not_paused(call.admin)?;
+        }
+        let bind = |statement| BoundStatement {
+            statement,
+            parameters: Arc::clone(&parameters),
+            shipped: None,
+        };
+        let statements = statements.into_iter().map(bind).collect();
+        let work = StatementCall { statements, read_only, counted: false };
+        let partition = self.facts.ring.partition_of(key);
+        self.send_work(call, work, Destination::One(partition));
         Ok(())
     }
 
@@ -214,9 +273,20 @@ impl Control {
     }
 }
 
-enum Destination {
+/// Where ad hoc work runs.
+pub(super) enum Destination {
+    /// At one partition.
     One(PartitionId),
+    /// At the coordinator.
     Several,
+}
+
+/// What a client gets for text that is no SQL.
+pub(super) fn syntax_failure(text: &str, error: &str) -> Failure {
+    let statement = text.trim().trim_end_matches(';');
+    Failure::graceful(format!(
+        "SQL error while compiling query: SQL Syntax error in \"{statement}\" {error}"
+    ))
 }
 
 /// What a client gets for SQL that cannot be planned.

@@ -37,7 +37,7 @@ impl Control {
         Ok(())
     }
 
-    fn send_answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
+    pub(super) fn send_answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
         let answer = ForwardedAnswer { origin, status, frame };
         self.outbox.send(usize::from(origin.shard), Envelope::Answer(answer));
     }

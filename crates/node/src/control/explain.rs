@@ -1,9 +1,10 @@
 //! `@Explain`, `@ExplainProc` and `@ExplainView`: plans as text.
 
 use super::Control;
-use super::ad_hoc::plan_failure;
+use super::ad_hoc::{plan_failure, syntax_failure};
 use super::system::text_parameter;
 use crate::message::Origin;
+use lockstep_plan::BatchKind;
 use lockstep_plan_ir::Statement;
 use lockstep_types::{Datum, Failure, SqlType, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
@@ -17,15 +18,14 @@ impl Control {
         let text = text_parameter(invocation, 0).ok_or_else(|| {
             Failure::graceful("@Explain requires the SQL text as its first parameter.")
         })?;
-        let parsed = lockstep_sql::parse_batch(text, &self.sql_limits()).map_err(|error| {
-            Failure::graceful(format!(
-                "SQL error while compiling query: SQL Syntax error in \"{text}\" {error}"
-            ))
-        })?;
+        let parsed = lockstep_sql::parse_batch(text, &self.sql_limits())
+            .map_err(|error| syntax_failure(text, &error.to_string()))?;
         if parsed.is_empty() {
             return Err(Failure::graceful("Failed to plan, no SQL statement provided."));
         }
-        lockstep_plan::classify_batch(&parsed).map_err(plan_failure)?;
+        if lockstep_plan::classify_batch(&parsed).map_err(plan_failure)? == BatchKind::Ddl {
+            return Err(Failure::graceful("Explain doesn't support DDL."));
+        }
         let plans = self.plan_all(&parsed)?;
         let schema = TableSchema::new(&[("EXECUTION_PLAN", SqlType::Varchar)]);
         self.answer_tables(origin, |out| {
@@ -45,7 +45,16 @@ impl Control {
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
         let name = text_parameter(invocation, 0).unwrap_or("").trim();
-        let definition = self.catalog.procedure(name).map(|p| p.definition.clone());
+        if name.is_empty() {
+            self.answer_tables(origin, |_| 0);
+            return Ok(());
+        }
+        let any_case = || {
+            let all = self.catalog.procedures().iter();
+            all.into_iter().find(|p| p.definition.name.eq_ignore_ascii_case(name))
+        };
+        let found = self.catalog.procedure(name).or_else(any_case);
+        let definition = found.map(|procedure| procedure.definition.clone());
         let definition = definition
             .ok_or_else(|| Failure::graceful(format!("Procedure {name} not in catalog")))?;
         let schema = TableSchema::new(&[
@@ -77,8 +86,8 @@ impl Control {
         origin: Origin,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        let name = text_parameter(invocation, 0).unwrap_or("").trim().to_ascii_uppercase();
-        let found = self.catalog.plan.table(&name).and_then(|table| {
+        let name = text_parameter(invocation, 0).unwrap_or("").trim();
+        let found = self.catalog.plan.table(&name.to_ascii_uppercase()).and_then(|table| {
             let view = table.definition.view.clone()?;
             Some(explain_upkeep(&view))
         });

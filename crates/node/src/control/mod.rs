@@ -8,6 +8,8 @@
 mod ad_hoc;
 mod answer;
 mod explain;
+mod load;
+pub(crate) mod operations;
 mod plan_cache;
 mod statistics;
 pub mod system;
@@ -17,11 +19,11 @@ use crate::clock;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, Origin};
 use crate::shard::HostFacts;
-use lockstep_types::{Failure, Status};
+use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
 use plan_cache::PlanCache;
-use statistics::Gathering;
+use statistics::{Gathering, Interval};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub struct Control {
     waiting: VecDeque<SystemCall>,
     plans: PlanCache,
     gathers: BTreeMap<u64, Gathering>,
+    /// Per selector, the numbers of the last call that asked for an interval.
+    intervals: BTreeMap<String, Interval>,
     next_gather: u64,
     stopping: bool,
 }
@@ -86,6 +90,7 @@ impl Control {
             next_catalog: None,
             waiting: VecDeque::new(),
             gathers: BTreeMap::new(),
+            intervals: BTreeMap::new(),
             next_gather: 1,
             stopping: false,
         }
@@ -145,20 +150,46 @@ impl Control {
             }
         };
         let origin = call.origin;
-        let result = match invocation.procedure {
-            "@AdHoc" => return self.ad_hoc(call),
-            "@Statistics" => self.statistics(origin, &invocation),
-            "@SystemCatalog" => self.system_catalog(origin, &invocation),
-            "@SystemInformation" => self.system_information(origin, &invocation),
-            "@GetPartitionKeys" => self.partition_keys(origin, &invocation),
-            "@Explain" => self.explain(origin, &invocation),
-            "@ExplainProc" => self.explain_procedure(origin, &invocation),
-            "@ExplainView" => self.explain_view(origin, &invocation),
-            "@Quiesce" => self.answer_status(origin),
-            other => Err(unavailable(other)),
-        };
-        if let Err(failure) = result {
+        if invocation.procedure == "@AdHoc" {
+            return self.ad_hoc(call);
+        }
+        if let Err(failure) = self.system_procedure(call, &invocation) {
             self.answer_failure(origin, &failure);
+        }
+    }
+
+    fn system_procedure(
+        &mut self,
+        call: SystemCall,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let SystemCall { origin, admin, .. } = call;
+        match invocation.procedure {
+            "@Statistics" => self.statistics(origin, invocation),
+            "@SystemCatalog" => self.system_catalog(origin, invocation),
+            "@SystemInformation" => self.system_information(origin, invocation),
+            "@GetPartitionKeys" => self.partition_keys(origin, invocation),
+            "@Explain" => self.explain(origin, invocation),
+            "@ExplainProc" => self.explain_procedure(origin, invocation),
+            "@ExplainView" => self.explain_view(origin, invocation),
+            "@AdHocSpForTest" => self.ad_hoc_at_partition(call, invocation),
+            "@LoadSinglepartitionTable" | "@LoadMultipartitionTable" => self.load(call, invocation),
+            "@ValidatePartitioning" => self.validate_partitioning(origin),
+            "@Pause" => self.set_paused(origin, admin, true),
+            "@Resume" => self.set_paused(origin, admin, false),
+            "@Quiesce" | "@UpdateLogging" => self.answer_status(origin),
+            "@GC" => self.collect_garbage(origin),
+            "@SnapshotScan" => self.snapshot_scan(origin, invocation),
+            "@SnapshotDelete" => self.snapshot_delete(origin, invocation),
+            "@UpdateClasses" => self.update_classes(origin, admin, invocation),
+            "@UpdateApplicationCatalog" => self.update_catalog(origin, invocation),
+            "@StopNode" => self.stop_node(invocation),
+            "@SystemClockSkew" => self.clock_skew(origin, invocation),
+            "@Note" => self.note(origin, invocation),
+            "@Promote" => {
+                Err(Failure::graceful("@Promote issued on a non-replica cluster. No action taken."))
+            }
+            other => Err(operations::unavailable(other)),
         }
     }
 
@@ -189,34 +220,4 @@ impl Control {
             self.outbox.send(thread, Envelope::Push(Arc::clone(&frame)));
         }
     }
-}
-
-fn unavailable(name: &str) -> Failure {
-    let known = [
-        "@Pause",
-        "@Resume",
-        "@Shutdown",
-        "@SnapshotSave",
-        "@SnapshotRestore",
-        "@SnapshotDelete",
-        "@SnapshotScan",
-        "@UpdateClasses",
-        "@UpdateApplicationCatalog",
-        "@SwapTables",
-        "@Promote",
-        "@LoadSinglepartitionTable",
-        "@LoadMultipartitionTable",
-        "@ValidatePartitioning",
-        "@StopNode",
-        "@UpdateLogging",
-        "@QueryStats",
-        "@PrepareShutdown",
-        "@Note",
-        "@GC",
-    ];
-    if known.contains(&name) {
-        let text = format!("System procedure {name} is not available in this release");
-        return Failure::new(Status::GracefulFailure, text);
-    }
-    Failure::unexpected(format!("Procedure {name} was not found"))
 }

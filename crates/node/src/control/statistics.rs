@@ -6,22 +6,37 @@ use super::system::text_parameter;
 use crate::clock;
 use crate::message::{Envelope, Origin};
 use crate::statistics::ShardSnapshot;
-use lockstep_types::{Datum, Failure, HostId, Parameter, PartitionId, Status};
+use lockstep_types::{
+    Datum, Failure, HostId, Parameter, PartitionId, SqlType, Status, TableBuilder, TableSchema,
+};
 use lockstep_wire_volt::Invocation;
 use lockstep_wire_volt::topology::{
     PartitionSites, RingForm, SiteAddress, json_ring, raw_ring, write_topology,
 };
 use std::io::Write;
 
+mod interval;
 mod tables;
+
+pub(super) use interval::Interval;
 
 /// A call that waits until all threads have sent their numbers.
 pub(super) struct Gathering {
     origin: Origin,
-    selector: String,
-    /// Numbers since the last call that asked so, instead of since the start.
-    interval: bool,
+    purpose: Purpose,
     snapshots: Vec<Box<ShardSnapshot>>,
+}
+
+/// What the numbers are for.
+enum Purpose {
+    /// `@Statistics`.
+    Statistics {
+        selector: String,
+        /// Numbers since the last call that asked so, instead of since the start.
+        interval: bool,
+    },
+    /// `@ValidatePartitioning`.
+    Validation,
 }
 
 /// Physical memory of the machine, in KiB; 0 when the system does not say.
@@ -46,7 +61,7 @@ impl Control {
         }
         let Some(selector) = text_parameter(invocation, 0) else {
             return Err(Failure::graceful(
-                "First argument to @Statistics must be a valid STRING selector, instead was NULL",
+                "First argument to @Statistics must be a valid STRING selector, instead was null",
             ));
         };
         let second = match invocation.parameters.get(1) {
@@ -70,15 +85,24 @@ impl Control {
                  {selector}"
             )));
         }
+        self.gather(origin, Purpose::Statistics { selector, interval: second == 1 });
+        Ok(())
+    }
+
+    /// `@ValidatePartitioning`: every site looks through its tables.
+    pub(super) fn validate_partitioning(&mut self, origin: Origin) -> Result<(), Failure> {
+        self.gather(origin, Purpose::Validation);
+        Ok(())
+    }
+
+    fn gather(&mut self, origin: Origin, purpose: Purpose) {
         let request = self.next_gather;
         self.next_gather += 1;
-        let gathering =
-            Gathering { origin, selector, interval: second == 1, snapshots: Vec::new() };
-        self.gathers.insert(request, gathering);
+        let validate = matches!(purpose, Purpose::Validation);
+        self.gathers.insert(request, Gathering { origin, purpose, snapshots: Vec::new() });
         for thread in 0..self.facts.partition_count as usize {
-            self.outbox.send(thread, Envelope::Gather { request });
+            self.outbox.send(thread, Envelope::Gather { request, validate });
         }
-        Ok(())
     }
 
     /// A thread's numbers arrived.
@@ -90,15 +114,41 @@ impl Control {
         }
         let Some(mut gathering) = self.gathers.remove(&request) else { return };
         gathering.snapshots.sort_by_key(|snapshot| snapshot.index);
+        let (origin, snapshots) = (gathering.origin, gathering.snapshots);
+        match gathering.purpose {
+            Purpose::Validation => {
+                self.answer_tables(origin, |out| write_validation(out, &snapshots))
+            }
+            Purpose::Statistics { selector, interval } => {
+                self.answer_statistics(origin, &selector, interval, snapshots);
+            }
+        }
+    }
+
+    fn answer_statistics(
+        &mut self,
+        origin: Origin,
+        selector: &str,
+        interval: bool,
+        mut snapshots: Vec<Box<ShardSnapshot>>,
+    ) {
+        let now_ms = clock::now_us() / 1000;
+        let mut since_ms = self.facts.cluster_created_ms;
+        if interval {
+            let seen = Interval { snapshots: snapshots.clone(), taken_ms: now_ms };
+            if let Some(earlier) = self.intervals.insert(selector.to_string(), seen) {
+                since_ms = earlier.taken_ms;
+                interval::subtract(&mut snapshots, &earlier.snapshots);
+            }
+        }
         let view = tables::View {
             facts: std::sync::Arc::clone(&self.facts),
-            catalog: std::sync::Arc::clone(&self.catalog),
-            snapshots: gathering.snapshots,
-            now_ms: clock::now_us() / 1000,
-            interval: gathering.interval,
+            snapshots,
+            now_ms,
+            since_ms,
             plans: (self.plans.len(), self.plans.hits, self.plans.misses),
         };
-        self.answer_tables(gathering.origin, |out| tables::write(out, &gathering.selector, &view));
+        self.answer_tables(origin, |out| tables::write(out, selector, &view));
     }
 
     fn topology(&mut self, origin: Origin, json: bool) {
@@ -129,4 +179,37 @@ fn partition_sites(partition_count: u32) -> Vec<PartitionSites> {
         .map(|number| place(PartitionId(number), number))
         .chain([place(PartitionId::MULTI, 0)])
         .collect()
+}
+
+/// The tables of `@ValidatePartitioning`: misplaced rows per site and table, and that every site
+/// hashes alike, because they share one ring.
+fn write_validation(out: &mut Vec<u8>, snapshots: &[Box<ShardSnapshot>]) -> u16 {
+    let site = [
+        ("HOST_ID", SqlType::Integer),
+        ("SITE_ID", SqlType::Integer),
+        ("PARTITION_ID", SqlType::Integer),
+    ];
+    let rows = [("TABLE", SqlType::Varchar), ("MISPARTITIONED_ROWS", SqlType::BigInt)];
+    let schema = TableSchema::new(&[&site[..], &rows[..]].concat());
+    let mut table = TableBuilder::begin(out, &schema);
+    for snapshot in snapshots {
+        let number = Datum::Int(snapshot.index as i64);
+        let misplaced = snapshot.mispartitioned.as_deref().unwrap_or(&[]);
+        for statistics in &snapshot.tables {
+            let found = misplaced.iter().find(|(id, _)| *id == statistics.table);
+            let count = found.map_or(0, |(_, count)| *count as i64);
+            let name = Datum::Text(&statistics.name);
+            table.row(&schema, &[Datum::Int(0), number, number, name, Datum::Int(count)]);
+        }
+    }
+    table.finish();
+    let hashing = [("HASHINATOR_MATCHES", SqlType::TinyInt)];
+    let schema = TableSchema::new(&[&site[..], &hashing[..]].concat());
+    let mut table = TableBuilder::begin(out, &schema);
+    for snapshot in snapshots {
+        let number = Datum::Int(snapshot.index as i64);
+        table.row(&schema, &[Datum::Int(0), number, number, Datum::Int(1)]);
+    }
+    table.finish();
+    2
 }

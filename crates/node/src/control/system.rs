@@ -58,9 +58,11 @@ impl Control {
     ) -> Result<(), Failure> {
         let count = invocation.parameters.count();
         if count != 1 {
-            return Err(Failure::graceful(format!(
-                "VOLTDB ERROR: PROCEDURE @GetPartitionKeys EXPECTS 1 PARAMS, BUT RECEIVED {count}"
-            )));
+            return Err(Failure::graceful(
+                "GetPartitionKeys must have one string parameter specifying the type of \
+                 partition key to return and can be one of INTEGER, STRING or VARCHAR \
+                 (equivalent), or VARBINARY",
+            ));
         }
         let key_type = KeyType::parse(text_parameter(invocation, 0).unwrap_or("null"))?;
         let facts = std::sync::Arc::clone(&self.facts);
@@ -78,7 +80,14 @@ impl Control {
     ) -> Result<(), Failure> {
         let selector = match invocation.parameters.count() {
             0 => "OVERVIEW".to_string(),
-            1 => text_parameter(invocation, 0).unwrap_or("").to_ascii_uppercase(),
+            1 => text_parameter(invocation, 0)
+                .ok_or_else(|| {
+                    Failure::graceful(
+                        "First argument to @SystemInformation must be a valid STRING selector, \
+                         instead was null",
+                    )
+                })?
+                .to_ascii_uppercase(),
             count => {
                 return Err(Failure::graceful(format!(
                     "VOLTDB ERROR: PROCEDURE @SystemInformation EXPECTS 1 PARAMS, BUT RECEIVED \
@@ -101,7 +110,7 @@ impl Control {
             }
             other => {
                 return Err(Failure::graceful(format!(
-                    "Invalid @SystemInformation selector: {other}; use OVERVIEW, DEPLOYMENT or \
+                    "Invalid @SystemInformation selector {other}; use OVERVIEW, DEPLOYMENT or \
                      LICENSE"
                 )));
             }

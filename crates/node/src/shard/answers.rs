@@ -37,9 +37,14 @@ impl Shard {
     }
 
     /// Sends this thread's numbers to the control thread.
-    pub(super) fn send_statistics(&mut self, request: u64) {
+    pub(super) fn send_statistics(&mut self, request: u64, validate: bool) {
         let connections = self.connections.iter().flatten();
-        let snapshot = self.statistics.snapshot(self.index, &self.catalog, &self.site, connections);
+        let mut snapshot =
+            self.statistics.snapshot(self.index, &self.catalog, &self.site, connections);
+        if validate {
+            let database = self.site.database();
+            snapshot.mispartitioned = Some(database.mispartitioned_rows());
+        }
         let gathered = ControlRequest::Gathered { request, snapshot: Box::new(snapshot) };
         let control = self.control_thread();
         self.outbox.send(control, Envelope::Control(Box::new(gathered)));

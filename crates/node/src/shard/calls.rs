@@ -13,6 +13,7 @@ use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What becomes of an invocation, as far as the catalog alone says.
 enum Destination {
@@ -57,6 +58,12 @@ impl Shard {
         let Some(procedure) = catalog.procedure(invocation.procedure) else {
             return refuse(output, &origin, &not_found(invocation.procedure));
         };
+        if self.facts.paused.load(Ordering::Relaxed) && !procedure.definition.read_only {
+            let admin = self.connections[key.place as usize].as_ref().is_some_and(|c| c.admin);
+            if !admin {
+                return refuse(output, &origin, &crate::control::operations::paused());
+            }
+        }
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts) {
             Destination::Partition(partition) if partition.index() == self.index => {
@@ -150,9 +157,10 @@ impl Shard {
         self.answer(call.origin, status, frame);
     }
 
-    /// Plans that a schema change overtook are made anew.
+    /// Plans that a schema change overtook are made anew. The call was let in before, so a pause
+    /// that came since does not concern it.
     pub(super) fn plan_again(&mut self, origin: Origin, body: Arc<[u8]>) {
-        let request = ControlRequest::Call { origin, admin: false, body };
+        let request = ControlRequest::Call { origin, admin: true, body };
         let control = self.control_thread();
         self.outbox.send(control, Envelope::Control(Box::new(request)));
     }

@@ -29,7 +29,7 @@ use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// The token of the thread's own waker; connections have their place as token.
@@ -68,6 +68,8 @@ pub struct HostFacts {
     pub accepted_connections: AtomicU64,
     /// Connections refused or dropped so far.
     pub dropped_connections: AtomicU64,
+    /// Clients may only read; administrators may write.
+    pub paused: AtomicBool,
 }
 
 /// A call that waits until its partition goes on.
@@ -268,7 +270,7 @@ impl Shard {
             Envelope::ToPartition(message) => self.from_coordinator(*message),
             Envelope::FromPartition(answer) => self.to_coordinator(*answer),
             Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),
-            Envelope::Gather { request } => self.send_statistics(request),
+            Envelope::Gather { request, validate } => self.send_statistics(request, validate),
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
             Envelope::Stop => self.stopping = true,
             Envelope::Control(_) => unreachable!("only the control thread gets these"),

@@ -6,7 +6,6 @@ mod host;
 mod procedures;
 mod sites;
 
-use crate::catalog::HostCatalog;
 use crate::shard::HostFacts;
 use crate::statistics::ShardSnapshot;
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, TinyInt, Varchar};
@@ -16,12 +15,11 @@ use std::sync::Arc;
 /// Everything that a table is made from.
 pub(super) struct View {
     pub(super) facts: Arc<HostFacts>,
-    pub(super) catalog: Arc<HostCatalog>,
     /// In the order of threads.
     pub(super) snapshots: Vec<Box<ShardSnapshot>>,
     pub(super) now_ms: i64,
-    /// Asked for numbers since the last such call. All counters run since the start for now.
-    pub(super) interval: bool,
+    /// Since when the counters run.
+    pub(super) since_ms: i64,
     /// Plans kept, hits, misses.
     pub(super) plans: (usize, u64, u64),
 }

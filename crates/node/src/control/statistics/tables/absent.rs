@@ -2,8 +2,8 @@
 //! never a row.
 
 use super::{Common, Selector, Table, empty};
-use lockstep_types::SqlType::{self, BigInt, Float, Integer, SmallInt, Varchar};
 use lockstep_types::SqlType as T;
+use lockstep_types::SqlType::{self, BigInt, Float, Integer, SmallInt, Varchar};
 
 const DR_PRODUCER: &[Table] = &[
     empty(
@@ -310,11 +310,7 @@ pub(super) const SELECTORS: &[Selector] = &[
         names: &["CLOCKSKEW"],
         tables: &[empty(
             Common::Host,
-            &[
-                ("SKEW_TIME", Integer),
-                ("REMOTE_HOST_ID", Integer),
-                ("REMOTE_HOST_NAME", Varchar),
-            ],
+            &[("SKEW_TIME", Integer), ("REMOTE_HOST_ID", Integer), ("REMOTE_HOST_NAME", Varchar)],
         )],
     },
     Selector {

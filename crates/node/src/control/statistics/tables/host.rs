@@ -122,7 +122,7 @@ pub(super) fn latency(view: &View) -> Vec<Row> {
         }
     }
     let Some(all) = all else { return Vec::new() };
-    let interval_ms = (view.now_ms - view.facts.cluster_created_ms).max(1) as u64;
+    let interval_ms = (view.now_ms - view.since_ms).max(1) as u64;
     let at = |quantile: f64| number(all.value_at_quantile(quantile));
     vec![vec![
         small(interval_ms),

@@ -1,0 +1,314 @@
+//! System procedures that operate a host: pausing it, checking it, and those that answer about
+//! features which have nothing to show here.
+
+use super::Control;
+use super::system::text_parameter;
+use crate::clock;
+use crate::message::Origin;
+use lockstep_types::{
+    Datum, Failure, Outcome, Parameter, SqlType, Status, TableBuilder, TableSchema,
+};
+use lockstep_wire_volt::{Invocation, response};
+use std::sync::atomic::Ordering;
+
+use SqlType::{BigInt, Integer, Varchar};
+
+/// System procedures of VoltDB that this release knows by name only.
+const LATER: &[&str] = &[
+    "@AdHocLarge",
+    "@AdHoc_RO_MP",
+    "@AdHoc_RO_SP",
+    "@AdHoc_RW_MP",
+    "@AdHoc_RW_SP",
+    "@CancelShutdown",
+    "@ExplainCatalog",
+    "@ExplainJSON",
+    "@ExportControl",
+    "@GetHashinatorConfig",
+    "@JStack",
+    "@LowImpactDeleteNT",
+    "@MigratePartitionLeader",
+    "@PingPartitions",
+    "@PrepareShutdown",
+    "@PrepareStopNode",
+    "@ProfCtl",
+    "@QueryStats",
+    "@ResetDR",
+    "@Shutdown",
+    "@SnapshotRestore",
+    "@SnapshotSave",
+    "@StopReplicas",
+    "@TopicControl",
+    "@Trace",
+    "@UpdateLicense",
+    "@UpdateSettings",
+];
+
+/// The failure of a system procedure that nobody answers.
+pub(super) fn unavailable(name: &str) -> Failure {
+    if LATER.contains(&name) {
+        let text = format!("System procedure {name} is not available in this release");
+        return Failure::graceful(text);
+    }
+    Failure::unexpected(format!("Procedure {name} was not found"))
+}
+
+type Columns = [(&'static str, SqlType)];
+
+const SCAN_FOUND: &Columns = &[
+    ("PATH", Varchar),
+    ("NONCE", Varchar),
+    ("TXNID", BigInt),
+    ("CREATED", BigInt),
+    ("SIZE", BigInt),
+    ("TABLES_REQUIRED", Varchar),
+    ("TABLES_MISSING", Varchar),
+    ("TABLES_INCOMPLETE", Varchar),
+    ("COMPLETE", Varchar),
+    ("PATHTYPE", Varchar),
+];
+const SCAN_SPACE: &Columns = &[
+    ("HOST_ID", Integer),
+    ("HOSTNAME", Varchar),
+    ("PATH", Varchar),
+    ("TOTAL", BigInt),
+    ("FREE", BigInt),
+    ("USED", BigInt),
+    ("RESULT", Varchar),
+    ("ERR_MSG", Varchar),
+];
+const SCAN_FILES: &Columns = &[
+    ("HOST_ID", Integer),
+    ("HOSTNAME", Varchar),
+    ("PATH", Varchar),
+    ("NAME", Varchar),
+    ("TXNID", BigInt),
+    ("CREATED", BigInt),
+    ("TABLE", Varchar),
+    ("COMPLETED", Varchar),
+    ("SIZE", BigInt),
+    ("IS_REPLICATED", Varchar),
+    ("PARTITIONS", Varchar),
+    ("TOTAL_PARTITIONS", BigInt),
+    ("READABLE", Varchar),
+    ("RESULT", Varchar),
+    ("ERR_MSG", Varchar),
+    ("PATHTYPE", Varchar),
+];
+const DELETED: &Columns = &[
+    ("HOST_ID", Integer),
+    ("HOSTNAME", Varchar),
+    ("PATH", Varchar),
+    ("PATHTYPE", Varchar),
+    ("NONCE", Varchar),
+    ("NAME", Varchar),
+    ("SIZE", BigInt),
+    ("DELETED", Varchar),
+    ("RESULT", Varchar),
+    ("ERR_MSG", Varchar),
+];
+
+/// Appends one table.
+fn write_table(out: &mut Vec<u8>, columns: &Columns, rows: &[&[Datum<'_>]]) {
+    let schema = TableSchema::new(columns);
+    let mut table = TableBuilder::begin(out, &schema);
+    for row in rows {
+        table.row(&schema, row);
+    }
+    table.finish();
+}
+
+fn is_null(invocation: &Invocation<'_>, index: usize) -> bool {
+    matches!(invocation.parameters.get(index), Some(Ok(Parameter::Scalar(_, Datum::Null))) | None)
+}
+
+fn array_length(invocation: &Invocation<'_>, index: usize) -> Option<usize> {
+    match invocation.parameters.get(index)? {
+        Ok(Parameter::Array(array)) => Some(array.iter().count()),
+        _ => None,
+    }
+}
+
+impl Control {
+    /// `@Pause` and `@Resume`.
+    pub(super) fn set_paused(
+        &mut self,
+        origin: Origin,
+        admin: bool,
+        paused: bool,
+    ) -> Result<(), Failure> {
+        if !admin {
+            let name = if paused { "@Pause" } else { "@Resume" };
+            let text = format!("{name} is not available to this client");
+            return Err(Failure::unexpected(text));
+        }
+        self.facts.paused.store(paused, Ordering::Relaxed);
+        tracing::info!(paused, "client port");
+        self.answer_status(origin)
+    }
+
+    /// Refuses what writes while clients are paused.
+    pub(super) fn check_not_paused(&self, admin: bool) -> Result<(), Failure> {
+        match self.facts.paused.load(Ordering::Relaxed) && !admin {
+            true => Err(paused()),
+            false => Ok(()),
+        }
+    }
+
+    /// `@GC`: there is nothing to collect.
+    pub(super) fn collect_garbage(&mut self, origin: Origin) -> Result<(), Failure> {
+        let columns = &[("SYSTEM_GC_DURATION_NANOS", BigInt)];
+        self.answer_tables(origin, |out| {
+            write_table(out, columns, &[&[Datum::Int(0)]]);
+            1
+        });
+        Ok(())
+    }
+
+    /// `@SnapshotScan`: this release writes no snapshots, so it finds none.
+    pub(super) fn snapshot_scan(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if text_parameter(invocation, 0).is_none() {
+            return Err(Failure::graceful("@SnapshotScan requires a folder as its parameter"));
+        }
+        self.answer_tables(origin, |out| {
+            write_table(out, SCAN_FOUND, &[]);
+            write_table(out, SCAN_SPACE, &[]);
+            write_table(out, SCAN_FILES, &[]);
+            3
+        });
+        Ok(())
+    }
+
+    /// `@SnapshotDelete`: there are none.
+    pub(super) fn snapshot_delete(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let folders = array_length(invocation, 0);
+        let names = array_length(invocation, 1);
+        if folders.is_some() && names.is_some() && folders == names {
+            self.answer_tables(origin, |out| {
+                write_table(out, DELETED, &[]);
+                1
+            });
+            return Ok(());
+        }
+        let text = "A path must be provided for every nonce";
+        let mut frame = Vec::new();
+        let start = response::begin(&mut frame);
+        write_table(&mut frame, &[("ERR_MSG", Varchar)], &[&[Datum::Text(text)]]);
+        let outcome = Outcome::success(1);
+        let waited_ms = ((clock::now_us() - origin.arrived_us) / 1000) as i32;
+        let handle = origin.handle;
+        response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited_ms);
+        self.send_answer(origin, Status::Success, frame);
+        Ok(())
+    }
+
+    /// `@UpdateClasses`: there are no classes to load or remove yet.
+    pub(super) fn update_classes(
+        &mut self,
+        origin: Origin,
+        admin: bool,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        self.check_not_paused(admin)?;
+        if invocation.parameters.count() != 2 {
+            return Err(Failure::unexpected(
+                "UpdateClasses system procedure requires exactly two parameters, the bytes of \
+                 the jarfile containing new class files and the string containing class names \
+                 to be deleted (either of which may be null).",
+            ));
+        }
+        if !is_null(invocation, 0) {
+            return Err(Failure::graceful(
+                "Java classes are not available in this release: @UpdateClasses takes no jar",
+            ));
+        }
+        self.answer_status(origin)
+    }
+
+    /// `@UpdateApplicationCatalog`.
+    pub(super) fn update_catalog(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if !is_null(invocation, 0) {
+            return Err(Failure::graceful(
+                "Cluster is configured to use AdHoc DDL to change application schema. Use of \
+                 @UpdateApplicationCatalog is forbidden.",
+            ));
+        }
+        if !is_null(invocation, 1) {
+            return Err(Failure::new(
+                Status::UnsupportedDynamicChange,
+                "The settings of this host are options of its start; they do not change while \
+                 it runs",
+            ));
+        }
+        self.answer_status(origin)
+    }
+
+    /// `@StopNode`: the only host has all the data.
+    pub(super) fn stop_node(&mut self, invocation: &Invocation<'_>) -> Result<(), Failure> {
+        Err(Failure::graceful(match invocation.parameters.get(0) {
+            Some(Ok(Parameter::Scalar(_, Datum::Int(0)))) => {
+                "It's unsafe to shutdown node 0. Cannot stop the requested node. Stopping \
+                 individual nodes is only allowed on a K-safe cluster. Stop the process instead."
+                    .to_string()
+            }
+            Some(Ok(Parameter::Scalar(_, Datum::Int(host)))) => {
+                format!("Invalid Host Id or Host Id not member of cluster: {host}")
+            }
+            _ => "@StopNode must provide hostId".to_string(),
+        }))
+    }
+
+    /// `@SystemClockSkew`: one host has no other to differ from.
+    pub(super) fn clock_skew(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let action = text_parameter(invocation, 0).unwrap_or("null");
+        if !action.eq_ignore_ascii_case("COLLECT") {
+            return Err(Failure::graceful(format!(
+                "@SystemClockSkew cannot do {action}; it can COLLECT"
+            )));
+        }
+        let now_ms = clock::now_us() / 1000;
+        let columns = &[("NODE_CURRENT_TIME", BigInt), ("HOST_ID", Integer)];
+        self.answer_tables(origin, |out| {
+            write_table(out, columns, &[&[Datum::Int(now_ms), Datum::Int(0)]]);
+            1
+        });
+        Ok(())
+    }
+
+    /// `@Note`: a line in the log.
+    pub(super) fn note(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let Some(text) = text_parameter(invocation, 0) else {
+            return Err(Failure::graceful("@Note requires a text as its parameter"));
+        };
+        tracing::info!(text, "note");
+        self.answer_status(origin)
+    }
+}
+
+/// What a writing call gets while clients are paused.
+pub(crate) fn paused() -> Failure {
+    Failure::new(
+        Status::ServerUnavailable,
+        "Server is paused and is available in read-only mode - please try again later.",
+    )
+}
