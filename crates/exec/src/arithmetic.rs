@@ -30,6 +30,7 @@ pub fn compute<'a>(
     }
 }
 
+#[inline(never)]
 fn compute_wider<'a>(
     operator: Arithmetic,
     left: Datum<'_>,

@@ -54,6 +54,8 @@ pub enum ErrorKind {
     Statement,
     /// An abort by the procedure: status -1.
     UserAbort,
+    /// A schema change that the data does not allow: status -2, worded as an abort.
+    SchemaChange,
 }
 
 /// The constraint that was violated, with VoltDB's name of it.
@@ -253,6 +255,9 @@ impl From<SqlError> for Failure {
             ErrorKind::Statement => Failure::graceful(message),
             ErrorKind::Unexpected => {
                 Failure::unexpected(format!("VOLTDB ERROR: USER ABORT {message}"))
+            }
+            ErrorKind::SchemaChange => {
+                Failure::graceful(format!("VOLTDB ERROR: USER ABORT {message}"))
             }
             ErrorKind::UserAbort => Failure::abort(format!("VOLTDB ERROR: USER ABORT {message}")),
         }

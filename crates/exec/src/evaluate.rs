@@ -26,15 +26,28 @@ use std::cmp::Ordering;
 ///
 /// # Errors
 /// What arithmetic, casts, functions and subqueries refuse.
+#[inline]
 pub fn evaluate<'a>(
     expression: &'a Expression,
     context: &Context<'a>,
     frame: &Frame<'a>,
 ) -> Result<Datum<'a>, SqlError> {
+    // Most operands are leaves: they need no call.
     match &expression.node {
         Node::Column { slot, column } => Ok(frame.column(*slot, *column)),
         Node::Parameter(number) => Ok(parameter(context, *number)),
         Node::Literal(value) => Ok(value.as_datum()),
+        _ => evaluate_operator(expression, context, frame),
+    }
+}
+
+#[inline(never)]
+fn evaluate_operator<'a>(
+    expression: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<Datum<'a>, SqlError> {
+    match &expression.node {
         Node::Compare(comparison, left, right) => {
             let left = evaluate(left, context, frame)?;
             let right = evaluate(right, context, frame)?;
@@ -69,6 +82,8 @@ fn parameter<'a>(context: &Context<'a>, number: u16) -> Datum<'a> {
     context.parameters[usize::from(number)]
 }
 
+/// The rarer kinds, apart so that the stack frame of the common ones stays small.
+#[inline(never)]
 fn evaluate_other<'a>(
     expression: &'a Expression,
     context: &Context<'a>,
@@ -175,6 +190,7 @@ fn not(value: Datum<'_>) -> Datum<'static> {
     }
 }
 
+#[inline(never)]
 fn all_true<'a>(
     context: &Context<'a>,
     parts: &'a [Expression],
@@ -191,6 +207,7 @@ fn all_true<'a>(
     Ok(result)
 }
 
+#[inline(never)]
 fn any_true<'a>(
     context: &Context<'a>,
     parts: &'a [Expression],

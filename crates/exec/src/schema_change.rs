@@ -263,5 +263,5 @@ fn new_table(definition: &TableDefinition) -> Result<Table, SqlError> {
 
 #[cold]
 fn refused(message: &str) -> SqlError {
-    SqlError::new(ErrorKind::UserAbort, state::CONSTRAINT, message)
+    SqlError::new(ErrorKind::SchemaChange, state::CONSTRAINT, message)
 }

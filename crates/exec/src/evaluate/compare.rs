@@ -60,6 +60,7 @@ pub(super) fn order(left: Datum<'_>, right: Datum<'_>) -> Result<Option<Ordering
     }))
 }
 
+#[inline(never)]
 fn order_of_other(left: Datum<'_>, right: Datum<'_>) -> Result<Ordering, SqlError> {
     Ok(match (left, right) {
         (Datum::Float(a), Datum::Float(b)) => compare_floats(a, b),

@@ -1,6 +1,6 @@
 //! Joins: nested loops, and hash joins that keep the right side.
 
-use super::saved::SavedFrames;
+use super::saved::{SavedFrames, bound_slots};
 use super::{Flow, RowTable, Run, Sink};
 use crate::error::SqlError;
 use crate::frame::Slot;
@@ -13,7 +13,8 @@ const NONE: u32 = u32::MAX;
 
 impl<'a> Run<'_, 'a> {
     pub(super) fn join(&self, join: &'a Join, sink: Sink<'_>) -> Result<Flow, SqlError> {
-        match (&join.method, join.kind) {
+        let join = &Sides::of(join);
+        match (&join.plan.method, join.plan.kind) {
             (JoinMethod::NestedLoop, JoinKind::Right | JoinKind::Full) => {
                 // The right side cannot depend on the left here; it is kept and scanned.
                 self.kept_join(join, &[], &[], sink)
@@ -23,18 +24,18 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    fn nested_loop(&self, join: &'a Join, sink: Sink<'_>) -> Result<Flow, SqlError> {
-        self.run(&join.left, &mut || {
+    fn nested_loop(&self, join: &Sides<'a>, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        self.run(&join.plan.left, &mut || {
             let mut matched = false;
             let mut outer = Flow::Continue;
-            self.run(&join.right, &mut || {
-                if let Some(condition) = &join.condition
+            self.run(&join.plan.right, &mut || {
+                if let Some(condition) = &join.plan.condition
                     && !self.holds(condition)?
                 {
                     return Ok(Flow::Continue);
                 }
                 matched = true;
-                match join.kind {
+                match join.plan.kind {
                     JoinKind::Semi | JoinKind::Anti => Ok(Flow::Stop),
                     _ => {
                         outer = sink()?;
@@ -49,12 +50,12 @@ impl<'a> Run<'_, 'a> {
     /// What a left frame gives when all its partners have been seen.
     fn after_left(
         &self,
-        join: &'a Join,
+        join: &Sides<'a>,
         matched: bool,
         outer: Flow,
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
-        let pushes = match join.kind {
+        let pushes = match join.plan.kind {
             JoinKind::Left | JoinKind::Full | JoinKind::Anti => !matched,
             JoinKind::Semi => matched,
             JoinKind::Inner | JoinKind::Right => false,
@@ -72,17 +73,17 @@ impl<'a> Run<'_, 'a> {
 
     fn kept_join(
         &self,
-        join: &'a Join,
+        join: &Sides<'a>,
         left_keys: &'a [Expression],
         right_keys: &'a [Expression],
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
         let as_float = float_keys(left_keys, right_keys);
         let build = self.build(join, right_keys, &as_float)?;
-        let keeps_right = matches!(join.kind, JoinKind::Right | JoinKind::Full);
+        let keeps_right = matches!(join.plan.kind, JoinKind::Right | JoinKind::Full);
         let mut matched_right = vec![false; if keeps_right { build.frames.len() } else { 0 }];
         let mut key = Vec::with_capacity(left_keys.len());
-        let flow = self.run(&join.left, &mut || {
+        let flow = self.run(&join.plan.left, &mut || {
             let mut matched = false;
             let mut outer = Flow::Continue;
             let found = match self.read_key(left_keys, &as_float, &mut key)? {
@@ -94,7 +95,7 @@ impl<'a> Run<'_, 'a> {
                 let partner = next as usize;
                 next = build.next[partner];
                 build.frames.restore(self, partner);
-                if let Some(condition) = &join.condition
+                if let Some(condition) = &join.plan.condition
                     && !self.holds(condition)?
                 {
                     continue;
@@ -103,7 +104,7 @@ impl<'a> Run<'_, 'a> {
                 if keeps_right {
                     matched_right[partner] = true;
                 }
-                if matches!(join.kind, JoinKind::Semi | JoinKind::Anti) {
+                if matches!(join.plan.kind, JoinKind::Semi | JoinKind::Anti) {
                     break;
                 }
                 outer = sink()?;
@@ -131,7 +132,7 @@ impl<'a> Run<'_, 'a> {
     /// right and full joins, but in no chain.
     fn build(
         &self,
-        join: &'a Join,
+        join: &Sides<'a>,
         keys: &'a [Expression],
         as_float: &[bool],
     ) -> Result<Build<'a>, SqlError> {
@@ -140,11 +141,11 @@ impl<'a> Run<'_, 'a> {
             first: Vec::new(),
             last: Vec::new(),
             next: Vec::new(),
-            frames: SavedFrames::of(&join.right),
+            frames: SavedFrames::of(&join.plan.right),
         };
-        let keeps_all = matches!(join.kind, JoinKind::Right | JoinKind::Full);
+        let keeps_all = matches!(join.plan.kind, JoinKind::Right | JoinKind::Full);
         let mut key = Vec::with_capacity(keys.len());
-        self.run(&join.right, &mut || {
+        self.run(&join.plan.right, &mut || {
             let usable = self.read_key(keys, as_float, &mut key)?;
             if !usable && !keeps_all {
                 return Ok(Flow::Continue);
@@ -186,6 +187,24 @@ impl<'a> Run<'_, 'a> {
             key.push(if *as_float { to_float(value) } else { value });
         }
         Ok(true)
+    }
+}
+
+/// A join with the slots that its sides bind, here: a plan may name others that stand for them.
+struct Sides<'a> {
+    plan: &'a Join,
+    left_slots: Vec<u16>,
+    right_slots: Vec<u16>,
+}
+
+impl<'a> Sides<'a> {
+    fn of(plan: &'a Join) -> Sides<'a> {
+        let (mut left_slots, mut right_slots) = (Vec::new(), Vec::new());
+        if plan.kind != JoinKind::Inner {
+            bound_slots(&plan.left, &mut left_slots);
+            bound_slots(&plan.right, &mut right_slots);
+        }
+        Sides { plan, left_slots, right_slots }
     }
 }
 
