@@ -199,6 +199,8 @@ fn letter(sql_type: SqlType) -> char {
 fn show_value(value: &Value) -> String {
     match value {
         Value::Text(text) if text.is_empty() => "(empty)".to_string(),
+        Value::Bytes(bytes) if bytes.is_empty() => "(empty)".to_string(),
+        Value::Float(v) if *v != 0.0 && !(1e-4..1e15).contains(&v.abs()) => format!("{v:E}"),
         other => other.to_string().replace('\n', "\\n"),
     }
 }
