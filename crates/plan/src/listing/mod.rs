@@ -1,6 +1,7 @@
 //! What the catalog holds, as tables for clients and as text for people: pure functions of it.
 
 mod describe;
+mod parameter_types;
 mod procedures;
 mod schema_text;
 mod tables;

@@ -1,5 +1,6 @@
 //! PROCEDURES, PROCEDURECOLUMNS and ROLES.
 
+use super::parameter_types::parameter_types;
 use super::types::{PARAMETER_NULLABLE_UNKNOWN, jdbc_type, precision, scale};
 use super::{Listing, int, maybe, text};
 use crate::catalog::Catalog;
@@ -156,8 +157,12 @@ fn parameters(catalog: &Catalog, procedure: &ProcedureDefinition) -> Vec<Paramet
         ProcedureKind::Native(_) => procedure.parameters.clone(),
         _ => {
             let statements = procedure.statements.iter();
-            let all = statements.flat_map(|(_, statement)| &statement.parameters);
-            all.map(|p| ProcedureParameter { sql_type: p.sql_type, is_array: p.is_array }).collect()
+            let all = statements.flat_map(|(_, statement)| {
+                let types = parameter_types(catalog, statement);
+                let arrays = statement.parameters.iter().map(|parameter| parameter.is_array);
+                types.into_iter().zip(arrays.collect::<Vec<_>>())
+            });
+            all.map(|(sql_type, is_array)| ProcedureParameter { sql_type, is_array }).collect()
         }
     };
     let numbered = declared.into_iter().enumerate();
