@@ -7,10 +7,30 @@ use lockstep_types::Datum;
 /// NULL gives NULL, but `NULL LIKE '%'` is false, so that `NULL NOT LIKE '%'` is true.
 pub fn like<'a>(value: Datum<'_>, pattern: Datum<'_>, escape: Option<char>) -> Datum<'a> {
     match (value, pattern) {
-        (Datum::Text(value), Datum::Text(pattern)) => Datum::Bool(matches(value, pattern, escape)),
+        (Datum::Text(value), Datum::Text(pattern)) => {
+            let plain = !pattern.contains('_') && escape.is_none_or(|e| !pattern.contains(e));
+            Datum::Bool(match plain {
+                true => matches_plain(value, pattern).is_some(),
+                false => matches(value, pattern, escape),
+            })
+        }
         (Datum::Null, Datum::Text("%")) => Datum::Bool(false),
         _ => Datum::Null,
     }
+}
+
+/// A pattern of texts between `%`: the first and last are at the ends, each other one is looked
+/// for behind the one before. In time linear in the lengths.
+fn matches_plain(value: &str, pattern: &str) -> Option<()> {
+    let mut parts = pattern.split('%');
+    let mut value = value.strip_prefix(parts.next().unwrap_or_default())?;
+    let Some(last) = parts.next_back() else { return value.is_empty().then_some(()) };
+    value = value.strip_suffix(last)?;
+    for part in parts {
+        let found = value.find(part)?;
+        value = &value[found + part.len()..];
+    }
+    Some(())
 }
 
 /// One step of a pattern.
@@ -100,8 +120,15 @@ mod tests {
             ("50x", "50!%", Some('!'), false),
             ("a_b!", "a!_b!!", Some('!'), true),
             ("mississippi", "m%iss%ip%", None, true),
+            ("aba", "ab%ba", None, false),
+            ("abba", "ab%ba", None, true),
+            ("abc", "abc", None, true),
+            ("abcd", "abc", None, false),
+            ("a", "%%", None, true),
         ] {
             assert_eq!(matches(value, pattern, escape), expected, "{value} LIKE {pattern}");
+            let whole = like(Datum::Text(value), Datum::Text(pattern), escape);
+            assert_eq!(whole, Datum::Bool(expected), "{value} LIKE {pattern}");
         }
         assert_eq!(like(Datum::Null, Datum::Text("%"), None), Datum::Bool(false));
         assert_eq!(like(Datum::Null, Datum::Text("a%"), None), Datum::Null);

@@ -29,7 +29,7 @@ pub(super) fn call<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
             let path = path::parse(required(arguments, 1, "path")?)?;
             let new = required(arguments, 2, "value")?;
             let mut document = parse(text)?;
-            path::set(&mut document, &path, parse(new)?);
+            path::set(&mut document, &path, parse(new)?)?;
             written(arguments, &document)
         }
         Function::ArrayLength => Ok(match parse(text)? {

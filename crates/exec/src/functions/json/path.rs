@@ -14,8 +14,11 @@ pub(super) enum Step {
     Last,
 }
 
-/// The greatest index: more nulls would not fit a value.
+/// The greatest index, and the most elements that one path may add: more nulls would not fit a
+/// value.
 const MAX_INDEX: usize = 262_144;
+/// The most steps of a path: as deep as a document may be.
+const MAX_STEPS: usize = 256;
 
 /// Reads a path. The empty path is the member with the empty name.
 pub(super) fn parse(text: &str) -> Result<Vec<Step>, SqlError> {
@@ -51,6 +54,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Step>, SqlError> {
     }
     if in_name {
         steps.push(Step::Member(name));
+    }
+    if steps.len() > MAX_STEPS {
+        let message = format!("Invalid JSON path: {} steps, {MAX_STEPS} at most", steps.len());
+        return Err(SqlError::argument(message));
     }
     Ok(steps)
 }
@@ -91,8 +98,12 @@ pub(super) fn get<'d>(document: &'d Document, path: &[Step]) -> Option<&'d Docum
 
 /// Puts a value where a path leads, making objects and arrays out of nulls on the way. Nothing
 /// changes where the path goes through any other value.
-pub(super) fn set(document: &mut Document, path: &[Step], value: Document) {
+///
+/// # Errors
+/// A path that would add more elements than fit a value.
+pub(super) fn set(document: &mut Document, path: &[Step], value: Document) -> Result<(), SqlError> {
     let mut place = document;
+    let mut room = MAX_INDEX + 1;
     for step in path {
         if matches!(place, Document::Null) {
             *place = match step {
@@ -109,20 +120,34 @@ pub(super) fn set(document: &mut Document, path: &[Step], value: Document) {
                     Step::Element(index) => *index,
                     _ => elements.len(),
                 };
-                if index >= elements.len() {
-                    elements.resize(index + 1, Document::Null);
-                }
+                let missing = (index + 1).saturating_sub(elements.len());
+                room = room.checked_sub(missing).ok_or_else(|| {
+                    SqlError::out_of_range(format!(
+                        "the path adds more than the maximum allowed {MAX_INDEX} array elements"
+                    ))
+                })?;
+                elements.resize(elements.len() + missing, Document::Null);
                 &mut elements[index]
             }
-            _ => return,
+            _ => return Ok(()),
         };
     }
     *place = value;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_have_limits() {
+        let long = parse(&"a.".repeat(300)).expect_err("too many steps");
+        assert_eq!(long.message(), "Invalid JSON path: 301 steps, 256 at most");
+        let wide = parse("[200000][200000]").expect("a path");
+        let mut document = Document::Null;
+        assert!(set(&mut document, &wide, Document::Null).is_err());
+    }
 
     #[test]
     fn paths_are_read() {
