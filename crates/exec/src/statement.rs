@@ -61,7 +61,7 @@ impl PreparedStatement {
     /// Prepares a planned statement.
     pub fn new(statement: Arc<Statement>) -> PreparedStatement {
         let fast = match &statement.execution {
-            Execution::Local { operation, .. } => FastPath::of(operation),
+            Execution::Local { operation, .. } => FastPath::of(operation, &statement.result),
             _ => None,
         };
         let counts = CountTable::new(&statement.result);
@@ -100,7 +100,7 @@ pub fn execute(
     if let Some(FastPath::GetColumns(get)) = &prepared.fast {
         let result = check_start(database, &prepared.statement, parameters)
             .and_then(|()| guard::check(database, &prepared.statement, parameters))
-            .and_then(|()| get.run(database, prepared, parameters, out));
+            .and_then(|()| get.run(database, parameters, out));
         if result.is_err() {
             out.truncate(length);
         }

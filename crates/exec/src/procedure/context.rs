@@ -229,10 +229,10 @@ impl<'c> ProcedureContext<'c> {
         }
         let arena = self.arena;
         let values = arena.fill(parameters.len(), Datum::Null);
-        for (value, (given, wanted)) in values.iter_mut().zip(parameters.iter().zip(wanted)) {
-            *value = match (*given, wanted.sql_type) {
-                (Datum::Int(number), SqlType::BigInt) => Datum::Int(number),
-                (given, _) => queued_parameter(own(arena, given), *wanted, arena)?,
+        for (number, value) in values.iter_mut().enumerate() {
+            *value = match (parameters[number], wanted[number]) {
+                (Datum::Int(value), wanted) if wanted.sql_type.is_integer() => Datum::Int(value),
+                (given, wanted) => queued_parameter(own(arena, given), wanted, arena)?,
             };
         }
         if self.queued == self.queue.len() {

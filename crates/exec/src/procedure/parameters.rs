@@ -8,10 +8,12 @@ use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
 use crate::statement::PreparedStatement;
+use lockstep_base::bytes::ByteReader;
 use lockstep_plan_ir::expression::Expression;
 use lockstep_plan_ir::procedure::ProcedureDefinition;
 use lockstep_plan_ir::statement::StatementParameter;
-use lockstep_types::{Datum, Failure, Parameter, ParameterSet, SqlType, Value};
+use lockstep_types::table::read_datum;
+use lockstep_types::{Datum, Failure, ParameterSet, SqlType, Value};
 
 /// Converts a call's parameters to the declared types.
 #[inline]
@@ -25,23 +27,35 @@ pub(super) fn procedure_parameters<'a>(
         return Err(wrong_count(definition, given.count()));
     }
     let values = arena.fill(declared.len(), Datum::Null);
-    for (number, (value, parameter)) in values.iter_mut().zip(given.iter()).enumerate() {
+    // What most clients send: values of the declared types.
+    let mut reader = ByteReader::new(given.bytes());
+    for (number, value) in values.iter_mut().enumerate() {
+        let wanted = declared[number];
+        let same_type = reader.i8() == Ok(wanted.sql_type.code()) && !wanted.is_array;
+        match read_datum(&mut reader, wanted.sql_type) {
+            Ok(read) if same_type => *value = read,
+            _ => return converted_parameters(definition, given, values, arena),
+        }
+    }
+    Ok(values)
+}
+
+#[cold]
+fn converted_parameters<'a>(
+    definition: &ProcedureDefinition,
+    given: ParameterSet<'a>,
+    values: &'a mut [Datum<'a>],
+    arena: &'a Arena,
+) -> Result<&'a [Datum<'a>], Failure> {
+    for (number, parameter) in given.iter().enumerate() {
         let parameter = match parameter {
             Ok(parameter) => parameter,
             Err(error) => return Err(Failure::graceful(error.to_string())),
         };
-        let wanted = declared[number];
-        *value = match parameter {
-            // What most clients send: the declared type itself, or a 64-bit integer for one.
-            Parameter::Scalar(sql_type, given)
-                if sql_type == wanted.sql_type && !wanted.is_array =>
-            {
-                given
-            }
-            parameter => match procedure_parameter(parameter, wanted, arena) {
-                Ok(value) => value,
-                Err(error) => return Err(wrong_type(definition, number, &error)),
-            },
+        values[number] = match procedure_parameter(parameter, definition.parameters[number], arena)
+        {
+            Ok(value) => value,
+            Err(error) => return Err(wrong_type(definition, number, &error)),
         };
     }
     Ok(values)
@@ -72,17 +86,15 @@ pub(super) fn queued_parameter<'a>(
 ) -> Result<Datum<'a>, SqlError> {
     match (value, wanted.sql_type) {
         (Datum::Null, _)
-        | (Datum::Int(_), SqlType::BigInt)
         | (Datum::Text(_), SqlType::Varchar)
         | (Datum::Bytes(_), SqlType::Varbinary)
         | (Datum::Timestamp(_), SqlType::Timestamp)
         | (Datum::Float(_), SqlType::Float)
         | (Datum::Decimal(_), SqlType::Decimal) => Ok(value),
         (Datum::Bytes(_), _) if wanted.is_array => Ok(value),
-        (Datum::Int(number), sql_type) => match sql_type.integer_range() {
-            Some((low, high)) if (low..=high).contains(&number) => Ok(value),
-            _ => cast(arena, value, SqlType::BigInt, sql_type),
-        },
+        // Of any width: assignment to a column tests the range, and no column has a value
+        // outside of its range to be found.
+        (Datum::Int(_), sql_type) if sql_type.is_integer() => Ok(value),
         _ => cast(arena, value, value.natural_type(), wanted.sql_type),
     }
 }

@@ -9,11 +9,12 @@ use crate::error::SqlError;
 use crate::evaluate::{evaluate, is_true};
 use crate::frame::{Frame, Slot};
 use crate::query::too_large;
+use lockstep_base::bytes::ByteWriter;
 use lockstep_plan_ir::statement::{Operation, Query};
 use lockstep_plan_ir::{Access, Expression, Node, Relation, Scan};
 use lockstep_storage::{RowId, RowRef};
-use lockstep_types::table::MAX_ROW_BYTES;
-use lockstep_types::{Datum, IndexId, TableBuilder, TableId, Value};
+use lockstep_types::table::{MAX_ROW_BYTES, write_datum};
+use lockstep_types::{Datum, IndexId, SqlType, TableBuilder, TableId, TableSchema, Value};
 
 /// The most parts of a key on a fast path.
 const KEY_LIMIT: usize = 4;
@@ -68,24 +69,24 @@ impl Operand {
 
 impl FastPath {
     /// The fast path of an operation, if it has one.
-    pub(super) fn of(operation: &Operation) -> Option<FastPath> {
+    pub(super) fn of(operation: &Operation, result: &TableSchema) -> Option<FastPath> {
         match operation {
             Operation::Query(query) => {
                 let (lookup, scan) = lookup_of(&query.relation)?;
                 if query.output.iter().any(has_subquery) {
                     return None;
                 }
-                let columns: Option<Vec<u16>> = query
-                    .output
-                    .iter()
-                    .map(|expression| match expression.node {
-                        Node::Column { slot, column } if slot == scan.slot => Some(column),
-                        _ => None,
-                    })
-                    .collect();
+                let column = |(expression, sql_type): (&Expression, &SqlType)| match expression.node
+                {
+                    Node::Column { slot, column } if slot == scan.slot => Some((column, *sql_type)),
+                    _ => None,
+                };
+                let columns = query.output.iter().zip(result.types()).map(column).collect();
                 Some(match columns {
                     Some(columns) if scan.filter.is_none() => {
-                        FastPath::GetColumns(ColumnGet { lookup, columns })
+                        let mut empty = Vec::new();
+                        TableBuilder::begin(&mut empty, result).finish();
+                        FastPath::GetColumns(ColumnGet { lookup, columns, empty: empty.into() })
                     }
                     _ => FastPath::Get(lookup),
                 })
@@ -127,7 +128,7 @@ impl FastPath {
         };
         let count = match (self, operation) {
             (FastPath::GetColumns(get), _) => {
-                return get.run(database, prepared, parameters, out);
+                return get.run(database, parameters, out);
             }
             (FastPath::Get(lookup), Operation::Query(query)) => {
                 return get(database, prepared, lookup, query, parameters, out);
@@ -188,7 +189,9 @@ impl Lookup {
 #[derive(Debug, Clone)]
 pub(super) struct ColumnGet {
     lookup: Lookup,
-    columns: Vec<u16>,
+    columns: Vec<(u16, SqlType)>,
+    /// The table without rows.
+    empty: Box<[u8]>,
 }
 
 impl ColumnGet {
@@ -196,25 +199,29 @@ impl ColumnGet {
     pub(super) fn run(
         &self,
         database: &Database,
-        prepared: &PreparedStatement,
         parameters: &[Datum<'_>],
         out: &mut Vec<u8>,
     ) -> Result<(), SqlError> {
-        let schema = &prepared.statement.result;
-        let limit = database.options.result_limit_bytes;
         let found = self.lookup.find(database, parameters)?;
-        let mut table = TableBuilder::begin(out, schema);
+        let start = out.len();
+        out.extend_from_slice(&self.empty);
         if let Some((_, row)) = found {
-            table.begin_row();
-            for (column, sql_type) in self.columns.iter().zip(schema.types()) {
-                table.value(*sql_type, row.column(usize::from(*column)));
+            let row_start = out.len();
+            out.put_i32(0);
+            for (column, sql_type) in &self.columns {
+                write_datum(out, *sql_type, row.column(usize::from(*column)));
             }
-            let row_bytes = table.end_row();
-            if row_bytes > MAX_ROW_BYTES || table.byte_count() > limit {
+            let row_bytes = out.len() - row_start - 4;
+            let limit = database.options.result_limit_bytes;
+            if row_bytes > MAX_ROW_BYTES || out.len() - start > limit {
                 return Err(too_large(row_bytes, limit));
             }
+            // The row's length, the number of rows before it, the table's length.
+            out.patch_i32(row_start, row_bytes as i32);
+            out.patch_i32(row_start - 4, 1);
+            let table_bytes = out.len() - start - 4;
+            out.patch_i32(start, table_bytes as i32);
         }
-        table.finish();
         Ok(())
     }
 }
