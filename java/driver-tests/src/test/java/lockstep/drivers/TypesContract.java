@@ -153,7 +153,7 @@ abstract class TypesContract extends Contract {
         for (int id = 0; id < 10; id++) {
             call("JTYPES.insert", id, null, null, null, null, null, null, "n" + id, null, null);
         }
-        VoltTable found = call("JIn", (Object) new long[] {7, 3, 99})[0];
+        VoltTable found = call("JIn", (Object) new int[] {7, 3, 99})[0];
         assertEquals(2, found.getRowCount());
         assertEquals(3, found.fetchRow(0).getLong(0));
         found = call("JInText", (Object) new String[] {"n4", "none"})[0];
