@@ -1,8 +1,10 @@
 //! From syntax trees to physical plans: the catalog, schema changes, name and type binding,
 //! partition inference, access paths, and the cut into fragments.
 //!
-//! Two entries: [`Catalog::apply`] turns DDL into the next catalog and the steps that sites carry
-//! out; [`plan_statement`] turns a query or DML statement into a [`plan_ir::Statement`].
+//! Entries: [`classify_batch`] says whether a text changes the schema or the data;
+//! [`Catalog::apply`] turns DDL into the next catalog and the steps that sites carry out;
+//! [`plan_statement`] turns a query or DML statement into a [`plan_ir::Statement`];
+//! [`Catalog::listing`] and its neighbours show the catalog to clients and people.
 //!
 //! Invariant: no storage, no executor; a catalog is immutable once made.
 
