@@ -1,6 +1,8 @@
 //! `lockstep`: one binary for everything that a person does with LockstepDB. The commands are in
 //! modules of their names; this file only parses and dispatches.
 
+mod bench;
+mod demo;
 mod sql;
 mod start;
 
@@ -24,6 +26,8 @@ fn command() -> Command {
         )
         .subcommand(start::command())
         .subcommand(sql::command())
+        .subcommand(bench::command())
+        .subcommand(demo::command())
         .subcommand(help_command())
 }
 
@@ -43,6 +47,8 @@ fn main() -> ExitCode {
     let result = match matches.subcommand() {
         Some(("start", arguments)) => start::run(arguments),
         Some(("sql", arguments)) => sql::run(arguments),
+        Some(("bench", arguments)) => bench::run(arguments),
+        Some(("demo", arguments)) => demo::run(arguments),
         Some(("help", arguments)) => help(arguments.get_one::<String>("topic")),
         _ => unreachable!("a subcommand is required"),
     };

@@ -57,6 +57,8 @@ pub struct DriverOptions {
 pub struct Measured {
     /// Calls that were answered within the measured time.
     pub transactions: u64,
+    /// All calls that were answered: those of the warm-up and of the end as well.
+    pub all: u64,
     /// Those that failed.
     pub errors: u64,
     /// The measured time.
@@ -81,7 +83,6 @@ struct Run<'w, W> {
     measuring_from: Instant,
     until: Instant,
     parameters: Vec<u8>,
-    all: u64,
 }
 
 impl<W: Workload> Run<'_, W> {
@@ -94,7 +95,7 @@ impl<W: Workload> Run<'_, W> {
         now: Instant,
     ) -> bool {
         let measured = now >= self.measuring_from && now < self.until;
-        self.all += 1;
+        self.measured.all += 1;
         let verdict = match &result {
             Ok(response) => self.workload.completed(response, measured),
             Err(_) => Verdict::Error,
@@ -134,6 +135,7 @@ pub fn drive<W: Workload>(
         workload,
         measured: Measured {
             transactions: 0,
+            all: 0,
             errors: 0,
             duration: options.duration,
             latency_us: latency_histogram(),
@@ -143,7 +145,6 @@ pub fn drive<W: Workload>(
         measuring_from,
         until: measuring_from + options.duration,
         parameters: Vec::new(),
-        all: 0,
     };
     match options.rate_per_s {
         None => closed_loop(&mut pipeline, options, &mut run, progress)?,
@@ -283,12 +284,12 @@ impl Reporter {
             elapsed: now - self.start,
             total: run.until - self.start,
             warming_up: now < run.measuring_from,
-            rate_per_s: (run.all - self.last_all) as f64 / since.as_secs_f64(),
+            rate_per_s: (run.measured.all - self.last_all) as f64 / since.as_secs_f64(),
             errors: run.measured.errors,
             p50_us: latency.value_at_quantile(0.5),
             p99_us: latency.value_at_quantile(0.99),
         });
         self.last = now;
-        self.last_all = run.all;
+        self.last_all = run.measured.all;
     }
 }

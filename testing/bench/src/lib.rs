@@ -1,5 +1,9 @@
 //! The load driver and its reports, and what workloads need to run as a load.
 
 pub mod driver;
+pub mod echo;
+pub mod embedded;
+pub mod process;
+pub mod redis;
 pub mod report;
 pub mod voter;

@@ -1,8 +1,9 @@
 //! Voter as a load: sets the schema up through a connection, draws calls, counts what the server
 //! accepted, and checks the count at the end.
 
-use crate::driver::{Verdict, Workload};
-use lockstep_client::{ClientError, Connection, ParameterWriter, Response};
+use crate::driver::{DriverOptions, Measured, Verdict, Workload, drive};
+use crate::report::{Progress, grouped};
+use lockstep_client::{ClientError, ConnectOptions, Connection, ParameterWriter, Response};
 use lockstep_types::{Datum, Value};
 use lockstep_workloads::voter;
 
@@ -38,6 +39,20 @@ impl VoterLoad {
             accepted: 0,
             unknown_contestant: 0,
             over_limit: 0,
+        }
+    }
+}
+
+impl VoterLoad {
+    /// The load's counts beside what was measured.
+    pub fn result(self, measured: Measured, votes_before: u64, votes_after: u64) -> VoterResult {
+        VoterResult {
+            measured,
+            accepted: self.accepted,
+            unknown_contestant: self.unknown_contestant,
+            over_limit: self.over_limit,
+            votes_before,
+            votes_after,
         }
     }
 }
@@ -83,25 +98,111 @@ impl Workload for VoterLoad {
     }
 }
 
+/// The statements that make voter's tables and fill the replicated ones.
+pub fn schema_statements() -> Vec<String> {
+    let load = voter::load_statements(voter::CONTESTANTS).join("\n");
+    vec![voter::SCHEMA.to_string(), load]
+}
+
+/// The statements that make the procedure anew.
+pub fn procedure_statements(form: Form) -> [String; 2] {
+    let (procedure, ddl) = match form {
+        Form::Native => ("Vote", voter::NATIVE_PROCEDURE),
+        Form::Sql => ("VoteSql", voter::SQL_PROCEDURE),
+    };
+    [format!("DROP PROCEDURE {procedure} IF EXISTS;"), ddl.to_string()]
+}
+
 /// Creates tables and procedures where they are missing, and fills the replicated tables.
 ///
 /// # Errors
 /// What the server refused.
 pub fn set_up(connection: &mut Connection, form: Form) -> Result<(), ClientError> {
-    let exists = connection.sql("SELECT COUNT(*) FROM contestants;").is_ok();
-    if !exists {
-        connection.sql(voter::SCHEMA)?;
-        for statement in voter::load_statements(voter::CONTESTANTS) {
+    if connection.sql("SELECT COUNT(*) FROM contestants;").is_err() {
+        for statement in schema_statements() {
             connection.sql(&statement)?;
         }
     }
-    let (procedure, ddl) = match form {
-        Form::Native => ("Vote", voter::NATIVE_PROCEDURE),
-        Form::Sql => ("VoteSql", voter::SQL_PROCEDURE),
-    };
-    connection.sql(&format!("DROP PROCEDURE {procedure} IF EXISTS;"))?;
-    connection.sql(ddl)?;
+    for statement in procedure_statements(form) {
+        connection.sql(&statement)?;
+    }
     Ok(())
+}
+
+/// A run of voter over TCP, or embedded.
+pub struct VoterResult {
+    /// What the driver measured.
+    pub measured: Measured,
+    /// Votes that the server accepted, over the whole run.
+    pub accepted: u64,
+    /// Votes for contestants that do not exist.
+    pub unknown_contestant: u64,
+    /// Votes of numbers that had voted often enough.
+    pub over_limit: u64,
+    /// Votes in the table before the run.
+    pub votes_before: u64,
+    /// And behind it.
+    pub votes_after: u64,
+}
+
+impl VoterResult {
+    /// Whether the table holds what the server said that it accepted.
+    pub fn is_consistent(&self) -> bool {
+        self.votes_after == self.votes_before + self.accepted
+    }
+
+    /// The workload's own rows of the result table.
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let check = match (self.is_consistent(), self.votes_before) {
+            (true, 0) => format!("{} = accepted", grouped(self.votes_after)),
+            (true, before) => {
+                format!("{} = accepted + {} before", grouped(self.votes_after), grouped(before))
+            }
+            (false, before) => {
+                let (after, before) = (grouped(self.votes_after), grouped(before));
+                format!("{after}, WRONG: {before} before + accepted expected")
+            }
+        };
+        let row = |name: &str, value| (name.to_string(), value);
+        vec![
+            row("votes accepted", grouped(self.accepted)),
+            row("over the limit", grouped(self.over_limit)),
+            row("unknown contestant", grouped(self.unknown_contestant)),
+            row("select count(*) from votes", check),
+        ]
+    }
+
+    /// The workload's own keys of the JSON result.
+    pub fn json(&self) -> serde_json::Map<String, serde_json::Value> {
+        let keys = serde_json::json!({
+            "accepted": self.accepted,
+            "over_limit": self.over_limit,
+            "unknown_contestant": self.unknown_contestant,
+            "votes_before": self.votes_before,
+            "votes_after": self.votes_after,
+            "consistent": self.is_consistent(),
+        });
+        keys.as_object().cloned().unwrap_or_default()
+    }
+}
+
+/// Sets voter up, runs it over TCP, and counts the votes behind it.
+///
+/// # Errors
+/// A server cannot be reached, or refused the set-up or the count.
+pub fn run(
+    options: &DriverOptions,
+    form: Form,
+    seed: u64,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<VoterResult, ClientError> {
+    let mut connection = Connection::connect(&options.servers[0], &ConnectOptions::default())?;
+    set_up(&mut connection, form)?;
+    let votes_before = vote_count(&mut connection)?;
+    let mut load = VoterLoad::new(seed, voter::CONTESTANTS, form);
+    let measured = drive(options, &mut load, progress)?;
+    let votes_after = vote_count(&mut connection)?;
+    Ok(load.result(measured, votes_before, votes_after))
 }
 
 /// The number of votes that the database holds.

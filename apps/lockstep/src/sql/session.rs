@@ -144,9 +144,9 @@ impl<'o> Session<'o> {
             Command::Echo(line) => writeln!(self.out, "{line}")?,
             Command::Sql { ddl: true } => self.change_schema(std::slice::from_ref(piece))?,
             Command::Sql { ddl: false } => self.show_call("@AdHoc", text)?,
-            Command::Explain(statement) => self.explain(statement)?,
-            Command::ExplainProcedure(name) => self.show_call("@ExplainProc", name)?,
-            Command::ExplainView(name) => self.show_call("@ExplainView", name)?,
+            Command::Explain(statement) => self.explain("@Explain", statement)?,
+            Command::ExplainProcedure(name) => self.explain("@ExplainProc", name)?,
+            Command::ExplainView(name) => self.explain("@ExplainView", name)?,
             Command::Execute { procedure, arguments } => self.execute(procedure, &arguments)?,
             Command::Show(listed) => self.show(listed)?,
             Command::Describe(name) => self.describe(name)?,
@@ -192,15 +192,16 @@ impl<'o> Session<'o> {
         tables.iter().try_for_each(|table| self.print(table, elapsed))
     }
 
-    fn explain(&mut self, statement: &str) -> Result<(), Trouble> {
-        for table in self.call_with_text("@Explain", statement)? {
+    /// Shows plans as text: their lines are what people read, which a cell shows as escapes.
+    fn explain(&mut self, procedure: &str, text: &str) -> Result<(), Trouble> {
+        for table in self.call_with_text(procedure, text)? {
             if self.format != Format::Table {
                 self.print(&table, Duration::ZERO)?;
                 continue;
             }
-            // A plan has several lines, which a cell would show as escapes.
-            for value in table.rows.iter().flatten() {
-                writeln!(self.out, "{}", format::text(value).trim_end())?;
+            for row in &table.rows {
+                let lines: Vec<String> = row.iter().map(format::text).collect();
+                writeln!(self.out, "{}", lines.join("\n").trim())?;
             }
         }
         Ok(())

@@ -1,0 +1,168 @@
+//! `bench-compare`: our speed beside Redis and an echo server, as ratios from one run.
+//!
+//! Servers run on one core and the load on another, one server at a time, in turns; each figure
+//! is the median of its repeats. Absolute rates of a machine drift, ratios of one run do not.
+
+mod instructions;
+mod measure;
+mod memory;
+mod systems;
+mod table;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use lockstep_bench::echo::EchoServer;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use systems::Systems;
+
+/// The subcommands that this program starts itself with.
+const ECHO: &str = "echo-server";
+const PROBE: &str = "embedded-probe";
+const EMBEDDED: &str = "embedded";
+
+fn command() -> Command {
+    Command::new("bench-compare")
+        .about("Our speed beside Redis and an echo server, as ratios from one run")
+        .arg(
+            Arg::new("quick")
+                .long("quick")
+                .action(ArgAction::SetTrue)
+                .help("One short repeat of everything: shows that it runs, measures nothing"),
+        )
+        .arg(
+            Arg::new("repeats")
+                .long("repeats")
+                .value_parser(value_parser!(u32).range(1..=100))
+                .default_value("3")
+                .help("Repeats of each figure; the median counts"),
+        )
+        .arg(
+            Arg::new("seconds")
+                .long("seconds")
+                .value_parser(value_parser!(u64).range(1..=600))
+                .default_value("4")
+                .help("Measured time of one figure"),
+        )
+        .arg(
+            Arg::new("lockstep")
+                .long("lockstep")
+                .value_name("PROGRAM")
+                .value_parser(value_parser!(PathBuf))
+                .help("The server [default: the one beside this program]"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write rows and samples as JSON"),
+        )
+        .arg(Arg::new("pinned").long("pinned").action(ArgAction::SetTrue).hide(true))
+        .subcommand(Command::new(ECHO).hide(true))
+        .subcommand(
+            Command::new(PROBE)
+                .hide(true)
+                .arg(Arg::new("calls").required(true).value_parser(value_parser!(u64)))
+                .arg(Arg::new("dry").long("dry").action(ArgAction::SetTrue)),
+        )
+        .subcommand(
+            Command::new(EMBEDDED)
+                .hide(true)
+                .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
+        )
+}
+
+/// What a run measures and for how long.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Repeats of each figure.
+    pub repeats: u32,
+    /// Measured time of one figure.
+    pub duration: Duration,
+    /// Time before it.
+    pub warmup: Duration,
+    /// Calls whose instructions are counted.
+    pub counted_calls: u64,
+    /// A smoke run.
+    pub quick: bool,
+}
+
+impl Plan {
+    fn new(matches: &ArgMatches) -> Plan {
+        let quick = matches.get_flag("quick");
+        let seconds = matches.get_one::<u64>("seconds").copied().unwrap_or(4);
+        let repeats = matches.get_one::<u32>("repeats").copied().unwrap_or(3);
+        Plan {
+            repeats: if quick { 1 } else { repeats },
+            duration: Duration::from_millis(if quick { 300 } else { seconds * 1000 }),
+            warmup: Duration::from_millis(if quick { 100 } else { 1000 }),
+            counted_calls: if quick { 20_000 } else { 1_000_000 },
+            quick,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    let result = match matches.subcommand() {
+        Some((ECHO, _)) => serve_echo(),
+        Some((PROBE, arguments)) => instructions::probe(arguments),
+        Some((EMBEDDED, arguments)) => measure::run_embedded(arguments),
+        _ => compare(&matches),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("bench-compare: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve_echo() -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
+    let server = EchoServer::bind("127.0.0.1:0").map_err(text)?;
+    println!("echo-server: ready on {}", server.address().map_err(text)?);
+    server.run().map_err(text)
+}
+
+fn compare(matches: &ArgMatches) -> Result<(), String> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    if !matches.get_flag("pinned") {
+        return pin_and_restart(cores);
+    }
+    let plan = Plan::new(matches);
+    let systems = Systems::find(matches.get_one::<PathBuf>("lockstep").cloned())?;
+    let samples = measure::all(&plan, &systems)?;
+    let instructions = instructions::per_call(&plan, &systems)?;
+    let memory = memory::per_row(&plan, &systems)?;
+    let rows = table::rows(&samples, &instructions, &memory);
+    let options = systems.options(&plan);
+    println!("{}\n{}", table::render_options(&options), table::render(&rows));
+    if plan.quick {
+        println!("A quick run: the figures mean nothing.");
+    }
+    if let Some(file) = matches.get_one::<PathBuf>("json") {
+        let json = table::json(&rows, &samples, &options);
+        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
+        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Starts this program anew on the core of the load, in the place of itself.
+fn pin_and_restart(cores: usize) -> Result<(), String> {
+    if cores < 2 {
+        eprintln!("bench-compare: there is one core only: load and servers share it");
+    }
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let core = systems::load_core(cores);
+    let error = lockstep_bench::process::on_core(core, &program.to_string_lossy())
+        .args(std::env::args().skip(1))
+        .arg("--pinned")
+        .env(systems::CORES_VARIABLE, cores.to_string())
+        .exec();
+    Err(format!("taskset (of util-linux) cannot be run: {error}"))
+}

@@ -1,0 +1,139 @@
+//! Server processes for comparisons: started on a core of their own, measured through /proc,
+//! stopped by their own id and no other.
+
+use std::io::{self, BufRead, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Clock ticks of /proc/PID/stat in a second: fixed by the kernel's interface.
+const TICKS_PER_S: f64 = 100.0;
+
+/// A process that stops when this is dropped.
+pub struct ServerProcess {
+    child: Child,
+    /// Where it serves.
+    pub address: SocketAddr,
+}
+
+/// A command that runs on one core only.
+pub fn on_core(core: usize, program: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.arg("-c").arg(core.to_string()).arg(program);
+    command
+}
+
+impl ServerProcess {
+    /// Starts a server that prints `... ready on ADDRESS` once it serves.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends without that line.
+    pub fn start_with_ready_line(mut command: Command) -> io::Result<ServerProcess> {
+        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn()?;
+        let output = child.stdout.take().expect("the output is piped");
+        let mut lines = BufReader::new(output).lines();
+        let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            line.split_once("ready on ").and_then(|(_, address)| address.trim().parse().ok())
+        });
+        let mut server = ServerProcess { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        match address {
+            Some(address) => server.address = address,
+            None => return Err(io::Error::other(format!("{command:?} did not become ready"))),
+        }
+        // Read on, so that the server never blocks on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(server)
+    }
+
+    /// Starts a server that is ready once its port takes connections.
+    ///
+    /// # Errors
+    /// It cannot be started or does not listen within ten seconds.
+    pub fn start_at(mut command: Command, address: SocketAddr) -> io::Result<ServerProcess> {
+        let child = command.stdout(Stdio::null()).stdin(Stdio::null()).spawn()?;
+        let server = ServerProcess { child, address };
+        let patience = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(address).is_err() {
+            if Instant::now() > patience {
+                return Err(io::Error::other(format!("{command:?} does not listen at {address}")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// CPU time of all its threads so far.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn cpu_time(&self) -> io::Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        parse_cpu_time(&stat).ok_or_else(|| io::Error::other("/proc/PID/stat has another form"))
+    }
+
+    /// Resident memory in bytes.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn resident_bytes(&self) -> io::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        parse_resident_bytes(&status)
+            .ok_or_else(|| io::Error::other("/proc/PID/status has another form"))
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// User and system time: the 14th and 15th field, counted behind the name in parentheses.
+fn parse_cpu_time(stat: &str) -> Option<Duration> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let mut fields = behind_name.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let total = ticks()? + ticks()?;
+    Some(Duration::from_secs_f64(total as f64 / TICKS_PER_S))
+}
+
+fn parse_resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// A port of the loopback address that is free at the moment.
+///
+/// # Errors
+/// None is free.
+pub fn free_address() -> io::Result<SocketAddr> {
+    std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_understood() {
+        let stat = "12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 1 0 7 8 9";
+        assert_eq!(parse_cpu_time(stat), Some(Duration::from_secs(2)));
+        assert_eq!(parse_cpu_time("12 (x) S 1"), None);
+        assert_eq!(parse_resident_bytes("Name:\tx\nVmRSS:\t   12 kB\n"), Some(12_288));
+    }
+
+    #[test]
+    fn a_server_is_started_and_stopped() {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg("echo hello; echo x: ready on 127.0.0.1:5; exec sleep 60");
+        let server = ServerProcess::start_with_ready_line(command).expect("it starts");
+        assert_eq!(server.address.port(), 5);
+        assert!(server.resident_bytes().expect("it runs") > 0);
+        let process = format!("/proc/{}", server.child.id());
+        drop(server);
+        assert!(!std::path::Path::new(&process).exists());
+    }
+}
