@@ -38,7 +38,7 @@ fn decimal(text: &str) -> Datum<'static> {
 }
 
 #[test]
-fn numbers_are_taken_exactly() {
+fn integers_are_taken_exactly() {
     use SqlType::*;
     for (value, from, to, expected) in [
         (Datum::Int(70_000), Integer, SmallInt, "70000"),
@@ -97,6 +97,15 @@ fn numbers_are_taken_exactly() {
             Integer,
             "type: Array / Scalar parameter mismatch ([B to long)",
         ),
+    ] {
+        assert_eq!(convert(value, from, to), expected, "{value} {from} to {to}");
+    }
+}
+
+#[test]
+fn other_numbers_and_times_are_taken_exactly() {
+    use SqlType::*;
+    for (value, from, to, expected) in [
         (Datum::Int(-1), Integer, Float, "-1"),
         (decimal("0.5"), Decimal, Float, "0.5"),
         (Datum::Int(i64::MAX), BigInt, Decimal, "9223372036854775807.000000000000"),
