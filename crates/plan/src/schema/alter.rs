@@ -47,6 +47,9 @@ impl Draft<'_> {
             AlterAction::ChangeColumn { column, change } => {
                 self.change_column(table, column, change)
             }
+            AlterAction::RenameColumn { .. } if begins_with_rename(parsed, alter.span) => {
+                Err(table_error(alter.span, "unexpected token: COLUMN required: TO"))
+            }
             AlterAction::RenameTo(_) | AlterAction::RenameColumn { .. } => Err(PlanError::at(
                 alter.span,
                 format!(
@@ -321,6 +324,14 @@ impl Draft<'_> {
         Arc::make_mut(&mut entry.definition).columns[place] = column;
         Ok(())
     }
+}
+
+/// Whether a clause is `RENAME COLUMN c TO d`, which VoltDB does not know, instead of
+/// `ALTER COLUMN c RENAME TO d`, which it knows and refuses.
+fn begins_with_rename(parsed: &ParsedStatement, clause: ast::Span) -> bool {
+    let start = clause.offset.saturating_sub(parsed.span.offset) as usize;
+    let text = parsed.text.get(start..).unwrap_or_default();
+    text.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("RENAME"))
 }
 
 /// Whether every value that a column may hold is the same value in its new definition.

@@ -212,6 +212,11 @@ fn bind_view(
     id: TableId,
 ) -> Result<View, PlanError> {
     let name = create.name.as_str();
+    if parsed.parameter_count > 0 {
+        let reason = "contains placeholders (?), which are not allowed in the SELECT query for a \
+                      view.";
+        return Err(refused(parsed, format!("Materialized view \"{name}\" {reason}")));
+    }
     let bound = bind_view_select(catalog, name, &create.query).map_err(|error| {
         match error.message.starts_with("Materialized view") {
             true => error,
