@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -26,11 +27,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
+SHELL_OPEN_FILES = 1024
+
+
 class Server:
     """A running server process. Use as a context manager."""
 
-    def __init__(self, sites=1, options=()):
+    def __init__(self, sites=1, options=(), open_files=None):
         self.sites = sites
+        self.open_files = open_files
         self.options = list(options)
         self.port = None
         self.admin_port = None
@@ -53,13 +58,20 @@ class Server:
         for option in self.options:
             command += ["--option", option]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        preexec_fn=self._limit_open_files)
         threading.Thread(target=self._read_output, daemon=True).start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._ready.wait(0.05):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError("the server did not get ready:\n" + self.output())
+
+    def _limit_open_files(self):
+        """In the child: the soft limit of a login shell, whatever ours is; or a hard limit."""
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        hard = self.open_files or hard
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(SHELL_OPEN_FILES, hard), hard))
 
     def _read_output(self):
         for line in self.process.stdout:

@@ -3,6 +3,7 @@
 Every class starts a server of its own, since the limits are options of the server.
 """
 
+import os
 import resource
 import socket
 import time
@@ -22,10 +23,11 @@ class OwnServer(Case):
     matrix = "alone"
     sites = 1
     options = ()
+    open_files = None
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(cls.sites, cls.options)
+        cls.server = Server(cls.sites, cls.options, cls.open_files)
         cls.server.start()
         cls.addClassCleanup(cls.server.stop)
         cls.port = cls.server.port
@@ -92,6 +94,42 @@ class IdleConnections(OwnServer):
         finally:
             for connection in idle:
                 connection.close()
+
+
+class FileDescriptors(OwnServer):
+    """More connections than the system lets the server open."""
+
+    open_files = 100
+
+    def test_those_served_go_on_and_a_place_becomes_free(self):
+        served, waiting = [self.raw()], []
+        for _ in range(120):
+            connection = self.raw(login=False, timeout_s=1)
+            try:
+                connection.send(wire.login_body())
+                connection.receive()
+                served.append(connection)
+            except (Closed, OSError):
+                waiting.append(connection)
+                if len(waiting) == 5:
+                    break
+        self.assertTrue(waiting, "120 connections within 100 files")
+        self.assertGreater(len(served), 50)
+        begin = cpu_seconds(self.server)
+        for connection in served[::10]:
+            self.assertEqual(connection.call("@Ping").status, 1)
+        time.sleep(1)
+        self.assertLess(cpu_seconds(self.server) - begin, 0.7, "the server spins")
+        for connection in waiting + served[-20:]:
+            connection.close()
+        self.assertEqual(self.raw(timeout_s=10).call("@Ping").status, 1)
+
+
+def cpu_seconds(server):
+    """CPU time that the server's process has used."""
+    with open("/proc/%d/stat" % server.process.pid, encoding="ascii") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class SlowClients(OwnServer):
