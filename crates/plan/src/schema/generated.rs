@@ -28,7 +28,11 @@ impl Draft<'_> {
             let definition = &table.definition;
             let old = self.old.tables.get(name);
             let same = old.is_some_and(|old| old.is_same(table));
-            for verb in verbs(definition) {
+            for &verb in verbs(definition) {
+                // No statement takes more parameters; such a table gets no such procedure.
+                if parameter_count(definition, verb) > MAX_PARAMETERS {
+                    continue;
+                }
                 let key = format!("{name}.{}", verb.to_ascii_uppercase());
                 let kept = self.old.generated.get(&key).filter(|_| same);
                 let procedure = match kept {
@@ -87,6 +91,19 @@ impl Draft<'_> {
             statements,
             read_only,
         })
+    }
+}
+
+/// Most parameters of a statement.
+const MAX_PARAMETERS: usize = 1025;
+
+/// How many parameters a generated procedure takes.
+fn parameter_count(table: &TableDefinition, verb: &str) -> usize {
+    let (row, key) = (visible(table), key_columns(table).len());
+    match verb {
+        "insert" | "upsert" => row,
+        "update" => row + key,
+        _ => key,
     }
 }
 

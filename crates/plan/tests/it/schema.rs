@@ -68,6 +68,19 @@ fn generated_procedures_are_found_whatever_the_case() {
     assert_eq!(insert.parameters[0].sql_type, SqlType::BigInt, "integers are widened on entry");
 }
 
+#[test]
+fn the_widest_tables_have_all_procedures_that_their_parameters_allow() {
+    for (columns, update) in [(1023, true), (1024, false)] {
+        let names: Vec<String> = (0..columns).map(|column| format!("C{column} INTEGER")).collect();
+        let sql = format!("CREATE TABLE T ({}, PRIMARY KEY (C0, C1))", names.join(", "));
+        let batch = parse_batch(&sql, &Limits::default()).expect("SQL");
+        let catalog = Catalog::default().apply(&batch, &OneNative).expect("DDL").catalog;
+        assert_eq!(catalog.procedure("T.insert").map(|p| p.parameters.len()), Some(columns));
+        assert!(catalog.procedure("T.upsert").is_some());
+        assert_eq!(catalog.procedure("T.update").is_some(), update);
+    }
+}
+
 /// One native procedure, as a binary would link it in.
 struct OneNative;
 
