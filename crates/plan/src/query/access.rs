@@ -6,8 +6,8 @@ use super::walk;
 use lockstep_plan_ir::relation::{KeyBound, KeyList};
 use lockstep_plan_ir::schema::{IndexDefinition, IndexKey};
 use lockstep_plan_ir::{Access, Comparison, Expression, Node, TableDefinition};
-use lockstep_types::IndexId;
-use std::collections::BTreeSet;
+use lockstep_types::{IndexId, SqlType};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A way to the rows, with the conjuncts that it makes unnecessary.
 #[derive(Debug, Clone)]
@@ -37,6 +37,9 @@ pub(crate) enum Rank {
     All,
 }
 
+/// Subqueries of one column that give the same for all rows of a statement: number and type.
+pub(crate) type Constant = BTreeMap<u16, SqlType>;
+
 /// The table's place in the query.
 pub(crate) struct Target<'t> {
     /// The table.
@@ -45,6 +48,8 @@ pub(crate) struct Target<'t> {
     pub(crate) slot: u16,
     /// Slots whose rows are there when this table is read.
     pub(crate) bound: &'t BTreeSet<u16>,
+    /// The subqueries that may serve as keys.
+    pub(crate) constant: &'t Constant,
 }
 
 /// The best way to rows for which all conjuncts (over this table and the bound slots) hold.
@@ -127,6 +132,7 @@ fn key_of(target: &Target<'_>, index: &IndexDefinition, part: usize) -> Option<E
 fn is_bound(target: &Target<'_>, value: &Expression) -> bool {
     !walk::any(value, &|e| match &e.node {
         Node::Column { slot, .. } => !target.bound.contains(slot),
+        Node::ScalarSubquery(subquery) => !target.constant.contains_key(&subquery.number),
         _ => walk::subquery_of(e).is_some(),
     })
 }
@@ -220,6 +226,15 @@ fn list_path(
                 KeyList::Values(list.clone())
             }
             Node::InArray { value, parameter } if **value == key => KeyList::Array(*parameter),
+            Node::Quantified { comparison: Comparison::Equal, all: false, row, subquery }
+                if row[..] == [key.clone()]
+                    && target
+                        .constant
+                        .get(&subquery.number)
+                        .is_some_and(|sql_type| same_kind(*sql_type, key.sql_type)) =>
+            {
+                KeyList::Subquery(subquery.clone())
+            }
             _ => continue,
         };
         let access = Access::IndexList { index, list };

@@ -60,7 +60,8 @@ impl<'c> Names<'c> {
         self.learn_relation(&query.relation);
     }
 
-    fn learn_relation(&mut self, relation: &Relation) {
+    /// As [`Names::learn`], for a part of a plan.
+    pub(super) fn learn_relation(&mut self, relation: &Relation) {
         match relation {
             Relation::Scan(scan) => {
                 self.slots.insert(scan.slot, scan.table);

@@ -244,6 +244,20 @@ impl Writer<'_> {
             self.line(depth + 1, &format!("filter by {text}"));
             self.subqueries(depth + 1, std::iter::once(filter));
         }
+        self.key_subqueries(depth + 1, &scan.access);
+    }
+
+    fn key_subqueries(&mut self, depth: usize, access: &Access) {
+        match access {
+            Access::Index { equal, lower, upper, .. } => {
+                let ends = lower.iter().chain(upper).map(|bound| &bound.value);
+                self.subqueries(depth, equal.iter().chain(ends));
+            }
+            Access::IndexList { list: KeyList::Subquery(subquery), .. } => {
+                self.subquery(depth, subquery);
+            }
+            Access::IndexList { .. } | Access::Full => {}
+        }
     }
 
     fn join(&mut self, depth: usize, join: &Join) {
@@ -309,12 +323,17 @@ impl Writer<'_> {
             _ => None,
         };
         if let Some(subquery) = found {
-            let how = if subquery.uncorrelated { "once" } else { "for each row" };
-            self.line(depth, &format!("subquery {}, evaluated {how}:", subquery.number));
-            self.relation(depth + 1, &subquery.relation);
-            self.subqueries(depth + 1, subquery.output.iter());
+            self.subquery(depth, subquery);
         }
         super::walk::each_child(expression, &mut |child| self.subqueries_of(depth, child));
+    }
+
+    fn subquery(&mut self, depth: usize, subquery: &Subquery) {
+        let how = if subquery.uncorrelated { "once" } else { "for each row" };
+        self.line(depth, &format!("subquery {}, evaluated {how}:", subquery.number));
+        self.names.learn_relation(&subquery.relation);
+        self.relation(depth + 1, &subquery.relation);
+        self.subqueries(depth + 1, subquery.output.iter());
     }
 }
 

@@ -4,12 +4,17 @@ use super::{Place, Planner, columns_of};
 use crate::catalog::CatalogTable;
 use crate::error::PlanError;
 use crate::query::PlanContext;
+use crate::query::access::Target as AccessTarget;
 use crate::query::bind::dml::{BoundChange, BoundInsert};
-use crate::query::logical::{Body, Query, Subqueries};
+use crate::query::logical::{Body, Distinct, Output, Query, Select, Subqueries};
 use crate::query::partition::{self, Placement, Use, Values};
 use crate::query::walk;
+use lockstep_plan_ir::relation::JoinKind;
+use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Coordinator, Delete, Fragment, Guard, Insert, Target, Update};
-use lockstep_plan_ir::{Execution, Expression, Node, Operation, Relation};
+use lockstep_plan_ir::{
+    Comparison, Execution, Expression, Node, Operation, Relation, TableDefinition,
+};
 use lockstep_types::{SqlType, TableSchema};
 use std::collections::BTreeSet;
 
@@ -239,17 +244,11 @@ impl Planner<'_, '_> {
         }
         let mut numbers = spread.into_iter();
         let (Some(number), None) = (numbers.next(), numbers.next()) else {
-            return Err(PlanError::new(
-                "UPDATE and DELETE with several subqueries over partitioned tables are not \
-                 supported yet",
-            ));
+            return self.plan_shipped_rows(change, is_update);
         };
         let query = &subqueries[&number];
         if !walk::outer_slots(query, &subqueries).is_empty() {
-            return Err(PlanError::new(
-                "UPDATE and DELETE with a correlated subquery over partitioned tables are not \
-                 supported yet",
-            ));
+            return self.plan_shipped_rows(change, is_update);
         }
         self.note_query(query);
         let mut shipped = self.query(query, Place::Coordinator, &BTreeSet::new())?;
@@ -277,6 +276,100 @@ impl Planner<'_, '_> {
         Ok(Plan { execution, guards: Vec::new() })
     }
 
+    /// UPDATE or DELETE whose subqueries need the coordinator: it finds the rows and computes the
+    /// new values, which are then applied where the rows are. Equal rows are changed alike, so
+    /// rows are told by their values where there is no primary key.
+    fn plan_shipped_rows(
+        &mut self,
+        change: &BoundChange,
+        is_update: bool,
+    ) -> Result<Plan, PlanError> {
+        let definition = &change.table.definition;
+        let (Body::Select(select), None, None) =
+            (&change.source.body, &change.source.limit, &change.source.offset)
+        else {
+            return Err(PlanError::new(
+                "UPDATE and DELETE with LIMIT and a subquery over partitioned tables are not \
+                 supported yet",
+            ));
+        };
+        let mut types: Vec<SqlType> = definition.columns.iter().map(|c| c.sql_type).collect();
+        let mut expressions = columns_of(change.slot, &types);
+        for (_, value) in &change.assignments {
+            types.push(value.sql_type);
+            expressions.push(value.clone());
+        }
+        let slot = self.binder.new_slot()?;
+        let output = columns_of(slot, &types).into_iter();
+        let output = output.map(|expression| Output { name: String::new(), expression });
+        let distinct = Some(Distinct { slot, expressions });
+        let query = Query {
+            body: Body::Select(Select { distinct, ..select.clone() }),
+            output: output.collect(),
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+        };
+        self.note_query(&query);
+        let mut shipped = self.query(&query, Place::Coordinator, &BTreeSet::new())?;
+        self.settle(&mut shipped);
+        let apply = self.apply_rows(change, is_update, &types)?;
+        let execution = Execution::Shipped {
+            fragments: std::mem::take(&mut self.fragments),
+            query: shipped,
+            types,
+            partition_column: definition.partition_column,
+            apply,
+            replicated: definition.partition_column.is_none(),
+        };
+        Ok(Plan { execution, guards: Vec::new() })
+    }
+
+    /// Changes the rows that were shipped, with the new values behind their columns.
+    fn apply_rows(
+        &mut self,
+        change: &BoundChange,
+        is_update: bool,
+        types: &[SqlType],
+    ) -> Result<Operation, PlanError> {
+        let definition = &change.table.definition;
+        let received = self.binder.new_slot()?;
+        let slot = self.binder.new_slot()?;
+        let key: Vec<u16> = primary_key(definition)
+            .unwrap_or_else(|| (0..definition.columns.len() as u16).collect());
+        let conditions = key.into_iter().map(|column| {
+            let sql_type = types[usize::from(column)];
+            let here = Box::new(Expression::column(slot, column, sql_type));
+            let there = Box::new(Expression::column(received, column, sql_type));
+            let node = Node::Compare(Comparison::NotDistinct, here, there);
+            Expression { node, sql_type: SqlType::Boolean }
+        });
+        let conditions = conditions.collect();
+        let bound = BTreeSet::from([received]);
+        let constant = self.constant();
+        let target = AccessTarget { table: definition, slot, bound: &bound, constant: &constant };
+        let scan = self.scan(&target, conditions)?;
+        let types_received = types.to_vec();
+        let rows = Relation::Receive { slot: received, fragment: 0, types: types_received };
+        let source = super::join::joined(
+            JoinKind::Inner,
+            (rows, scan),
+            lockstep_plan_ir::relation::JoinMethod::NestedLoop,
+            None,
+        );
+        let table = definition.id;
+        if !is_update {
+            return Ok(Operation::Delete(Delete { table, slot, source }));
+        }
+        let first = definition.columns.len();
+        let assignments = change.assignments.iter().enumerate().map(|(position, (column, _))| {
+            let place = first + position;
+            (*column, Expression::column(received, place as u16, types[place]))
+        });
+        let assignments = assignments.collect();
+        Ok(Operation::Update(Update { table, slot, source, assignments }))
+    }
+
     /// TRUNCATE TABLE.
     pub(crate) fn plan_truncate(
         &self,
@@ -302,6 +395,16 @@ fn is_spread(query: &Query, subqueries: &Subqueries) -> bool {
     let mut uses = Vec::new();
     partition::uses(query, subqueries, &Values::new(), &mut uses);
     matches!(partition::placement(&uses), Placement::Many)
+}
+
+/// The columns of a table's primary key, if it consists of columns.
+fn primary_key(definition: &TableDefinition) -> Option<Vec<u16>> {
+    let index = definition.indexes.get(definition.primary_key?.index())?;
+    let columns = index.keys.iter().map(|key| match key {
+        IndexKey::Column(column) => Some(*column),
+        IndexKey::Expression(_) => None,
+    });
+    columns.collect()
 }
 
 /// Visits a node and its operands, without the queries of subqueries.

@@ -35,7 +35,8 @@ impl Planner<'_, '_> {
                 alone && (reads || !definition.is_partial)
             });
         let empty = BTreeSet::new();
-        let access = AccessTarget { table: definition, slot: leaf.slot, bound: &empty };
+        let (slot, constant) = (leaf.slot, self.constant());
+        let access = AccessTarget { table: definition, slot, bound: &empty, constant: &constant };
         let scan = self.scan(&access, there)?;
         let relation = if definition.is_partial {
             self.merged_groups(leaf.slot, definition, scan)?

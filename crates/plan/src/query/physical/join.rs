@@ -6,7 +6,7 @@ use crate::query::access::{Rank, Target, choose};
 use crate::query::bind::same_kind;
 use crate::query::logical::{From, Leaf, LeafKind};
 use crate::query::walk;
-use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod};
+use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod, KeyList};
 use lockstep_plan_ir::{Access, Comparison, Expression, Node, Relation, Scan};
 use std::collections::BTreeSet;
 
@@ -63,7 +63,9 @@ impl Planner<'_, '_> {
     ) -> Result<Relation, PlanError> {
         let relation = match (&leaf.kind, place) {
             (LeafKind::Table(table), Place::Here) => {
-                let target = Target { table: &table.definition, slot: leaf.slot, bound };
+                let constant = self.constant();
+                let (table, slot) = (&table.definition, leaf.slot);
+                let target = Target { table, slot, bound, constant: &constant };
                 return self.scan(&target, conjuncts);
             }
             (LeafKind::Table(_), Place::Coordinator) => {
@@ -96,8 +98,31 @@ impl Planner<'_, '_> {
             .filter(|(position, _)| !path.ensured.contains(position))
             .map(|(_, conjunct)| *conjunct);
         let filter = conjunction(self.lower_all(rest, Place::Here, target.bound)?);
+        let access = self.lower_access(path.access, target.bound)?;
         let (slot, table) = (target.slot, target.table.id);
-        Ok(Relation::Scan(Scan { slot, table, access: path.access, filter }))
+        Ok(Relation::Scan(Scan { slot, table, access, filter }))
+    }
+
+    /// An access with the subqueries of its keys planned.
+    pub(super) fn lower_access(
+        &mut self,
+        mut access: Access,
+        bound: &BTreeSet<u16>,
+    ) -> Result<Access, PlanError> {
+        match &mut access {
+            Access::Full => {}
+            Access::Index { equal, lower, upper, .. } => {
+                let ends = lower.iter_mut().chain(upper).map(|bound| &mut bound.value);
+                for value in equal.iter_mut().chain(ends) {
+                    *value = self.lower(value, Place::Here, bound)?;
+                }
+            }
+            Access::IndexList { list: KeyList::Subquery(subquery), .. } => {
+                **subquery = self.subquery(subquery.number, Place::Here, bound)?;
+            }
+            Access::IndexList { .. } => {}
+        }
+        Ok(access)
     }
 
     /// Inner joins: the most selective source first, then always the one that is reached best.
@@ -154,7 +179,8 @@ impl Planner<'_, '_> {
         if let (From::Leaf(Leaf { kind: LeafKind::Table(table), slot, .. }), Place::Here) =
             (item, place)
         {
-            let target = Target { table: &table.definition, slot: *slot, bound };
+            let (table, slot, constant) = (&table.definition, *slot, self.constant());
+            let target = Target { table, slot, bound, constant: &constant };
             match choose(&target, &ready).rank {
                 Rank::One => return 0,
                 Rank::Equal(std::cmp::Reverse(columns)) => {
@@ -187,7 +213,7 @@ impl Planner<'_, '_> {
 
     /// Joins an item to what is joined already. `before` are all slots bound so far, and those
     /// of the left side.
-    fn join(
+    pub(super) fn join(
         &mut self,
         (left, item): (Relation, &From),
         kind: JoinKind,
@@ -258,7 +284,9 @@ impl Planner<'_, '_> {
         if place != Place::Here || kind == JoinKind::Full {
             return Ok(None);
         }
-        let target = Target { table: &table.definition, slot: *slot, bound: bound_now };
+        let constant = self.constant();
+        let (bound, definition) = (bound_now, &table.definition);
+        let target = Target { table: definition, slot: *slot, bound, constant: &constant };
         let borrowed: Vec<&Expression> = conditions.iter().collect();
         let path = choose(&target, &borrowed);
         let Access::Index { equal, lower, upper, .. } = &path.access else { return Ok(None) };
@@ -286,8 +314,9 @@ impl Planner<'_, '_> {
         }
         let filter = conjunction(self.lower_all(own.into_iter(), place, bound_now)?);
         let condition = conjunction(self.lower_all(pair.into_iter(), place, bound_now)?);
+        let access = self.lower_access(path.access, bound_now)?;
         let (slot, table) = (*slot, table.definition.id);
-        let scan = Scan { slot, table, access: path.access, filter };
+        let scan = Scan { slot, table, access, filter };
         Ok(Some((Relation::Scan(scan), condition)))
     }
 
@@ -316,7 +345,7 @@ impl Planner<'_, '_> {
 
 /// A join. The slots that it unbinds are those that the sides really bind: at the coordinator,
 /// received rows have slots of their own.
-fn joined(
+pub(super) fn joined(
     kind: JoinKind,
     (left, right): (Relation, Relation),
     method: JoinMethod,

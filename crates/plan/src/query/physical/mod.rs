@@ -5,8 +5,10 @@ pub(crate) mod dml;
 mod gather;
 mod join;
 mod order;
+mod semi;
 mod stages;
 
+use super::access::Constant;
 use super::bind::Binder;
 use super::logical::{Body, Query, Subqueries};
 use super::partition::{self, Placement, Values};
@@ -36,6 +38,7 @@ pub(crate) enum Place {
 pub(crate) struct Planner<'b, 'c> {
     binder: &'b mut Binder<'c>,
     subqueries: Rc<Subqueries>,
+    constant: Rc<Constant>,
     /// The fragments so far.
     pub(crate) fragments: Vec<Fragment>,
     /// Columns of slots that fragments bind, by where the coordinator finds them.
@@ -52,8 +55,16 @@ impl<'b, 'c> Planner<'b, 'c> {
     /// A planner for what the binder has bound.
     pub(crate) fn new(binder: &'b mut Binder<'c>) -> Self {
         let subqueries = Rc::new(std::mem::take(&mut binder.subqueries));
+        let single = subqueries.iter().filter(|(_, query)| {
+            query.output.len() == 1
+                && walk::outer_slots(query, &subqueries).is_empty()
+                && !reads_working(query, &subqueries)
+        });
+        let constant: Constant =
+            single.map(|(number, query)| (*number, query.types()[0])).collect();
         Planner {
             binder,
+            constant: Rc::new(constant),
             subqueries,
             fragments: Vec::new(),
             moved: BTreeMap::new(),
@@ -67,6 +78,11 @@ impl<'b, 'c> Planner<'b, 'c> {
     /// The statement's subqueries.
     pub(crate) fn subqueries(&self) -> Rc<Subqueries> {
         Rc::clone(&self.subqueries)
+    }
+
+    /// The subqueries that may serve as keys of indexes.
+    fn constant(&self) -> Rc<Constant> {
+        Rc::clone(&self.constant)
     }
 
     /// Notes the columns that a query reads; must be done before any of it is planned for the

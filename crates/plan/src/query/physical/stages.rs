@@ -2,6 +2,7 @@
 
 use super::{Place, Planner, conjunction, filtered, sorted};
 use crate::error::PlanError;
+use crate::query::access::Target;
 use crate::query::logical::{Aggregate, From, LeafKind, Query, Select};
 use lockstep_plan_ir::relation::{AggregateCall, SortKey, WindowCall};
 use lockstep_plan_ir::statement::Query as PlannedQuery;
@@ -38,9 +39,10 @@ impl Planner<'_, '_> {
         bound: &BTreeSet<u16>,
     ) -> Result<Relation, PlanError> {
         let mut pending = select.filter.clone();
+        let taken = self.take_semi_joins(select, &mut pending, bound);
         let relation = self.plan_from(&select.from, &mut pending, place, bound)?;
         let rest = self.lower_all(pending.iter(), place, bound)?;
-        Ok(filtered(relation, rest))
+        self.semi_joins(filtered(relation, rest), select, &taken, place, bound)
     }
 
     /// GROUP BY and HAVING, if there are any.
@@ -170,8 +172,9 @@ impl Planner<'_, '_> {
         let From::Leaf(leaf) = &select.from else { return Ok(None) };
         let LeafKind::Table(table) = &leaf.kind else { return Ok(None) };
         let conjuncts: Vec<&Expression> = select.filter.iter().collect();
-        let target =
-            crate::query::access::Target { table: &table.definition, slot: leaf.slot, bound };
+        let constant = self.constant();
+        let (definition, slot) = (&table.definition, leaf.slot);
+        let target = Target { table: definition, slot, bound, constant: &constant };
         let Some(path) = super::order::ordered_path(&target, &conjuncts, keys) else {
             return Ok(None);
         };
@@ -186,7 +189,7 @@ impl Planner<'_, '_> {
         let scan = lockstep_plan_ir::Scan {
             slot: leaf.slot,
             table: table.definition.id,
-            access: path.access,
+            access: self.lower_access(path.access, bound)?,
             filter,
         };
         Ok(Some(Relation::Scan(scan)))
