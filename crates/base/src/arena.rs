@@ -18,6 +18,8 @@ pub struct Arena {
     /// The next free byte of the current chunk and the end of it.
     next: Cell<usize>,
     end: Cell<usize>,
+    /// Something was handed out since the last reset.
+    used: Cell<bool>,
     /// Base of the current chunk, for its provenance.
     base: Cell<NonNull<u8>>,
     chunks: RefCell<Chunks>,
@@ -40,6 +42,7 @@ impl Default for Arena {
         Arena {
             next: Cell::new(0),
             end: Cell::new(0),
+            used: Cell::new(false),
             base: Cell::new(NonNull::dangling()),
             chunks: RefCell::default(),
         }
@@ -126,6 +129,8 @@ impl Arena {
 
     #[cold]
     fn allocate_slow(&self, bytes: usize) -> NonNull<u8> {
+        // After a reset the first allocation comes here.
+        self.used.set(true);
         let mut chunks = self.chunks.borrow_mut();
         if bytes > CHUNK_BYTES / 4 {
             let chunk = new_chunk(bytes);
@@ -143,6 +148,12 @@ impl Arena {
         chunk
     }
 
+    /// Whether anything was handed out since the last reset.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.used.get()
+    }
+
     /// Takes back everything that was handed out.
     pub fn reset(&mut self) {
         let chunks = self.chunks.get_mut();
@@ -152,6 +163,7 @@ impl Arena {
             unsafe { dealloc(chunk.as_ptr(), chunk_layout(bytes)) };
         }
         chunks.used = 0;
+        self.used.set(false);
         self.next.set(0);
         self.end.set(0);
     }
@@ -218,7 +230,9 @@ mod tests {
             }
             assert!(arena.fill(1_000_000, 9u8).iter().all(|b| *b == 9));
             assert!(arena.used_bytes() >= 1_100_000);
+            assert!(arena.is_used());
             arena.reset();
+            assert!(!arena.is_used());
             assert_eq!(arena.used_bytes(), 0);
             assert_eq!(arena.reserved_bytes(), 2 * CHUNK_BYTES);
         }

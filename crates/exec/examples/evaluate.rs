@@ -6,7 +6,7 @@
 
 use lockstep_exec::arena::Arena;
 use lockstep_exec::context::{Context, NoSubqueries};
-use lockstep_exec::evaluate::evaluate;
+use lockstep_exec::evaluate::{evaluate, is_true};
 use lockstep_exec::frame::{Frame, Slot};
 use lockstep_plan_ir::expression::{Arithmetic, Comparison};
 use lockstep_plan_ir::{Expression, Function, Node};
@@ -76,5 +76,13 @@ fn main() {
             let _ = black_box(evaluate(black_box(expression), &context, &frame));
         }
         println!("{:8.2} ns  {name}", start.elapsed().as_nanos() as f64 / f64::from(ROUNDS));
+        if expression.sql_type == SqlType::Boolean {
+            let start = Instant::now();
+            for _ in 0..ROUNDS {
+                let _ = black_box(is_true(black_box(expression), &context, &frame));
+            }
+            let each = start.elapsed().as_nanos() as f64 / f64::from(ROUNDS);
+            println!("{each:8.2} ns  {name} (as a condition)");
+        }
     }
 }

@@ -10,6 +10,7 @@ mod like;
 pub use compare::{compare, equal};
 pub use like::like;
 
+use crate::arena::Arena;
 use crate::arithmetic;
 use crate::cast;
 use crate::context::{Context, Quantified};
@@ -20,9 +21,10 @@ use crate::functions;
 use lockstep_plan_ir::expression::Comparison;
 use lockstep_plan_ir::{Expression, Node};
 use lockstep_types::{Datum, SqlType};
+use std::cell::RefCell;
 use std::cmp::Ordering;
 
-/// The value of an expression.
+/// The value of an expression. Text that it makes lives as long as the statement.
 ///
 /// # Errors
 /// What arithmetic, casts, functions and subqueries refuse.
@@ -32,48 +34,117 @@ pub fn evaluate<'a>(
     context: &Context<'a>,
     frame: &Frame<'a>,
 ) -> Result<Datum<'a>, SqlError> {
+    evaluate_in(context.arena, expression, context, frame)
+}
+
+/// The value of an expression; text that it makes is put into `arena`.
+#[inline]
+pub(crate) fn evaluate_in<'a: 's, 's>(
+    arena: &'s Arena,
+    expression: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<Datum<'s>, SqlError> {
     // Most operands are leaves: they need no call.
     match &expression.node {
         Node::Column { slot, column } => Ok(frame.column(*slot, *column)),
         Node::Parameter(number) => Ok(parameter(context, *number)),
         Node::Literal(value) => Ok(value.as_datum()),
-        _ => evaluate_operator(expression, context, frame),
+        _ => evaluate_operator(arena, expression, context, frame),
     }
 }
 
 #[inline(never)]
-fn evaluate_operator<'a>(
+fn evaluate_operator<'a: 's, 's>(
+    arena: &'s Arena,
     expression: &'a Expression,
     context: &Context<'a>,
     frame: &Frame<'a>,
-) -> Result<Datum<'a>, SqlError> {
+) -> Result<Datum<'s>, SqlError> {
     match &expression.node {
         Node::Compare(comparison, left, right) => {
-            let left = evaluate(left, context, frame)?;
-            let right = evaluate(right, context, frame)?;
+            let left = evaluate_in(arena, left, context, frame)?;
+            let right = evaluate_in(arena, right, context, frame)?;
             compare(*comparison, left, right)
         }
-        Node::And(parts) => all_true(context, parts, frame),
-        Node::Or(parts) => any_true(context, parts, frame),
-        Node::Not(inner) => Ok(not(evaluate(inner, context, frame)?)),
-        Node::IsNull(inner) => Ok(Datum::Bool(evaluate(inner, context, frame)?.is_null())),
+        Node::And(parts) => all_true(arena, context, parts, frame),
+        Node::Or(parts) => any_true(arena, context, parts, frame),
+        Node::Not(inner) => Ok(not(evaluate_in(arena, inner, context, frame)?)),
+        Node::IsNull(inner) => {
+            Ok(Datum::Bool(evaluate_in(arena, inner, context, frame)?.is_null()))
+        }
         Node::Arithmetic(operator, left, right) => {
-            let left = evaluate(left, context, frame)?;
-            let right = evaluate(right, context, frame)?;
+            let left = evaluate_in(arena, left, context, frame)?;
+            let right = evaluate_in(arena, right, context, frame)?;
             arithmetic::compute(*operator, left, right, expression.sql_type)
         }
-        _ => evaluate_other(expression, context, frame),
+        _ => evaluate_other(arena, expression, context, frame),
     }
 }
 
+thread_local! {
+    /// Memory for what a condition makes on the way to its answer. Nothing in it outlives the
+    /// condition, so that a scan of any length stays within its statement's memory.
+    static SCRATCH: RefCell<Arena> = RefCell::new(Arena::new());
+}
+
+/// Scratch memory that is kept from one condition to the next.
+const KEPT_SCRATCH_BYTES: usize = 1 << 20;
+
 /// Whether a condition is true: false and NULL are not.
+///
+/// # Errors
+/// As for [`evaluate`].
 #[inline]
 pub fn is_true<'a>(
     condition: &'a Expression,
     context: &Context<'a>,
     frame: &Frame<'a>,
 ) -> Result<bool, SqlError> {
-    Ok(evaluate(condition, context, frame)? == Datum::Bool(true))
+    // Comparisons of leaves make nothing.
+    if let Node::Compare(comparison, left, right) = &condition.node
+        && let (Some(left), Some(right)) = (leaf(left, context, frame), leaf(right, context, frame))
+    {
+        return Ok(compare(*comparison, left, right)? == Datum::Bool(true));
+    }
+    is_true_with_scratch(condition, context, frame)
+}
+
+fn is_true_with_scratch<'a>(
+    condition: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<bool, SqlError> {
+    SCRATCH.with(|scratch| {
+        // A condition of a subquery within a condition finds the memory taken.
+        let Ok(mut arena) = scratch.try_borrow_mut() else {
+            return Ok(evaluate(condition, context, frame)? == Datum::Bool(true));
+        };
+        let truth =
+            evaluate_in(&arena, condition, context, frame).map(|value| value == Datum::Bool(true));
+        if arena.is_used() {
+            arena.reset();
+            if arena.reserved_bytes() > KEPT_SCRATCH_BYTES {
+                arena.shrink(KEPT_SCRATCH_BYTES);
+            }
+        }
+        truth
+    })
+}
+
+/// The value of an expression that is a leaf.
+#[inline]
+fn leaf<'a>(
+    expression: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Option<Datum<'a>> {
+    match &expression.node {
+        Node::Column { slot, column } => Some(frame.column(*slot, *column)),
+        Node::Parameter(number) => Some(parameter(context, *number)),
+        Node::Literal(value) => Some(value.as_datum()),
+        _ => None,
+    }
 }
 
 /// A statement's parameter. Statements run with as many parameters as they declare.
@@ -84,17 +155,18 @@ fn parameter<'a>(context: &Context<'a>, number: u16) -> Datum<'a> {
 
 /// The rarer kinds, apart so that the stack frame of the common ones stays small.
 #[inline(never)]
-fn evaluate_other<'a>(
+fn evaluate_other<'a: 's, 's>(
+    arena: &'s Arena,
     expression: &'a Expression,
     context: &Context<'a>,
     frame: &Frame<'a>,
-) -> Result<Datum<'a>, SqlError> {
-    let value_of = |inner: &'a Expression| evaluate(inner, context, frame);
+) -> Result<Datum<'s>, SqlError> {
+    let value_of = |inner: &'a Expression| evaluate_in(arena, inner, context, frame);
     match &expression.node {
         Node::Negate(inner) => arithmetic::negate(value_of(inner)?),
         Node::Case { branches, otherwise } => {
             for (condition, result) in branches {
-                if is_true(condition, context, frame)? {
+                if value_of(condition)? == Datum::Bool(true) {
                     return widened(value_of(result)?, expression.sql_type);
                 }
             }
@@ -129,17 +201,15 @@ fn evaluate_other<'a>(
         Node::Cast { value, .. } => {
             let (from, to) = (value.sql_type, expression.sql_type);
             match &value.node {
-                Node::Literal(literal) => {
-                    cast::cast_literal(context.arena, literal.as_datum(), from, to)
-                }
-                _ => cast::cast(context.arena, value_of(value)?, from, to),
+                Node::Literal(literal) => cast::cast_literal(arena, literal.as_datum(), from, to),
+                _ => cast::cast(arena, value_of(value)?, from, to),
             }
         }
         Node::Call(function, arguments) => {
-            functions::call(context, *function, arguments, expression.sql_type, frame)
+            functions::call(arena, context, *function, arguments, expression.sql_type, frame)
         }
         Node::CompareRows(comparison, left, right) => {
-            compare_rows(context, *comparison, left, right, frame)
+            compare_rows(arena, context, *comparison, left, right, frame)
         }
         _ => evaluate_subquery(expression, context, frame),
     }
@@ -191,14 +261,15 @@ fn not(value: Datum<'_>) -> Datum<'static> {
 }
 
 #[inline(never)]
-fn all_true<'a>(
+fn all_true<'a: 's, 's>(
+    arena: &'s Arena,
     context: &Context<'a>,
     parts: &'a [Expression],
     frame: &Frame<'a>,
-) -> Result<Datum<'a>, SqlError> {
+) -> Result<Datum<'s>, SqlError> {
     let mut result = Datum::Bool(true);
     for part in parts {
-        match evaluate(part, context, frame)? {
+        match evaluate_in(arena, part, context, frame)? {
             Datum::Bool(true) => {}
             Datum::Bool(false) => return Ok(Datum::Bool(false)),
             _ => result = Datum::Null,
@@ -208,14 +279,15 @@ fn all_true<'a>(
 }
 
 #[inline(never)]
-fn any_true<'a>(
+fn any_true<'a: 's, 's>(
+    arena: &'s Arena,
     context: &Context<'a>,
     parts: &'a [Expression],
     frame: &Frame<'a>,
-) -> Result<Datum<'a>, SqlError> {
+) -> Result<Datum<'s>, SqlError> {
     let mut result = Datum::Bool(false);
     for part in parts {
-        match evaluate(part, context, frame)? {
+        match evaluate_in(arena, part, context, frame)? {
             Datum::Bool(false) => {}
             Datum::Bool(true) => return Ok(Datum::Bool(true)),
             _ => result = Datum::Null,
@@ -237,17 +309,18 @@ fn in_array<'a>(value: Datum<'a>, array: Datum<'a>) -> Result<Datum<'a>, SqlErro
 }
 
 /// Compares rows column by column: the first pair that differs or is unknown decides.
-fn compare_rows<'a>(
+fn compare_rows<'a: 's, 's>(
+    arena: &'s Arena,
     context: &Context<'a>,
     comparison: Comparison,
     left: &'a [Expression],
     right: &'a [Expression],
     frame: &Frame<'a>,
-) -> Result<Datum<'a>, SqlError> {
+) -> Result<Datum<'s>, SqlError> {
     let mut pairs = RowComparison::new(comparison);
     for (left, right) in left.iter().zip(right) {
-        let left = evaluate(left, context, frame)?;
-        pairs.add(left, evaluate(right, context, frame)?)?;
+        let left = evaluate_in(arena, left, context, frame)?;
+        pairs.add(left, evaluate_in(arena, right, context, frame)?)?;
     }
     Ok(pairs.finish())
 }

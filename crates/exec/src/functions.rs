@@ -18,7 +18,7 @@ mod time_zone;
 use crate::arena::Arena;
 use crate::context::Context;
 use crate::error::SqlError;
-use crate::evaluate::evaluate;
+use crate::evaluate::evaluate_in;
 use crate::frame::Frame;
 use lockstep_plan_ir::{Expression, Function};
 use lockstep_types::timestamp::{MAX_VALID_US, MIN_VALID_US};
@@ -30,30 +30,32 @@ pub(crate) type Computed<'a> = Result<Datum<'a>, SqlError>;
 /// Most functions have no more arguments than this; longer lists go to the arena.
 const FEW: usize = 4;
 
-/// Calls a function: evaluates its arguments, then computes.
+/// Calls a function: evaluates its arguments, then computes. Text that it makes is put into
+/// `arena`.
 ///
 /// # Errors
 /// An argument of the wrong type or out of the function's range, in VoltDB's words.
-pub fn call<'a>(
+pub(crate) fn call<'a: 's, 's>(
+    arena: &'s Arena,
     context: &Context<'a>,
     function: Function,
     expressions: &'a [Expression],
     result: SqlType,
     frame: &Frame<'a>,
-) -> Computed<'a> {
+) -> Computed<'s> {
     let mut few = [Datum::Null; FEW];
     let values = match few.get_mut(..expressions.len()) {
         Some(values) => values,
-        None => context.arena.fill(expressions.len(), Datum::Null),
+        None => arena.fill(expressions.len(), Datum::Null),
     };
     for (value, expression) in values.iter_mut().zip(expressions) {
-        *value = evaluate(expression, context, frame)?;
+        *value = evaluate_in(arena, expression, context, frame)?;
     }
-    let arguments = Arguments { function, values, expressions, result, arena: context.arena };
+    let arguments = Arguments { function, values, expressions, result, arena };
     compute(context, &arguments)
 }
 
-fn compute<'a>(context: &Context<'a>, arguments: &Arguments<'a, '_>) -> Computed<'a> {
+fn compute<'a>(context: &Context<'_>, arguments: &Arguments<'a, '_>) -> Computed<'a> {
     use Function::*;
     match arguments.function {
         Abs | Ceiling | Floor | Exp | Ln | Log10 | Power | Sqrt | Round | Pi | Sin | Cos | Tan

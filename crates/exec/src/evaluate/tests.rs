@@ -147,3 +147,23 @@ fn values_are_computed() {
     let starts = Node::StartsWith(Box::new(column(2)), Box::new(prefix));
     assert_eq!(eval(&boolean(starts)), "TRUE");
 }
+
+#[test]
+fn conditions_leave_the_statement_s_memory_alone() {
+    use lockstep_plan_ir::Function;
+    let arena = Arena::new();
+    let context = Context { parameters: &[], arena: &arena, now_us: 0, subqueries: &NoSubqueries };
+    let frame = Frame::new(&arena, 1);
+    let row: &[Datum<'_>] = arena.copy(&[Datum::Null, Datum::Null, Datum::Text("abc")]);
+    frame.bind(0, Slot::Values(row));
+    let text = Expression::column(0, 2, SqlType::Varchar);
+    let upper = Node::Call(Function::Upper, vec![text]);
+    let upper = Expression { node: upper, sql_type: SqlType::Varchar };
+    let literal = Expression::literal(Value::Text("ABC".into()), SqlType::Varchar);
+    let condition = compared(Comparison::Equal, upper, literal);
+    let before = arena.used_bytes();
+    for _ in 0..1_000 {
+        assert_eq!(is_true(&condition, &context, &frame), Ok(true));
+    }
+    assert_eq!(arena.used_bytes(), before);
+}

@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::context::NoSubqueries;
+use crate::evaluate::evaluate;
 use lockstep_plan_ir::Node;
 use lockstep_types::{Value, timestamp};
 
