@@ -70,7 +70,7 @@ pub fn median(samples: &[Sample], value: fn(&Sample) -> f64) -> f64 {
 pub fn all(plan: &Plan, systems: &Systems) -> Result<Samples, String> {
     let mut samples = Samples::default();
     for repeat in 1..=plan.repeats {
-        let mut note = |what: &str, sample: Sample| {
+        let note = |what: &str, sample: Sample| {
             eprintln!(
                 "repeat {repeat}: {what:28} {:>10.0} calls/s {:>8.3} us CPU {:>6.0} us p99",
                 sample.throughput_per_s, sample.cpu_us, sample.p99_us
