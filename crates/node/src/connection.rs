@@ -49,6 +49,8 @@ pub struct Connection {
     pub subscribed: bool,
     /// The beginning of a message whose end has not come yet.
     pub partial_input: Vec<u8>,
+    /// `partial_input` begins with calls that wait until the client has read its answers.
+    pub has_backlog: bool,
     /// Answers; those before `written` are written.
     pub output: Vec<u8>,
     written: usize,
@@ -56,6 +58,9 @@ pub struct Connection {
     pub outstanding: u32,
     /// The socket may have more to read.
     pub readable: bool,
+    /// The peer will send no more: what it sent before is followed by the end, of which no event
+    /// tells again.
+    pub read_closed: bool,
     /// The socket took less than was offered and has not said that it is ready again.
     write_blocked: bool,
     /// Since when answers wait that the client does not read.
@@ -110,10 +115,12 @@ impl Connection {
             stage: Stage::Login { until_us },
             subscribed: false,
             partial_input: Vec::new(),
+            has_backlog: false,
             output: Vec::new(),
             written: 0,
             outstanding: 0,
             readable: false,
+            read_closed: false,
             write_blocked: false,
             unread_since_us: None,
             listed_for_write: false,
@@ -130,7 +137,8 @@ impl Connection {
                 Ok(0) => return ReadResult::Closed,
                 Ok(count) => {
                     self.traffic.bytes_read += count as u64;
-                    return ReadResult::Bytes { count, drained: count < buffer.len() };
+                    let drained = count < buffer.len() && !self.read_closed;
+                    return ReadResult::Bytes { count, drained };
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return ReadResult::Nothing,

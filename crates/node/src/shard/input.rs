@@ -22,6 +22,7 @@ impl Shard {
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             if let Some(connection) = self.connection(key) {
                 connection.readable = true;
+                connection.read_closed |= event.is_read_closed();
                 self.list_for_read(key);
             }
         }
@@ -39,8 +40,8 @@ impl Shard {
     /// Reads once from every connection that has something, unless it is paused. What is paused
     /// is listed again when its reason is gone.
     pub(super) fn read_ready(&mut self) {
-        let listed = std::mem::take(&mut self.to_read);
-        for key in listed {
+        let mut listed = std::mem::replace(&mut self.to_read, std::mem::take(&mut self.spare_list));
+        for key in listed.drain(..) {
             let Some(connection) = self.connection(key) else { continue };
             connection.listed_for_read = false;
             if !self.is_paused(key.place as usize) {
@@ -49,9 +50,16 @@ impl Shard {
                 self.list_for_read(key);
             }
         }
+        self.spare_list = listed;
     }
 
     fn read_connection(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connection(key) else { return };
+        if connection.has_backlog {
+            self.take_bytes(key, &[]);
+            // What is left waits for the client; else the next round reads on.
+            return self.resume_reading(key);
+        }
         let mut buffer = std::mem::take(&mut self.read_buffer);
         let Some(connection) = self.connection(key) else { return };
         match connection.read(&mut buffer) {
@@ -90,12 +98,21 @@ impl Shard {
     /// Handles all whole frames; returns the bytes that they took.
     fn take_frames(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
         let mut taken = 0;
+        let most_unread = self.facts.options.max_unread_bytes as usize;
         let Some(connection) = self.connection(key) else { return bytes.len() };
+        let written_bytes = connection.output.len() - connection.unread_bytes();
         // The answers of calls that run here go straight into the connection's output.
         let mut output = std::mem::take(&mut connection.output);
         let mut stage = connection.stage;
         let mut frames = 0u64;
+        let mut has_backlog = false;
         while stage != Stage::Closing {
+            // The calls of one read can have answers of any size: the rest waits until the
+            // client has read these.
+            has_backlog = output.len() - written_bytes >= most_unread;
+            if has_backlog {
+                break;
+            }
             let limit = match stage {
                 Stage::Ready => self.facts.options.max_invocation_bytes as usize,
                 _ => MAX_LOGIN_BYTES,
@@ -122,6 +139,7 @@ impl Shard {
         if let Some(connection) = self.connection(key) {
             connection.output = output;
             connection.stage = stage;
+            connection.has_backlog = has_backlog;
             connection.traffic.messages_read += frames;
             self.list_for_write(key);
         }

@@ -114,6 +114,8 @@ pub struct Shard {
     generations: Vec<u32>,
     free_places: Vec<u32>,
     to_read: Vec<ConnectionKey>,
+    /// The empty list that changes places with `to_read` while that is gone through.
+    spare_list: Vec<ConnectionKey>,
     to_write: Vec<ConnectionKey>,
     read_buffer: Vec<u8>,
     spare_buffers: Vec<Vec<u8>>,
@@ -154,6 +156,7 @@ impl Shard {
             generations: Vec::new(),
             free_places: Vec::new(),
             to_read: Vec::new(),
+            spare_list: Vec::new(),
             to_write: Vec::new(),
             spare_buffers: Vec::new(),
             statistics,
@@ -190,6 +193,8 @@ impl Shard {
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
+                // Connections that could not be accepted, for want of files, bring no new event.
+                self.accept_all();
             }
         }
         self.stop();

@@ -34,9 +34,9 @@ impl Shard {
     }
 
     /// A paused connection whose client caught up is read again.
-    fn resume_reading(&mut self, key: ConnectionKey) {
+    pub(super) fn resume_reading(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connection(key) else { return };
-        if connection.readable {
+        if connection.readable || connection.has_backlog {
             self.list_for_read(key);
         }
     }
