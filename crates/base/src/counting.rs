@@ -43,3 +43,9 @@ pub fn allocations(work: impl FnOnce()) -> u64 {
     work();
     ALLOCATIONS.with(Cell::get) - before
 }
+
+/// How often this thread has allocated since it began. Always 0 in a binary that does not
+/// declare the allocator.
+pub fn allocations_so_far() -> u64 {
+    ALLOCATIONS.with(Cell::get)
+}

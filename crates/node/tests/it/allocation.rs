@@ -1,0 +1,99 @@
+//! A site's thread allocates nothing for a voter call: read from the socket, routed, logged,
+//! executed, committed, answered.
+
+use crate::support::{Peer, call_frame, parameters, start};
+use lockstep_base::counting::allocations_so_far;
+use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
+use lockstep_plan_ir::procedure::ProcedureParameter;
+use lockstep_types::Datum::Int;
+use lockstep_types::SqlType;
+use lockstep_workloads::voter;
+
+/// `Allocations(phone number)`: how often the site's thread that runs it has allocated so far.
+pub struct Allocations;
+
+impl NativeProcedure for Allocations {
+    fn name(&self) -> &str {
+        "Allocations"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        &[ProcedureParameter { sql_type: SqlType::BigInt, is_array: false }]
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        context.return_scalar(allocations_so_far() as i64);
+        Ok(())
+    }
+}
+
+/// A number of an area code that exists.
+fn phone_number(number: i64) -> i64 {
+    i64::from(voter::AREA_CODES[number as usize % voter::AREA_CODES.len()].0) * 10_000_000 + number
+}
+
+struct Voter {
+    peer: Peer,
+}
+
+impl Voter {
+    fn allocations(&mut self) -> i64 {
+        self.peer.call("Allocations", &[Int(1)]).rows.parse().expect("a count")
+    }
+
+    /// Votes once for each of `numbers`, `depth` calls in flight; all must answer `expected`.
+    fn vote(&mut self, numbers: std::ops::Range<i64>, depth: usize, expected: i64) {
+        let numbers: Vec<i64> = numbers.collect();
+        let expected = expected.to_string();
+        for batch in numbers.chunks(depth) {
+            let mut bytes = Vec::new();
+            for number in batch {
+                let values = parameters(&[Int(phone_number(*number)), Int(1), Int(1)]);
+                bytes.extend(call_frame("Vote", *number, &values));
+            }
+            self.peer.send(&bytes);
+            for _ in batch {
+                let answer = self.peer.answer();
+                assert_eq!((answer.status, answer.rows.as_str()), (1, expected.as_str()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_voter_call_allocates_nothing_on_the_sites_thread() {
+    let server = start(1, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(voter::SCHEMA);
+    peer.run(voter::NATIVE_PROCEDURE);
+    peer.run(
+        "CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM NATIVE Allocations",
+    );
+    for statement in voter::load_statements(voter::CONTESTANTS) {
+        peer.run(&statement);
+    }
+    let mut voter = Voter { peer };
+    assert!(voter.allocations() > 0, "the allocator counts");
+    const WARM: i64 = 20_000;
+    const CALLS: i64 = 5_000;
+    for depth in [1, 64] {
+        let first = depth as i64 * 1_000_000;
+        voter.vote(first..first + WARM, depth, voter::ACCEPTED);
+        // Votes that are refused change nothing, so nothing grows: exactly none.
+        voter.vote(first..first + 100, depth, voter::OVER_LIMIT);
+        let before = voter.allocations();
+        voter.vote(first..first + CALLS, depth, voter::OVER_LIMIT);
+        let refused = voter.allocations() - before;
+        assert_eq!(refused, 0, "{CALLS} calls that are refused, {depth} in flight");
+        // Votes that count make tables and indexes grow, by blocks and nodes.
+        let before = voter.allocations();
+        voter.vote(first + WARM..first + WARM + CALLS, depth, voter::ACCEPTED);
+        let accepted = voter.allocations() - before;
+        println!("{accepted} allocations for {CALLS} votes, {depth} in flight");
+        assert!(accepted < CALLS / 10, "{accepted} allocations for {CALLS} votes that count");
+    }
+}

@@ -1,0 +1,14 @@
+//! A whole host in this process, spoken to over TCP: what clients may send, and what the host
+//! says of itself.
+
+mod allocation;
+mod calls;
+mod clients;
+mod frames;
+mod schema;
+mod statistics;
+mod support;
+
+#[global_allocator]
+static COUNTING: lockstep_base::counting::CountingAllocator =
+    lockstep_base::counting::CountingAllocator;

@@ -1,0 +1,108 @@
+//! What a host says of itself is true.
+
+use crate::support::{Peer, start};
+use lockstep_types::Datum::{Int, Null, Text};
+
+fn table(peer: &mut Peer, selector: &str, interval: i64) -> Vec<Vec<String>> {
+    let answer = peer.call("@Statistics", &[Text(selector), Int(interval)]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    let lines = answer.rows.split('\n').filter(|line| !line.is_empty());
+    lines.map(|line| line.split(',').map(str::to_string).collect()).collect()
+}
+
+/// Invocations of a procedure over all sites.
+fn invocations(peer: &mut Peer, procedure: &str, interval: i64) -> u64 {
+    let rows = table(peer, "PROCEDURE", interval);
+    let own = rows.iter().filter(|row| row[5] == procedure);
+    own.map(|row| row[6].parse::<u64>().expect("a count")).sum()
+}
+
+#[test]
+fn calls_are_counted_since_the_start_and_since_the_last_look() {
+    let server = start(2, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run("CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN id");
+    for id in 0..30 {
+        assert_eq!(peer.call("T.insert", &[Int(id)]).status, 1);
+    }
+    assert_eq!(peer.call("T.insert", &[Int(7)]).status, -2);
+    assert_eq!(invocations(&mut peer, "T.insert", 0), 31);
+    assert_eq!(invocations(&mut peer, "T.insert", 1), 31);
+    assert_eq!(invocations(&mut peer, "T.insert", 1), 0);
+    for id in 30..35 {
+        assert_eq!(peer.call("T.insert", &[Int(id)]).status, 1);
+    }
+    assert_eq!(invocations(&mut peer, "T.insert", 0), 36, "the look before is its own affair");
+    assert_eq!(invocations(&mut peer, "T.insert", 1), 5);
+    let failures: u64 = table(&mut peer, "PROCEDURE", 0)
+        .iter()
+        .filter(|row| row[5] == "T.insert")
+        .map(|row| row[18].parse::<u64>().expect("a count"))
+        .sum();
+    assert_eq!(failures, 1);
+}
+
+#[test]
+fn tables_and_indexes_are_counted_per_site() {
+    let server = start(3, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY, a VARCHAR(200));
+        PARTITION TABLE t ON COLUMN id; CREATE INDEX by_a ON t (a);
+        CREATE TABLE r (id INTEGER NOT NULL PRIMARY KEY);",
+    );
+    let text = "x".repeat(150);
+    for id in 0..3000 {
+        assert_eq!(peer.call("T.insert", &[Int(id), Text(&text)]).status, 1);
+    }
+    peer.run("INSERT INTO r VALUES (1)");
+    let rows = table(&mut peer, "TABLE", 0);
+    let of = |name: &str, column: usize| -> Vec<i64> {
+        let own = rows.iter().filter(|row| row[5] == name);
+        own.map(|row| row[column].parse().expect("a number")).collect()
+    };
+    assert_eq!(of("T", 7).iter().sum::<i64>(), 3000);
+    assert!(of("T", 7).iter().all(|count| *count > 500), "{rows:?}");
+    assert_eq!(of("R", 7), [1, 1, 1]);
+    assert!(of("T", 10).iter().sum::<i64>() >= 3000 * 150 / 1024, "{rows:?}");
+    let indexes = table(&mut peer, "INDEX", 0);
+    let entries = indexes.iter().filter(|row| row[5] == "BY_A");
+    let entries: i64 = entries.map(|row| row[10].parse::<i64>().expect("a number")).sum();
+    assert_eq!(entries, 3000);
+}
+
+#[test]
+fn the_topology_names_every_partition_and_the_coordinator() {
+    let server = start(3, &[]);
+    let mut peer = Peer::login(server.client_address());
+    for answer in [
+        peer.call("@Statistics", &[Text("TOPO")]),
+        peer.call("@Statistics", &[Text("TOPO"), Int(0)]),
+        peer.call("@Statistics", &[Text("topo"), Int(1)]),
+    ] {
+        assert!(answer.rows.starts_with("0,0:0,0:0\n1,0:1,0:1\n2,0:2,0:2\n16383,0:0,0:0;ELASTIC,"));
+    }
+}
+
+#[test]
+fn wrong_arguments_are_told() {
+    let server = start(1, &[]);
+    let mut peer = Peer::login(server.client_address());
+    let cases = [
+        (peer.call("@Statistics", &[]), -2, "expects 2, received 0"),
+        (peer.call("@Statistics", &[Text("TABLE"), Int(0), Int(0)]), -2, "received 3"),
+        (peer.call("@Statistics", &[Text("WEATHER"), Int(0)]), -2, "instead was WEATHER"),
+        (peer.call("@Statistics", &[Null, Int(0)]), -2, "instead was null"),
+        (peer.call("@Statistics", &[Text("TABLE"), Null]), -9, "Failed to get statistics"),
+        (peer.call("@Statistics", &[Text("TABLE"), Text("x")]), -9, "Failed to get statistics"),
+        (peer.call("@SystemCatalog", &[Text("WEATHER")]), -2, "WEATHER"),
+        (peer.call("@SystemInformation", &[Text("WEATHER")]), -2, "WEATHER"),
+        (peer.call("@GetPartitionKeys", &[Text("FLOAT")]), -2, "FLOAT"),
+        (peer.call("@StopNode", &[Int(99)]), -2, "99"),
+        (peer.call("@SnapshotSave", &[]), -2, "not available"),
+    ];
+    for (answer, status, part) in cases {
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.text.contains(part), "{answer:?} lacks '{part}'");
+    }
+}

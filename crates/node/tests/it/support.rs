@@ -1,0 +1,205 @@
+//! A host on free ports and a client as bare as the protocol: it sends bytes and reads frames.
+
+use lockstep_node::options::Options;
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, SqlType};
+use lockstep_wire_volt::invocation::{self, CallOptions};
+use lockstep_wire_volt::response::Response;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The login of a client without user and password.
+pub const LOGIN: &[u8] = b"\x01\x01\0\0\0\x08database\0\0\0\0\
+    \xe3\xb0\xc4\x42\x98\xfc\x1c\x14\x9a\xfb\xf4\xc8\x99\x6f\xb9\x24\
+    \x27\xae\x41\xe4\x64\x9b\x93\x4c\xa4\x95\x99\x1b\x78\x52\xb8\x55";
+
+/// Starts a host with options as on the command line.
+pub fn start(sites: u32, options: &[&str]) -> Server {
+    let mut given = Options::default();
+    for option in options {
+        given.set(option).expect("an option within its range");
+    }
+    let mut natives = NativeRegistry::default();
+    for procedure in lockstep_workloads::native_procedures() {
+        natives.register(procedure);
+    }
+    natives.register(Arc::new(crate::allocation::Allocations));
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    Server::start(ServerConfiguration {
+        sites,
+        client: any_port,
+        admin: any_port,
+        options: given,
+        natives,
+        pin_to_cores: Vec::new(),
+    })
+    .expect("the host starts")
+}
+
+/// Puts the length in front.
+pub fn frame(body: &[u8]) -> Vec<u8> {
+    let mut bytes = (body.len() as i32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// A call as a frame.
+pub fn call_frame(procedure: &str, handle: i64, parameters: &ParameterWriter) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let options = CallOptions::default();
+    invocation::encode(&mut bytes, procedure, handle, &options, parameters.bytes());
+    bytes
+}
+
+/// Parameters, each as text, integer or NULL.
+pub fn parameters(values: &[Datum<'_>]) -> ParameterWriter {
+    let mut writer = ParameterWriter::default();
+    for value in values {
+        let sql_type = match value {
+            Datum::Int(_) => SqlType::BigInt,
+            Datum::Float(_) => SqlType::Float,
+            Datum::Bytes(_) => SqlType::Varbinary,
+            Datum::Null => SqlType::Null,
+            _ => SqlType::Varchar,
+        };
+        writer.scalar(sql_type, *value);
+    }
+    writer
+}
+
+/// An answer with its rows as text, one line a row, tables apart by `;`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub handle: i64,
+    pub status: i8,
+    pub text: String,
+    pub rows: String,
+}
+
+impl Answer {
+    fn read(body: &[u8]) -> Answer {
+        let response = Response::decode(body).expect("a well-formed response");
+        let mut tables = Vec::new();
+        for table in response.tables() {
+            let table = table.expect("a well-formed table");
+            let mut lines = Vec::new();
+            for row in table.rows() {
+                let mut values = Vec::new();
+                row.and_then(|row| row.read_into(&mut values)).expect("a well-formed row");
+                let texts: Vec<String> = values.iter().map(Datum::to_string).collect();
+                lines.push(texts.join(","));
+            }
+            tables.push(lines.join("\n"));
+        }
+        Answer {
+            handle: response.client_handle,
+            status: response.status,
+            text: response.status_text.unwrap_or("").to_string(),
+            rows: tables.join(";"),
+        }
+    }
+}
+
+/// A connection.
+pub struct Peer {
+    pub stream: TcpStream,
+    next_handle: i64,
+}
+
+impl Peer {
+    /// A connection that has not logged in.
+    pub fn connect(address: SocketAddr) -> Peer {
+        let stream = TcpStream::connect(address).expect("the host listens");
+        stream.set_nodelay(true).expect("a TCP option");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a TCP option");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a TCP option");
+        Peer { stream, next_handle: 1 }
+    }
+
+    /// A connection that may call.
+    pub fn login(address: SocketAddr) -> Peer {
+        let mut peer = Peer::connect(address);
+        peer.send(&frame(LOGIN));
+        let reply = peer.receive().expect("a reply to the login");
+        assert_eq!(reply[..2], [0, 0], "the login is accepted");
+        peer
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the host takes the bytes");
+    }
+
+    /// The next frame's body; `None` when the host has closed the connection.
+    pub fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut length = [0; 4];
+        if !self.fill(&mut length) {
+            return None;
+        }
+        let mut body = vec![0; i32::from_be_bytes(length) as usize];
+        assert!(self.fill(&mut body), "a frame is whole");
+        Some(body)
+    }
+
+    /// False at the connection's end.
+    fn fill(&mut self, buffer: &mut [u8]) -> bool {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.stream.read(&mut buffer[filled..]) {
+                Ok(0) => return false,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return false,
+                Err(error) => panic!("no answer: {error}"),
+            }
+        }
+        true
+    }
+
+    pub fn answer(&mut self) -> Answer {
+        Answer::read(&self.receive().expect("an answer"))
+    }
+
+    pub fn call(&mut self, procedure: &str, values: &[Datum<'_>]) -> Answer {
+        self.call_with(procedure, &parameters(values))
+    }
+
+    pub fn call_with(&mut self, procedure: &str, parameters: &ParameterWriter) -> Answer {
+        let handle = self.next_handle;
+        self.next_handle += 1;
+        self.send(&call_frame(procedure, handle, parameters));
+        let answer = self.answer();
+        assert_eq!(answer.handle, handle);
+        answer
+    }
+
+    pub fn sql(&mut self, text: &str) -> Answer {
+        self.call("@AdHoc", &[Datum::Text(text)])
+    }
+
+    /// Runs SQL that must succeed; returns the rows.
+    pub fn run(&mut self, text: &str) -> String {
+        let answer = self.sql(text);
+        assert_eq!((answer.status, answer.text.as_str()), (1, ""), "{text}");
+        answer.rows
+    }
+
+    /// Whether the host closes the connection without another word.
+    pub fn is_closed(&mut self) -> bool {
+        self.receive().is_none()
+    }
+}
+
+/// Tries until it is so.
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::yield_now();
+    }
+}
