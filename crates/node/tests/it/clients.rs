@@ -16,13 +16,13 @@ fn a_client_that_never_reads_is_paused_then_closed_and_nobody_else_notices() {
     assert_eq!(peer.call("BIG.insert", &[Int(1), Text(&text)]).status, 1);
     let mut deaf = Peer::login(server.client_address());
     deaf.stream.set_nonblocking(true).expect("a socket option");
-    let call = call_frame("BIG.select", 1, &parameters(&[Int(1)]));
+    let calls = call_frame("BIG.select", 1, &parameters(&[Int(1)])).repeat(20_000);
     let mut sent_bytes = 0;
     let mut closed = false;
     let mut served = 0;
     // It sends for ever. While it is paused its own sends do not go through; then it is closed.
     eventually("the connection that never reads is closed", || {
-        match deaf.stream.write(&call[sent_bytes % call.len()..]) {
+        match deaf.stream.write(&calls[sent_bytes % calls.len()..]) {
             Ok(count) => sent_bytes += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => closed = true,
