@@ -90,8 +90,7 @@ fn query_of(name: &str) -> Operation {
         }
         "distinct" => {
             let expressions = vec![kind(0)];
-            let input =
-                Relation::Project { input: Box::new(scan(0, 0)), slot: 1, expressions };
+            let input = Relation::Project { input: Box::new(scan(0, 0)), slot: 1, expressions };
             let relation = Relation::Distinct { input: Box::new(input), slot: 1 };
             query(relation, vec![col(1, 0, SqlType::Integer)])
         }

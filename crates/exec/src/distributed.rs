@@ -21,7 +21,10 @@ use lockstep_types::{Datum, HashRing, PartitionId, TableBuilder, TableSchema, Ta
 
 /// Runs a body with a `Run` over a desk: everything in it lives as long as the desk's borrow.
 macro_rules! with_run {
-    ($desk:expr, $statement:expr, $parameters:expr, $coordinator:expr, $run:ident => $body:expr) => {{
+    (
+        $desk:expr, $statement:expr, $parameters:expr, $coordinator:expr,
+        $run:ident => $body:expr
+    ) => {{
         let slot_count = usize::from($statement.slot_count);
         let executor = $desk.executor(slot_count, $coordinator.temporary_limit_bytes);
         let context = Context {

@@ -45,7 +45,8 @@ impl Replacement {
 
 impl Database {
     /// Builds what a schema change needs, beside what is there; NOW is the time of the
-    /// transaction that began last. Nothing has changed in it, and no other begins before [`Database::commit_change`] or [`Database::rollback_change`].
+    /// transaction that began last. Nothing has changed in it, and no other begins before
+    /// [`Database::commit_change`] or [`Database::rollback_change`].
     ///
     /// # Errors
     /// Rows in a table that must be empty, values that do not fit, duplicates under a new unique

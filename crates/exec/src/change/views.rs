@@ -379,6 +379,10 @@ pub(super) fn apply<'a>(
         let old = row.column(first + number);
         let new = if is_last {
             Some(empty_value(aggregate))
+        } else if direction == Direction::Remove
+            && is_last_summand(aggregate, row, first, *argument)
+        {
+            Some(Datum::Null)
         } else {
             match changed(aggregate, old, *argument, direction)? {
                 Change::Same => None,
@@ -397,6 +401,19 @@ pub(super) fn apply<'a>(
     }
     target.update(row_id, &changes[..change_count], undo).map_err(storage_fault)?;
     Ok(&went[..went_count])
+}
+
+/// Whether a row that goes takes the last value of a sum with it.
+fn is_last_summand(
+    aggregate: &ViewAggregate,
+    row: RowRef<'_>,
+    first: usize,
+    argument: Datum<'_>,
+) -> bool {
+    !argument.is_null()
+        && aggregate
+            .counted_by
+            .is_some_and(|count| row.column(first + usize::from(count)) == Datum::Int(1))
 }
 
 fn insert_group(

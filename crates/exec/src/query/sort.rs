@@ -161,8 +161,19 @@ impl<'a> Sorter<'a> {
 
     #[inline]
     fn add(&mut self, run: &Run<'_, 'a>, keys: &'a [SortKey]) -> Result<(), SqlError> {
+        let Some((first_key, other_keys)) = keys.split_first() else {
+            return self.frames.push(run);
+        };
+        let first = run.value(&first_key.expression)?;
+        // Most frames of a long input come behind the last wanted one, by their first key.
+        if let (Some(last), Some(direction)) = (self.threshold.first(), self.directions.first())
+            && direction.compare(first, *last) == Ordering::Greater
+        {
+            return Ok(());
+        }
         self.row.clear();
-        for key in keys {
+        self.row.push(first);
+        for key in other_keys {
             self.row.push(run.value(&key.expression)?);
         }
         if !self.threshold.is_empty()

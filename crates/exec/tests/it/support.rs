@@ -95,6 +95,7 @@ pub fn view(
             sql_type,
             recompute: recompute.clone(),
             recompute_slots: 4,
+            counted_by: None,
         });
     }
     let keys: Vec<u16> = (0..groups.len() as u16).collect();
