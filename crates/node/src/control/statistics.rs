@@ -24,7 +24,7 @@ pub(super) use interval::Interval;
 pub(super) struct Gathering {
     origin: Origin,
     purpose: Purpose,
-    snapshots: Vec<Box<ShardSnapshot>>,
+    snapshots: Vec<ShardSnapshot>,
 }
 
 /// What the numbers are for.
@@ -108,7 +108,7 @@ impl Control {
     /// A thread's numbers arrived.
     pub(super) fn gathered(&mut self, request: u64, snapshot: Box<ShardSnapshot>) {
         let Some(gathering) = self.gathers.get_mut(&request) else { return };
-        gathering.snapshots.push(snapshot);
+        gathering.snapshots.push(*snapshot);
         if gathering.snapshots.len() < self.facts.partition_count as usize {
             return;
         }
@@ -130,7 +130,7 @@ impl Control {
         origin: Origin,
         selector: &str,
         interval: bool,
-        mut snapshots: Vec<Box<ShardSnapshot>>,
+        mut snapshots: Vec<ShardSnapshot>,
     ) {
         let now_ms = clock::now_us() / 1000;
         let mut since_ms = self.facts.cluster_created_ms;
@@ -183,7 +183,7 @@ fn partition_sites(partition_count: u32) -> Vec<PartitionSites> {
 
 /// The tables of `@ValidatePartitioning`: misplaced rows per site and table, and that every site
 /// hashes alike, because they share one ring.
-fn write_validation(out: &mut Vec<u8>, snapshots: &[Box<ShardSnapshot>]) -> u16 {
+fn write_validation(out: &mut Vec<u8>, snapshots: &[ShardSnapshot]) -> u16 {
     let site = [
         ("HOST_ID", SqlType::Integer),
         ("SITE_ID", SqlType::Integer),

@@ -19,12 +19,12 @@ impl Shard {
         } else if event.is_writable() {
             connection.writable(now_us);
         }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
-            if let Some(connection) = self.connection(key) {
-                connection.readable = true;
-                connection.read_closed |= event.is_read_closed();
-                self.list_for_read(key);
-            }
+        if (event.is_readable() || event.is_read_closed() || event.is_error())
+            && let Some(connection) = self.connection(key)
+        {
+            connection.readable = true;
+            connection.read_closed |= event.is_read_closed();
+            self.list_for_read(key);
         }
     }
 

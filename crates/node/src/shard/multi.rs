@@ -42,7 +42,7 @@ impl Shard {
     }
 
     /// A partition answered.
-    pub(super) fn to_coordinator(&mut self, answer: FromPartition) {
+    pub(super) fn partition_answered(&mut self, answer: FromPartition) {
         let mut outputs = Vec::new();
         let coordinator = self.coordinator.as_mut().expect("answers go to the first thread");
         coordinator.receive(answer, self.now_us, &mut outputs);
@@ -83,7 +83,7 @@ impl Shard {
     }
 
     /// The coordinator sent something to this thread's partition.
-    pub(super) fn from_coordinator(&mut self, message: Numbered<Arc<HostCatalog>>) {
+    pub(super) fn coordinator_asked(&mut self, message: Numbered<Arc<HostCatalog>>) {
         let mut effects = Vec::new();
         self.site.receive(message.number, message.message, &mut effects);
         for effect in effects {

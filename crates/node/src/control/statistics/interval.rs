@@ -6,12 +6,12 @@ use lockstep_base::map::FixedHashMap;
 
 /// What the last call of a selector with an interval saw.
 pub(in crate::control) struct Interval {
-    pub(super) snapshots: Vec<Box<ShardSnapshot>>,
+    pub(super) snapshots: Vec<ShardSnapshot>,
     pub(super) taken_ms: i64,
 }
 
 /// Takes what was counted at an earlier time off what is counted now.
-pub(super) fn subtract(now: &mut [Box<ShardSnapshot>], earlier: &[Box<ShardSnapshot>]) {
+pub(super) fn subtract(now: &mut [ShardSnapshot], earlier: &[ShardSnapshot]) {
     for (now, earlier) in now.iter_mut().zip(earlier) {
         subtract_procedures(now, earlier);
         subtract_connections(now, earlier);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) struct View {
     pub(super) facts: Arc<HostFacts>,
     /// In the order of threads.
-    pub(super) snapshots: Vec<Box<ShardSnapshot>>,
+    pub(super) snapshots: Vec<ShardSnapshot>,
     pub(super) now_ms: i64,
     /// Since when the counters run.
     pub(super) since_ms: i64,
