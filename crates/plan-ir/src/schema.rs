@@ -156,4 +156,7 @@ pub struct ViewAggregate {
     pub recompute: Option<Query>,
     /// Number of frame slots of `recompute`.
     pub recompute_slots: u16,
+    /// For SUM of what may be NULL: which of the view's aggregates counts the values that are
+    /// not. Once none is left the sum is NULL, not zero.
+    pub counted_by: Option<u16>,
 }

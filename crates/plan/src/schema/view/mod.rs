@@ -232,11 +232,12 @@ fn bind_view(
     let count = match aggregates.iter().position(is_count) {
         Some(place) => place,
         None => {
-            aggregates.push(hidden_count());
+            aggregates.push(hidden_count(None));
             columns.push(view_column(HIDDEN_COUNT.to_string(), SqlType::BigInt));
             aggregates.len() - 1
         }
     };
+    count_summands(&bound, &mut aggregates, &mut columns);
     let placement = join::placement(&bound)
         .map_err(|reason| refused(parsed, format!("Materialized view \"{name}\" {reason}")))?;
     let grouped = !bound.group.is_empty();
@@ -422,19 +423,57 @@ fn aggregate(column: &ViewColumn) -> Option<ViewAggregate> {
             sql_type: column.sql_type,
             recompute: None,
             recompute_slots: 0,
+            counted_by: None,
         }),
         _ => None,
     }
 }
 
-fn hidden_count() -> ViewAggregate {
+fn hidden_count(argument: Option<Expression>) -> ViewAggregate {
+    let function = match argument {
+        None => AggregateFunction::CountStar,
+        Some(_) => AggregateFunction::Count,
+    };
     ViewAggregate {
-        function: AggregateFunction::CountStar,
-        argument: None,
+        function,
+        argument,
         sql_type: SqlType::BigInt,
         recompute: None,
         recompute_slots: 0,
+        counted_by: None,
     }
+}
+
+/// Gives each SUM that can become NULL again a count of what it adds up: one that the view
+/// declares, or a hidden one.
+fn count_summands(
+    bound: &BoundView,
+    aggregates: &mut Vec<ViewAggregate>,
+    columns: &mut Vec<ColumnDefinition>,
+) {
+    for place in 0..aggregates.len() {
+        let summed = &aggregates[place];
+        let Some(argument) = summed.argument.clone() else { continue };
+        if summed.function != AggregateFunction::Sum || !may_be_null(bound, &argument) {
+            continue;
+        }
+        let counts = |a: &ViewAggregate| {
+            a.function == AggregateFunction::Count && a.argument.as_ref() == Some(&argument)
+        };
+        let count = aggregates.iter().position(counts).unwrap_or_else(|| {
+            columns.push(view_column(format!("{HIDDEN_COUNT}_{place}"), SqlType::BigInt));
+            aggregates.push(hidden_count(Some(argument)));
+            aggregates.len() - 1
+        });
+        aggregates[place].counted_by = Some(count as u16);
+    }
+}
+
+fn may_be_null(bound: &BoundView, value: &Expression) -> bool {
+    let Node::Column { slot, column } = value.node else { return true };
+    let source = bound.sources.get(usize::from(slot));
+    let column = source.and_then(|source| source.definition.columns.get(usize::from(column)));
+    column.is_none_or(|column| column.nullable)
 }
 
 /// The unique index over all group columns, by which a group's row is found.
