@@ -55,6 +55,7 @@ impl Server {
     /// # Errors
     /// A port cannot be bound (the message names it), or the system is out of threads or files.
     pub fn start(configuration: ServerConfiguration) -> io::Result<Server> {
+        raise_file_limit();
         let client = listen(configuration.client)?;
         let admin = listen(configuration.admin)?;
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
@@ -164,6 +165,23 @@ fn pin_to_core(core: usize) {
     };
     if result != 0 {
         tracing::warn!(core, "the site could not be pinned to its core");
+    }
+}
+
+/// Raises the number of files that this process may open to what it is allowed at most: each
+/// connection is one, and shells start with far fewer than `max_connections`.
+fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls get a pointer to a whole structure on this stack frame and keep it for
+    // the call only.
+    let raised = unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit) == 0
+        }
+    };
+    if !raised {
+        tracing::warn!("the limit of open files could not be raised; few connections may fit");
     }
 }
 
