@@ -3,6 +3,7 @@
 mod access;
 mod bind;
 mod explain;
+mod flatten;
 mod logical;
 mod partition;
 mod physical;
@@ -69,6 +70,7 @@ fn plan(
     match statement {
         ast::Statement::Query(query) => {
             let mut bound = binder.bind_query(query)?.query;
+            flatten::flatten(&mut bound, &mut binder.subqueries);
             let plan = Planner::new(binder).plan_query(&mut bound, context)?;
             let named: Vec<_> = (0..bound.output.len())
                 .map(|position| {
@@ -80,15 +82,18 @@ fn plan(
             Ok((plan, TableSchema::new(&named), ordered))
         }
         ast::Statement::Insert(insert) => {
-            let bound = binder.insert(insert)?;
+            let mut bound = binder.insert(insert)?;
+            flatten::flatten(&mut bound.source, &mut binder.subqueries);
             Ok((Planner::new(binder).plan_insert(&bound, context)?, counts, true))
         }
         ast::Statement::Update(update) => {
-            let bound = binder.update(update)?;
+            let mut bound = binder.update(update)?;
+            flatten::flatten(&mut bound.source, &mut binder.subqueries);
             Ok((Planner::new(binder).plan_change(&bound, true, context)?, counts, true))
         }
         ast::Statement::Delete(delete) => {
-            let bound = binder.delete(delete)?;
+            let mut bound = binder.delete(delete)?;
+            flatten::flatten(&mut bound.source, &mut binder.subqueries);
             Ok((Planner::new(binder).plan_change(&bound, false, context)?, counts, true))
         }
         ast::Statement::Truncate(name) => {

@@ -288,7 +288,8 @@ pub(crate) fn change(
     }
 }
 
-fn change_query(
+/// As [`change`], for all expressions of a query.
+pub(crate) fn change_query(
     query: &mut Query,
     subqueries: &mut Subqueries,
     changer: &mut dyn FnMut(&mut Expression) -> bool,

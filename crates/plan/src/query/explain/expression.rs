@@ -98,6 +98,11 @@ impl<'c> Names<'c> {
         self.tables.get(&table).map_or_else(|| format!("table {table}"), |t| t.name.clone())
     }
 
+    /// True for a table that every partition holds.
+    pub(super) fn is_replicated(&self, table: TableId) -> bool {
+        self.tables.get(&table).is_some_and(|t| t.is_replicated())
+    }
+
     /// An index's name.
     pub(super) fn index(&self, table: TableId, index: IndexId) -> String {
         let definition = self.tables.get(&table).and_then(|t| t.indexes.get(index.index()));

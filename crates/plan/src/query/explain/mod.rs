@@ -77,7 +77,7 @@ impl Writer<'_> {
     fn fragments(&mut self, fragments: &[Fragment]) {
         for (number, fragment) in fragments.iter().enumerate() {
             let place = match &fragment.target {
-                Target::All => "at all partitions".to_string(),
+                Target::All => self.why_all(&fragment.operation),
                 Target::One => "at any one partition: only replicated tables".to_string(),
                 Target::Owner(value) => {
                     format!("at one partition: the owner of {}", self.names.text(value))
@@ -86,6 +86,22 @@ impl Writer<'_> {
             self.line(0, &format!("FRAGMENT {number} {place}"));
             self.operation(1, &fragment.operation);
         }
+    }
+
+    /// Why an operation runs at all partitions.
+    fn why_all(&self, operation: &Operation) -> String {
+        let written = match operation {
+            Operation::Query(_) => None,
+            Operation::Insert(insert) => Some(insert.table),
+            Operation::Update(update) => Some(update.table),
+            Operation::Delete(delete) => Some(delete.table),
+            Operation::Truncate(table) => Some(*table),
+        };
+        let reason = match written {
+            Some(table) if self.names.is_replicated(table) => "each holds the table",
+            _ => "no one value fixes the partitioning column",
+        };
+        format!("at all partitions: {reason}")
     }
 
     fn operation(&mut self, depth: usize, operation: &Operation) {
