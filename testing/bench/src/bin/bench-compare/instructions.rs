@@ -40,13 +40,16 @@ pub fn probe(arguments: &ArgMatches) -> Result<(), String> {
 /// # Errors
 /// Neither perf nor valgrind works here.
 pub fn per_call(plan: &Plan, systems: &Systems) -> Result<Instructions, String> {
-    let (counted_by, calls, count): (_, _, fn(&Systems, u64, bool) -> Option<f64>) =
-        match by_perf(systems, 1, true) {
-            Some(_) => ("perf stat -e instructions:u", plan.counted_calls, by_perf),
-            None => ("callgrind", plan.counted_calls.min(SIMULATED_CALLS), by_callgrind),
-        };
-    let all = count(systems, calls, false).ok_or("instructions cannot be counted here")?;
-    let dry = count(systems, calls, true).ok_or("instructions cannot be counted here")?;
+    let has_counters = by_perf(systems, 1, true).is_some();
+    let (counted_by, calls) = match has_counters {
+        true => ("perf stat -e instructions:u", plan.counted_calls),
+        false => ("callgrind", plan.counted_calls.min(SIMULATED_CALLS)),
+    };
+    let count = |dry| {
+        let count = if has_counters { by_perf } else { by_callgrind };
+        count(systems, calls, dry).ok_or("instructions cannot be counted here")
+    };
+    let (all, dry) = (count(false)?, count(true)?);
     let per_call = (all - dry) / calls as f64;
     eprintln!("embedded: {per_call:.0} instructions a call, counted by {counted_by}");
     Ok(Instructions { per_call, counted_by, calls })
