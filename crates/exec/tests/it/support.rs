@@ -95,7 +95,7 @@ pub fn view(
             sql_type,
             recompute: recompute.clone(),
             recompute_slots: 4,
-            counted_by: None,
+            counted_by: counted_by(*function, *argument, aggregates),
         });
     }
     let keys: Vec<u16> = (0..groups.len() as u16).collect();
@@ -116,6 +116,19 @@ pub fn view(
     definition.view = Some(view.clone());
     source.dependent_views.push(view);
     definition
+}
+
+/// The COUNT of a SUM's argument, if the view has one.
+fn counted_by(
+    function: AggregateFunction,
+    argument: Option<u16>,
+    aggregates: &[(AggregateFunction, Option<u16>, Option<Query>)],
+) -> Option<u16> {
+    let counts = |(other, of, _): &(AggregateFunction, Option<u16>, Option<Query>)| {
+        *other == AggregateFunction::Count && *of == argument
+    };
+    let place = aggregates.iter().position(counts)?;
+    (function == AggregateFunction::Sum).then_some(place as u16)
 }
 
 pub fn col(slot: u16, column: u16, sql_type: SqlType) -> Expression {
