@@ -70,7 +70,9 @@ impl EmbeddedHost {
                     self.catalog.plan.apply(&parsed, &self.natives).map_err(plan_failure)?;
                 let catalog =
                     HostCatalog::new(change.catalog, &self.natives).map_err(plan_failure)?;
-                let task = SchemaTask { changes: change.changes, catalog: Arc::new(catalog) };
+                let catalog_version = catalog.version();
+                let catalog = Arc::new(catalog);
+                let task = SchemaTask { changes: change.changes, catalog, catalog_version };
                 MultiWork::Schema(Arc::new(task))
             }
             BatchKind::DmlQueries => {
@@ -97,13 +99,14 @@ impl EmbeddedHost {
     fn run_multi(&mut self, work: MultiWork<Arc<HostCatalog>>) -> Finished<()> {
         self.now_us = clock::now_us();
         let mut outputs = Vec::new();
-        let call = MultiCall { origin: (), work };
+        let call = MultiCall { origin: (), catalog_version: self.catalog.version(), work };
         let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);
         assert!(accepted.is_ok(), "one call at a time is within every limit");
         let mut finished = None;
         while let Some(output) = outputs.pop() {
             match output {
                 CoordinatorOutput::Finished(end) => finished = Some(end),
+                CoordinatorOutput::Stale(()) => unreachable!("planned with the catalog in force"),
                 CoordinatorOutput::Send(message) => {
                     let mut effects = Vec::new();
                     self.site.receive(message.number, message.message, &mut effects);

@@ -21,7 +21,15 @@ pub struct Origin {
     pub arrived_us: i64,
     /// The procedure's place in the statistics of its catalog, or [`NO_PROCEDURE`].
     pub procedure: u32,
+    /// How many calls this one counts for among those of its connection that are not answered
+    /// yet; 0 for a call that is answered before its connection is read again.
+    pub weight: u16,
 }
+
+/// [`Origin::weight`] of a call of a single-partition procedure.
+pub const PARTITION_WEIGHT: u16 = 1;
+/// [`Origin::weight`] of calls that occupy the planner or several partitions.
+pub const HEAVY_WEIGHT: u16 = 16;
 
 /// [`Origin::procedure`] of calls that are counted under no procedure.
 pub const NO_PROCEDURE: u32 = u32::MAX;
@@ -57,15 +65,17 @@ pub struct AdHocCall {
     pub call: StatementCall,
 }
 
-/// A multi-partition call on its way to the coordinator.
-pub struct MultiRequest {
-    /// The catalog that its plans were made with.
-    pub catalog_version: u64,
-    /// The invocation, to be planned again if the catalog has changed; empty for procedures.
+/// Who waits for a multi-partition call, and the invocation, to be dispatched again when a schema
+/// change overtakes it.
+pub struct MultiOrigin {
+    /// Who waits.
+    pub origin: Origin,
+    /// The invocation as the client sent it; empty for schema changes, which nothing overtakes.
     pub body: Arc<[u8]>,
-    /// The work.
-    pub call: MultiCall<Origin, Arc<HostCatalog>>,
 }
+
+/// A multi-partition call on its way to the coordinator.
+pub type MultiRequest = MultiCall<MultiOrigin, Arc<HostCatalog>>;
 
 /// A request to the control thread.
 pub enum ControlRequest {

@@ -78,8 +78,9 @@ options! {
         "How long a connection may leave answers unread before it is closed.";
     login_timeout_ms: 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
-    max_outstanding_calls: 100_000, 1, 10_000_000, "calls",
-        "Calls of one connection that are not answered yet; above it the connection is paused.";
+    max_outstanding_calls: 4_096, 16, 1_000_000, "calls",
+        "Calls of one connection that wait for another thread; above it the connection is paused. \
+         Ad hoc and multi-partition calls count for 16.";
     max_held_calls: 100_000, 1, 10_000_000, "calls",
         "Calls that a partition holds back while a multi-partition transaction runs.";
     max_waiting_multi: 10_000, 1, 1_000_000, "calls",

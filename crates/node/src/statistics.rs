@@ -4,7 +4,7 @@
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey, Traffic};
-use crate::message::{NO_PROCEDURE, Origin};
+use crate::message::{MultiOrigin, NO_PROCEDURE, Origin};
 use hdrhistogram::Histogram;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::TableStatistics;
@@ -201,7 +201,8 @@ impl ShardStatistics {
     }
 
     /// A multi-partition call ended. Counted where the coordinator is.
-    pub fn count_multi(&mut self, origin: &Origin, finished: &Finished<Origin>, now_us: i64) {
+    pub fn count_multi(&mut self, finished: &Finished<MultiOrigin>, now_us: i64) {
+        let origin = &finished.origin.origin;
         if origin.procedure == NO_PROCEDURE {
             return;
         }

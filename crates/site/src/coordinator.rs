@@ -22,6 +22,8 @@ pub enum CoordinatorOutput<O, C> {
     Send(Numbered<C>),
     /// Answer a call.
     Finished(Finished<O>),
+    /// A schema change came in force while the call waited: its plans must be made anew.
+    Stale(O),
 }
 
 /// A call that ended.
@@ -42,6 +44,8 @@ pub struct Finished<O> {
 pub struct Coordinator<O, C> {
     initiator: MultiPartitionInitiator<MultiCall<O, C>>,
     active: Option<Active<O, C>>,
+    /// The version of the catalog in force.
+    catalog_version: u64,
     ring: HashRing,
     limits: DeskLimits,
 }
@@ -80,6 +84,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         Coordinator {
             initiator: MultiPartitionInitiator::new(ring.partition_count(), limits.waiting_multi),
             active: None,
+            catalog_version: 0,
             ring,
             limits: DeskLimits {
                 result_bytes: limits.result_bytes,
@@ -150,6 +155,11 @@ impl<O, C: Clone> Coordinator<O, C> {
             let Some((call, transaction)) = self.initiator.begin_next(now_us / 1000) else {
                 return;
             };
+            if call.catalog_version != self.catalog_version {
+                self.initiator.decide(false);
+                outputs.push(CoordinatorOutput::Stale(call.origin));
+                continue;
+            }
             let context = context_of(transaction, &call);
             let batch = match &call.work {
                 MultiWork::Statements(call) => call.statements.iter().cloned().collect(),
@@ -307,6 +317,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         // the same client may go to any partition. Of other transactions a partition that has
         // not heard the decision yet is stopped, so nobody can see a state from before.
         let acknowledge = matches!(active.call.work, MultiWork::Schema(_)) && commit;
+        if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
+            self.catalog_version = task.catalog_version;
+        }
         active.finished = Some((outcome, tables));
         let addressed = self.initiator.decide(acknowledge);
         let awaited = acknowledge && !addressed.is_empty();

@@ -33,6 +33,8 @@ pub struct StatementCall {
 pub struct MultiCall<O, C> {
     /// Who waits.
     pub origin: O,
+    /// The version of the catalog that its plans were made with.
+    pub catalog_version: u64,
     /// The work.
     pub work: MultiWork<C>,
 }
@@ -61,6 +63,8 @@ pub struct SchemaTask<C> {
     pub changes: Vec<StorageChange>,
     /// The catalog once they are in force.
     pub catalog: C,
+    /// Its version.
+    pub catalog_version: u64,
 }
 
 /// A message to a partition with its place in the coordinator's stream to it.

@@ -101,11 +101,15 @@ impl World {
     /// Changes the schema and waits until it is in force.
     pub fn schema(&mut self, ddl: &str) {
         let parsed = parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound");
+        let before = self.catalog.version;
         let change = self.catalog.apply(&parsed, &NoNatives).expect("it can be applied");
         self.catalog = change.catalog;
-        let task = SchemaTask { changes: change.changes, catalog: self.catalog.version };
+        let version = self.catalog.version;
+        let task =
+            SchemaTask { changes: change.changes, catalog: version, catalog_version: version };
         let work = MultiWork::Schema(Arc::new(task));
-        self.in_flight.push(Message::Multi(MultiCall { origin: usize::MAX, work }));
+        let call = MultiCall { origin: usize::MAX, catalog_version: before, work };
+        self.in_flight.push(Message::Multi(call));
         self.settle();
         let answers = std::mem::take(&mut self.answers);
         let failed = answers.iter().find_map(|answer| answer.outcome.failure.as_ref());
@@ -143,7 +147,8 @@ impl World {
             Some(partition) => Message::Call(partition, PartitionCall { call, statements }),
             None => {
                 let work = MultiWork::Statements(statements);
-                Message::Multi(MultiCall { origin: call, work })
+                let catalog_version = self.catalog.version;
+                Message::Multi(MultiCall { origin: call, catalog_version, work })
             }
         });
     }
@@ -274,6 +279,7 @@ impl World {
                 CoordinatorOutput::Send(message) => {
                     self.in_flight.push(Message::ToPartition(message));
                 }
+                CoordinatorOutput::Stale(call) => unreachable!("call {call} has the one schema"),
                 CoordinatorOutput::Finished(finished) => self.answers.push(Answer {
                     call: finished.origin,
                     outcome: finished.outcome,

@@ -3,12 +3,12 @@
 use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
-use crate::message::{AdHocCall, Envelope, MultiRequest, Origin};
+use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_plan::{BatchKind, PlanContext, PlanError, classify_batch, plan_statement};
 use lockstep_plan_ir::Execution;
-use lockstep_site::{BoundStatement, MultiCall, MultiWork, SchemaTask, StatementCall};
+use lockstep_site::{BoundStatement, MultiWork, SchemaTask, StatementCall};
 use lockstep_sql::ast::ParsedStatement;
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
@@ -103,7 +103,7 @@ impl Control {
         let plan = |statement: &ParsedStatement| {
             let planned =
                 plan_statement(&self.catalog.plan, statement, PlanContext::MultiPartition)
-                    .map_err(plan_failure)?;
+                    .map_err(|error| statement_failure(&statement.text, &error))?;
             Ok(Arc::new(PreparedStatement::new(Arc::new(planned))))
         };
         parsed.iter().map(plan).collect()
@@ -113,7 +113,9 @@ impl Control {
         let change = self.catalog.plan.apply(parsed, &self.natives).map_err(ddl_failure)?;
         let catalog = HostCatalog::new(change.catalog, &self.natives).map_err(ddl_failure)?;
         let catalog = Arc::new(catalog);
-        let task = SchemaTask { changes: change.changes, catalog: Arc::clone(&catalog) };
+        let catalog_version = catalog.version();
+        let task =
+            SchemaTask { changes: change.changes, catalog: Arc::clone(&catalog), catalog_version };
         self.next_catalog = Some(catalog);
         self.send_multi(origin, Arc::from(&[][..]), MultiWork::Schema(Arc::new(task)));
         Ok(())
@@ -121,8 +123,8 @@ impl Control {
 
     fn send_multi(&mut self, origin: Origin, body: Arc<[u8]>, work: MultiWork<Arc<HostCatalog>>) {
         let catalog_version = self.catalog.version();
-        let call = MultiCall { origin, work };
-        let request = MultiRequest { catalog_version, body, call };
+        let origin = MultiOrigin { origin, body };
+        let request = MultiRequest { origin, catalog_version, work };
         self.outbox.send(0, Envelope::Multi(Box::new(request)));
     }
 
@@ -202,7 +204,7 @@ impl Control {
             ));
         }
         let planned = plan_statement(&self.catalog.plan, &parsed[0], PlanContext::SinglePartition)
-            .map_err(plan_failure)?;
+            .map_err(|error| statement_failure(&parsed[0].text, &error))?;
         let statements = vec![Arc::new(PreparedStatement::new(Arc::new(planned)))];
         let parameters = self.check_parameters(&statements, ParameterSet::EMPTY)?;
         let read_only = statements[0].statement().read_only;
@@ -289,7 +291,19 @@ pub(super) fn syntax_failure(text: &str, error: &str) -> Failure {
     ))
 }
 
-/// What a client gets for SQL that cannot be planned.
+/// What a client gets for a statement that cannot be planned: what its binder refuses, in small
+/// letters, stands behind the statement.
+fn statement_failure(text: &str, error: &PlanError) -> Failure {
+    const PREFIX: &str = "SQL error while compiling query:";
+    let message = &error.message;
+    if message.starts_with(|first: char| first.is_lowercase()) {
+        let statement = text.trim().trim_end_matches(';');
+        return Failure::graceful(format!("{PREFIX} Error in \"{statement}\" - {message}"));
+    }
+    Failure::graceful(format!("{PREFIX} {message}"))
+}
+
+/// What a client gets for a text whose statements do not go together.
 pub(super) fn plan_failure(error: PlanError) -> Failure {
     Failure::graceful(error.message)
 }

@@ -28,7 +28,8 @@ impl Shard {
     pub(super) fn forwarded_answer(&mut self, answer: ForwardedAnswer) {
         let origin = answer.origin;
         if let Some(connection) = self.connection(origin.connection) {
-            connection.outstanding = connection.outstanding.saturating_sub(1);
+            let weight = u32::from(origin.weight);
+            connection.outstanding = connection.outstanding.saturating_sub(weight);
             connection.output.extend_from_slice(&answer.frame);
             self.list_for_write(origin.connection);
         }

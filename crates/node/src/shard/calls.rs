@@ -5,10 +5,11 @@ use crate::catalog::{HostProcedure, Routing};
 use crate::connection::ConnectionKey;
 use crate::execution::{not_found, run_invocation};
 use crate::message::{
-    AdHocCall, ControlRequest, Envelope, ForwardedCall, MultiRequest, NO_PROCEDURE, Origin,
+    AdHocCall, ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, MultiOrigin, MultiRequest,
+    NO_PROCEDURE, Origin, PARTITION_WEIGHT,
 };
 use crate::routing;
-use lockstep_site::{MultiCall, MultiWork};
+use lockstep_site::MultiWork;
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, Status};
 use lockstep_wire_volt::{Invocation, response};
@@ -50,6 +51,7 @@ impl Shard {
             handle: invocation.client_handle,
             arrived_us: self.now_us,
             procedure: NO_PROCEDURE,
+            weight: 0,
         };
         if invocation.procedure.starts_with('@') {
             return self.system_call(origin, &invocation, body, output);
@@ -72,11 +74,14 @@ impl Shard {
             Destination::Partition(partition) => {
                 let mut copy = self.spare_buffer();
                 copy.extend_from_slice(body);
-                self.count_outstanding(key);
+                let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
                 let call = ForwardedCall { origin, body: copy };
                 self.outbox.send(partition.index(), Envelope::Call(call));
             }
-            Destination::Multi => self.call_coordinator(origin, &invocation),
+            Destination::Multi => {
+                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+                self.call_coordinator(origin, &invocation, body);
+            }
             Destination::Refused(failure) => {
                 self.statistics.count_refused(origin.procedure);
                 refuse(output, &origin, &failure);
@@ -98,7 +103,7 @@ impl Shard {
                 self.statistics.count_answer(&origin, status, self.now_us);
             }
             Admission::Hold => {
-                self.count_outstanding(origin.connection);
+                let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
                 let mut copy = self.spare_buffer();
                 copy.extend_from_slice(body);
                 self.hold(HeldCall::Invocation(ForwardedCall { origin, body: copy }));
@@ -199,7 +204,7 @@ impl Shard {
     }
 
     /// A multi-partition procedure goes to the coordinator.
-    fn call_coordinator(&mut self, origin: Origin, invocation: &Invocation<'_>) {
+    fn call_coordinator(&mut self, origin: Origin, invocation: &Invocation<'_>, body: &[u8]) {
         let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
         let count = invocation.parameters.count() as u16;
         let mut parameters = count.to_be_bytes().to_vec();
@@ -209,14 +214,31 @@ impl Shard {
             parameters: parameters.into(),
         };
         let catalog_version = self.catalog.version();
-        let request = MultiRequest {
-            catalog_version,
-            body: Arc::from(&[][..]),
-            call: MultiCall { origin, work },
-        };
-        self.count_outstanding(origin.connection);
+        let origin = MultiOrigin { origin, body: body.into() };
+        let request = MultiRequest { origin, catalog_version, work };
         let coordinator = self.coordinator_thread();
         self.send(coordinator, Envelope::Multi(Box::new(request)));
+    }
+
+    /// A schema change overtook a call that waited for the coordinator: it finds its way anew.
+    pub(super) fn dispatch_again(&mut self, stale: MultiOrigin) {
+        let MultiOrigin { origin, body } = stale;
+        let invocation = Invocation::decode(&body).expect("it was decoded when it came");
+        if invocation.procedure.starts_with('@') {
+            return self.plan_again(origin, Arc::clone(&body));
+        }
+        let Some(procedure) = self.catalog.procedure(invocation.procedure) else {
+            return self.answer_failure(origin, &not_found(invocation.procedure));
+        };
+        let origin = Origin { procedure: procedure.number, ..origin };
+        match destination(procedure, &invocation, &self.facts) {
+            Destination::Multi => self.call_coordinator(origin, &invocation, &body),
+            Destination::Refused(failure) => self.answer_failure(origin, &failure),
+            Destination::Partition(partition) => {
+                let call = ForwardedCall { origin, body: body.to_vec() };
+                self.send(partition.index(), Envelope::Call(call));
+            }
+        }
     }
 
     /// System procedures: the few that concern the connection are answered here, the others by
@@ -233,7 +255,7 @@ impl Shard {
             "@Subscribe" => self.subscribe(origin, invocation, output),
             _ => {
                 let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
-                self.count_outstanding(origin.connection);
+                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
                 let request = ControlRequest::Call { origin, admin, body: body.into() };
                 let control = self.control_thread();
                 self.outbox.send(control, Envelope::Control(Box::new(request)));
@@ -262,10 +284,12 @@ impl Shard {
         response::write_simple(output, origin.handle, Status::Success, None);
     }
 
-    fn count_outstanding(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connection(key) {
-            connection.outstanding += 1;
+    /// The call will be answered later: it counts among those that its connection waits for.
+    fn count_outstanding(&mut self, origin: Origin, weight: u16) -> Origin {
+        if let Some(connection) = self.connection(origin.connection) {
+            connection.outstanding += u32::from(weight);
         }
+        Origin { weight, ..origin }
     }
 
     /// Sends to another thread, or to this one: what a thread sends itself it takes in the same

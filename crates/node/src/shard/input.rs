@@ -109,7 +109,8 @@ impl Shard {
         while stage != Stage::Closing {
             // The calls of one read can have answers of any size: the rest waits until the
             // client has read these.
-            has_backlog = output.len() - written_bytes >= most_unread;
+            has_backlog =
+                output.len() - written_bytes >= most_unread || self.waits_for_too_many(key);
             if has_backlog {
                 break;
             }

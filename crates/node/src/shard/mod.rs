@@ -19,7 +19,7 @@ use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
 use crate::mailbox::{Bell, Inbox, Outbox};
-use crate::message::{AdHocCall, Envelope, ForwardedCall, Origin};
+use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin};
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use accept::Listener;
@@ -108,7 +108,7 @@ pub struct Shard {
     facts: Arc<HostFacts>,
     catalog: Arc<HostCatalog>,
     site: Site<HeldCall, Arc<HostCatalog>>,
-    coordinator: Option<Coordinator<Origin, Arc<HostCatalog>>>,
+    coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
     listener: Option<Listener>,
     connections: Vec<Option<Connection>>,
     generations: Vec<u32>,

@@ -3,7 +3,7 @@
 
 use super::Shard;
 use crate::catalog::HostCatalog;
-use crate::message::{ControlRequest, Envelope, MultiRequest, Origin};
+use crate::message::{ControlRequest, Envelope, MultiOrigin, MultiRequest};
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
 };
@@ -14,15 +14,11 @@ use std::sync::Arc;
 impl Shard {
     /// A call for the coordinator arrived.
     pub(super) fn multi_request(&mut self, request: MultiRequest) {
-        let stale = request.catalog_version != self.catalog.version();
-        if stale && !request.body.is_empty() {
-            return self.plan_again(request.call.origin, request.body);
-        }
-        let origin = request.call.origin;
-        let is_schema = matches!(request.call.work, MultiWork::Schema(_));
+        let origin = request.origin.origin;
+        let is_schema = matches!(request.work, MultiWork::Schema(_));
         let mut outputs = Vec::new();
         let coordinator = self.coordinator.as_mut().expect("requests go to the first thread");
-        if coordinator.submit(request.call, self.now_us, &mut outputs).is_err() {
+        if coordinator.submit(request, self.now_us, &mut outputs).is_err() {
             let limit = self.facts.options.max_waiting_multi;
             self.answer_failure(
                 origin,
@@ -49,7 +45,7 @@ impl Shard {
         self.carry_out(outputs);
     }
 
-    fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<Origin, Arc<HostCatalog>>>) {
+    fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<MultiOrigin, Arc<HostCatalog>>>) {
         for output in outputs {
             match output {
                 CoordinatorOutput::Send(message) => {
@@ -57,19 +53,20 @@ impl Shard {
                     self.send(thread, Envelope::ToPartition(Box::new(message)));
                 }
                 CoordinatorOutput::Finished(finished) => self.finish_multi(finished),
+                CoordinatorOutput::Stale(stale) => self.dispatch_again(stale),
             }
         }
     }
 
-    fn finish_multi(&mut self, finished: Finished<Origin>) {
-        let origin = finished.origin;
+    fn finish_multi(&mut self, finished: Finished<MultiOrigin>) {
+        let origin = finished.origin.origin;
         let mut frame = self.spare_buffer();
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&finished.tables);
         let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
         response::finish(&mut frame, start, origin.handle, &finished.outcome, waited_ms);
         let status = finished.outcome.failure.as_ref().map_or(Status::Success, |f| f.status);
-        self.statistics.count_multi(&origin, &finished, self.now_us);
+        self.statistics.count_multi(&finished, self.now_us);
         if finished.is_schema {
             self.tell_control_of_schema(status == Status::Success);
         }

@@ -52,6 +52,13 @@ impl Shard {
             })
     }
 
+    /// True while a connection has as many calls unanswered as it may.
+    #[inline]
+    pub(super) fn waits_for_too_many(&mut self, key: ConnectionKey) -> bool {
+        let most = self.facts.options.max_outstanding_calls;
+        self.connection(key).is_some_and(|c| u64::from(c.outstanding) >= most)
+    }
+
     /// Closes connections that have not logged in or have not read for too long.
     pub(super) fn check_deadlines(&mut self) {
         let unread_us = self.facts.options.unread_timeout_ms as i64 * 1000;
