@@ -7,6 +7,7 @@ mod flatten;
 mod logical;
 mod partition;
 mod physical;
+mod simplify;
 mod walk;
 
 use crate::catalog::Catalog;
@@ -71,6 +72,7 @@ fn plan(
         ast::Statement::Query(query) => {
             let mut bound = binder.bind_query(query)?.query;
             flatten::flatten(&mut bound, &mut binder.subqueries);
+            simplify::simplify(&mut bound, &mut binder.subqueries);
             let plan = Planner::new(binder).plan_query(&mut bound, context)?;
             let named: Vec<_> = (0..bound.output.len())
                 .map(|position| {
@@ -84,16 +86,19 @@ fn plan(
         ast::Statement::Insert(insert) => {
             let mut bound = binder.insert(insert)?;
             flatten::flatten(&mut bound.source, &mut binder.subqueries);
+            simplify::simplify(&mut bound.source, &mut binder.subqueries);
             Ok((Planner::new(binder).plan_insert(&bound, context)?, counts, true))
         }
         ast::Statement::Update(update) => {
             let mut bound = binder.update(update)?;
             flatten::flatten(&mut bound.source, &mut binder.subqueries);
+            simplify::simplify(&mut bound.source, &mut binder.subqueries);
             Ok((Planner::new(binder).plan_change(&bound, true, context)?, counts, true))
         }
         ast::Statement::Delete(delete) => {
             let mut bound = binder.delete(delete)?;
             flatten::flatten(&mut bound.source, &mut binder.subqueries);
+            simplify::simplify(&mut bound.source, &mut binder.subqueries);
             Ok((Planner::new(binder).plan_change(&bound, false, context)?, counts, true))
         }
         ast::Statement::Truncate(name) => {

@@ -214,22 +214,22 @@ impl<'c> Names<'c> {
                 out.push_str(&format!("subquery {}", subquery.number));
             }
             Node::Exists(subquery) => out.push_str(&format!("EXISTS subquery {}", subquery.number)),
-            Node::Negate(_) | Node::Case { .. } => {
-                out.push_str(if matches!(expression.node, Node::Negate(_)) {
-                    "-("
-                } else {
-                    "CASE("
-                });
-                let mut first = true;
-                walk::each_child(expression, &mut |child| {
-                    if !std::mem::take(&mut first) {
-                        out.push_str(", ");
-                    }
-                    self.write(child, out);
-                });
-                out.push(')');
-            }
+            Node::Negate(_) => self.operands("-", expression, out),
+            Node::Case { .. } => self.operands("CASE", expression, out),
         }
+    }
+
+    fn operands(&self, name: &str, expression: &Expression, out: &mut String) {
+        out.push_str(name);
+        out.push('(');
+        let mut first = true;
+        walk::each_child(expression, &mut |child| {
+            if !std::mem::take(&mut first) {
+                out.push_str(", ");
+            }
+            self.write(child, out);
+        });
+        out.push(')');
     }
 
     fn infix(&self, a: &Expression, symbol: &str, b: &Expression, out: &mut String) {
