@@ -1,8 +1,18 @@
 //! Executes plans at one site.
 //!
-//! Bottom up: `error` (how execution fails), `frame` (the rows that an expression reads),
-//! `arithmetic`, `cast`, `functions`, `aggregate` (what SQL values do), `evaluate` (expressions),
-//! `convert` (values into parameters and columns).
+//! - [`Database`] is one site's data with the transaction that runs on it; schema changes are
+//!   prepared beside what is there and swapped in ([`Database::prepare_change`]).
+//! - [`PreparedStatement`] is a plan that sites share; [`statement::execute`] runs it and appends
+//!   exactly one result table, or leaves data and output as they were. Work on one row by its key
+//!   takes a path of its own (`statement/fast`); everything else runs through `query` (relations,
+//!   pushed frame by frame) and `change` (rows, constraints, views).
+//! - [`distributed`] runs statements over several partitions: fragments, then the coordinator.
+//! - [`PreparedProcedure`] and [`NativeProcedure`] are stored procedures: whole at a site, or
+//!   round by round at the coordinator ([`procedure`]).
+//!
+//! Below these, bottom up: `error` (how execution fails), `frame` and `context` (what an
+//! expression reads), `arithmetic`, `cast`, `functions`, `aggregate` (what SQL values do),
+//! `evaluate` (expressions), `convert` (values into parameters and columns).
 
 pub mod aggregate;
 pub mod arena;

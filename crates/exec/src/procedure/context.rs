@@ -230,10 +230,14 @@ impl<'c> ProcedureContext<'c> {
         let arena = self.arena;
         let values = arena.fill(parameters.len(), Datum::Null);
         for (number, value) in values.iter_mut().enumerate() {
-            *value = match (parameters[number], wanted[number]) {
-                (Datum::Int(value), wanted) if wanted.sql_type.is_integer() => Datum::Int(value),
-                (given, wanted) => queued_parameter(own(arena, given), wanted, arena)?,
-            };
+            // Each arm writes in place: through a temporary, the copy would wait for the bytes
+            // beside the tag to reach memory.
+            match (parameters[number], wanted[number]) {
+                (Datum::Int(number), wanted) if wanted.sql_type.is_integer() => {
+                    *value = Datum::Int(number);
+                }
+                (given, wanted) => *value = queued_parameter(own(arena, given), wanted, arena)?,
+            }
         }
         if self.queued == self.queue.len() {
             self.grow_queue()?;

@@ -301,10 +301,10 @@ fn insert_values(
     let frame = Frame::new(arena, 0);
     let values = arena.fill(insert.values.len(), Datum::Null);
     for (place, expression) in values.iter_mut().zip(&insert.values) {
-        *place = match &expression.node {
-            Node::Parameter(number) => parameters[usize::from(*number)],
-            _ => evaluate(expression, &context, &frame)?,
-        };
+        match &expression.node {
+            Node::Parameter(number) => *place = parameters[usize::from(*number)],
+            _ => *place = evaluate(expression, &context, &frame)?,
+        }
     }
     writer.insert(state, values)?;
     Ok(1)
