@@ -63,6 +63,26 @@ impl Database {
         Ok(())
     }
 
+    /// Builds two tables of the same columns anew, each with the rows of the other, as a schema
+    /// change: it is in force after [`Database::commit_change`]. Returns the rows of both.
+    ///
+    /// # Errors
+    /// A table is gone, or a row breaks a constraint of its new table.
+    pub fn prepare_swap(&mut self, first: TableId, second: TableId) -> Result<u64, SqlError> {
+        let timestamp_us = self.transaction.timestamp_us;
+        let mut prepared = PreparedChange::default();
+        let mut rows = 0;
+        for (to, from) in [(first, second), (second, first)] {
+            let definition = self.definition(to).cloned().ok_or_else(|| no_such_table(to))?;
+            let unchanged = PreparedChange::default();
+            let table = self.rebuilt(&definition, from, None, timestamp_us, &unchanged)?;
+            rows += table.row_count();
+            prepared.replacements.insert(to, Replacement::with_table(&definition, table));
+        }
+        self.change = Some(prepared);
+        Ok(rows)
+    }
+
     /// Puts the prepared change into force.
     pub fn commit_change(&mut self) {
         if let Some(mut prepared) = self.change.take() {
@@ -110,7 +130,9 @@ impl Database {
                     }
                     columns => {
                         let columns = columns.as_deref();
-                        let table = self.rebuilt(definition, columns, timestamp_us, prepared)?;
+                        let from = definition.id;
+                        let table =
+                            self.rebuilt(definition, from, columns, timestamp_us, prepared)?;
                         Content::Other(Some(Box::new(table)))
                     }
                 };
@@ -144,10 +166,11 @@ impl Database {
         })
     }
 
-    /// The table with a new definition and the rows of the old one.
+    /// The table with a new definition and the rows of the one with the number `from`.
     fn rebuilt(
         &self,
         definition: &TableDefinition,
+        from: TableId,
         columns: Option<&[ColumnSource]>,
         timestamp_us: i64,
         prepared: &PreparedChange,
@@ -156,8 +179,8 @@ impl Database {
         if definition.view.is_some() {
             return Ok(table);
         }
-        let Some(old) = self.current(definition.id, prepared) else {
-            return Err(no_such_table(definition.id));
+        let Some(old) = self.current(from, prepared) else {
+            return Err(no_such_table(from));
         };
         let mut undo = UndoLog::new(u64::MAX);
         let mut nothing = Tables::new();

@@ -12,7 +12,7 @@ use crate::query::{Executor, Run, write_query};
 use fast::FastPath;
 use lockstep_plan_ir::Statement;
 use lockstep_plan_ir::statement::{Execution, Operation};
-use lockstep_types::{Datum, SqlType, TableBuilder, TableSchema, TableView};
+use lockstep_types::{Datum, SqlType, TableBuilder, TableId, TableSchema, TableView};
 use std::sync::Arc;
 
 /// A statement that is ready to run. Sites share it.
@@ -22,6 +22,8 @@ pub struct PreparedStatement {
     fast: Option<FastPath>,
     /// The table of a statement that changes rows, with a count of 0.
     counts: CountTable,
+    /// The table into which VALUES go.
+    inserted: Option<TableId>,
 }
 
 /// The table of a statement that changes rows: the same bytes each time, but for the count.
@@ -65,7 +67,8 @@ impl PreparedStatement {
             _ => None,
         };
         let counts = CountTable::new(&statement.result);
-        PreparedStatement { statement, fast, counts }
+        let inserted = guard::inserted(&statement);
+        PreparedStatement { statement, fast, counts, inserted }
     }
 
     /// The plan.
@@ -99,7 +102,9 @@ pub fn execute(
     let length = out.len();
     if let Some(FastPath::GetColumns(get)) = &prepared.fast {
         let result = check_start(database, &prepared.statement, parameters)
-            .and_then(|()| guard::check(database, &prepared.statement, parameters))
+            .and_then(|()| {
+                guard::check(database, &prepared.statement, prepared.inserted, parameters)
+            })
             .and_then(|()| get.run(database, parameters, out));
         if result.is_err() {
             out.truncate(length);
@@ -125,7 +130,7 @@ fn start(
 ) -> Result<(), SqlError> {
     let statement = &*prepared.statement;
     check_start(database, statement, parameters)?;
-    guard::check(database, statement, parameters)?;
+    guard::check(database, statement, prepared.inserted, parameters)?;
     if let Some(fast) = &prepared.fast {
         return fast.run(database, prepared, parameters, out);
     }

@@ -1,20 +1,22 @@
 //! Guards: a statement in a single-partition procedure reads and writes partitioned tables only
 //! where a known value of the partitioning column lives at this partition.
 
+use crate::analysis::{has_subquery, is_one_row};
 use crate::context::{Context, NoSubqueries};
 use crate::database::{Database, owns};
 use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
-use lockstep_plan_ir::statement::Guard;
+use lockstep_plan_ir::statement::{Execution, Guard, Operation};
 use lockstep_plan_ir::{Node, Statement};
-use lockstep_types::Datum;
+use lockstep_types::{Datum, TableId};
 
-/// Checks the guards of a statement.
+/// Checks the guards of a statement; `target` is what [`inserted`] says of it.
 #[inline]
 pub(crate) fn check(
     database: &mut Database,
     statement: &Statement,
+    target: Option<TableId>,
     parameters: &[Datum<'_>],
 ) -> Result<(), SqlError> {
     if statement.guards.is_empty()
@@ -23,7 +25,23 @@ pub(crate) fn check(
     {
         return Ok(());
     }
-    statement.guards.iter().try_for_each(|guard| check_one(database, statement, guard, parameters))
+    statement
+        .guards
+        .iter()
+        .filter(|guard| Some(guard.table) != target)
+        .try_for_each(|guard| check_one(database, statement, guard, parameters))
+}
+
+/// The table into which VALUES go: the row itself is checked there, as a constraint.
+pub(super) fn inserted(statement: &Statement) -> Option<TableId> {
+    match &statement.execution {
+        Execution::Local { operation: Operation::Insert(insert), .. }
+            if is_one_row(&insert.source) && !insert.values.iter().any(has_subquery) =>
+        {
+            Some(insert.table)
+        }
+        _ => None,
+    }
 }
 
 fn check_one(

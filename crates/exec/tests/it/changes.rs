@@ -145,8 +145,9 @@ fn rows_and_guards_belong_to_their_partition() {
     let message = run(&mut database, moved, &[]).expect_err("it would move").message().to_string();
     assert!(message.contains("Updating a partitioning column is not supported"), "{message}");
     let mut guarded = statement(query(lookup(0, 0, vec![parameter(0)]), vec![big(0, 1)]), 1);
-    guarded.guards =
+    let guards =
         vec![Guard { table: TableId(0), table_name: "D1".to_string(), value: Some(parameter(0)) }];
+    guarded.guards = guards.clone();
     let guarded = lockstep_exec::PreparedStatement::new(Arc::new(guarded));
     let mut out = Vec::new();
     execute(&mut database, &guarded, &[Datum::Int(here)], &mut out).expect("it lives here");
@@ -157,6 +158,12 @@ fn rows_and_guards_belong_to_their_partition() {
         assert!(message.contains(part), "{message}");
     }
     assert_eq!(show(&out), "1", "nothing was appended");
+    let mut inserting = statement(insert(0, vec![parameter(0), int(1), text("a")]), 1);
+    inserting.guards = guards;
+    let inserting = lockstep_exec::PreparedStatement::new(Arc::new(inserting));
+    let error = execute(&mut database, &inserting, &[Datum::Int(elsewhere)], &mut out);
+    let message = error.expect_err("another partition's").message().to_string();
+    assert!(message.starts_with("Mispartitioned tuple"), "{message}");
 }
 
 #[test]
