@@ -108,9 +108,8 @@ pub fn run_seed(seed: u64, calls: usize) -> Result<Report, Failure> {
     let clients = 1 + bank.world.random.below(12) as usize;
     bank.world.repeat_one_in = [0, 3, 20][bank.world.random.below(3) as usize];
     while bank.calls.len() < calls {
-        if bank.outstanding < clients && bank.world.random.chance(1, 3) {
-            bank.begin_call();
-        } else if !bank.world.step() {
+        let begins = bank.outstanding < clients && bank.world.random.chance(1, 3);
+        if begins || !bank.world.step() {
             bank.begin_call();
         }
         bank.judge_answers()?;

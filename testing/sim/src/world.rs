@@ -105,8 +105,12 @@ impl World {
         let change = self.catalog.apply(&parsed, &NoNatives).expect("it can be applied");
         self.catalog = change.catalog;
         let version = self.catalog.version;
-        let task =
-            SchemaTask { changes: change.changes, catalog: version, catalog_version: version };
+        let task = SchemaTask {
+            changes: change.changes,
+            swap: None,
+            catalog: version,
+            catalog_version: version,
+        };
         let work = MultiWork::Schema(Arc::new(task));
         let call = MultiCall { origin: usize::MAX, catalog_version: before, work };
         self.in_flight.push(Message::Multi(call));

@@ -4,7 +4,8 @@
 //! a line `----`, and the expected output. Directives: `batch` and `expression` show the tree,
 //! `spans` shows a batch with positions, `canonical` shows queries and expressions as they are
 //! written back, `parameterize` shows a key and the constants taken out,
-//! `split` shows where statements end. `REWRITE=1 cargo test` writes the present output into the scripts.
+//! `split` shows where statements end. `REWRITE=1 cargo test` writes the present output into the
+//! scripts.
 
 use crate::dump::dump;
 use lockstep_sql::ast::Statement;
