@@ -5,6 +5,7 @@ use super::{Flow, RowTable, Run, Sink};
 use crate::aggregate::Accumulator;
 use crate::error::SqlError;
 use crate::frame::Slot;
+use lockstep_plan_ir::AggregateFunction;
 use lockstep_plan_ir::expression::{Expression, Node};
 use lockstep_plan_ir::relation::{AggregateCall, Relation};
 use lockstep_types::Datum;
@@ -110,8 +111,17 @@ impl<'a> Run<'_, 'a> {
         calls: &mut [Call<'a>],
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
-        let mut accumulators: Vec<Accumulator<'a>> =
-            calls.iter().map(|call| call.accumulator()).collect();
+        let counts_only = |call: &Call<'_>| call.plan.function == AggregateFunction::CountStar;
+        if calls.iter().all(counts_only)
+            && let Relation::Scan(scan) = input
+            && let Some(count) = self.count_scan(scan)?
+        {
+            let cells = self.buffer(slot, calls.len());
+            cells.iter().for_each(|cell| cell.set(Datum::Int(count as i64)));
+            self.frame.bind(slot, Slot::Buffer(cells));
+            return sink();
+        }
+        let mut accumulators: Vec<Accumulator<'a>> = calls.iter().map(Call::accumulator).collect();
         self.run(input, &mut || {
             for (call, accumulator) in calls.iter_mut().zip(&mut accumulators) {
                 call.add(self, 0, accumulator)?;

@@ -18,16 +18,9 @@ impl<'a> Run<'_, 'a> {
         match &scan.access {
             Access::Full => self.full_scan(scan, table, sink),
             Access::Index { index, equal, null_matches, lower, upper, reverse, at_most_one } => {
-                let mut key = Vec::with_capacity(equal.len() + 1);
-                for (position, expression) in equal.iter().enumerate() {
-                    let value = self.value(expression)?;
-                    if value.is_null()
-                        && !null_matches.get(position).is_some_and(|matches| *matches)
-                    {
-                        return Ok(Flow::Continue);
-                    }
-                    key.push(value);
-                }
+                let Some(key) = self.equal_key(equal, null_matches)? else {
+                    return Ok(Flow::Continue);
+                };
                 if *at_most_one {
                     return self.unique_scan(scan, table, *index, &key, sink);
                 }
@@ -36,6 +29,43 @@ impl<'a> Run<'_, 'a> {
             }
             Access::IndexList { index, list } => self.list_scan(scan, table, *index, list, sink),
         }
+    }
+
+    /// The number of rows of a scan, where it is known without visiting each.
+    pub(super) fn count_scan(&self, scan: &'a Scan) -> Result<Option<u64>, SqlError> {
+        if scan.filter.is_some() {
+            return Ok(None);
+        }
+        let table = table_of(self.executor.tables, scan.table)?;
+        match &scan.access {
+            Access::Full => Ok(Some(table.row_count())),
+            Access::Index {
+                index, equal, null_matches, lower, upper, at_most_one: false, ..
+            } => {
+                let Some(key) = self.equal_key(equal, null_matches)? else { return Ok(Some(0)) };
+                let range = Range { index: *index, lower, upper, reverse: false };
+                let cursor = self.range_cursor(table, &range, key)?;
+                Ok(Some(cursor.map_or(0, IndexCursor::count_rows)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The equal values of an index access; `None` when a NULL among them finds nothing.
+    fn equal_key(
+        &self,
+        equal: &'a [Expression],
+        null_matches: &[bool],
+    ) -> Result<Option<Vec<Datum<'a>>>, SqlError> {
+        let mut key = Vec::with_capacity(equal.len() + 1);
+        for (position, expression) in equal.iter().enumerate() {
+            let value = self.value(expression)?;
+            if value.is_null() && !null_matches.get(position).is_some_and(|matches| *matches) {
+                return Ok(None);
+            }
+            key.push(value);
+        }
+        Ok(Some(key))
     }
 
     fn full_scan(

@@ -131,6 +131,25 @@ fn groups_come_in_their_first_order_and_no_rows_make_one_group() {
     assert_eq!(must(&mut zoo, query(none, vec![big(1, 0), big(1, 1)])), "0 NULL");
 }
 
+#[test]
+fn rows_are_counted_with_and_without_a_visit() {
+    let mut zoo = zoo();
+    let mut count = |input| {
+        let relation = Relation::Aggregate {
+            input: Box::new(input),
+            slot: 1,
+            group: vec![],
+            calls: vec![call(AggregateFunction::CountStar, None)],
+        };
+        must(&mut zoo, query(relation, vec![big(1, 0)]))
+    };
+    assert_eq!(count(scan(0, PEOPLE)), "4");
+    assert_eq!(count(ages(Some(21), false)), "2");
+    assert_eq!(count(ages(None, true)), "4");
+    assert_eq!(count(lookup(0, PEOPLE, vec![int(2)])), "1");
+    assert_eq!(count(scan_where(0, PEOPLE, Some(equal(big(0, 1), int(30))))), "2");
+}
+
 fn sorted(limit: Option<i64>, offset: Option<i64>) -> Relation {
     Relation::Sort {
         input: Box::new(scan(0, PEOPLE)),
