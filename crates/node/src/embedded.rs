@@ -72,7 +72,8 @@ impl EmbeddedHost {
                     HostCatalog::new(change.catalog, &self.natives).map_err(plan_failure)?;
                 let catalog_version = catalog.version();
                 let catalog = Arc::new(catalog);
-                let task = SchemaTask { changes: change.changes, catalog, catalog_version };
+                let task =
+                    SchemaTask { changes: change.changes, swap: None, catalog, catalog_version };
                 MultiWork::Schema(Arc::new(task))
             }
             BatchKind::DmlQueries => {

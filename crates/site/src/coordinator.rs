@@ -5,13 +5,14 @@ use crate::message::{
 };
 use crate::partition::SiteLimits;
 use crate::round::{Desk, Round};
+use lockstep_base::bytes::ByteReader;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, run_round};
 use lockstep_txn::{MultiPartitionInitiator, RoundProgress};
 use lockstep_types::{
     Datum, Failure, HashRing, Outcome, ParameterSet, PartitionId, SqlType, TableBuilder,
-    TableSchema, TransactionId,
+    TableSchema, TableView, TransactionId,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -124,11 +125,10 @@ impl<O, C: Clone> Coordinator<O, C> {
                 let active = self.active.as_mut().expect("an answer of the current round");
                 match result {
                     Err(failure) => active.failure = active.failure.take().or(Some(failure)),
-                    Ok(tables) => {
-                        if let Some(round) = &mut active.round {
-                            round.answers[partition.index()] = tables;
-                        }
-                    }
+                    Ok(tables) => match &mut active.round {
+                        Some(round) => round.answers[partition.index()] = tables,
+                        None => active.results.extend(tables),
+                    },
                 }
                 if progress == RoundProgress::Complete {
                     self.round_complete(outputs);
@@ -216,7 +216,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
         if matches!(active.call.work, MultiWork::Schema(_)) {
             let mut tables = Vec::new();
-            write_status(&mut tables);
+            match active.results.is_empty() {
+                true => write_status(&mut tables),
+                false => write_modified(&mut tables, total(&active.results)),
+            }
             return self.decide(Outcome::success(1), tables, outputs);
         }
         let round = active.round.take().expect("answers belong to a round");
@@ -388,6 +391,26 @@ pub(crate) fn write_count(out: &mut Vec<u8>, count: usize) {
     let mut table = TableBuilder::begin(out, &schema);
     table.row(&schema, &[Datum::Int(count as i64)]);
     table.finish();
+}
+
+/// The result of exchanging the contents of tables, as of DML: the number of rows.
+pub(crate) fn write_modified(out: &mut Vec<u8>, rows: i64) {
+    let schema = TableSchema::modified_tuples();
+    let mut table = TableBuilder::begin(out, &schema);
+    table.row(&schema, &[Datum::Int(rows)]);
+    table.finish();
+}
+
+/// The sum of partitions' row counts.
+fn total(counts: &[Vec<u8>]) -> i64 {
+    let count = |table: &Vec<u8>| {
+        let view = TableView::read(&mut ByteReader::new(table)).ok()?;
+        match view.scalar() {
+            Ok(Some(Datum::Int(count))) => Some(count),
+            _ => None,
+        }
+    };
+    counts.iter().filter_map(count).sum()
 }
 
 /// The result of a schema change: one table, one row, STATUS 0.

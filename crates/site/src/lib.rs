@@ -21,6 +21,6 @@ mod round;
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, MultiCall, MultiWork, Numbered,
-    SchemaTask, StatementCall, ToPartition,
+    SchemaTask, StatementCall, TableSwap, ToPartition,
 };
 pub use partition::{PartitionEffect, Site, SiteLimits};

@@ -2,7 +2,7 @@
 
 use lockstep_exec::{PreparedProcedure, PreparedStatement};
 use lockstep_plan_ir::StorageChange;
-use lockstep_types::{Failure, PartitionId, TransactionId};
+use lockstep_types::{Failure, PartitionId, TableId, TransactionId};
 use std::sync::Arc;
 
 /// A statement with its parameters, encoded as a parameter set (its count in front).
@@ -55,12 +55,26 @@ pub enum MultiWork<C> {
     Schema(Arc<SchemaTask<C>>),
 }
 
+/// Two tables of the same shape whose contents are exchanged. The answer is the number of their
+/// rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableSwap {
+    /// One.
+    pub first: TableId,
+    /// The other.
+    pub second: TableId,
+    /// Every partition has all rows, so that they are counted once.
+    pub replicated: bool,
+}
+
 /// A schema change as partitions carry it out: prepared at all of them, then in force at all, or
 /// nowhere.
 #[derive(Debug)]
 pub struct SchemaTask<C> {
     /// The steps.
     pub changes: Vec<StorageChange>,
+    /// In place of steps: two tables change their contents.
+    pub swap: Option<TableSwap>,
     /// The catalog once they are in force.
     pub catalog: C,
     /// Its version.

@@ -1,7 +1,7 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
-use crate::coordinator::write_count;
+use crate::coordinator::{write_count, write_modified};
 use crate::message::{
     FragmentPart, FragmentTask, FromPartition, SchemaTask, StatementCall, ToPartition,
 };
@@ -279,10 +279,18 @@ impl<H, C: Clone> Site<H, C> {
         task: Arc<SchemaTask<C>>,
     ) -> Result<Vec<Vec<u8>>, Failure> {
         self.open(transaction);
-        let prepared = self.database.prepare_change(&task.changes);
+        let swap = task.swap;
+        let prepared = match swap {
+            Some(swap) => self.database.prepare_swap(swap.first, swap.second),
+            None => self.database.prepare_change(&task.changes).map(|()| 0),
+        };
         self.schema = Some(task);
-        prepared.map_err(|error| error.to_failure())?;
-        Ok(Vec::new())
+        let rows = prepared.map_err(|error| error.to_failure())?;
+        let Some(swap) = swap else { return Ok(Vec::new()) };
+        let counts = !swap.replicated || self.partition == PartitionId(0);
+        let mut table = Vec::new();
+        write_modified(&mut table, if counts { rows as i64 } else { 0 });
+        Ok(vec![table])
     }
 
     fn decide(

@@ -114,14 +114,23 @@ impl Control {
         let catalog = HostCatalog::new(change.catalog, &self.natives).map_err(ddl_failure)?;
         let catalog = Arc::new(catalog);
         let catalog_version = catalog.version();
-        let task =
-            SchemaTask { changes: change.changes, catalog: Arc::clone(&catalog), catalog_version };
+        let task = SchemaTask {
+            changes: change.changes,
+            swap: None,
+            catalog: Arc::clone(&catalog),
+            catalog_version,
+        };
         self.next_catalog = Some(catalog);
         self.send_multi(origin, Arc::from(&[][..]), MultiWork::Schema(Arc::new(task)));
         Ok(())
     }
 
-    fn send_multi(&mut self, origin: Origin, body: Arc<[u8]>, work: MultiWork<Arc<HostCatalog>>) {
+    pub(super) fn send_multi(
+        &mut self,
+        origin: Origin,
+        body: Arc<[u8]>,
+        work: MultiWork<Arc<HostCatalog>>,
+    ) {
         let catalog_version = self.catalog.version();
         let origin = MultiOrigin { origin, body };
         let request = MultiRequest { origin, catalog_version, work };
@@ -308,6 +317,6 @@ pub(super) fn plan_failure(error: PlanError) -> Failure {
     Failure::graceful(error.message)
 }
 
-fn ddl_failure(error: PlanError) -> Failure {
+pub(super) fn ddl_failure(error: PlanError) -> Failure {
     Failure::graceful(error.message)
 }

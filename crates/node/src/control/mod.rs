@@ -12,6 +12,7 @@ mod load;
 pub(crate) mod operations;
 mod plan_cache;
 mod statistics;
+mod swap;
 pub mod system;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
@@ -174,6 +175,7 @@ impl Control {
             "@ExplainView" => self.explain_view(origin, invocation),
             "@AdHocSpForTest" => self.ad_hoc_at_partition(call, invocation),
             "@LoadSinglepartitionTable" | "@LoadMultipartitionTable" => self.load(call, invocation),
+            "@SwapTables" => self.swap_tables(call, invocation),
             "@ValidatePartitioning" => self.validate_partitioning(origin),
             "@Pause" => self.set_paused(origin, admin, true),
             "@Resume" => self.set_paused(origin, admin, false),

@@ -171,3 +171,48 @@ fn bulk_loads_are_whole_or_nothing_and_stay_at_their_partition() {
     let validated = peer.call("@ValidatePartitioning", &[Datum::Null]).rows;
     assert!(validated.contains("0,0,0,T,0") && validated.contains("0,1,1,T,0"), "{validated}");
 }
+
+#[test]
+fn swapped_tables_have_each_others_rows_in_their_own_indexes() {
+    for sites in [1, 2] {
+        let server = start(sites, &[]);
+        let mut peer = Peer::login(server.client_address());
+        peer.run(
+            "CREATE TABLE a (id INTEGER NOT NULL PRIMARY KEY, v VARCHAR(20));
+            CREATE TABLE b (id INTEGER NOT NULL PRIMARY KEY, v VARCHAR(20));
+            CREATE TABLE p (id INTEGER NOT NULL PRIMARY KEY, v VARCHAR(20));
+            CREATE TABLE q (id INTEGER NOT NULL PRIMARY KEY, v VARCHAR(20));
+            PARTITION TABLE p ON COLUMN id; PARTITION TABLE q ON COLUMN id;
+            CREATE VIEW w AS SELECT v, COUNT(*) FROM q GROUP BY v;
+            CREATE PROCEDURE GetA AS SELECT v FROM a WHERE id = ?;",
+        );
+        peer.run("INSERT INTO a VALUES (1, 'a'); INSERT INTO a VALUES (2, 'b')");
+        peer.run("INSERT INTO b VALUES (3, 'c')");
+        for id in 0..40 {
+            assert_eq!(peer.call("P.insert", &[Int(id), Text("p")]).status, 1);
+        }
+        let swap =
+            |peer: &mut Peer, a: &str, b: &str| peer.call("@SwapTables", &[Text(a), Text(b)]);
+        assert_eq!(swap(&mut peer, "A", "b").rows, "3");
+        assert_eq!(peer.run("SELECT * FROM a; SELECT id FROM b ORDER BY id"), "3,c;1\n2");
+        assert_eq!(peer.call("GetA", &[Int(3)]).rows, "c");
+        assert_eq!(peer.call("A.insert", &[Int(3), Text("twice")]).status, -2);
+        assert_eq!(peer.call("A.insert", &[Int(1), Text("free")]).status, 1);
+        for (one, other, part) in [
+            ("A", "P", "one table is partitioned and the other is not"),
+            ("P", "Q", "Q is referenced in views (W)"),
+            ("A", "A", "with itself"),
+            ("A", "NOWHERE", "TABLE object not found: NOWHERE"),
+            ("W", "A", "Illegal to modify a materialized view."),
+        ] {
+            let answer = swap(&mut peer, one, other);
+            assert!(answer.status == -2 && answer.text.contains(part), "{answer:?}");
+        }
+        peer.run("DROP VIEW w");
+        assert_eq!(swap(&mut peer, "P", "Q").rows, "40");
+        assert_eq!(peer.run("SELECT COUNT(*) FROM p; SELECT COUNT(*) FROM q"), "0;40");
+        let validated = peer.call("@ValidatePartitioning", &[Datum::Null]).rows;
+        assert!(validated.contains("0,0,0,Q,0"), "{validated}");
+        assert_eq!(peer.call("Q.select", &[Int(7)]).rows, "7,p");
+    }
+}

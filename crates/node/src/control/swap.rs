@@ -1,0 +1,164 @@
+//! `@SwapTables`: two tables of the same shape exchange their contents, as a schema change does:
+//! at all partitions or nowhere.
+
+use super::ad_hoc::ddl_failure;
+use super::system::text_parameter;
+use super::{Control, SystemCall};
+use crate::catalog::HostCatalog;
+use lockstep_plan::{Catalog, CatalogTable};
+use lockstep_plan_ir::TableDefinition;
+use lockstep_plan_ir::schema::IndexDefinition;
+use lockstep_site::{MultiWork, SchemaTask, TableSwap};
+use lockstep_types::{Failure, TableId};
+use lockstep_wire_volt::Invocation;
+use std::sync::Arc;
+
+const PREFIX: &str = "SQL error while compiling query:";
+
+impl Control {
+    pub(super) fn swap_tables(
+        &mut self,
+        call: SystemCall,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if self.next_catalog.is_some() {
+            self.wait_for_schema(call);
+            return Ok(());
+        }
+        self.check_not_paused(call.admin)?;
+        let count = invocation.parameters.count();
+        let names = (text_parameter(invocation, 0), text_parameter(invocation, 1));
+        let (2, (Some(first), Some(second))) = (count, names) else {
+            return Err(Failure::graceful(format!(
+                "Incorrect number of arguments to @SwapTables (expects 2 table names, received \
+                 {count})"
+            )));
+        };
+        let first = self.swapped_table(first)?;
+        let second = self.swapped_table(second)?;
+        check_shapes(&self.catalog.plan, &first.definition, &second.definition)?;
+        let swap = TableSwap {
+            first: first.definition.id,
+            second: second.definition.id,
+            replicated: first.definition.is_replicated(),
+        };
+        let mut catalog = self.catalog.plan.clone();
+        catalog.version += 1;
+        let catalog = Arc::new(HostCatalog::new(catalog, &self.natives).map_err(ddl_failure)?);
+        let task = SchemaTask {
+            changes: Vec::new(),
+            swap: Some(swap),
+            catalog_version: catalog.version(),
+            catalog: Arc::clone(&catalog),
+        };
+        self.next_catalog = Some(catalog);
+        self.send_multi(call.origin, Arc::from(&[][..]), MultiWork::Schema(Arc::new(task)));
+        Ok(())
+    }
+
+    fn swapped_table(&self, name: &str) -> Result<Arc<CatalogTable>, Failure> {
+        let name = name.trim().to_ascii_uppercase();
+        let found = self.catalog.plan.table(&name);
+        let table = found
+            .ok_or_else(|| Failure::graceful(format!("{PREFIX} TABLE object not found: {name}")))?;
+        if table.definition.view.is_some() {
+            return Err(Failure::graceful(format!(
+                "{PREFIX} Illegal to modify a materialized view."
+            )));
+        }
+        Ok(Arc::clone(table))
+    }
+}
+
+/// Says all that keeps two tables from being exchanged.
+fn check_shapes(
+    catalog: &Catalog,
+    first: &TableDefinition,
+    second: &TableDefinition,
+) -> Result<(), Failure> {
+    let mut reasons = Vec::new();
+    if first.id == second.id {
+        reasons.push("a table cannot be exchanged with itself".to_string());
+    }
+    compare_partitioning(first, second, &mut reasons);
+    compare_columns(first, second, &mut reasons);
+    compare_indexes(first, second, &mut reasons);
+    for table in [first, second] {
+        let views: Vec<&str> =
+            table.dependent_views.iter().filter_map(|view| name_of(catalog, view.view)).collect();
+        if !views.is_empty() {
+            reasons.push(format!("{} is referenced in views ({})", table.name, views.join(", ")));
+        }
+    }
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = reasons.iter().map(|reason| format!("\n - {reason}")).collect();
+    Err(Failure::graceful(format!(
+        "{PREFIX} Swapping tables {} and {} failed for the following reason(s):{}",
+        first.name,
+        second.name,
+        lines.concat()
+    )))
+}
+
+fn name_of(catalog: &Catalog, id: TableId) -> Option<&str> {
+    let found = catalog.tables.values().find(|table| table.definition.id == id);
+    found.map(|table| table.definition.name.as_str())
+}
+
+fn compare_partitioning(a: &TableDefinition, b: &TableDefinition, reasons: &mut Vec<String>) {
+    match (a.partition_column, b.partition_column) {
+        (None, None) => {}
+        (Some(a), Some(b)) if a == b => {}
+        (Some(_), Some(_)) => {
+            reasons.push("the tables are partitioned on different columns".to_string());
+        }
+        _ => reasons.push("one table is partitioned and the other is not".to_string()),
+    }
+}
+
+fn compare_columns(a: &TableDefinition, b: &TableDefinition, reasons: &mut Vec<String>) {
+    if a.columns.len() != b.columns.len() {
+        reasons.push(format!(
+            "the tables have different numbers of columns ({} and {})",
+            a.columns.len(),
+            b.columns.len()
+        ));
+        return;
+    }
+    for (a, b) in a.columns.iter().zip(&b.columns) {
+        if a.name != b.name {
+            reasons.push(format!("columns {} and {} have different names", a.name, b.name));
+        }
+        let shape = |column: &lockstep_plan_ir::schema::ColumnDefinition| {
+            (column.sql_type, column.length, column.length_in_bytes, column.nullable)
+        };
+        if shape(a) != shape(b) {
+            reasons.push(format!("column {} has different types, sizes or nullability", a.name));
+        }
+    }
+}
+
+fn compare_indexes(a: &TableDefinition, b: &TableDefinition, reasons: &mut Vec<String>) {
+    if a.primary_key.is_some() != b.primary_key.is_some() {
+        let reason = "one table has a PRIMARY KEY constraint and the other does not";
+        return reasons.push(reason.to_string());
+    }
+    let same = |a: &IndexDefinition, b: &IndexDefinition| {
+        a.keys == b.keys
+            && a.unique == b.unique
+            && a.predicate == b.predicate
+            && a.assume_unique == b.assume_unique
+    };
+    for (one, other) in [(a, b), (b, a)] {
+        for index in &one.indexes {
+            if !other.indexes.iter().any(|candidate| same(index, candidate)) {
+                reasons.push(format!(
+                    "{} has an index {} that {} has no equal of",
+                    one.name, index.name, other.name
+                ));
+            }
+        }
+    }
+}
