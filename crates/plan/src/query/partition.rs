@@ -62,34 +62,41 @@ pub(crate) fn is_spread(leaf: &Leaf) -> bool {
 /// the query around it.
 pub(crate) fn known_values(select: &Select, outer: &Values) -> Values {
     let mut values = outer.clone();
-    propagate(select, &mut values);
+    propagate(select, &mut values, false);
     values
 }
 
-/// True when rows of a SELECT's spread sources that meet always are at one partition.
-pub(crate) fn is_colocated(select: &Select) -> bool {
+/// Stands for the unknown partition at which a fragment runs, as a value of partitioning columns.
+const HERE: u16 = u16::MAX;
+
+/// True for tables that hold what a fragment needs of them wherever it runs: replicated ones, and
+/// those whose partitioning column is tied to that of the fragment's rows.
+pub(crate) fn is_at_hand(used: &Use<'_>) -> bool {
+    let here = |value: &Expression| value.node == Node::Parameter(HERE);
+    let definition = &used.table.definition;
+    definition.is_replicated() || !definition.is_partial && used.value.as_ref().is_some_and(here)
+}
+
+/// If rows of a SELECT's spread sources that meet always are at one partition: the columns that
+/// are tied to it.
+pub(crate) fn colocation(select: &Select) -> Option<Values> {
     let mut anchor = None;
     select.from.each_leaf(&mut |leaf| {
         if anchor.is_none() && is_spread(leaf) {
             anchor = Some(leaf);
         }
     });
-    let Some(anchor) = anchor else { return true };
-    let mut spread = 0;
-    select.from.each_leaf(&mut |leaf| spread += usize::from(is_spread(leaf)));
-    if !outer_joins_fit(&select.from) {
-        return false;
-    }
-    if spread == 1 {
-        return true;
-    }
-    let Some((slot, column)) = partition_column(anchor) else { return false };
-    let LeafKind::Table(table) = &anchor.kind else { return false };
-    let sql_type = table.definition.columns[usize::from(column)].sql_type;
-    let symbol = Expression::column(slot, column, sql_type);
     let mut values = Values::new();
+    let Some(anchor) = anchor else { return Some(values) };
+    if !outer_joins_fit(&select.from) {
+        return None;
+    }
+    let (slot, column) = partition_column(anchor)?;
+    let LeafKind::Table(table) = &anchor.kind else { return None };
+    let sql_type = table.definition.columns[usize::from(column)].sql_type;
+    let symbol = Expression::parameter(HERE, sql_type);
     values.insert((slot, column), symbol.clone());
-    propagate(select, &mut values);
+    propagate(select, &mut values, true);
     let mut all = true;
     select.from.each_leaf(&mut |leaf| {
         if is_spread(leaf) {
@@ -97,7 +104,8 @@ pub(crate) fn is_colocated(select: &Select) -> bool {
             all &= value == Some(&symbol);
         }
     });
-    all
+    values.retain(|_, value| *value == symbol);
+    all.then_some(values)
 }
 
 /// False when an outer join would keep rows of the preserved side once per partition.
@@ -119,10 +127,12 @@ fn has_spread(from: &From) -> bool {
     found
 }
 
-fn propagate(select: &Select, values: &mut Values) {
+/// `across_full`: whether the ON of a full join counts. It restricts neither side, and only says
+/// which rows meet.
+fn propagate(select: &Select, values: &mut Values, across_full: bool) {
     let mut equalities = Vec::new();
     collect(&select.filter, None, &mut equalities);
-    collect_from(&select.from, None, &mut equalities);
+    collect_from(&select.from, None, across_full, &mut equalities);
     loop {
         let mut changed = false;
         for equality in &equalities {
@@ -192,12 +202,13 @@ fn collect<'e>(
 fn collect_from<'e>(
     from: &'e From,
     towards: Option<&BTreeSet<u16>>,
+    across_full: bool,
     equalities: &mut Vec<Equality<'e>>,
 ) {
     match from {
         From::Leaf(_) => {}
         From::Inner { items, conjuncts } => {
-            items.iter().for_each(|item| collect_from(item, towards, equalities));
+            items.iter().for_each(|item| collect_from(item, towards, across_full, equalities));
             collect(conjuncts, towards, equalities);
         }
         From::Outer { full, left, right, conjuncts } => {
@@ -205,12 +216,14 @@ fn collect_from<'e>(
             let preserved: BTreeSet<u16> = left.slots().into_iter().collect();
             if *full {
                 // Each side's own conditions hold within that side only.
-                collect_from(left, Some(&preserved), equalities);
-                collect_from(right, Some(&side), equalities);
-                collect_full(conjuncts, &side, equalities);
+                collect_from(left, Some(&preserved), across_full, equalities);
+                collect_from(right, Some(&side), across_full, equalities);
+                if across_full {
+                    collect_full(conjuncts, &side, equalities);
+                }
             } else {
-                collect_from(left, towards, equalities);
-                collect_from(right, Some(&side), equalities);
+                collect_from(left, towards, across_full, equalities);
+                collect_from(right, Some(&side), across_full, equalities);
                 collect(conjuncts, Some(&side), equalities);
             }
         }

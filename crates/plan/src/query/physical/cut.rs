@@ -32,7 +32,10 @@ impl Planner<'_, '_> {
             None => self.cut_rows(query, select, rows, &select.from.slots(), bound),
             Some(aggregate)
                 if groups_are_local(select, aggregate)
-                    && select.having.iter().all(|e| self.fits_fragment(e, &[aggregate.slot])) =>
+                    && select
+                        .having
+                        .iter()
+                        .all(|e| self.fits_fragment(e, &[aggregate.slot], &Values::new())) =>
             {
                 let grouped = self.grouped(rows, select, Place::Here, &nothing)?;
                 self.cut_rows(query, select, grouped, &[aggregate.slot], bound)
@@ -71,7 +74,8 @@ impl Planner<'_, '_> {
             }
             LeafKind::Working { .. } => fits = false,
         });
-        if !fits || !spread || !partition::is_colocated(select) {
+        let Some(tied) = partition::colocation(select) else { return false };
+        if !fits || !spread {
             return false;
         }
         let own: BTreeSet<u16> = select.from.slots().into_iter().collect();
@@ -81,16 +85,16 @@ impl Planner<'_, '_> {
             conditions.extend(&aggregate.group);
         }
         let own: Vec<u16> = own.into_iter().collect();
-        conditions.iter().all(|condition| self.fits_fragment(condition, &own))
+        conditions.iter().all(|condition| self.fits_fragment(condition, &own, &tied))
     }
 
-    /// True when an expression over some slots can be computed at any partition: its subqueries
-    /// read replicated tables only.
-    fn fits_fragment(&self, expression: &Expression, slots: &[u16]) -> bool {
+    /// True when an expression over some slots can be computed at the partition of its rows: its
+    /// subqueries read what is at hand there. `tied` are the columns that name that partition.
+    fn fits_fragment(&self, expression: &Expression, slots: &[u16], tied: &Values) -> bool {
         let subqueries = self.subqueries();
         let mut uses = Vec::new();
-        partition::uses_of_subqueries(expression, &subqueries, &Values::new(), &mut uses);
-        matches!(partition::placement(&uses), Placement::Anywhere)
+        partition::uses_of_subqueries(expression, &subqueries, tied, &mut uses);
+        uses.iter().all(partition::is_at_hand)
             && walk::slots_read(expression, &subqueries).iter().all(|slot| slots.contains(slot))
             && !reads_working_table(expression, &subqueries)
     }
@@ -104,6 +108,9 @@ impl Planner<'_, '_> {
         slots: &[u16],
         bound: &BTreeSet<u16>,
     ) -> Result<PlannedQuery, PlanError> {
+        if self.computes_there(query, select, slots) {
+            return self.cut_values(query, rows, bound);
+        }
         let plain = self.local_behind(query, select, slots);
         if let (Some(distinct), true) = (&select.distinct, plain) {
             let nothing = BTreeSet::new();
@@ -126,6 +133,48 @@ impl Planner<'_, '_> {
         self.behind_groups(received, query, select, Place::Coordinator, bound)
     }
 
+    /// True when the result's columns hold subqueries that are best computed where the rows are.
+    fn computes_there(&self, query: &Query, select: &Select, slots: &[u16]) -> bool {
+        let Some(tied) = partition::colocation(select) else { return false };
+        let has_subquery = |e: &Expression| walk::any(e, &|e| walk::subquery_of(e).is_some());
+        let outputs = query.output.iter().map(|output| &output.expression);
+        let keys = query.order.iter().map(|key| &key.expression);
+        select.aggregate.is_none()
+            && select.window.is_none()
+            && select.distinct.is_none()
+            && outputs.clone().any(has_subquery)
+            && outputs.chain(keys).all(|e| self.fits_fragment(e, slots, &tied))
+    }
+
+    /// Computes the result's columns and the order's keys at the partitions.
+    fn cut_values(
+        &mut self,
+        query: &Query,
+        rows: Relation,
+        bound: &BTreeSet<u16>,
+    ) -> Result<PlannedQuery, PlanError> {
+        let mut values: Vec<Expression> =
+            query.output.iter().map(|output| output.expression.clone()).collect();
+        let width = values.len();
+        values.extend(query.order.iter().map(|key| key.expression.clone()));
+        let types: Vec<SqlType> = values.iter().map(|value| value.sql_type).collect();
+        let nothing = BTreeSet::new();
+        let expressions = self.lower_all(values.iter(), Place::Here, &nothing)?;
+        let slot = self.binder.new_slot()?;
+        let rows = Relation::Project { input: Box::new(rows), slot, expressions };
+        let mut over_values = query.clone();
+        let columns = columns_of(slot, &types);
+        for (key, column) in over_values.order.iter_mut().zip(&columns[width..]) {
+            key.expression = column.clone();
+        }
+        for (output, column) in over_values.output.iter_mut().zip(&columns) {
+            output.expression = column.clone();
+        }
+        let rows = self.top(&over_values, rows)?;
+        let received = self.ship(rows, columns, Target::All)?;
+        self.ordered(received, &over_values, Place::Coordinator, bound)
+    }
+
     /// True when the expressions of order and select list can be computed at partitions.
     fn local_behind(&self, query: &Query, select: &Select, slots: &[u16]) -> bool {
         if select.window.is_some() {
@@ -137,7 +186,7 @@ impl Planner<'_, '_> {
         slots.extend(select.distinct.iter().map(|distinct| distinct.slot));
         distinct.chain(keys).all(|e| {
             let subquery = walk::any(e, &|e| walk::subquery_of(e).is_some());
-            !subquery && self.fits_fragment(e, &slots)
+            !subquery && self.fits_fragment(e, &slots, &Values::new())
         })
     }
 
