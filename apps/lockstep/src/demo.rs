@@ -114,7 +114,8 @@ impl LiveView {
         if io::stdout().is_terminal() {
             let text = format!("{}\n\n{}", progress.line(), bars(&self.standings));
             self.clear();
-            print!("{text}");
+            // Lines that wrapped would break the way back up.
+            print!("\x1b[?7l{text}\x1b[?7h");
             self.drawn = text.lines().count();
         } else if self.reports.is_multiple_of(2 * REPORTS_PER_READING) {
             let leader = self.standings.first();

@@ -26,11 +26,11 @@ pub struct Progress {
 impl Progress {
     /// One line with a bar.
     pub fn line(&self) -> String {
-        const WIDTH: usize = 24;
+        const WIDTH: usize = 16;
         let share = self.elapsed.as_secs_f64() / self.total.as_secs_f64().max(1e-9);
         let filled = ((share * WIDTH as f64) as usize).min(WIDTH);
         format!(
-            "[{}{}] {:>3.0} s of {:.0} s{}  {:>9} calls/s  p50 {:>6} us  p99 {:>6} us  errors {}",
+            "[{}{}] {:>2.0} of {:.0} s{}  {:>9}/s  p50 {} us  p99 {} us  errors {}",
             "#".repeat(filled),
             "-".repeat(WIDTH - filled),
             self.elapsed.as_secs_f64().min(self.total.as_secs_f64()),
@@ -106,6 +106,54 @@ pub fn table(measured: &Measured, own: &[(String, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_fits_a_terminal() {
+        let progress = Progress {
+            elapsed: Duration::from_secs(4),
+            total: Duration::from_secs(16),
+            warming_up: false,
+            rate_per_s: 1_234_567.8,
+            errors: 0,
+            p50_us: 411,
+            p99_us: 12_345,
+        };
+        let expected = "[####------------]  4 of 16 s  1 234 567/s  p50 411 us  p99 12 345 us  \
+                        errors 0";
+        assert_eq!(progress.line(), expected);
+        assert!(expected.len() <= 80);
+    }
+
+    #[test]
+    fn results_are_aligned() {
+        let mut latency_us = crate::driver::latency_histogram();
+        (1..=1000).for_each(|us| latency_us.saturating_record(us));
+        let measured = Measured {
+            transactions: 2000,
+            all: 2500,
+            errors: 0,
+            duration: Duration::from_secs(2),
+            latency_us,
+            first_error: None,
+            late: 0,
+        };
+        let own = [("votes accepted".to_string(), "7".to_string())];
+        let expected = "calls per second     1 000
+calls                2 000
+errors                   0
+latency p50         500 us
+latency p95         950 us
+latency p99         990 us
+latency p99.9       999 us
+latency max       1 000 us
+votes accepted           7
+";
+        assert_eq!(table(&measured, &own), expected);
+        let json = json(&measured, serde_json::json!({"seed": 1}), Map::new());
+        assert_eq!(json["throughput_per_s"], 1000.0);
+        assert_eq!(json["latency_us"]["p999"], 999);
+        assert_eq!(json["options"]["seed"], 1);
+    }
 
     #[test]
     fn thousands_are_apart() {

@@ -144,7 +144,8 @@ fn run_input(
     pieces.extend(rest.as_ref().ok().into_iter().flatten().cloned());
     let flow = session.run(source, &pieces);
     if let (Flow::Continue, Err(error)) = (flow, rest) {
-        session.report_text(&place::render(source, &error.piece, None, &error.message));
+        let offset = Some(error.offset);
+        session.report_text(&place::render(source, &error.piece, offset, &error.message));
         return Ok(Flow::Stop);
     }
     Ok(flow)

@@ -28,6 +28,8 @@ pub struct ScriptError {
     pub message: String,
     /// The statement that it is wrong in.
     pub piece: Piece,
+    /// Where in it.
+    pub offset: usize,
 }
 
 /// Collects lines until statements are complete.
@@ -85,7 +87,11 @@ impl ScriptReader {
             }
             Err(error) => {
                 let piece = self.piece(&text, 0..text.trim_end().len());
-                Err(ScriptError { message: error.message, piece })
+                Err(ScriptError {
+                    message: error.message,
+                    piece,
+                    offset: error.span.offset as usize,
+                })
             }
         }
     }
