@@ -73,8 +73,15 @@ impl Binder<'_> {
         self.check_count(call, least, least + found.optional.len())?;
         let kinds = found.required.iter().chain(found.optional);
         let mut arguments = Vec::with_capacity(call.arguments.len());
+        // Functions of one text to another do not take a bare NULL.
+        let typed = found.required.len() == 1
+            && matches!(found.required[0], Argument::Text | Argument::TextOrInteger)
+            && !matches!(found.function, Function::CharLength);
         for (argument, kind) in call.arguments.iter().zip(kinds) {
             let bound = self.expression(argument)?;
+            if typed && is_untyped(&bound) && constant(&bound).is_some() {
+                return Err(PlanError::at(argument.span, CAST_NEEDED));
+            }
             arguments.push(self.argument(bound, *kind, argument.span)?);
         }
         let sql_type = match found.gives {
@@ -197,6 +204,9 @@ impl Binder<'_> {
         let mut arguments = Vec::with_capacity(2);
         for argument in &call.arguments {
             let bound = self.expression(argument)?;
+            if arguments.is_empty() && is_untyped(&bound) && constant(&bound).is_some() {
+                return Err(PlanError::at(argument.span, CAST_NEEDED));
+            }
             arguments.push(self.argument(bound, Argument::Text, argument.span)?);
         }
         Ok(called(function, arguments, SqlType::Varchar))
