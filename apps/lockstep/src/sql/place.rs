@@ -34,7 +34,7 @@ fn excerpt(text: &str, offset: usize) -> (String, String) {
 /// SQL, else the first word that the message ends with or quotes. The server is the judge; this
 /// only finds where to point.
 pub fn locate(statement: &str, message: &str) -> Option<usize> {
-    if message.contains("yntax error") || message.contains("unexpected token") {
+    if message.contains("yntax error") || message.contains(" at line ") {
         let error = parse_batch(statement, &Limits::default()).err()?;
         return Some(error.span.offset as usize);
     }

@@ -10,7 +10,7 @@ use lockstep_plan::{BatchKind, PlanContext, PlanError, classify_batch, plan_stat
 use lockstep_plan_ir::Execution;
 use lockstep_site::{BoundStatement, MultiWork, SchemaTask, StatementCall};
 use lockstep_sql::ast::ParsedStatement;
-use lockstep_sql::{Limits, parse_batch};
+use lockstep_sql::{Limits, SqlError, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
@@ -72,8 +72,8 @@ impl Control {
             let statements = plans.statements.clone();
             return self.send_statements(call, statements, given);
         }
-        let parsed = parse_batch(text, &self.sql_limits())
-            .map_err(|error| syntax_failure(text, &error.to_string()))?;
+        let parsed =
+            parse_batch(text, &self.sql_limits()).map_err(|error| syntax_failure(text, &error))?;
         match classify_batch(&parsed).map_err(plan_failure)? {
             BatchKind::Ddl => {
                 self.check_not_paused(call.admin)?;
@@ -205,8 +205,8 @@ impl Control {
                 "Adhoc system procedure requires a partitioning value as its last parameter.",
             ));
         };
-        let parsed = parse_batch(text, &self.sql_limits())
-            .map_err(|error| syntax_failure(text, &error.to_string()))?;
+        let parsed =
+            parse_batch(text, &self.sql_limits()).map_err(|error| syntax_failure(text, &error))?;
         if parsed.len() != 1 || classify_batch(&parsed).map_err(plan_failure)? == BatchKind::Ddl {
             return Err(Failure::graceful(
                 "@AdHocSpForTest supports a single query or DML statement.",
@@ -284,6 +284,9 @@ impl Control {
     }
 }
 
+/// What stands before all that is wrong with a statement.
+const PREFIX: &str = "SQL error while compiling query:";
+
 /// Where ad hoc work runs.
 pub(super) enum Destination {
     /// At one partition.
@@ -292,18 +295,23 @@ pub(super) enum Destination {
     Several,
 }
 
-/// What a client gets for text that is no SQL.
-pub(super) fn syntax_failure(text: &str, error: &str) -> Failure {
+/// What a client gets for text that is no SQL. Only where a token is the trouble is it a syntax
+/// error by name, with what would have been accepted.
+pub(super) fn syntax_failure(text: &str, error: &SqlError) -> Failure {
     let statement = text.trim().trim_end_matches(';');
+    if error.message.starts_with("unexpected token") {
+        return Failure::graceful(format!("{PREFIX} SQL Syntax error in \"{statement}\" {error}"));
+    }
+    let SqlError { message, span, .. } = error;
+    let (line, column) = (span.line, span.column);
     Failure::graceful(format!(
-        "SQL error while compiling query: SQL Syntax error in \"{statement}\" {error}"
+        "{PREFIX} Error in \"{statement}\" - {message} at line {line} column {column}"
     ))
 }
 
 /// What a client gets for a statement that cannot be planned: what its binder refuses, in small
 /// letters, stands behind the statement.
 fn statement_failure(text: &str, error: &PlanError) -> Failure {
-    const PREFIX: &str = "SQL error while compiling query:";
     let message = &error.message;
     if message.starts_with(|first: char| first.is_lowercase()) {
         let statement = text.trim().trim_end_matches(';');

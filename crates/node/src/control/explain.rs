@@ -19,7 +19,7 @@ impl Control {
             Failure::graceful("@Explain requires the SQL text as its first parameter.")
         })?;
         let parsed = lockstep_sql::parse_batch(text, &self.sql_limits())
-            .map_err(|error| syntax_failure(text, &error.to_string()))?;
+            .map_err(|error| syntax_failure(text, &error))?;
         if parsed.is_empty() {
             return Err(Failure::graceful("Failed to plan, no SQL statement provided."));
         }

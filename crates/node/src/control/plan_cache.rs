@@ -4,6 +4,9 @@ use lockstep_exec::statement::PreparedStatement;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The longest text whose plans are kept.
+const LONGEST_TEXT_BYTES: usize = 16 * 1024;
+
 /// The plans of one text: one a statement.
 pub(super) struct CachedPlans {
     /// In the order of the text.
@@ -49,7 +52,12 @@ impl PlanCache {
         Some(plans)
     }
 
+    /// Keeps plans. Those of long texts are not kept: they are rarely sent again, and the cache
+    /// is bounded by their number.
     pub(super) fn insert(&mut self, text: &str, statements: Vec<Arc<PreparedStatement>>) {
+        if text.len() > LONGEST_TEXT_BYTES {
+            return;
+        }
         if self.plans.len() >= self.limit
             && let Some((_, oldest)) = self.by_use.pop_first()
         {

@@ -40,7 +40,13 @@ impl Parser<'_> {
 
     fn no_expression(&self) -> SqlError {
         let error = self.unexpected_instead_of("an expression");
-        let message = format!("{}, expression not found", error.message);
+        let message = match error.found.as_deref() {
+            // No statement has these anywhere: they are no tokens of SQL.
+            Some(found) if found.starts_with(['@', '$', '{', '}', '#', '!', '`', '\\']) => {
+                format!("unknown token: {found}")
+            }
+            _ => format!("{}, expression not found", error.message),
+        };
         SqlError { message, ..error }
     }
 
