@@ -64,10 +64,18 @@ impl TableSchema {
     }
 }
 
-/// Appends one value in a column's encoding. A value that is not of the column's kind is a
-/// planner's mistake.
+/// Appends one value in a column's encoding. A value that is not of the column's kind is the
+/// caller's mistake.
 #[inline]
 pub fn write_datum(out: &mut Vec<u8>, sql_type: SqlType, value: Datum<'_>) {
+    let written = try_write_datum(out, sql_type, value);
+    assert!(written, "a {} in a {sql_type} column", value.natural_type());
+}
+
+/// Appends one value in a column's encoding; false, and nothing appended, when it is not of the
+/// column's kind.
+#[inline]
+fn try_write_datum(out: &mut Vec<u8>, sql_type: SqlType, value: Datum<'_>) -> bool {
     match (sql_type, value) {
         (SqlType::TinyInt, Datum::Int(v)) => out.put_i8(v as i8),
         (SqlType::SmallInt, Datum::Int(v)) => out.put_i16(v as i16),
@@ -80,8 +88,9 @@ pub fn write_datum(out: &mut Vec<u8>, sql_type: SqlType, value: Datum<'_>) {
         (SqlType::Varbinary, Datum::Bytes(v)) => out.put_sized(Some(v)),
         (SqlType::Boolean, Datum::Bool(v)) => out.put_i8(i8::from(v)),
         (_, Datum::Null) => write_null(out, sql_type),
-        (sql_type, value) => unreachable!("a {} in a {sql_type} column", value.natural_type()),
+        _ => return false,
     }
+    true
 }
 
 fn write_null(out: &mut Vec<u8>, sql_type: SqlType) {
@@ -204,6 +213,7 @@ pub struct TableBuilder<'o> {
     row_count_at: usize,
     rows: u32,
     row_start: usize,
+    sound: bool,
 }
 
 impl<'o> TableBuilder<'o> {
@@ -215,7 +225,7 @@ impl<'o> TableBuilder<'o> {
         out.extend_from_slice(&schema.header);
         let row_count_at = out.len();
         out.put_i32(0);
-        TableBuilder { out, start, row_count_at, rows: 0, row_start: 0 }
+        TableBuilder { out, start, row_count_at, rows: 0, row_start: 0, sound: true }
     }
 
     /// Begins a row; its values follow with [`TableBuilder::value`], in column order.
@@ -225,10 +235,18 @@ impl<'o> TableBuilder<'o> {
         self.out.put_i32(0);
     }
 
-    /// The next value of the row.
+    /// The next value of the row. One that is not of the column's kind leaves the table unsound.
     #[inline]
     pub fn value(&mut self, sql_type: SqlType, value: Datum<'_>) {
-        write_datum(self.out, sql_type, value);
+        if !try_write_datum(self.out, sql_type, value) {
+            self.sound = false;
+        }
+    }
+
+    /// False once a value was not of its column's kind: the table must not be sent.
+    #[inline]
+    pub fn is_sound(&self) -> bool {
+        self.sound
     }
 
     /// Ends the row. Returns its bytes, to be held against [`MAX_ROW_BYTES`].

@@ -29,8 +29,18 @@ pub(crate) fn write_query<'a>(
         }
         Ok(Flow::Continue)
     })?;
+    if !table.is_sound() {
+        return Err(unsound());
+    }
     table.finish();
     Ok(())
+}
+
+/// The plan promised another type than its expression gives: never the client's fault, and never
+/// a wrong answer.
+#[cold]
+fn unsound() -> SqlError {
+    SqlError::sql("a result value is not of its column's type; please report the statement")
 }
 
 /// Columns are most of what is written: they are read without a call.
