@@ -150,7 +150,8 @@ impl EmbeddedHost {
             unreachable!("nothing stops the partition between two calls of one thread");
         };
         let (site, statistics) = (&mut self.site, &mut self.statistics);
-        run_invocation(site, &self.catalog, statistics, &header, &invocation, 0, output)
+        let procedure = self.catalog.procedure(invocation.procedure);
+        run_invocation(site, procedure, statistics, &header, &invocation, 0, output)
     }
 
     /// Log entries so far, and their bytes.

@@ -1,17 +1,18 @@
 //! An invocation at its partition: from the decoded call to the response frame. The one piece of
 //! code that every call goes through, whether it came over a socket or not.
 
-use crate::catalog::{HostCatalog, HostProcedure, Routing};
+use crate::catalog::{HostProcedure, Routing};
 use crate::statistics::ShardStatistics;
 use lockstep_site::Site;
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Failure, Outcome, ParameterSet, Status};
 use lockstep_wire_volt::{Invocation, response};
 
-/// Runs an invocation at a partition and appends the response frame to `output`.
+/// Runs an invocation at a partition and appends the response frame to `output`. `procedure` is
+/// what the catalog in force has under its name.
 pub(crate) fn run_invocation<H, C: Clone>(
     site: &mut Site<H, C>,
-    catalog: &HostCatalog,
+    procedure: Option<&HostProcedure>,
     statistics: &mut ShardStatistics,
     header: &EntryHeader,
     invocation: &Invocation<'_>,
@@ -19,7 +20,7 @@ pub(crate) fn run_invocation<H, C: Clone>(
     output: &mut Vec<u8>,
 ) -> Status {
     let start = response::begin(output);
-    let outcome = match catalog.procedure(invocation.procedure) {
+    let outcome = match procedure {
         // The catalog changed while the call was on its way.
         None => Outcome::failed(not_found(invocation.procedure)),
         Some(procedure) => {

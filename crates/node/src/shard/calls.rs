@@ -120,8 +120,14 @@ impl Shard {
         output: &mut Vec<u8>,
     ) -> Status {
         let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
+        // The thread that read the call found it in its own catalog; one that it was sent to
+        // looks again, for the catalog may have changed on the way.
+        let procedure = match usize::from(origin.shard) == self.index && origin.weight == 0 {
+            true => self.catalog.procedures().get(origin.procedure as usize),
+            false => self.catalog.procedure(invocation.procedure),
+        };
         let (site, statistics) = (&mut self.site, &mut self.statistics);
-        run_invocation(site, &self.catalog, statistics, header, invocation, waited_ms, output)
+        run_invocation(site, procedure, statistics, header, invocation, waited_ms, output)
     }
 
     /// A call from a connection of another thread, for the partition of this one.
