@@ -143,6 +143,7 @@ impl Control {
         }
         let view = tables::View {
             facts: std::sync::Arc::clone(&self.facts),
+            catalog: std::sync::Arc::clone(&self.catalog),
             snapshots,
             now_ms,
             since_ms,

@@ -40,6 +40,15 @@ fn calls_are_counted_since_the_start_and_since_the_last_look() {
         .map(|row| row[18].parse::<u64>().expect("a count"))
         .sum();
     assert_eq!(failures, 1);
+    peer.run(
+        "CREATE PROCEDURE Two PARTITION ON TABLE t COLUMN id AS BEGIN
+        DELETE FROM t WHERE id = ?; SELECT COUNT(*) FROM t WHERE id = ?; END",
+    );
+    assert_eq!(peer.call("Two", &[Int(3), Int(3)]).status, 1);
+    let rows = table(&mut peer, "PROCEDUREDETAIL", 0);
+    let of_two: Vec<&[String]> =
+        rows.iter().filter(|row| row[5] == "Two").map(|row| &row[6..8]).collect();
+    assert_eq!(of_two, [["<ALL>", "1"], ["sql0", "1"], ["sql1", "1"]]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod host;
 mod procedures;
 mod sites;
 
+use crate::catalog::HostCatalog;
 use crate::shard::HostFacts;
 use crate::statistics::ShardSnapshot;
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, TinyInt, Varchar};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 /// Everything that a table is made from.
 pub(super) struct View {
     pub(super) facts: Arc<HostFacts>,
+    pub(super) catalog: Arc<HostCatalog>,
     /// In the order of threads.
     pub(super) snapshots: Vec<ShardSnapshot>,
     pub(super) now_ms: i64,

@@ -2,6 +2,7 @@
 
 use super::{Row, View, number, small, text};
 use crate::statistics::{Extent, ProcedureCounters};
+use lockstep_plan_ir::ProcedureKind;
 use lockstep_types::Value;
 use std::collections::BTreeMap;
 
@@ -25,34 +26,52 @@ fn counts(counters: &ProcedureCounters) -> Vec<Value> {
     row
 }
 
-fn rows_per_site(view: &View, statement: bool) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for snapshot in &view.snapshots {
+/// Site and counters of every procedure that was called there.
+fn called(view: &View) -> impl Iterator<Item = (Value, &str, &ProcedureCounters)> {
+    view.snapshots.iter().flat_map(|snapshot| {
+        let called = snapshot.procedures.iter().filter(|(_, c)| c.invocations > 0);
         let site = Value::Int(snapshot.index as i64);
-        for (name, counters) in &snapshot.procedures {
-            if counters.invocations == 0 {
-                continue;
-            }
-            let mut row = vec![site.clone(), site.clone(), text(name)];
-            if statement {
-                row.push(text("<ALL>"));
-            }
-            row.extend(counts(counters));
-            if !statement {
-                row.extend([Value::Int(1), Value::Int(0)]);
-            }
-            rows.push(row);
-        }
-    }
-    rows
+        called.map(move |(name, counters)| (site.clone(), name.as_str(), counters))
+    })
 }
 
 pub(super) fn procedure(view: &View) -> Vec<Row> {
-    rows_per_site(view, false)
+    let row = |(site, name, counters): (Value, &str, &ProcedureCounters)| {
+        let mut row = vec![site.clone(), site, text(name)];
+        row.extend(counts(counters));
+        row.extend([Value::Int(1), Value::Int(0)]);
+        row
+    };
+    called(view).map(row).collect()
 }
 
+/// A row for each procedure and for each of its statements.
 pub(super) fn detail(view: &View) -> Vec<Row> {
-    rows_per_site(view, true)
+    let mut rows = Vec::new();
+    for (site, name, counters) in called(view) {
+        let mut add = |statement: &str, counters: &ProcedureCounters| {
+            let mut row = vec![site.clone(), site.clone(), text(name), text(statement)];
+            row.extend(counts(counters));
+            rows.push(row);
+        };
+        add("<ALL>", counters);
+        let Some(procedure) = view.catalog.procedure(name) else { continue };
+        // Native code runs its statements as it likes, and nobody counts them.
+        if matches!(procedure.definition.kind, ProcedureKind::Native(_)) {
+            continue;
+        }
+        let statements = &procedure.definition.statements;
+        let each = match statements.len() {
+            1 => *counters,
+            // Every call that succeeded ran each once; their parts of it are not measured.
+            _ => ProcedureCounters {
+                invocations: counters.invocations - counters.aborts - counters.failures,
+                ..ProcedureCounters::default()
+            },
+        };
+        statements.iter().for_each(|(statement, _)| add(statement, &each));
+    }
+    rows
 }
 
 pub(super) fn initiator(view: &View) -> Vec<Row> {
