@@ -308,17 +308,20 @@ impl ShardStatistics {
                 traffic: connection.traffic,
             })
             .collect();
+        let by_key: FixedHashMap<(u32, u32), &ConnectionSnapshot> =
+            connections.iter().map(|c| ((c.key.place, c.key.generation), c)).collect();
         let identity = |key: ConnectionKey| {
-            let found = connections.iter().find(|connection| connection.key == key);
+            let found = by_key.get(&(key.place, key.generation));
             found.map(|connection| (connection.id, connection.peer.clone()))
         };
         let initiators = self.initiators.iter().filter_map(|((key, procedure), counters)| {
             let (id, peer) = identity(*key)?;
             Some((id, peer, name(*procedure), *counters))
         });
+        let initiators = initiators.collect();
         ShardSnapshot {
             index,
-            initiators: initiators.collect(),
+            initiators,
             procedures: (0..).map(name).zip(self.procedures.iter().copied()).collect(),
             tables: site.database().statistics(),
             log_entries: site.log_totals().0,

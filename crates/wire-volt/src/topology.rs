@@ -215,8 +215,8 @@ impl KeyType {
             Ok(KeyType::Bytes)
         } else {
             Err(Failure::graceful(format!(
-                "Specified type {text} is not a supported type for partition keys; \
-                 use INTEGER, STRING or VARBINARY"
+                "Type {text} is not a supported type of partition key, the type of partition key \
+                 to return and can be one of INTEGER, STRING or VARCHAR (equivalent), or VARBINARY"
             )))
         }
     }
