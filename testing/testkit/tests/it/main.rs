@@ -1,8 +1,12 @@
 //! The SQL corpus in every configuration.
 
+use lockstep_testkit::configuration::Configuration;
 use lockstep_testkit::host::TestHost;
 use lockstep_testkit::slt::{Tally, run};
 use std::path::{Path, PathBuf};
+
+/// How many records that gave something else are told of at once.
+const TOLD_AT_ONCE: usize = 40;
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
@@ -18,36 +22,48 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-fn sites_of(configuration: &Path) -> u32 {
-    let text = std::fs::read_to_string(configuration).expect("a configuration");
-    let line = text.lines().find_map(|line| line.strip_prefix("sites = ")).expect("sites");
-    line.trim().parse().expect("a number of sites")
+fn configurations() -> Vec<Configuration> {
+    let read = |path: PathBuf| {
+        let name = path.file_stem().expect("a name").to_string_lossy().to_string();
+        let text = std::fs::read_to_string(&path).expect("a configuration");
+        Configuration::read(&name, &text).expect("a sound configuration")
+    };
+    files("configs", "conf").into_iter().map(read).collect()
 }
 
 #[test]
 fn every_file_gives_its_answers_in_every_configuration() {
     let rewrite = std::env::var("REWRITE").is_ok_and(|value| value == "1");
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let configurations = configurations();
     let mut failures = Vec::new();
-    for configuration in files("configs", "conf") {
-        let name = configuration.file_stem().expect("a name").to_string_lossy().to_string();
+    for (place, configuration) in configurations.iter().enumerate() {
         let mut total = Tally::default();
         for file in files("slt", "slt") {
-            let host = TestHost::start(sites_of(&configuration)).expect("a host");
+            let name = file.file_name().expect("a name").to_string_lossy().to_string();
+            if configuration.skip.contains(&name) || !name.contains(&only) {
+                continue;
+            }
+            let host = TestHost::start(configuration.sites).expect("a host");
             let mut connection = host.connect().expect("a connection");
             let text = std::fs::read_to_string(&file).expect("a file of the corpus");
-            match run(&mut connection, &text, &name, rewrite) {
-                Ok((tally, rewritten)) => {
-                    total.passed += tally.passed;
-                    total.skipped += tally.skipped;
-                    if rewrite && rewritten != text {
-                        std::fs::write(&file, rewritten).expect("a writable corpus");
-                    }
-                }
-                Err(error) => failures.push(format!("{} in {name}: {error}", file.display())),
+            let earlier = rewrite.then_some(&configurations[..place]);
+            let outcome = run(&mut connection, &text, configuration, earlier).expect("records");
+            total.passed += outcome.tally.passed;
+            total.skipped += outcome.tally.skipped;
+            if rewrite && outcome.rewritten != text {
+                std::fs::write(&file, outcome.rewritten).expect("a writable corpus");
             }
+            let told = |failure: &String| format!("{name} in {}: {failure}", configuration.name);
+            failures.extend(outcome.failures.iter().map(told));
         }
-        println!("{name}: {} records passed, {} skipped", total.passed, total.skipped);
-        assert!(total.passed > 0, "{name} ran nothing");
+        println!(
+            "{}: {} records passed, {} skipped",
+            configuration.name, total.passed, total.skipped
+        );
+        assert!(total.passed > 0, "{} ran nothing", configuration.name);
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    let count = failures.len();
+    failures.truncate(TOLD_AT_ONCE);
+    assert!(failures.is_empty(), "{count} records differ\n\n{}", failures.join("\n\n"));
 }

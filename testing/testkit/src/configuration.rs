@@ -1,0 +1,119 @@
+//! Configurations of the SQL corpus: how many sites, and in what form statements reach them.
+
+use lockstep_client::rows::Table;
+use lockstep_client::{Connection, ParameterWriter};
+
+/// A file of `corpus/configs`: `name = value` a line, `#` before comments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// What `skipif` and `onlyif` call it: the file's name.
+    pub name: String,
+    /// `sites`: partitions of the host.
+    pub sites: u32,
+    /// `tables = replicated`: PARTITION TABLE statements are left out.
+    pub replicated: bool,
+    /// `statements = procedures`: a query or a change is made a procedure and called.
+    pub procedures: bool,
+    /// `skip = FILE: REASON`: files that are not run.
+    pub skip: Vec<String>,
+}
+
+impl Configuration {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// The first line that is not understood.
+    pub fn read(name: &str, text: &str) -> Result<Configuration, String> {
+        let mut configuration = Configuration {
+            name: name.to_string(),
+            sites: 1,
+            replicated: false,
+            procedures: false,
+            skip: Vec::new(),
+        };
+        let lines = text.lines().map(str::trim);
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let bad = || format!("configuration {name}: not understood: {line}");
+            let (key, value) = line.split_once('=').ok_or_else(bad)?;
+            match (key.trim(), value.trim()) {
+                ("sites", value) => configuration.sites = value.parse().map_err(|_| bad())?,
+                ("tables", "replicated") => configuration.replicated = true,
+                ("statements", "procedures") => configuration.procedures = true,
+                ("skip", value) => {
+                    let (file, _reason) = value.split_once(':').ok_or_else(bad)?;
+                    configuration.skip.push(file.trim().to_string());
+                }
+                _ => return Err(bad()),
+            }
+        }
+        Ok(configuration)
+    }
+
+    /// Runs SQL in the form of this configuration.
+    ///
+    /// # Errors
+    /// The server's message.
+    pub fn execute(&self, connection: &mut Connection, sql: &str) -> Result<Vec<Table>, String> {
+        let kept;
+        let sql = match self.replicated {
+            true => {
+                kept = without_partitioning(sql);
+                if kept.trim().is_empty() {
+                    return Ok(Vec::new());
+                }
+                kept.as_str()
+            }
+            false => sql,
+        };
+        if !self.procedures || !is_data_statement(sql) {
+            return connection.sql(sql).map_err(|error| error.to_string());
+        }
+        let body = match sql.contains(';') {
+            true => format!("BEGIN {}; END", sql.trim().trim_end_matches(';')),
+            false => sql.to_string(),
+        };
+        let create = format!("CREATE PROCEDURE corpus_statement AS {body}");
+        connection.sql(&create).map_err(|error| error.to_string())?;
+        let answer = connection
+            .call("corpus_statement", &ParameterWriter::default())
+            .map_err(|error| error.to_string())
+            .and_then(|response| response.tables().map_err(|error| error.to_string()));
+        let dropped = connection.sql("DROP PROCEDURE corpus_statement");
+        dropped.map_err(|error| format!("{error}, after the call"))?;
+        answer
+    }
+}
+
+/// The statements of a text but for PARTITION TABLE.
+fn without_partitioning(sql: &str) -> String {
+    let is_kept = |part: &&str| !part.trim_start().to_uppercase().starts_with("PARTITION TABLE");
+    match sql.to_uppercase().contains("PARTITION TABLE") {
+        true => sql.split(';').filter(is_kept).collect::<Vec<_>>().join(";"),
+        false => sql.to_string(),
+    }
+}
+
+/// Whether a text reads or changes data, all of it without parameters.
+fn is_data_statement(sql: &str) -> bool {
+    let first = sql.split_whitespace().next().unwrap_or("").to_uppercase();
+    let first = first.trim_start_matches('(');
+    ["SELECT", "INSERT", "UPDATE", "UPSERT", "DELETE", "TRUNCATE", "WITH"].contains(&first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_and_applied() {
+        let text = "# c\nsites = 3\ntables = replicated\nskip = a.slt: why\n";
+        let read = Configuration::read("x", text).expect("sound");
+        assert!(read.sites == 3 && read.replicated && !read.procedures);
+        assert_eq!(read.skip, ["a.slt"]);
+        assert!(Configuration::read("x", "tables = none").is_err());
+        let kept =
+            without_partitioning("CREATE TABLE t (a INTEGER); partition table t ON COLUMN a");
+        assert_eq!(kept, "CREATE TABLE t (a INTEGER)");
+        assert!(is_data_statement("(SELECT 1") && !is_data_statement("DROP TABLE t"));
+    }
+}
