@@ -221,7 +221,7 @@ fn open_loop<W: Workload>(
                 run.measured.late += 1;
                 break;
             };
-            connection = (free + 1) % options.connections;
+            connection = free;
             run.parameters.clear();
             let procedure = run.workload.next_call(free, &mut run.parameters);
             let due_at = start + Duration::from_nanos((sent as f64 * interval_ns) as u64);
@@ -235,6 +235,9 @@ fn open_loop<W: Workload>(
             pipeline.submit(ConnectionIndex(free), &call)?;
             sent += 1;
         }
+        // What is due at one time goes out together, on one connection after the other: written
+        // singly, the calls would measure the load's own system calls.
+        connection = (connection + 1) % options.connections;
         // Polls without sleeping: a sleep would be longer than the interval between calls.
         pipeline.poll(Duration::ZERO, |completion, _| {
             run.count(completion.result, completion.latency, completion.completed_at);

@@ -67,8 +67,7 @@ impl ServerProcess {
     /// # Errors
     /// The process is gone.
     pub fn cpu_time(&self) -> io::Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        parse_cpu_time(&stat).ok_or_else(|| io::Error::other("/proc/PID/stat has another form"))
+        cpu_time_of(&self.child.id().to_string())
     }
 
     /// Resident memory in bytes.
@@ -88,6 +87,15 @@ impl Drop for ServerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// CPU time of a process so far, by its id or as `self`.
+///
+/// # Errors
+/// The process is gone.
+pub fn cpu_time_of(process: &str) -> io::Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    parse_cpu_time(&stat).ok_or_else(|| io::Error::other("/proc/PID/stat has another form"))
 }
 
 /// User and system time: the 14th and 15th field, counted behind the name in parentheses.

@@ -5,7 +5,7 @@ use crate::{EMBEDDED, Plan};
 use clap::ArgMatches;
 use lockstep_bench::driver::{DriverOptions, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
-use lockstep_bench::process::ServerProcess;
+use lockstep_bench::process::{ServerProcess, cpu_time_of};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
 use lockstep_bench::voter::{self, Form, VoterLoad};
@@ -188,14 +188,21 @@ impl Bench<'_> {
             .output()
             .map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let throughput: f64 = text.trim().parse().map_err(|_| {
-            format!("embedded voter failed: {}", String::from_utf8_lossy(&output.stderr).trim())
-        })?;
-        Ok(Sample { throughput_per_s: throughput, cpu_us: 1e6 / throughput, p99_us: 0.0 })
+        let mut figures = text.split_whitespace().map_while(|figure| figure.parse().ok());
+        match (figures.next(), figures.next()) {
+            (Some(throughput_per_s), Some(cpu_us)) => {
+                Ok(Sample { throughput_per_s, cpu_us, p99_us: 0.0 })
+            }
+            _ => {
+                let reason = String::from_utf8_lossy(&output.stderr);
+                Err(format!("embedded voter failed: {}", reason.trim()))
+            }
+        }
     }
 }
 
-/// The process behind [`Bench::embedded`]: prints calls per second.
+/// The process behind [`Bench::embedded`]: prints calls per second, and CPU time a call in
+/// microseconds.
 ///
 /// # Errors
 /// The host refuses something, a call fails, or votes are lost.
@@ -203,6 +210,8 @@ pub fn run_embedded(arguments: &ArgMatches) -> Result<(), String> {
     let milliseconds = arguments.get_one::<u64>("milliseconds").copied().unwrap_or(1000);
     let duration = Duration::from_millis(milliseconds);
     let host = EmbeddedVoter::new(Form::Native, 1)?;
+    let cpu_time = || cpu_time_of("self").map_err(|error| error.to_string());
+    let before = cpu_time()?;
     let result = host.run(duration / 4, duration, &mut |_| {})?;
     if let Some(error) = &result.measured.first_error {
         return Err(error.clone());
@@ -210,7 +219,8 @@ pub fn run_embedded(arguments: &ArgMatches) -> Result<(), String> {
     if !result.is_consistent() {
         return Err(format!("{} votes, {} accepted", result.votes_after, result.accepted));
     }
-    println!("{}", throughput_per_s(&result.measured));
+    let cpu_us = (cpu_time()? - before).as_secs_f64() * 1e6 / result.measured.all.max(1) as f64;
+    println!("{} {cpu_us}", throughput_per_s(&result.measured));
     Ok(())
 }
 

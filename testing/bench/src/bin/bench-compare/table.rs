@@ -104,7 +104,12 @@ pub fn rows(samples: &Samples, instructions: &Instructions, memory: &Memory) -> 
             embedded / redis,
             (Bound::AtLeast(1.2), Bound::AtLeast(2.0)),
             rate(&samples.echo) / redis,
-            format!("{} against {}", calls(embedded), calls(redis)),
+            format!(
+                "{} against {}; by CPU time {}",
+                calls(embedded),
+                calls(redis),
+                times(cpu(&samples.redis) / cpu(&samples.embedded))
+            ),
         ),
     );
     rows.extend(memory_rows(memory));
@@ -124,7 +129,12 @@ fn speed_rows(samples: &Samples) -> Vec<Row> {
             voter / redis,
             (Bound::AtLeast(1.0), Bound::AtLeast(1.5)),
             echo / redis,
-            format!("{} against {} (redis-benchmark {own})", calls(voter), calls(redis)),
+            format!(
+                "{} against {} (redis-benchmark {own}); by CPU time {}",
+                calls(voter),
+                calls(redis),
+                times(cpu(&samples.redis) / cpu(&samples.voter))
+            ),
         ),
         ratio_row(
             "voter / Redis SET, CPU time a call, x1",
@@ -140,7 +150,11 @@ fn speed_rows(samples: &Samples) -> Vec<Row> {
             aim: "stated".to_string(),
             verdict: "stated",
             echo: times(echo / redis),
-            detail: calls(sql),
+            detail: format!(
+                "{}; by CPU time {}",
+                calls(sql),
+                times(cpu(&samples.redis) / cpu(&samples.sql))
+            ),
         },
         Row {
             what: "p99 latency at half of the peak",
