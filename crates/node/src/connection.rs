@@ -166,6 +166,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.write_blocked = true;
                     self.unread_since_us.get_or_insert(now_us);
+                    self.forget_written();
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -178,6 +179,15 @@ impl Connection {
             self.output = Vec::new();
         }
         Ok(())
+    }
+
+    /// Moves what is unwritten to the front, once that is the smaller part: a client that reads
+    /// slowly and never catches up must not make the buffer grow for ever.
+    fn forget_written(&mut self) {
+        if self.written > self.unread_bytes() {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
     }
 
     /// The socket says that it takes bytes again.
