@@ -4,6 +4,7 @@
 use crate::support::{Peer, call_frame, parameters, start};
 use lockstep_base::counting::allocations_so_far;
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
+use lockstep_node::Server;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_types::Datum::Int;
 use lockstep_types::SqlType;
@@ -36,17 +37,29 @@ fn phone_number(number: i64) -> i64 {
     i64::from(voter::AREA_CODES[number as usize % voter::AREA_CODES.len()].0) * 10_000_000 + number
 }
 
-struct Voter {
-    peer: Peer,
+/// A client of a host with the voter workload.
+pub struct Voter {
+    pub peer: Peer,
 }
 
 impl Voter {
+    /// Makes the schema and fills the replicated tables.
+    pub fn new(server: &Server) -> Voter {
+        let mut peer = Peer::login(server.client_address());
+        peer.run(voter::SCHEMA);
+        peer.run(voter::NATIVE_PROCEDURE);
+        for statement in voter::load_statements(voter::CONTESTANTS) {
+            peer.run(&statement);
+        }
+        Voter { peer }
+    }
+
     fn allocations(&mut self) -> i64 {
         self.peer.call("Allocations", &[Int(1)]).rows.parse().expect("a count")
     }
 
     /// Votes once for each of `numbers`, `depth` calls in flight; all must answer `expected`.
-    fn vote(&mut self, numbers: std::ops::Range<i64>, depth: usize, expected: i64) {
+    pub fn vote(&mut self, numbers: std::ops::Range<i64>, depth: usize, expected: i64) {
         let numbers: Vec<i64> = numbers.collect();
         let expected = expected.to_string();
         for batch in numbers.chunks(depth) {
@@ -67,16 +80,10 @@ impl Voter {
 #[test]
 fn a_voter_call_allocates_nothing_on_the_sites_thread() {
     let server = start(1, &[]);
-    let mut peer = Peer::login(server.client_address());
-    peer.run(voter::SCHEMA);
-    peer.run(voter::NATIVE_PROCEDURE);
-    peer.run(
+    let mut voter = Voter::new(&server);
+    voter.peer.run(
         "CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM NATIVE Allocations",
     );
-    for statement in voter::load_statements(voter::CONTESTANTS) {
-        peer.run(&statement);
-    }
-    let mut voter = Voter { peer };
     assert!(voter.allocations() > 0, "the allocator counts");
     const WARM: i64 = 20_000;
     const CALLS: i64 = 5_000;

@@ -5,6 +5,7 @@ mod allocation;
 mod calls;
 mod clients;
 mod frames;
+mod memory;
 mod schema;
 mod statistics;
 mod support;
