@@ -88,6 +88,8 @@ struct Details {
     kind: ErrorKind,
     state: SqlState,
     message: String,
+    /// The constraint that was violated.
+    violated: Option<ConstraintKind>,
 }
 
 /// Why a statement failed. Always deterministic: it follows from the data and the call.
@@ -100,7 +102,7 @@ impl SqlError {
     /// A failure of any kind.
     #[cold]
     pub fn new(kind: ErrorKind, state: SqlState, message: impl Into<String>) -> SqlError {
-        SqlError(Box::new(Details { kind, state, message: message.into() }))
+        SqlError(Box::new(Details { kind, state, message: message.into(), violated: None }))
     }
 
     /// A SQL error.
@@ -153,11 +155,18 @@ impl SqlError {
         table: &str,
         tuples: &str,
     ) -> SqlError {
-        let kind = kind.name();
+        let name = kind.name();
         let message = format!(
-            "{message}\nConstraint Type {kind}, Table CatalogId {table}\nRelevant Tuples:\n{tuples}"
+            "{message}\nConstraint Type {name}, Table CatalogId {table}\nRelevant Tuples:\n{tuples}"
         );
-        SqlError::new(ErrorKind::Constraint, state::CONSTRAINT, message)
+        let mut error = SqlError::new(ErrorKind::Constraint, state::CONSTRAINT, message);
+        error.0.violated = Some(kind);
+        error
+    }
+
+    /// The constraint that was violated, if that is what failed.
+    pub fn violated(&self) -> Option<ConstraintKind> {
+        self.0.violated
     }
 
     /// An UPDATE that would move a row to another partition.

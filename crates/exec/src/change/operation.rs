@@ -6,7 +6,7 @@ use crate::analysis::{has_subquery, is_one_row};
 use crate::arena::Arena;
 use crate::context::{Context, NoSubqueries};
 use crate::database::{Database, no_such_table, storage_fault};
-use crate::error::SqlError;
+use crate::error::{ConstraintKind, SqlError};
 use crate::evaluate::evaluate;
 use crate::frame::{Frame, Slot};
 use crate::query::{Executor, Flow, Run};
@@ -160,16 +160,52 @@ impl<'w> Writer<'w> {
         let mut values = Vec::new();
         found.clear();
         self.collect(&update.source, &outputs, work, Some((update.slot, found)), &mut values)?;
-        let width = outputs.len();
-        let mut changes = Vec::with_capacity(width);
-        for (number, row) in found.iter().enumerate() {
-            let row_values = &values[number * width..(number + 1) * width];
+        let columns: Vec<usize> =
+            update.assignments.iter().map(|(column, _)| usize::from(*column)).collect();
+        let mark = self.undo.mark();
+        let mut changes = Vec::with_capacity(columns.len());
+        for (row, new) in found.iter().zip(values.chunks_exact(columns.len().max(1))) {
             changes.clear();
-            let columns = update.assignments.iter().map(|(column, _)| usize::from(*column));
-            changes.extend(columns.zip(row_values.iter().copied()));
-            self.update(state, *row, &mut changes)?;
+            changes.extend(columns.iter().copied().zip(new.iter().copied()));
+            let Err(error) = self.update(state, *row, &mut changes) else { continue };
+            let width = state.definition.columns.len();
+            let copied_bytes = found.len() * width * size_of::<Datum<'_>>();
+            if found.len() > 1
+                && error.violated() == Some(ConstraintKind::Unique)
+                && copied_bytes <= self.options.temporary_limit_bytes
+            {
+                self.undo.rollback_to(mark, self.tables);
+                self.replace_rows(state, found, &columns, &values)?;
+                break;
+            }
+            return Err(error);
         }
         Ok(found.len() as u64)
+    }
+
+    /// Updates rows by taking all of them out before the first comes back: keys must be unique at
+    /// the end of the statement, and on the way a row may get the key that another still has.
+    #[cold]
+    fn replace_rows(
+        &mut self,
+        state: &'w TableState,
+        found: &[RowId],
+        columns: &[usize],
+        values: &[Datum<'w>],
+    ) -> Result<(), SqlError> {
+        let arena: &'w Arena = self.arena;
+        let table = state.definition.id;
+        let mut rows: Vec<Vec<Datum<'w>>> = Vec::with_capacity(found.len());
+        for (row, new) in found.iter().zip(values.chunks_exact(columns.len().max(1))) {
+            let stored = self.tables.get(table).and_then(|table| table.row(*row));
+            let Some(stored) = stored else { return Err(no_such_table(table)) };
+            let mut whole: Vec<Datum<'w>> =
+                stored.columns().map(|value| own(arena, value)).collect();
+            columns.iter().zip(new).for_each(|(column, value)| whole[*column] = *value);
+            rows.push(whole);
+        }
+        found.iter().try_for_each(|row| self.delete(state, *row))?;
+        rows.iter_mut().try_for_each(|row| self.insert(state, row).map(drop))
     }
 
     fn run_delete(

@@ -69,8 +69,8 @@ fn constraints_name_the_table_and_the_rows() {
 fn a_failing_statement_is_undone_alone() {
     let mut database = filled();
     must(&mut database, update(0, scan(0, 0), vec![(1, add(big(0, 1), int(1)))]));
-    let collide = update(0, scan(0, 0), vec![(0, add(big(0, 0), int(1)))]);
-    run(&mut database, collide, &[]).expect_err("1 becomes 2, which is there");
+    let collide = update(0, scan(0, 0), vec![(0, int(2))]);
+    run(&mut database, collide, &[]).expect_err("2 is there");
     assert_eq!(rows(&mut database), "1 11 x / 2 21 x / 3 31 x");
     database.rollback();
     assert_eq!(rows(&mut database), "1 10 x / 2 20 x / 3 30 x");
@@ -221,4 +221,17 @@ fn results_and_intermediate_rows_have_limits() {
         error.message(),
         "More than 1 MB of temp table memory used while executing SQL.  Aborting."
     );
+}
+
+#[test]
+fn keys_are_unique_at_the_end_of_an_update() {
+    let mut database = filled();
+    for by in [1, -1] {
+        let shifted = update(0, scan(0, 0), vec![(0, add(big(0, 0), int(by)))]);
+        assert_eq!(must(&mut database, shifted), "3");
+    }
+    let before = rows(&mut database);
+    let same = update(0, scan(0, 0), vec![(0, int(7))]);
+    assert!(run(&mut database, same, &[]).is_err(), "three rows cannot have one key");
+    assert_eq!(rows(&mut database), before);
 }
