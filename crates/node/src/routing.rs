@@ -1,6 +1,9 @@
 //! Which partition a call belongs to: the hash of its routing parameter, computed exactly as
 //! VoltDB's clients compute it.
 
+use lockstep_exec::convert::hex_bytes;
+use lockstep_plan_ir::ProcedureDefinition;
+use lockstep_plan_ir::procedure::ProcedurePartitioning;
 use lockstep_types::{Datum, Failure, HashRing, Parameter, PartitionId, SqlType};
 
 /// The partition of a call whose routing parameter was sent as `parameter`, for a partitioning
@@ -23,6 +26,11 @@ pub fn partition_of_parameter(
             Err(_) => return Err(format!("For input string: \"{text}\"")),
         },
         (Datum::Bytes(bytes), true) => integer_of_bytes(bytes, column_type)?,
+        // The procedure will read the text as hex digits: it belongs where those bytes live.
+        (Datum::Text(text), false) if column_type == SqlType::Varbinary => {
+            let bytes = hex_bytes(text).unwrap_or_else(|| text.as_bytes().to_vec());
+            return Ok(ring.partition_of(Datum::Bytes(&bytes)));
+        }
         (value, _) => value,
     };
     Ok(ring.partition_of(value))
@@ -44,11 +52,21 @@ fn integer_of_bytes(bytes: &[u8], column_type: SqlType) -> Result<Datum<'static>
 }
 
 /// What a client gets whose routing parameter cannot be hashed.
-pub fn misrouted(procedure: &str, value: &str, column_type: SqlType, reason: &str) -> Failure {
+pub fn misrouted(
+    procedure: &ProcedureDefinition,
+    value: &str,
+    column_type: SqlType,
+    reason: &str,
+) -> Failure {
+    let column = match &procedure.partitioning {
+        Some(ProcedurePartitioning::Column { column, .. }) => column.as_str(),
+        _ => "",
+    };
     Failure::unexpected(format!(
-        "Error sending procedure {procedure} to the correct partition. Make sure parameter \
-         values are correct. Parameter value {value}, partition column type {column_type} \
-         Message: {reason}"
+        "Error sending procedure {} to the correct partition. Make sure parameter values are \
+         correct. Parameter value {value}, partition column {column} type {column_type} \
+         Message: {reason}",
+        procedure.name
     ))
 }
 
@@ -68,6 +86,8 @@ mod tests {
         assert_eq!(place(Datum::Text("5"), SqlType::Integer), Ok(five));
         assert_eq!(place(Datum::Bytes(&[5, 0, 0, 0, 0, 0, 0, 0]), SqlType::BigInt), Ok(five));
         assert_eq!(place(Datum::Null, SqlType::Integer), Ok(PartitionId(0)));
+        let bytes = ring.partition_of(Datum::Bytes(&[0x0a, 0x0b]));
+        assert_eq!(place(Datum::Text("0A0b"), SqlType::Varbinary), Ok(bytes));
         let text = ring.partition_of(Datum::Text("5"));
         assert_eq!(place(Datum::Text("5"), SqlType::Varchar), Ok(text));
         assert!(place(Datum::Text("x"), SqlType::Integer).is_err());

@@ -331,20 +331,21 @@ fn destination(
             invocation.procedure
         ))),
         Routing::Parameter { index, column_type } => {
+            let refused = |value: &str, reason: &str| {
+                let definition = &procedure.definition;
+                let failure = routing::misrouted(definition, value, *column_type, reason);
+                Destination::Refused(failure)
+            };
             match invocation.parameters.get(usize::from(*index)) {
                 Some(Ok(parameter)) => {
                     match routing::partition_of_parameter(&parameter, *column_type, &facts.ring) {
                         Ok(partition) => Destination::Partition(partition),
-                        Err(reason) => Destination::Refused(routing::misrouted(
-                            invocation.procedure,
-                            &describe(&parameter),
-                            *column_type,
-                            &reason,
-                        )),
+                        Err(reason) => refused(&describe(&parameter), &reason),
                     }
                 }
-                // Too few parameters, or bytes that are none: the partition's check says which.
-                _ => Destination::Partition(PartitionId(0)),
+                // Bytes that are no parameters: the partition's check says which.
+                Some(Err(_)) => Destination::Partition(PartitionId(0)),
+                None => refused("null", "the call does not have that parameter"),
             }
         }
     }
