@@ -54,8 +54,10 @@ pub struct Connection {
     /// Answers; those before `written` are written.
     pub output: Vec<u8>,
     written: usize,
-    /// Calls that are not answered yet.
+    /// The weight of the calls that are not answered yet.
     pub outstanding: u32,
+    /// Their number.
+    pub unanswered: u32,
     /// The socket may have more to read.
     pub readable: bool,
     /// The peer will send no more: what it sent before is followed by the end, of which no event
@@ -119,6 +121,7 @@ impl Connection {
             output: Vec::new(),
             written: 0,
             outstanding: 0,
+            unanswered: 0,
             readable: false,
             read_closed: false,
             write_blocked: false,

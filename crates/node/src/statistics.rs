@@ -35,8 +35,9 @@ impl Default for Extent {
 }
 
 impl Extent {
+    /// Takes a value in.
     #[inline]
-    fn add(&mut self, value: u64) {
+    pub fn add(&mut self, value: u64) {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         self.sum += value;
@@ -303,7 +304,7 @@ impl ShardStatistics {
                 id: connection.id,
                 peer: connection.peer.clone(),
                 admin: connection.admin,
-                outstanding: connection.outstanding,
+                unanswered: connection.unanswered,
                 unread_bytes: connection.unread_bytes() as u64,
                 traffic: connection.traffic,
             })
@@ -368,7 +369,7 @@ pub struct ConnectionSnapshot {
     /// Came in through the admin port.
     pub admin: bool,
     /// Calls not answered yet.
-    pub outstanding: u32,
+    pub unanswered: u32,
     /// Answers not written yet, bytes.
     pub unread_bytes: u64,
     /// Bytes and messages.

@@ -3,6 +3,7 @@
 use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
+use crate::clock;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
@@ -80,7 +81,10 @@ impl Control {
                 self.change_schema(call.origin, &parsed)
             }
             BatchKind::DmlQueries => {
-                let statements = self.plan_all(&parsed)?;
+                let began_ns = clock::monotonic_ns();
+                let planned = self.plan_all(&parsed);
+                self.plans.count_planning(clock::monotonic_ns() - began_ns, planned.is_err());
+                let statements = planned?;
                 self.plans.insert(text, statements.clone());
                 self.send_statements(call, statements, given)
             }

@@ -1,5 +1,6 @@
 //! Plans of ad hoc statements, kept by their text.
 
+use crate::statistics::Extent;
 use lockstep_exec::statement::PreparedStatement;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,12 @@ pub(super) struct PlanCache {
     pub(super) hits: u64,
     /// Texts not found.
     pub(super) misses: u64,
+    /// Time that planning took, nanoseconds a text.
+    pub(super) planning_ns: Extent,
+    /// Texts that the planner has seen.
+    pub(super) planned: u64,
+    /// Texts that could not be planned.
+    pub(super) failures: u64,
 }
 
 impl PlanCache {
@@ -35,6 +42,9 @@ impl PlanCache {
             limit,
             hits: 0,
             misses: 0,
+            planning_ns: Extent::default(),
+            planned: 0,
+            failures: 0,
         }
     }
 
@@ -66,6 +76,13 @@ impl PlanCache {
         self.uses += 1;
         self.by_use.insert(self.uses, text.to_string());
         self.plans.insert(text.to_string(), CachedPlans { statements, used: self.uses });
+    }
+
+    /// A text was planned, or refused.
+    pub(super) fn count_planning(&mut self, nanoseconds: u64, refused: bool) {
+        self.planning_ns.add(nanoseconds);
+        self.planned += 1;
+        self.failures += u64::from(refused);
     }
 
     /// Forgets everything: the schema changed.

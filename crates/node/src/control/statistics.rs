@@ -147,7 +147,14 @@ impl Control {
             snapshots,
             now_ms,
             since_ms,
-            plans: (self.plans.len(), self.plans.hits, self.plans.misses),
+            plans: tables::PlannerCounts {
+                kept: self.plans.len() as u64,
+                hits: self.plans.hits,
+                misses: self.plans.misses,
+                planned: self.plans.planned,
+                failures: self.plans.failures,
+                planning_ns: self.plans.planning_ns,
+            },
         };
         self.answer_tables(origin, |out| tables::write(out, selector, &view));
     }

@@ -30,6 +30,8 @@ impl Shard {
         if let Some(connection) = self.connection(origin.connection) {
             let weight = u32::from(origin.weight);
             connection.outstanding = connection.outstanding.saturating_sub(weight);
+            connection.unanswered = connection.unanswered.saturating_sub(1);
+            connection.traffic.messages_written += 1;
             connection.output.extend_from_slice(&answer.frame);
             self.list_for_write(origin.connection);
         }

@@ -294,6 +294,7 @@ impl Shard {
     fn count_outstanding(&mut self, origin: Origin, weight: u16) -> Origin {
         if let Some(connection) = self.connection(origin.connection) {
             connection.outstanding += u32::from(weight);
+            connection.unanswered += 1;
         }
         Origin { weight, ..origin }
     }

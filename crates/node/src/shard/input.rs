@@ -104,7 +104,7 @@ impl Shard {
         // The answers of calls that run here go straight into the connection's output.
         let mut output = std::mem::take(&mut connection.output);
         let mut stage = connection.stage;
-        let mut frames = 0u64;
+        let (mut frames, mut answers) = (0u64, 0u64);
         let mut has_backlog = false;
         while stage != Stage::Closing {
             // The calls of one read can have answers of any size: the rest waits until the
@@ -123,6 +123,7 @@ impl Shard {
                 Ok(Some((body, length))) => {
                     taken += length;
                     frames += 1;
+                    let answered = output.len();
                     stage = match stage {
                         Stage::Ready => {
                             self.take_invocation(key, body, &mut output);
@@ -130,6 +131,7 @@ impl Shard {
                         }
                         _ => self.take_login(key, body, &mut output),
                     };
+                    answers += u64::from(output.len() > answered);
                 }
                 Err(error) => {
                     tracing::info!(connection = key.place, %error, "connection closed");
@@ -142,6 +144,7 @@ impl Shard {
             connection.stage = stage;
             connection.has_backlog = has_backlog;
             connection.traffic.messages_read += frames;
+            connection.traffic.messages_written += answers;
             self.list_for_write(key);
         }
         taken

@@ -100,6 +100,7 @@ impl Shard {
         for connection in self.connections.iter_mut().flatten() {
             if connection.subscribed && connection.stage == Stage::Ready {
                 connection.output.extend_from_slice(frames);
+                connection.traffic.messages_written += 1;
                 listening.push(connection.key);
             }
         }

@@ -115,3 +115,24 @@ fn wrong_arguments_are_told() {
         assert!(answer.text.contains(part), "{answer:?} lacks '{part}'");
     }
 }
+
+#[test]
+fn connections_and_planning_are_counted() {
+    let server = start(2, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run("CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN id");
+    for id in 0..20 {
+        assert_eq!(peer.call("T.insert", &[Int(id)]).status, 1);
+    }
+    assert_eq!(peer.sql("SELECT nothing FROM t").status, -2);
+    let traffic = table(&mut peer, "IOSTATS", 0).remove(0);
+    // A login, 22 calls, and this one, which is not answered yet when it is counted.
+    assert_eq!((&*traffic[6], &*traffic[8]), ("24", "23"), "{traffic:?}");
+    assert!(traffic[5].parse::<u64>().is_ok_and(|bytes| bytes > 20 * 20), "{traffic:?}");
+    let client = table(&mut peer, "LIVECLIENTS", 0).remove(0);
+    assert_eq!((&*client[4], &*client[5], &client[8][..1]), ("127.0.0.1", "0", "1"));
+    let planner = table(&mut peer, "PLANNER", 0).remove(0);
+    let number = |column: usize| planner[column].parse::<u64>().expect("a number");
+    assert!(number(10) >= 1 && number(10) <= number(12) && number(12) <= number(11));
+    assert_eq!(number(13), 1, "{planner:?}");
+}

@@ -8,7 +8,7 @@ mod sites;
 
 use crate::catalog::HostCatalog;
 use crate::shard::HostFacts;
-use crate::statistics::ShardSnapshot;
+use crate::statistics::{Extent, ShardSnapshot};
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, TinyInt, Varchar};
 use lockstep_types::{SqlType as T, TableBuilder, TableSchema, Value};
 use std::sync::Arc;
@@ -22,8 +22,18 @@ pub(super) struct View {
     pub(super) now_ms: i64,
     /// Since when the counters run.
     pub(super) since_ms: i64,
-    /// Plans kept, hits, misses.
-    pub(super) plans: (usize, u64, u64),
+    /// Plans kept, and what was counted of planning.
+    pub(super) plans: PlannerCounts,
+}
+
+/// What the planner counted.
+pub(super) struct PlannerCounts {
+    pub(super) kept: u64,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) planned: u64,
+    pub(super) failures: u64,
+    pub(super) planning_ns: Extent,
 }
 
 /// The columns in front of a selector's own.

@@ -106,7 +106,7 @@ pub(super) fn live_clients(view: &View) -> Vec<Row> {
                 Value::Int(i64::from(connection.admin)),
                 Value::Int(0),
                 Value::Int(i64::from(connection.unread_bytes > 0)),
-                Value::Int(i64::from(connection.outstanding)),
+                Value::Int(i64::from(connection.unanswered)),
             ]
         })
         .collect()
@@ -143,10 +143,12 @@ pub(super) fn partition_count(view: &View) -> Vec<Row> {
 }
 
 pub(super) fn planner(view: &View) -> Vec<Row> {
-    let (kept, hits, misses) = view.plans;
-    let mut row = vec![Value::Int(0), Value::Int(0), small(kept as u64), Value::Int(0)];
-    row.extend([number(hits), Value::Int(0), number(misses)]);
-    row.extend([Value::Int(0), Value::Int(0), Value::Int(0), Value::Int(0)]);
+    let plans = &view.plans;
+    let mut row = vec![Value::Int(0), Value::Int(0), number(plans.kept), Value::Int(0)];
+    row.extend([number(plans.hits), Value::Int(0), number(plans.misses)]);
+    let time = &plans.planning_ns;
+    row.extend([number(time.smallest()), number(time.max), number(time.mean(plans.planned))]);
+    row.push(number(plans.failures));
     vec![row]
 }
 
