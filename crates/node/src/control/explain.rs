@@ -44,7 +44,10 @@ impl Control {
         origin: Origin,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        let name = text_parameter(invocation, 0).unwrap_or("").trim();
+        let name = text_parameter(invocation, 0).ok_or_else(|| {
+            Failure::graceful("@ExplainProc requires the name of a procedure as its parameter.")
+        })?;
+        let name = name.trim();
         if name.is_empty() {
             self.answer_tables(origin, |_| 0);
             return Ok(());

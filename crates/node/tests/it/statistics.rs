@@ -108,6 +108,8 @@ fn wrong_arguments_are_told() {
         (peer.call("@SystemInformation", &[Text("WEATHER")]), -2, "WEATHER"),
         (peer.call("@GetPartitionKeys", &[Text("FLOAT")]), -2, "FLOAT"),
         (peer.call("@StopNode", &[Int(99)]), -2, "99"),
+        (peer.call("@ExplainProc", &[Null]), -2, "name of a procedure"),
+        (peer.call("@ExplainProc", &[Text("Nobody")]), -2, "Procedure Nobody not in catalog"),
         (peer.call("@SnapshotSave", &[]), -2, "not available"),
     ];
     for (answer, status, part) in cases {
