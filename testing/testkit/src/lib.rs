@@ -1,5 +1,8 @@
-//! Test machinery: hosts in the test's own process, and the runner for the SQL corpus.
+//! Test machinery: hosts in the test's own process, the runner for the SQL corpus, and random
+//! scripts that compare hosts.
 
+pub mod comparison;
 pub mod configuration;
+pub mod generator;
 pub mod host;
 pub mod slt;

@@ -1,5 +1,7 @@
 //! The SQL corpus in every configuration.
 
+mod generated;
+
 use lockstep_testkit::configuration::Configuration;
 use lockstep_testkit::host::TestHost;
 use lockstep_testkit::slt::{Tally, run};
