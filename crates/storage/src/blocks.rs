@@ -96,6 +96,13 @@ impl BlockStore {
         unsafe { self.blocks.get_unchecked(block).memory.as_ptr().add(slot * self.slot_bytes) }
     }
 
+    /// The row that `take` gives next; `None` when row ids are exhausted.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<RowId> {
+        let row = if self.free_head == NO_ROW { self.fresh } else { self.free_head };
+        (row != NO_ROW).then_some(RowId(row))
+    }
+
     /// Takes the next slot. The row is not live before `publish`. The second value is true for
     /// a slot that was never used. `None` when row ids are exhausted.
     #[inline]

@@ -248,6 +248,46 @@ impl KeyShape {
         double
     }
 
+    /// The key that fields of another table's row make, in word form.
+    ///
+    /// # Safety
+    /// `slot` holds a row with these fields, whose kinds and widths are those of the parts; the
+    /// form is `Word`.
+    #[inline]
+    pub(crate) unsafe fn word_of_fields<'f>(
+        &self,
+        fields: impl Iterator<Item = &'f Field>,
+        slot: *const u8,
+    ) -> u64 {
+        let mut word = 0u64;
+        for (part, field) in self.parts.iter().zip(fields) {
+            // SAFETY: passed on.
+            let ordered = unsafe { ordered(field, part.width, slot) } as u64;
+            // A part as wide as the word is the only one.
+            word = word.unbounded_shl(part.width * 8) | ordered;
+        }
+        word
+    }
+
+    /// As `word_of_fields`, in double word form.
+    ///
+    /// # Safety
+    /// As for `word_of_fields`; the form is `Word` or `DoubleWord`.
+    #[inline]
+    pub(crate) unsafe fn double_of_fields<'f>(
+        &self,
+        fields: impl Iterator<Item = &'f Field>,
+        slot: *const u8,
+    ) -> u128 {
+        let mut double = 0u128;
+        for (part, field) in self.parts.iter().zip(fields) {
+            // SAFETY: passed on.
+            let ordered = unsafe { ordered(field, part.width, slot) };
+            double = double.unbounded_shl(part.width * 8) | ordered;
+        }
+        double
+    }
+
     /// The key of a row, as bytes behind what `key` holds.
     ///
     /// # Safety
@@ -276,7 +316,16 @@ impl KeyShape {
 /// `slot` holds a row of the table whose field the part names.
 #[inline]
 unsafe fn ordered_field(part: &KeyPart, slot: *const u8) -> u128 {
-    let Some(field) = &part.field else { return 0 };
+    // SAFETY: passed on.
+    part.field.as_ref().map_or(0, |field| unsafe { ordered(field, part.width, slot) })
+}
+
+/// As `ordered_field`; `width` is that of a key's part, for text and bytes.
+///
+/// # Safety
+/// `slot` holds a row of the field's table.
+#[inline]
+unsafe fn ordered(field: &Field, width: u32, slot: *const u8) -> u128 {
     // SAFETY: the field lies within the slot.
     unsafe {
         let at = slot.add(field.offset as usize);
@@ -290,7 +339,7 @@ unsafe fn ordered_field(part: &KeyPart, slot: *const u8) -> u128 {
                 return at.cast::<u128>().read_unaligned() ^ (1 << 127);
             }
             FieldKind::InlineText | FieldKind::InlineBytes => {
-                return inline(at).map_or(0, |value| pack(value, part.width));
+                return inline(at).map_or(0, |value| pack(value, width));
             }
             FieldKind::HeapText | FieldKind::HeapBytes => 0,
         })

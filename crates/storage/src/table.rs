@@ -5,6 +5,7 @@ mod modify;
 mod rebuild;
 mod scan;
 mod take_back;
+mod tally;
 
 pub use rebuild::ColumnSource;
 pub use scan::{ScanCursor, TableScan};

@@ -151,7 +151,13 @@ impl<'w> Writer<'w> {
         let Some((source, target)) = self.tables.pair(source, view.view) else {
             return Err(no_such_table(view.view));
         };
-        let (Some(row), Some(index)) = (source.row(row), view.group_index) else { return Ok(()) };
+        let Some(index) = view.group_index else { return Ok(()) };
+        if step > 0
+            && target.count_in(index, columns, (source, row), self.undo).map_err(storage_fault)?
+        {
+            return Ok(());
+        }
+        let Some(row) = source.row(row) else { return Ok(()) };
         // The group's values, then the count of a new group.
         let mut values = [Datum::Int(1); PLAIN_GROUP_LIMIT + 1];
         for (value, column) in values.iter_mut().zip(columns) {
