@@ -134,6 +134,7 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
         return pin_and_restart(cores);
     }
     let plan = Plan::new(matches);
+    let load = load_average();
     let systems = Systems::find(matches.get_one::<PathBuf>("lockstep").cloned())?;
     let samples = measure::all(&plan, &systems)?;
     let instructions = instructions::per_call(&plan, &systems)?;
@@ -141,6 +142,12 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     let rows = table::rows(&samples, &instructions, &memory);
     let options = systems.options(&plan);
     println!("{}\n{}", table::render_options(&options), table::render(&rows));
+    if load > BUSY_LOAD {
+        println!(
+            "The machine was busy before this run (load {load:.1}): rates and latencies mean \
+             little, CPU times and instructions hold."
+        );
+    }
     if plan.quick {
         println!("A quick run: the figures mean nothing.");
     }
@@ -150,6 +157,15 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
         std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
     }
     Ok(())
+}
+
+/// Above this load other work takes the cores away that are measured.
+const BUSY_LOAD: f64 = 0.7;
+
+/// Processes that wanted to run over the last minute, on average; 0 where nobody knows.
+fn load_average() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
 /// Starts this program anew on the core of the load, in the place of itself.
