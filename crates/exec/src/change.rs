@@ -18,7 +18,7 @@ use crate::error::{ConstraintKind, SqlError};
 use fault::{mispartitioned, row_text};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{RowId, Tables, UndoLog};
-use lockstep_types::{Datum, TableId};
+use lockstep_types::{Datum, SqlType, TableId};
 use std::sync::Arc;
 use views::Upkeep;
 
@@ -80,7 +80,10 @@ impl<'w> Writer<'w> {
     {
         let definition = &*state.definition;
         for (value, column) in values.iter_mut().zip(&definition.columns) {
-            *value = assign(self.arena, *value, column)?;
+            // The commonest assignment of all needs no look at ranges.
+            if !matches!((&*value, column.sql_type), (Datum::Int(_), SqlType::BigInt)) {
+                *value = assign(self.arena, *value, column)?;
+            }
         }
         if let Some(column) = definition.partition_column
             && !owns(self.options, self.owned_value, values[usize::from(column)])

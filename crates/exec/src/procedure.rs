@@ -18,7 +18,7 @@ pub use round::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 use crate::arena::Arena;
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
-use crate::statement::{PreparedStatement, execute};
+use crate::statement::{CountTable, PreparedStatement, execute};
 use lockstep_plan_ir::procedure::{ProcedureDefinition, ProcedureParameter};
 use lockstep_types::{Datum, Failure, Outcome, ParameterSet, SqlType, TableSchema};
 use parameters::procedure_parameters;
@@ -102,7 +102,7 @@ pub struct PreparedProcedure {
     statements: Vec<Arc<PreparedStatement>>,
     native: Option<Arc<dyn NativeProcedure>>,
     /// The table of `return_scalar`.
-    scalar: TableSchema,
+    scalar: CountTable,
 }
 
 impl PreparedProcedure {
@@ -115,7 +115,7 @@ impl PreparedProcedure {
             Arc::new(PreparedStatement::new(Arc::clone(statement)))
         };
         let statements = definition.statements.iter().map(prepared).collect();
-        let scalar = TableSchema::new(&[("", SqlType::BigInt)]);
+        let scalar = CountTable::new(&TableSchema::new(&[("", SqlType::BigInt)]));
         PreparedProcedure { definition, statements, native, scalar }
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct CountTable {
 }
 
 impl CountTable {
-    fn new(schema: &TableSchema) -> CountTable {
+    pub(crate) fn new(schema: &TableSchema) -> CountTable {
         let modified = TableSchema::modified_tuples();
         let is_count = schema.types() == [SqlType::BigInt];
         let schema = if is_count { schema } else { &modified };
@@ -99,18 +99,13 @@ pub fn execute(
     parameters: &[Datum<'_>],
     out: &mut Vec<u8>,
 ) -> Result<(), SqlError> {
-    let length = out.len();
     if let Some(FastPath::GetColumns(get)) = &prepared.fast {
-        let result = check_start(database, &prepared.statement, parameters)
-            .and_then(|()| {
-                guard::check(database, &prepared.statement, prepared.inserted, parameters)
-            })
-            .and_then(|()| get.run(database, parameters, out));
-        if result.is_err() {
-            out.truncate(length);
-        }
-        return result;
+        check_start(database, &prepared.statement, parameters)?;
+        guard::check(database, &prepared.statement, prepared.inserted, parameters)?;
+        // A get that fails has truncated `out` itself.
+        return get.run(database, parameters, out);
     }
+    let length = out.len();
     database.begin_statement();
     let mark = database.mark();
     let result = start(database, prepared, parameters, out);

@@ -456,6 +456,14 @@ impl Index {
         self.get_any(key)
     }
 
+    /// As `get`, for the unique key of one integer; `None` for any other.
+    #[inline(always)]
+    pub(crate) fn get_integer(&self, key: i64) -> Option<Option<RowId>> {
+        let AnyTree::UniqueWord(tree) = &self.tree else { return None };
+        let number = self.shape.single_integer(&[Datum::Int(key)])?;
+        Some(tree.get(number).map(RowId))
+    }
+
     fn get_any(&self, key: &[Datum<'_>]) -> Result<Option<RowId>, StorageError> {
         if key.len() != self.shape.parts.len() {
             let (expected, given) = (self.shape.parts.len(), key.len());

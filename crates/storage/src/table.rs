@@ -209,6 +209,15 @@ impl Table {
         Ok(row.map(|row| (row, unsafe { self.row_unchecked(row) })))
     }
 
+    /// The row whose unique key is this one integer; `None` when the index is not of that kind or
+    /// the value is none of its range, which says nothing about the row.
+    #[inline(always)]
+    pub fn get_integer(&self, index: IndexId, key: i64) -> Option<Option<(RowId, RowRef<'_>)>> {
+        let row = self.indexes.get(index.index())?.get_integer(key)?;
+        // SAFETY: rows of an index are live.
+        Some(row.map(|row| (row, unsafe { self.row_unchecked(row) })))
+    }
+
     /// The rows between two bounds, in key order, or against it for `reverse`.
     ///
     /// A bound may give the first parts of the key only: `Included` then takes in all keys that

@@ -8,7 +8,7 @@ use crate::change::own;
 use crate::convert::array_elements;
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
-use crate::statement::execute;
+use crate::statement::{PreparedStatement, execute};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
@@ -20,7 +20,7 @@ use lockstep_types::{
 /// The most statements of one batch.
 pub const BATCH_LIMIT: usize = 100_000;
 /// Room for queued statements that every call has.
-const FIRST_QUEUE: usize = 8;
+const FIRST_QUEUE: usize = 4;
 
 /// A queued statement with its parameters.
 #[derive(Clone, Copy)]
@@ -139,6 +139,12 @@ impl<'b> BatchResults<'b> {
             return Ok(None);
         }
         let first_value = rows.get(4..).ok_or_else(damaged)?;
+        if first_type == SqlType::BigInt.code()
+            && let Some(value) = first_value.first_chunk()
+        {
+            let value = i64::from_be_bytes(*value);
+            return Ok(Some(if value == i64::MIN { Datum::Null } else { Datum::Int(value) }));
+        }
         let sql_type = SqlType::from_code(first_type).ok_or_else(damaged)?;
         read_datum(&mut ByteReader::new(first_value), sql_type).map(Some).map_err(|_| damaged())
     }
@@ -159,6 +165,20 @@ fn body(bytes: &[u8]) -> Option<Body<'_>> {
     let first_type = *bytes.get(11)? as i8;
     let (count, rows) = bytes.get(8 + header_bytes..)?.split_first_chunk()?;
     Some(Body { first_type, row_count: u32::from_be_bytes(*count), rows })
+}
+
+#[cold]
+fn unknown_statement(statement: usize) -> ProcedureError {
+    ProcedureError::Unexpected(format!("there is no statement {statement}"))
+}
+
+#[cold]
+fn wrong_count(prepared: &PreparedStatement, given: usize) -> ProcedureError {
+    ProcedureError::Abort(format!(
+        "Number of arguments provided was {given} where {} was expected for statement {}",
+        prepared.statement().parameters.len(),
+        prepared.statement().text
+    ))
 }
 
 #[cold]
@@ -216,34 +236,36 @@ impl<'c> ProcedureContext<'c> {
         parameters: &[Datum<'_>],
     ) -> Result<(), ProcedureError> {
         let Some(prepared) = self.procedure.statements.get(statement) else {
-            return Err(ProcedureError::Unexpected(format!("there is no statement {statement}")));
+            return Err(unknown_statement(statement));
         };
-        let wanted = &prepared.statement().parameters;
+        let wanted = &*prepared.statement().parameters;
         if wanted.len() != parameters.len() {
-            return Err(ProcedureError::Abort(format!(
-                "Number of arguments provided was {} where {} was expected for statement {}",
-                parameters.len(),
-                wanted.len(),
-                prepared.statement().text
-            )));
+            return Err(wrong_count(prepared, parameters.len()));
         }
         let arena = self.arena;
         let values = arena.fill(parameters.len(), Datum::Null);
-        for (number, value) in values.iter_mut().enumerate() {
-            // Each arm writes in place: through a temporary, the copy would wait for the bytes
-            // beside the tag to reach memory.
-            match (parameters[number], wanted[number]) {
-                (Datum::Int(number), wanted) if wanted.sql_type.is_integer() => {
-                    *value = Datum::Int(number);
-                }
-                (given, wanted) => *value = queued_parameter(own(arena, given), wanted, arena)?,
+        for ((value, given), wanted) in values.iter_mut().zip(parameters).zip(wanted) {
+            // Written in place: through a temporary, the copy would wait for the bytes beside
+            // the tag to reach memory.
+            if let Datum::Int(number) = given
+                && wanted.sql_type.is_integer()
+            {
+                *value = Datum::Int(*number);
+            } else if let Datum::Text(text) = given
+                && wanted.sql_type == SqlType::Varchar
+            {
+                *value = Datum::Text(arena.copy_text(text));
+            } else {
+                *value = queued_parameter(own(arena, *given), *wanted, arena)?;
             }
         }
         if self.queued == self.queue.len() {
             self.grow_queue()?;
         }
-        self.queue[self.queued] = Queued { statement, parameters: values };
-        self.queued += 1;
+        if let Some(place) = self.queue.get_mut(self.queued) {
+            *place = Queued { statement, parameters: values };
+            self.queued += 1;
+        }
         Ok(())
     }
 
@@ -331,12 +353,7 @@ impl<'c> ProcedureContext<'c> {
 
     /// Returns one number: a table with one BIGINT column without a name.
     pub fn return_scalar(&mut self, value: i64) {
-        let schema = &self.procedure.scalar;
-        let mut table = TableBuilder::begin(self.out, schema);
-        table.begin_row();
-        table.value(schema.types()[0], Datum::Int(value));
-        table.end_row();
-        table.finish();
+        self.procedure.scalar.write(value as u64, self.out);
         self.table_count += 1;
     }
 

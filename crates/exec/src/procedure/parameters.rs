@@ -30,7 +30,18 @@ pub(super) fn procedure_parameters<'a>(
     // What most clients send: values of the declared types.
     let mut reader = ByteReader::new(given.bytes());
     for (number, value) in values.iter_mut().enumerate() {
-        let wanted = declared[number];
+        let Some(wanted) = declared.get(number) else { break };
+        if let (SqlType::BigInt, false, Some([code, rest @ ..])) =
+            (wanted.sql_type, wanted.is_array, reader.rest().first_chunk::<9>())
+            && *code as i8 == SqlType::BigInt.code()
+        {
+            *value = match i64::from_be_bytes(*rest) {
+                i64::MIN => Datum::Null,
+                number => Datum::Int(number),
+            };
+            let _ = reader.take(9);
+            continue;
+        }
         let same_type = reader.i8() == Ok(wanted.sql_type.code()) && !wanted.is_array;
         match read_datum(&mut reader, wanted.sql_type) {
             Ok(read) if same_type => *value = read,

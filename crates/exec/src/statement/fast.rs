@@ -40,6 +40,8 @@ pub(super) struct Lookup {
     table: TableId,
     index: IndexId,
     key: Vec<Operand>,
+    /// The parameter that is the whole key.
+    single: Option<u16>,
 }
 
 /// A value that needs no evaluation.
@@ -162,13 +164,34 @@ fn lookup_of(relation: &Relation) -> Option<(Lookup, &Scan)> {
         return None;
     }
     let key: Option<Vec<Operand>> = equal.iter().map(Operand::of).collect();
-    Some((Lookup { table: scan.table, index: *index, key: key? }, scan))
+    let key = key?;
+    let single = match key.as_slice() {
+        [Operand::Parameter(number)] => Some(*number),
+        _ => None,
+    };
+    Some((Lookup { table: scan.table, index: *index, key, single }, scan))
 }
 
 impl Lookup {
     /// The row, if it is there. A NULL in the key finds nothing.
-    #[inline]
+    #[inline(always)]
     fn find<'t>(
+        &self,
+        database: &'t Database,
+        parameters: &[Datum<'_>],
+    ) -> Result<Option<(RowId, RowRef<'t>)>, SqlError> {
+        if let Some(number) = self.single
+            && let Some(Datum::Int(value)) = parameters.get(usize::from(number))
+            && let Some(table) = database.tables.get(self.table)
+            && let Some(found) = table.get_integer(self.index, *value)
+        {
+            return Ok(found);
+        }
+        self.find_any(database, parameters)
+    }
+
+    #[inline(never)]
+    fn find_any<'t>(
         &self,
         database: &'t Database,
         parameters: &[Datum<'_>],
@@ -209,11 +232,16 @@ impl ColumnGet {
             let row_start = out.len();
             out.put_i32(0);
             for (column, sql_type) in &self.columns {
-                write_datum(out, *sql_type, row.column(usize::from(*column)));
+                match (row.column(usize::from(*column)), sql_type) {
+                    (Datum::Int(value), SqlType::BigInt) => out.put_i64(value),
+                    (Datum::Int(value), SqlType::Integer) => out.put_i32(value as i32),
+                    (value, _) => write_datum(out, *sql_type, value),
+                }
             }
             let row_bytes = out.len() - row_start - 4;
             let limit = database.options.result_limit_bytes;
             if row_bytes > MAX_ROW_BYTES || out.len() - start > limit {
+                out.truncate(start);
                 return Err(too_large(row_bytes, limit));
             }
             // The row's length, the number of rows before it, the table's length.

@@ -12,7 +12,7 @@ use lockstep_plan_ir::{Node, Statement};
 use lockstep_types::{Datum, TableId};
 
 /// Checks the guards of a statement; `target` is what [`inserted`] says of it.
-#[inline]
+#[inline(always)]
 pub(crate) fn check(
     database: &mut Database,
     statement: &Statement,
@@ -25,6 +25,16 @@ pub(crate) fn check(
     {
         return Ok(());
     }
+    check_each(database, statement, target, parameters)
+}
+
+#[inline(never)]
+fn check_each(
+    database: &mut Database,
+    statement: &Statement,
+    target: Option<TableId>,
+    parameters: &[Datum<'_>],
+) -> Result<(), SqlError> {
     statement
         .guards
         .iter()
