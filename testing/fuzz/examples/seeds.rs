@@ -24,7 +24,30 @@ fn main() -> io::Result<()> {
             }
         }
     }
+    for target in ["sql_parse", "sql_bind"] {
+        let folder = here.join("corpus").join(target);
+        fs::create_dir_all(&folder)?;
+        for (number, statement) in statements(&here.join("../../corpus/slt"))?.iter().enumerate() {
+            fs::write(folder.join(format!("slt-{number}")), statement)?;
+        }
+    }
     Ok(())
+}
+
+/// The SQL of every record of the SQL corpus.
+fn statements(folder: &Path) -> io::Result<Vec<String>> {
+    let mut statements = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let text = fs::read_to_string(entry?.path())?;
+        for record in text.split("\n\n") {
+            let lines = record.lines().skip_while(|line| {
+                ["#", "skipif", "onlyif", "statement", "query"].iter().any(|w| line.starts_with(w))
+            });
+            let sql: Vec<&str> = lines.take_while(|line| *line != "----").collect();
+            statements.push(sql.join("\n"));
+        }
+    }
+    Ok(statements)
 }
 
 /// The bytes of each record: its indented lines, up to the meaning behind `=`.
