@@ -31,7 +31,8 @@ fix: ## format and apply what clippy can mend by itself
 bench-compare: build ## ratios against Redis and an echo server, from one run
 	cargo run --release -p lockstep-bench --bin bench-compare
 
-soak: ## the simulator with new seeds for SOAK_MINUTES
+soak: ## random SQL scripts and the simulator with new seeds for SOAK_MINUTES
+	SEED=$$(date +%s) SCRIPTS=2000 cargo test -q -p lockstep-testkit generated -- --nocapture
 	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)

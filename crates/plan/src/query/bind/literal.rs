@@ -101,12 +101,13 @@ pub(super) fn lenient_timestamp(text: &str) -> Option<i64> {
     timestamp::parse(&first)?.checked_add((day - 1) * timestamp::DAY_US)
 }
 
-/// A timestamp constant of CAST: digits behind the sixth of the fraction are cut off.
+/// A timestamp constant of CAST: digits behind the sixth of the fraction are cut off. Days that a
+/// month lacks are refused, unlike in constants of INSERT.
 pub(super) fn cast_timestamp(text: &str) -> Option<i64> {
     let text = text.trim();
     let digits = text.get(20..).is_some_and(|f| f.bytes().all(|b| b.is_ascii_digit()));
     let cut = if digits { text.get(..26).unwrap_or(text) } else { text };
-    lenient_timestamp(cut)
+    timestamp::parse(cut)
 }
 
 /// A hex constant as BIGINT: up to 16 digits, two's complement.
