@@ -13,6 +13,7 @@ use crate::layout::{Field, FieldKind};
 use crate::row::{inline, read_field};
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, SqlType};
+use std::sync::Arc;
 
 /// How an index holds its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(crate) struct KeyPart {
     /// Where the part lies in a slot; unset for computed keys.
     pub(crate) field: Option<Field>,
     /// Bytes in the key; 0 for text and bytes of any length.
-    width: u32,
+    pub(crate) width: u32,
     /// Integers and timestamps: the NULL sentinel.
     null: Option<i64>,
 }
@@ -110,15 +111,22 @@ fn left_aligned(value: &[u8]) -> u128 {
     } else if let (Some(first), Some(last)) = (value.first_chunk::<4>(), value.last_chunk::<4>()) {
         let (first, last) = (u32::from_be_bytes(*first), u32::from_be_bytes(*last));
         u128::from(first) << 96 | u128::from(last) << behind
+    } else if let (Some(first), Some(last)) = (value.first(), value.last()) {
+        // One to three bytes: first, middle and last, which may be the same.
+        let middle = value.len() / 2;
+        let shifted = |byte: u8, place: usize| u32::from(byte) << (24 - 8 * place);
+        let high =
+            shifted(*first, 0) | shifted(value[middle], middle) | u32::from(*last) << (behind - 96);
+        u128::from(high) << 96
     } else {
-        value.iter().rev().fold(0, |number, byte| number >> 8 | u128::from(*byte) << 120)
+        0
     }
 }
 
 /// The parts of an index's keys and the form that follows from them.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyShape {
-    pub(crate) parts: Box<[KeyPart]>,
+    pub(crate) parts: Arc<[KeyPart]>,
     pub(crate) form: KeyForm,
     /// Bits of a whole key in word and double word form.
     bits: u32,
@@ -225,7 +233,7 @@ impl KeyShape {
                 return ordered_field(part, slot) as u64;
             }
             let mut word = 0u64;
-            for part in &self.parts {
+            for part in &*self.parts {
                 // Several parts of at most 8 bytes together: each is narrower than a word.
                 word = (word << (part.width * 8)) | ordered_field(part, slot) as u64;
             }
@@ -240,50 +248,10 @@ impl KeyShape {
     #[inline]
     pub(crate) unsafe fn double_from_slot(&self, slot: *const u8) -> u128 {
         let mut double = 0u128;
-        for part in &self.parts {
+        for part in &*self.parts {
             // SAFETY: passed on.
             let ordered = unsafe { ordered_field(part, slot) };
             double = double.checked_shl(part.width * 8).unwrap_or(0) | ordered;
-        }
-        double
-    }
-
-    /// The key that fields of another table's row make, in word form.
-    ///
-    /// # Safety
-    /// `slot` holds a row with these fields, whose kinds and widths are those of the parts; the
-    /// form is `Word`.
-    #[inline]
-    pub(crate) unsafe fn word_of_fields<'f>(
-        &self,
-        fields: impl Iterator<Item = &'f Field>,
-        slot: *const u8,
-    ) -> u64 {
-        let mut word = 0u64;
-        for (part, field) in self.parts.iter().zip(fields) {
-            // SAFETY: passed on.
-            let ordered = unsafe { ordered(field, part.width, slot) } as u64;
-            // A part as wide as the word is the only one.
-            word = word.unbounded_shl(part.width * 8) | ordered;
-        }
-        word
-    }
-
-    /// As `word_of_fields`, in double word form.
-    ///
-    /// # Safety
-    /// As for `word_of_fields`; the form is `Word` or `DoubleWord`.
-    #[inline]
-    pub(crate) unsafe fn double_of_fields<'f>(
-        &self,
-        fields: impl Iterator<Item = &'f Field>,
-        slot: *const u8,
-    ) -> u128 {
-        let mut double = 0u128;
-        for (part, field) in self.parts.iter().zip(fields) {
-            // SAFETY: passed on.
-            let ordered = unsafe { ordered(field, part.width, slot) };
-            double = double.unbounded_shl(part.width * 8) | ordered;
         }
         double
     }
@@ -293,7 +261,7 @@ impl KeyShape {
     /// # Safety
     /// `slot` holds a row of the table whose fields the parts name.
     pub(crate) unsafe fn bytes_from_slot(&self, slot: *const u8, key: &mut KeyBuffer<'_>) {
-        for part in &self.parts {
+        for part in &*self.parts {
             // SAFETY: passed on; the value is copied into the key before it returns.
             unsafe {
                 if part.width > 0 {
@@ -316,20 +284,20 @@ impl KeyShape {
 /// `slot` holds a row of the table whose field the part names.
 #[inline]
 unsafe fn ordered_field(part: &KeyPart, slot: *const u8) -> u128 {
-    // SAFETY: passed on.
-    part.field.as_ref().map_or(0, |field| unsafe { ordered(field, part.width, slot) })
+    let Some(field) = &part.field else { return 0 };
+    // SAFETY: the field lies within the slot.
+    unsafe { ordered_at(field.kind, part.width, slot.add(field.offset as usize)) }
 }
 
-/// As `ordered_field`; `width` is that of a key's part, for text and bytes.
+/// As `ordered_field`; `width` is that of the key's part, for text and bytes.
 ///
 /// # Safety
-/// `slot` holds a row of the field's table.
-#[inline]
-unsafe fn ordered(field: &Field, width: u32, slot: *const u8) -> u128 {
-    // SAFETY: the field lies within the slot.
+/// `at` points to a field of this kind.
+#[inline(always)]
+pub(crate) unsafe fn ordered_at(kind: FieldKind, width: u32, at: *const u8) -> u128 {
+    // SAFETY: by the contract.
     unsafe {
-        let at = slot.add(field.offset as usize);
-        u128::from(match field.kind {
+        u128::from(match kind {
             FieldKind::BigInt | FieldKind::Timestamp => at.cast::<u64>().read_unaligned() ^ SIGN,
             FieldKind::Integer => u64::from(at.cast::<u32>().read_unaligned() ^ (1 << 31)),
             FieldKind::SmallInt => u64::from(at.cast::<u16>().read_unaligned() ^ (1 << 15)),

@@ -2,6 +2,7 @@
 
 use crate::error::StorageError;
 use lockstep_types::SqlType;
+use std::sync::Arc;
 
 /// Text and bytes whose declared maximum is at most this many bytes lie in the slot itself.
 pub const INLINE_LIMIT_BYTES: u32 = 63;
@@ -110,7 +111,7 @@ pub(crate) struct Field {
 #[derive(Debug, Clone)]
 pub struct TableLayout {
     columns: Box<[ColumnLayout]>,
-    pub(crate) fields: Box<[Field]>,
+    pub(crate) fields: Arc<[Field]>,
     /// Positions of the columns that refer into the string heap.
     pub(crate) heap_columns: Box<[u16]>,
     pub(crate) slot_bytes: usize,

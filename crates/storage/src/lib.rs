@@ -79,6 +79,6 @@ pub use index::{Index, IndexDefinition, KeyEvaluator, KeySource, KeyWriter};
 pub use key::KeyForm;
 pub use layout::{BLOCK_BYTES, ColumnLayout, INLINE_LIMIT_BYTES, TableLayout};
 pub use row::{RowId, RowRef};
-pub use table::{ColumnSource, MAX_INDEXES, ScanCursor, Table, TableMemory, TableScan};
+pub use table::{ColumnSource, MAX_INDEXES, ScanCursor, Table, TableMemory, TableScan, Tally};
 pub use tables::Tables;
 pub use undo::{DEFAULT_UNDO_LIMIT_BYTES, UndoLog, UndoMark};

@@ -9,6 +9,7 @@ mod tally;
 
 pub use rebuild::ColumnSource;
 pub use scan::{ScanCursor, TableScan};
+pub use tally::Tally;
 
 use crate::blocks::BlockStore;
 use crate::cursor::IndexCursor;

@@ -12,8 +12,9 @@ use crate::query::{Executor, Run, scalar_query};
 use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_plan_ir::schema::{ViewAggregate, ViewDefinition};
 use lockstep_plan_ir::{AggregateFunction, Expression, Node};
-use lockstep_storage::{RowId, RowRef, Table, UndoLog};
-use lockstep_types::{Datum, TableId, Value};
+use lockstep_storage::{RowId, RowRef, Table, Tally, UndoLog};
+use lockstep_types::{Datum, IndexId, TableId, Value};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A view as its source table keeps it.
@@ -23,6 +24,8 @@ pub(crate) struct ViewPlan {
     reads: Option<Vec<bool>>,
     /// The group's columns, if the view does no more than count the rows of such groups.
     counts: Option<Vec<u16>>,
+    /// How storage does that, once it has been asked; void when the tables have changed.
+    tally: RefCell<Option<Tally>>,
 }
 
 /// The most group columns of a view that is kept without an arena.
@@ -31,7 +34,7 @@ const PLAIN_GROUP_LIMIT: usize = 4;
 impl ViewPlan {
     pub(crate) fn new(definition: Arc<ViewDefinition>) -> ViewPlan {
         if definition.joined.is_some() {
-            return ViewPlan { definition, reads: None, counts: None };
+            return ViewPlan { definition, reads: None, counts: None, tally: RefCell::default() };
         }
         let counts = counted_columns(&definition);
         let mut columns = Vec::new();
@@ -42,7 +45,7 @@ impl ViewPlan {
         let width = columns.iter().max().map_or(0, |column| usize::from(*column) + 1);
         let mut reads = vec![false; width];
         columns.iter().for_each(|column| reads[usize::from(*column)] = true);
-        ViewPlan { definition, reads: Some(reads), counts }
+        ViewPlan { definition, reads: Some(reads), counts, tally: RefCell::default() }
     }
 
     /// Whether a change of this column of the source changes the view.
@@ -116,7 +119,7 @@ impl<'w> Writer<'w> {
             return self.change_joined(&view.definition, source, row, Direction::Add, None);
         }
         if let Some(columns) = &view.counts {
-            return self.count_row(&view.definition, columns, source, row, 1);
+            return self.count_row(view, columns, source, row, 1);
         }
         self.change_group(&view.definition, source, row, Direction::Add, None)
     }
@@ -130,7 +133,7 @@ impl<'w> Writer<'w> {
         upkeep: &mut Upkeep,
     ) -> Result<(), SqlError> {
         if let Some(columns) = &view.counts {
-            return self.count_row(&view.definition, columns, source, row, -1);
+            return self.count_row(view, columns, source, row, -1);
         }
         let upkeep = Some(upkeep);
         if view.is_joined() {
@@ -140,41 +143,29 @@ impl<'w> Writer<'w> {
     }
 
     /// Counts a row in or out of a view that only counts.
+    #[inline]
     fn count_row(
         &mut self,
-        view: &ViewDefinition,
+        view: &ViewPlan,
         columns: &[u16],
         source: TableId,
         row: RowId,
         step: i64,
     ) -> Result<(), SqlError> {
-        let Some((source, target)) = self.tables.pair(source, view.view) else {
-            return Err(no_such_table(view.view));
+        let Some((source, target)) = self.tables.pair(source, view.definition.view) else {
+            return Err(no_such_table(view.definition.view));
         };
-        let Some(index) = view.group_index else { return Ok(()) };
         if step > 0
-            && target.count_in(index, columns, (source, row), self.undo).map_err(storage_fault)?
+            && let Some(tally) = &*view.tally.borrow()
+            && target.count_in(tally, (source, row), self.undo).map_err(storage_fault)?
         {
             return Ok(());
         }
-        let Some(row) = source.row(row) else { return Ok(()) };
-        // The group's values, then the count of a new group.
-        let mut values = [Datum::Int(1); PLAIN_GROUP_LIMIT + 1];
-        for (value, column) in values.iter_mut().zip(columns) {
-            *value = row.column(usize::from(*column));
+        if step > 0 {
+            view.tally.replace(Tally::new(source, target, columns));
         }
-        let width = columns.len();
-        let found = target.get(index, &values[..width]).map_err(storage_fault)?;
-        let changed = match found.map(|(id, row)| (id, row.column(width))) {
-            None if step < 0 => Ok(()),
-            None => target.insert(&values[..=width], self.undo).map(drop),
-            Some((id, Datum::Int(1))) if step < 0 => target.delete(id, self.undo),
-            Some((id, Datum::Int(count))) => {
-                target.update(id, &[(width, Datum::Int(count + step))], self.undo)
-            }
-            Some(_) => Ok(()),
-        };
-        changed.map_err(storage_fault)
+        let Some(index) = view.definition.group_index else { return Ok(()) };
+        count_slowly((source, row), (target, index), columns, step, self.undo)
     }
 
     fn change_group(
@@ -270,6 +261,35 @@ impl Upkeep {
             });
         }
     }
+}
+
+/// Counts a row in or out of its group with the table's general operations.
+#[inline(never)]
+fn count_slowly(
+    (source, row): (&Table, RowId),
+    (target, index): (&mut Table, IndexId),
+    columns: &[u16],
+    step: i64,
+    undo: &mut UndoLog,
+) -> Result<(), SqlError> {
+    let Some(row) = source.row(row) else { return Ok(()) };
+    // The group's values, then the count of a new group.
+    let mut values = [Datum::Int(1); PLAIN_GROUP_LIMIT + 1];
+    for (value, column) in values.iter_mut().zip(columns) {
+        *value = row.column(usize::from(*column));
+    }
+    let width = columns.len();
+    let found = target.get(index, &values[..width]).map_err(storage_fault)?;
+    let changed = match found.map(|(id, row)| (id, row.column(width))) {
+        None if step < 0 => Ok(()),
+        None => target.insert(&values[..=width], undo).map(drop),
+        Some((id, Datum::Int(1))) if step < 0 => target.delete(id, undo),
+        Some((id, Datum::Int(count))) => {
+            target.update(id, &[(width, Datum::Int(count + step))], undo)
+        }
+        Some(_) => Ok(()),
+    };
+    changed.map_err(storage_fault)
 }
 
 /// Computes a new, empty view over the rows that its sources have. Several sources: the joined

@@ -4,117 +4,166 @@
 use super::Table;
 use crate::error::StorageError;
 use crate::index::AnyTree;
-use crate::key::KeyShape;
+use crate::key::{KeyPart, ordered_at};
 use crate::layout::{Field, FieldKind};
 use crate::row::RowId;
 use crate::undo::UndoLog;
-use lockstep_types::IndexId;
+use std::sync::Arc;
+
+/// How rows of one table are counted in another, worked out once: it holds for as long as both
+/// tables have the layouts and the target the index that it was made for.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    source: Arc<[Field]>,
+    target: Arc<[Field]>,
+    key: Arc<[KeyPart]>,
+    columns: Box<[TallyColumn]>,
+    /// Where the count lies in a target slot.
+    count_offset: u32,
+}
+
+/// A column of the group.
+#[derive(Debug, Clone, Copy)]
+struct TallyColumn {
+    kind: FieldKind,
+    /// Offsets in a source and a target slot.
+    from: u32,
+    to: u32,
+    slot_bytes: u32,
+    key_bytes: u32,
+}
+
+impl Tally {
+    /// The tally of groups by `columns` of `source`, which are the first columns of `target`,
+    /// with the count behind them. `None` when the tables are not that simple: the target has
+    /// other indexes than one on the group, long text, fields that differ.
+    pub fn new(source: &Table, target: &Table, columns: &[u16]) -> Option<Tally> {
+        let [index] = &*target.indexes else { return None };
+        let (count, group) = target.layout.fields.split_last()?;
+        let simple = group.len() == columns.len()
+            && index.shape.parts.len() == columns.len()
+            && count.kind == FieldKind::BigInt
+            && target.column_indexes[columns.len()] == 0
+            && matches!(index.tree, AnyTree::UniqueWord(_) | AnyTree::UniqueDouble(_));
+        if !simple {
+            return None;
+        }
+        let tallied = |(place, column): (usize, &u16)| {
+            let (own, part) = (group.get(place)?, index.shape.parts.get(place)?);
+            let given = source.layout.fields.get(usize::from(*column))?;
+            let same = part.field.is_some_and(|field| field.offset == own.offset)
+                && own.kind == given.kind
+                && own.max_bytes == given.max_bytes
+                && (own.nullable || !given.nullable)
+                && !own.kind.is_heap();
+            same.then_some(TallyColumn {
+                kind: own.kind,
+                from: given.offset,
+                to: own.offset,
+                slot_bytes: target.layout.fields.get(place + 1)?.offset - own.offset,
+                key_bytes: part.width,
+            })
+        };
+        let mut places = columns.iter().enumerate();
+        // First without memory: for views that are not so simple this happens with each row.
+        if !places.clone().all(|place| tallied(place).is_some()) {
+            return None;
+        }
+        Some(Tally {
+            columns: places.by_ref().filter_map(tallied).collect(),
+            source: Arc::clone(&source.layout.fields),
+            target: Arc::clone(&target.layout.fields),
+            key: Arc::clone(&index.shape.parts),
+            count_offset: count.offset,
+        })
+    }
+}
 
 impl Table {
     /// Adds 1 to the count of the group that a row of `source` belongs to, or inserts the group
-    /// with a count of 1. The group's values are the row's `columns`; here they are the first
-    /// columns, which `index` is on, and the count is the last. False, with nothing changed, when
-    /// the tables are not that simple: other indexes, long text, fields that differ.
+    /// with a count of 1. False, with nothing changed, when the tally is not, or no longer, that
+    /// of these tables, or the row is not live.
     ///
     /// # Errors
     /// `UndoLimit`.
-    #[inline]
+    #[inline(always)]
     pub fn count_in(
         &mut self,
-        index: IndexId,
-        columns: &[u16],
+        tally: &Tally,
         (source, row): (&Table, RowId),
         undo: &mut UndoLog,
     ) -> Result<bool, StorageError> {
-        let [own] = &mut *self.indexes else { return Ok(false) };
-        let Some((count, group)) = self.layout.fields.split_last() else { return Ok(false) };
-        let fits = index.index() == 0
-            && group.len() == columns.len()
-            && count.kind == FieldKind::BigInt
-            && self.column_indexes[columns.len()] == 0
-            && own.shape.parts.len() == columns.len()
-            && source.blocks.is_live(row);
+        let [index] = &mut *self.indexes else { return Ok(false) };
+        let holds = Arc::ptr_eq(&tally.source, &source.layout.fields)
+            && Arc::ptr_eq(&tally.target, &self.layout.fields)
+            && Arc::ptr_eq(&tally.key, &index.shape.parts);
         let Some(next) = self.blocks.next() else { return Ok(false) };
-        if !fits || !same_fields(group, &own.shape, columns, &source.layout.fields) {
+        if !holds || !source.blocks.is_live(row) {
             return Ok(false);
         }
         undo.check_room()?;
-        // SAFETY: the source row is live.
+        // SAFETY: the source row is live, and of the layout that the tally was made for.
         let from = unsafe { source.blocks.slot(row) };
-        let fields = columns.iter().map(|column| &source.layout.fields[usize::from(*column)]);
-        // SAFETY: `from` holds a row of these fields, which are of the kinds of the key's parts.
-        let added = unsafe {
-            match &mut own.tree {
-                AnyTree::UniqueWord(tree) => {
-                    tree.insert(own.shape.word_of_fields(fields, from), next.0)
-                }
-                AnyTree::UniqueDouble(tree) => {
-                    tree.insert(own.shape.double_of_fields(fields, from), next.0)
-                }
-                _ => return Ok(false),
+        let part = |column: &TallyColumn| unsafe {
+            ordered_at(column.kind, column.key_bytes, from.add(column.from as usize))
+        };
+        let added = match &mut index.tree {
+            AnyTree::UniqueWord(tree) => {
+                let parts = tally.columns.iter();
+                let shift = |column: &TallyColumn| column.key_bytes * 8;
+                let key = parts.fold(0u64, |key, column| {
+                    key.unbounded_shl(shift(column)) | part(column) as u64
+                });
+                tree.insert(key, next.0)
             }
+            AnyTree::UniqueDouble(tree) => {
+                let mut key = 0u128;
+                for column in &tally.columns {
+                    key = key.unbounded_shl(column.key_bytes * 8) | part(column);
+                }
+                tree.insert(key, next.0)
+            }
+            _ => return Ok(false),
         };
         match added {
-            Err(existing) => self.count_again(RowId(existing), undo),
-            Ok(()) => self.add_group(columns, &source.layout.fields, from, undo),
+            Err(existing) => self.count_again(RowId(existing), tally, undo),
+            Ok(()) => self.add_group(tally, from, undo),
         }
         Ok(true)
     }
 
-    /// Adds 1 to the last column of a row.
-    #[inline]
-    fn count_again(&mut self, row: RowId, undo: &mut UndoLog) {
-        let (slot_bytes, count) = (self.layout.slot_bytes, self.layout.fields.len() - 1);
-        // SAFETY: rows of an index are live; the last field is a BIGINT within the slot.
+    /// Adds 1 to the count of a row.
+    #[inline(always)]
+    fn count_again(&mut self, row: RowId, tally: &Tally, undo: &mut UndoLog) {
+        // SAFETY: rows of an index are live; the count is a BIGINT within the slot.
         unsafe {
             let slot = self.blocks.slot(row);
-            undo.push_update(self.id, row, std::slice::from_raw_parts(slot, slot_bytes), &[]);
-            let at = slot.add(self.layout.fields[count].offset as usize).cast::<i64>();
+            let before = std::slice::from_raw_parts(slot, self.layout.slot_bytes);
+            undo.push_update(self.id, row, before, &[]);
+            let at = slot.add(tally.count_offset as usize).cast::<i64>();
             at.write_unaligned(at.read_unaligned().wrapping_add(1));
         }
     }
 
     /// Makes the row of a group whose entry is in the index already.
-    #[inline]
-    fn add_group(
-        &mut self,
-        columns: &[u16],
-        fields: &[Field],
-        from: *const u8,
-        undo: &mut UndoLog,
-    ) {
+    #[inline(always)]
+    fn add_group(&mut self, tally: &Tally, from: *const u8, undo: &mut UndoLog) {
         let (row, fresh) = self.blocks.take().expect("`next` showed that there is a slot");
         // SAFETY: the slot was taken; source and target fields have the same kinds and widths.
         unsafe {
             let slot = self.blocks.slot(row);
-            for (place, column) in columns.iter().enumerate() {
-                let [to, behind] = [place, place + 1].map(|at| self.layout.fields[at].offset);
-                let source = from.add(fields[usize::from(*column)].offset as usize);
-                let target = slot.add(to as usize);
-                match behind - to {
-                    8 => {
-                        target.cast::<u64>().write_unaligned(source.cast::<u64>().read_unaligned())
-                    }
-                    bytes => source.copy_to_nonoverlapping(target, bytes as usize),
+            for column in &tally.columns {
+                let source = from.add(column.from as usize);
+                let target = slot.add(column.to as usize);
+                if column.slot_bytes == 8 {
+                    target.cast::<u64>().write_unaligned(source.cast::<u64>().read_unaligned());
+                } else {
+                    source.copy_to_nonoverlapping(target, column.slot_bytes as usize);
                 }
             }
-            let count = self.layout.fields[columns.len()].offset as usize;
-            slot.add(count).cast::<i64>().write_unaligned(1);
+            slot.add(tally.count_offset as usize).cast::<i64>().write_unaligned(1);
         }
         self.blocks.publish(row);
         undo.push_insert(self.id, row, fresh);
     }
-}
-
-/// Whether the fields of a group are those that the key is made of, and of the source's kinds.
-#[inline]
-fn same_fields(group: &[Field], shape: &KeyShape, columns: &[u16], source: &[Field]) -> bool {
-    group.iter().zip(&shape.parts).zip(columns).all(|((own, part), column)| {
-        let Some(given) = source.get(usize::from(*column)) else { return false };
-        part.field.is_some_and(|field| field.offset == own.offset)
-            && own.kind == given.kind
-            && own.max_bytes == given.max_bytes
-            && (own.nullable || !given.nullable)
-            && !own.kind.is_heap()
-    })
 }
