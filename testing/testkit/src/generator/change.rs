@@ -49,8 +49,13 @@ impl Generator {
             })
             .collect();
         let condition = self.condition(&seen, 1, false);
+        // With several rows of one key the last counts, and which that is depends on the plan.
+        let verb = match target.key.is_empty() || source.name != target.name {
+            false if values[..2] == ["ID", "K"] => "UPSERT",
+            _ => "INSERT",
+        };
         format!(
-            "INSERT INTO {} SELECT {} FROM {} WHERE {condition}",
+            "{verb} INTO {} SELECT {} FROM {} WHERE {condition}",
             target.name,
             values.join(", "),
             source.name

@@ -98,12 +98,15 @@ impl Generator {
         if self.random.chance(1, 3) {
             return self.grouped(&from, &seen, &condition);
         }
-        let items: Vec<(String, Family)> = (0..self.random.between(1, 4))
+        let mut items: Vec<(String, Family)> = (0..self.random.between(1, 4))
             .map(|_| {
                 let family = self.pick(&seen).family;
                 (self.value(family, &seen, 1), family)
             })
             .collect();
+        if depth > 0 && self.random.chance(1, 6) {
+            items.push(self.scalar_subquery(&seen));
+        }
         let distinct = if self.random.chance(1, 5) { "DISTINCT " } else { "" };
         let (list, families) = listed(items);
         Select { text: format!("SELECT {distinct}{list} FROM {from}{condition}"), families }
@@ -155,13 +158,26 @@ impl Generator {
             3 => format!("SUM({order})"),
             _ => format!("MAX({order})"),
         };
+        let direction = *self.pick(&["", " DESC"]);
+        // Rows that are peers may come in any order, so that a frame of rows is not tried here.
+        let frames = ["", " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"];
+        let frame = if function.contains("RANK") { "" } else { *self.pick(&frames) };
         let sql = format!(
-            "SELECT {} AS C0, {function} OVER (PARTITION BY {partition} ORDER BY {order}{}) AS C1 \
-             FROM {from}",
+            "SELECT {} AS C0, {function} OVER (PARTITION BY {partition} ORDER BY \
+             {order}{direction}{frame}) AS C1 FROM {from}",
             shown.text,
-            self.pick(&["", " DESC"])
         );
         Step::Query { sql, ordered: false }
+    }
+
+    /// One value of other rows, tied to the row by any condition.
+    fn scalar_subquery(&mut self, over: &[Reference]) -> (String, Family) {
+        let (from, inner) = self.source(0);
+        let mut seen = inner.clone();
+        seen.extend_from_slice(over);
+        let condition = self.condition(&seen, 1, false);
+        let (value, family) = self.aggregate(&inner);
+        (format!("(SELECT {value} FROM {from} WHERE {condition})"), family)
     }
 
     fn set_operation(&mut self) -> Step {

@@ -20,7 +20,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
 fn one_site_and_three_sites_give_the_same_answers() {
     let first = setting("SEED", 1);
     let (mut answered, mut refused) = (0, 0);
-    for seed in first..first + setting("SCRIPTS", 30) {
+    for seed in first..first + setting("SCRIPTS", 150) {
         let steps = script(seed, SIZE);
         let comparison = compare(&steps).expect("hosts");
         answered += comparison.answered;
