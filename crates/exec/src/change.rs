@@ -17,6 +17,7 @@ use crate::database::{Database, DatabaseOptions, TransactionContext, no_such_tab
 use crate::error::{ConstraintKind, SqlError};
 use fault::{mispartitioned, row_text};
 use lockstep_plan_ir::TableDefinition;
+use lockstep_plan_ir::schema::ColumnDefinition;
 use lockstep_storage::{RowId, Tables, UndoLog};
 use lockstep_types::{Datum, SqlType, TableId};
 use std::sync::Arc;
@@ -80,8 +81,7 @@ impl<'w> Writer<'w> {
     {
         let definition = &*state.definition;
         for (value, column) in values.iter_mut().zip(&definition.columns) {
-            // The commonest assignment of all needs no look at ranges.
-            if !matches!((&*value, column.sql_type), (Datum::Int(_), SqlType::BigInt)) {
+            if !fits(value, column) {
                 *value = assign(self.arena, *value, column)?;
             }
         }
@@ -222,6 +222,19 @@ impl<'w> Writer<'w> {
             self.empty_view(view)?;
         }
         Ok(count)
+    }
+}
+
+/// Whether a value is plainly one of the column's: the common cases of `assign`.
+#[inline(always)]
+fn fits(value: &Datum<'_>, column: &ColumnDefinition) -> bool {
+    match (value, column.sql_type) {
+        (Datum::Int(_), SqlType::BigInt) => true,
+        (Datum::Int(value), SqlType::Integer) => {
+            i32::try_from(*value).is_ok_and(|value| value != i32::MIN)
+        }
+        (Datum::Text(text), SqlType::Varchar) => text.len() <= column.length as usize,
+        _ => false,
     }
 }
 

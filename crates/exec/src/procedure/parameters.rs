@@ -10,7 +10,7 @@ use crate::frame::Frame;
 use crate::statement::PreparedStatement;
 use lockstep_base::bytes::ByteReader;
 use lockstep_plan_ir::expression::Expression;
-use lockstep_plan_ir::procedure::ProcedureDefinition;
+use lockstep_plan_ir::procedure::{ProcedureDefinition, ProcedureParameter};
 use lockstep_plan_ir::statement::StatementParameter;
 use lockstep_types::table::read_datum;
 use lockstep_types::{Datum, Failure, ParameterSet, SqlType, Value};
@@ -28,27 +28,40 @@ pub(super) fn procedure_parameters<'a>(
     }
     let values = arena.fill(declared.len(), Datum::Null);
     // What most clients send: values of the declared types.
-    let mut reader = ByteReader::new(given.bytes());
-    for (number, value) in values.iter_mut().enumerate() {
-        let Some(wanted) = declared.get(number) else { break };
-        if let (SqlType::BigInt, false, Some([code, rest @ ..])) =
-            (wanted.sql_type, wanted.is_array, reader.rest().first_chunk::<9>())
-            && *code as i8 == SqlType::BigInt.code()
-        {
-            *value = match i64::from_be_bytes(*rest) {
-                i64::MIN => Datum::Null,
-                number => Datum::Int(number),
-            };
-            let _ = reader.take(9);
-            continue;
-        }
-        let same_type = reader.i8() == Ok(wanted.sql_type.code()) && !wanted.is_array;
-        match read_datum(&mut reader, wanted.sql_type) {
-            Ok(read) if same_type => *value = read,
-            _ => return converted_parameters(definition, given, values, arena),
-        }
+    let mut rest = given.bytes();
+    for number in 0..declared.len() {
+        let Some((value, behind)) = value_of_type(declared[number], rest) else {
+            return converted_parameters(definition, given, values, arena);
+        };
+        values[number] = value;
+        rest = behind;
     }
     Ok(values)
+}
+
+/// The value at the beginning of `bytes`, if it is of the declared type, and what follows it.
+#[inline(always)]
+fn value_of_type(wanted: ProcedureParameter, bytes: &[u8]) -> Option<(Datum<'_>, &[u8])> {
+    let (code, rest) = bytes.split_first()?;
+    if *code as i8 != wanted.sql_type.code() || wanted.is_array {
+        return None;
+    }
+    let (number, null, behind) = match wanted.sql_type {
+        SqlType::BigInt => {
+            let (number, behind) = rest.split_first_chunk()?;
+            (i64::from_be_bytes(*number), i64::MIN, behind)
+        }
+        SqlType::Integer => {
+            let (number, behind) = rest.split_first_chunk()?;
+            (i64::from(i32::from_be_bytes(*number)), i64::from(i32::MIN), behind)
+        }
+        _ => {
+            let mut reader = ByteReader::new(rest);
+            let value = read_datum(&mut reader, wanted.sql_type).ok()?;
+            return Some((value, reader.rest()));
+        }
+    };
+    Some((if number == null { Datum::Null } else { Datum::Int(number) }, behind))
 }
 
 #[cold]

@@ -86,9 +86,7 @@ impl FastPath {
                 let columns = query.output.iter().zip(result.types()).map(column).collect();
                 Some(match columns {
                     Some(columns) if scan.filter.is_none() => {
-                        let mut empty = Vec::new();
-                        TableBuilder::begin(&mut empty, result).finish();
-                        FastPath::GetColumns(ColumnGet { lookup, columns, empty: empty.into() })
+                        FastPath::GetColumns(ColumnGet::new(lookup, columns, result))
                     }
                     _ => FastPath::Get(lookup),
                 })
@@ -215,10 +213,49 @@ pub(super) struct ColumnGet {
     columns: Vec<(u16, SqlType)>,
     /// The table without rows.
     empty: Box<[u8]>,
+    /// The table with one row, for one column of 8 or 4 bytes: only the value changes.
+    one: Option<Box<[u8]>>,
 }
 
 impl ColumnGet {
-    #[inline]
+    fn new(lookup: Lookup, columns: Vec<(u16, SqlType)>, result: &TableSchema) -> ColumnGet {
+        let mut empty = Vec::new();
+        TableBuilder::begin(&mut empty, result).finish();
+        let narrow = matches!(columns.as_slice(), [(_, SqlType::BigInt | SqlType::Integer)]);
+        let one = narrow.then(|| {
+            let mut one = Vec::new();
+            let mut table = TableBuilder::begin(&mut one, result);
+            table.row(result, &[Datum::Int(0)]);
+            table.finish();
+            one.into()
+        });
+        ColumnGet { lookup, columns, empty: empty.into(), one }
+    }
+
+    /// Writes the table of one number from its template.
+    #[inline(always)]
+    fn write_one(&self, value: Datum<'_>, out: &mut Vec<u8>, limit: usize) -> bool {
+        let (Some(one), Datum::Int(value)) = (&self.one, value) else { return false };
+        if one.len() > limit {
+            return false;
+        }
+        out.extend_from_slice(one);
+        match self.columns.as_slice() {
+            [(_, SqlType::BigInt)] => {
+                if let Some(place) = out.last_chunk_mut() {
+                    *place = value.to_be_bytes();
+                }
+            }
+            _ => {
+                if let Some(place) = out.last_chunk_mut() {
+                    *place = (value as i32).to_be_bytes();
+                }
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
     pub(super) fn run(
         &self,
         database: &Database,
@@ -226,6 +263,16 @@ impl ColumnGet {
         out: &mut Vec<u8>,
     ) -> Result<(), SqlError> {
         let found = self.lookup.find(database, parameters)?;
+        if let (Some((_, row)), [(column, _)]) = (found, self.columns.as_slice())
+            && self.one.is_some()
+            && self.write_one(
+                row.column(usize::from(*column)),
+                out,
+                database.options.result_limit_bytes,
+            )
+        {
+            return Ok(());
+        }
         let start = out.len();
         out.extend_from_slice(&self.empty);
         if let Some((_, row)) = found {
@@ -234,7 +281,7 @@ impl ColumnGet {
             for (column, sql_type) in &self.columns {
                 match (row.column(usize::from(*column)), sql_type) {
                     (Datum::Int(value), SqlType::BigInt) => out.put_i64(value),
-                    (Datum::Int(value), SqlType::Integer) => out.put_i32(value as i32),
+                    (Datum::Text(text), SqlType::Varchar) => out.put_sized(Some(text.as_bytes())),
                     (value, _) => write_datum(out, *sql_type, value),
                 }
             }
