@@ -104,6 +104,7 @@ impl Table {
         undo.check_room()?;
         // SAFETY: the source row is live, and of the layout that the tally was made for.
         let from = unsafe { source.blocks.slot(row) };
+        // SAFETY: the tally's columns lie within a slot of that layout.
         let part = |column: &TallyColumn| unsafe {
             ordered_at(column.kind, column.key_bytes, from.add(column.from as usize))
         };
