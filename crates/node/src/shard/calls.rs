@@ -338,6 +338,10 @@ fn destination(
                 Destination::Refused(failure)
             };
             match invocation.parameters.get(usize::from(*index)) {
+                Some(Ok(Parameter::Scalar(_, Datum::Null))) if procedure.definition.read_only => {
+                    let text = "Illegal partition parameter. Value cannot be null";
+                    Destination::Refused(Failure::graceful(text))
+                }
                 Some(Ok(parameter)) => {
                     match routing::partition_of_parameter(&parameter, *column_type, &facts.ring) {
                         Ok(partition) => Destination::Partition(partition),
