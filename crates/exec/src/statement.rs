@@ -81,6 +81,14 @@ impl PreparedStatement {
         self.fast.is_some()
     }
 
+    /// Asks for the memory that an execution with these parameters will read, if that is plain.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, database: &Database, parameters: &[Datum<'_>]) {
+        if let Some(fast) = &self.fast {
+            fast.prefetch(database, parameters);
+        }
+    }
+
     /// The result of a statement that changes rows.
     #[inline]
     pub(crate) fn counts(&self) -> &CountTable {

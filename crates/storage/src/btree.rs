@@ -12,7 +12,7 @@ mod node;
 mod rebalance;
 
 pub(crate) use node::{BytesKey, LEAF_CAPACITY, Leaf, TreeKey, partition_point};
-use node::{FAN_OUT, Inner, new_inner, new_leaf, prefetch_node};
+use node::{FAN_OUT, Inner, new_inner, new_leaf, prefetch_node, prefetch_rows};
 use std::mem::MaybeUninit;
 use std::ptr::{copy, copy_nonoverlapping, null_mut};
 
@@ -165,6 +165,15 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             }
         }
         (node.cast(), path)
+    }
+
+    /// Asks the processor for the leaf that a search for the probe will end in, so that it is
+    /// there when the search comes. Trees whose leaves are few lie in the cache as it is.
+    #[inline]
+    pub(crate) fn prefetch(&self, probe: K::Probe<'_>) {
+        if self.height >= 2 {
+            prefetch_rows(self.find_leaf(probe, 0));
+        }
     }
 
     /// The row of the first entry whose key equals the probe.

@@ -464,6 +464,16 @@ impl Index {
         Some(tree.get(number).map(RowId))
     }
 
+    /// Prepares the memory for a `get_integer` that is to come.
+    #[inline(always)]
+    pub(crate) fn prefetch_integer(&self, key: i64) {
+        if let AnyTree::UniqueWord(tree) = &self.tree
+            && let Some(number) = self.shape.single_integer(&[Datum::Int(key)])
+        {
+            tree.prefetch(number);
+        }
+    }
+
     fn get_any(&self, key: &[Datum<'_>]) -> Result<Option<RowId>, StorageError> {
         if key.len() != self.shape.parts.len() {
             let (expected, given) = (self.shape.parts.len(), key.len());

@@ -259,6 +259,9 @@ impl<'c> ProcedureContext<'c> {
                 *value = queued_parameter(own(arena, *given), *wanted, arena)?;
             }
         }
+        if let Backend::Local { database, .. } = &self.backend {
+            prepared.prefetch(database, values);
+        }
         if self.queued == self.queue.len() {
             self.grow_queue()?;
         }

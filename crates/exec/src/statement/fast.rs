@@ -112,6 +112,18 @@ impl FastPath {
         }
     }
 
+    /// Prepares the memory for a run that is to come.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, database: &Database, parameters: &[Datum<'_>]) {
+        match self {
+            FastPath::GetColumns(ColumnGet { lookup, .. })
+            | FastPath::Get(lookup)
+            | FastPath::Update(lookup)
+            | FastPath::Delete(lookup) => lookup.prefetch(database, parameters),
+            FastPath::Insert => {}
+        }
+    }
+
     /// Runs the statement and appends its table.
     #[inline]
     pub(super) fn run(
@@ -186,6 +198,17 @@ impl Lookup {
             return Ok(found);
         }
         self.find_any(database, parameters)
+    }
+
+    /// Prepares the memory for `find`.
+    #[inline(always)]
+    fn prefetch(&self, database: &Database, parameters: &[Datum<'_>]) {
+        if let Some(number) = self.single
+            && let Some(Datum::Int(value)) = parameters.get(usize::from(number))
+            && let Some(table) = database.tables.get(self.table)
+        {
+            table.prefetch_integer(self.index, *value);
+        }
     }
 
     #[inline(never)]
