@@ -16,7 +16,8 @@ CREATE TABLE item (id INTEGER NOT NULL, kind INTEGER NOT NULL, label VARCHAR(20)
 PARTITION TABLE item ON COLUMN id;
 CREATE TABLE t (a INTEGER NOT NULL, b BIGINT, c VARCHAR(10), PRIMARY KEY (a));
 CREATE INDEX t_b ON t (b, c);
-CREATE VIEW by_kind (kind, items, total) AS SELECT kind, COUNT(*), SUM(price) FROM item GROUP BY kind;
+CREATE VIEW by_kind (kind, items, total) AS
+  SELECT kind, COUNT(*), SUM(price) FROM item GROUP BY kind;
 CREATE PROCEDURE p PARTITION ON TABLE item COLUMN id AS SELECT label FROM item WHERE id = ?;
 ";
 
