@@ -8,11 +8,13 @@
 //! Invariants: every leaf but a lone root has an entry; every inner node has a separator; a
 //! separator owns its key; all leaves lie at the same depth.
 
+mod expected;
 mod node;
 mod rebalance;
 
 pub(crate) use node::{BytesKey, LEAF_CAPACITY, Leaf, TreeKey, partition_point};
-use node::{FAN_OUT, Inner, new_inner, new_leaf, prefetch_node, prefetch_rows};
+use node::{FAN_OUT, Inner, new_inner, new_leaf, prefetch_node};
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::{copy, copy_nonoverlapping, null_mut};
 
@@ -31,6 +33,9 @@ pub(crate) struct Tree<K: TreeKey, const UNIQUE: bool> {
     leaves: usize,
     inners: usize,
     arena: K::Arena,
+    /// A number key and its leaf, which `expect` found; null when leaves have split or merged
+    /// since. No part of the tree's content.
+    expected: Cell<(u64, *mut u8)>,
 }
 
 // SAFETY: the tree owns everything its pointers reach; nothing is shared with another thread.
@@ -69,6 +74,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             leaves: 1,
             inners: 0,
             arena: K::Arena::default(),
+            expected: Cell::new((0, null_mut())),
         }
     }
 
@@ -165,15 +171,6 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             }
         }
         (node.cast(), path)
-    }
-
-    /// Asks the processor for the leaf that a search for the probe will end in, so that it is
-    /// there when the search comes. Trees whose leaves are few lie in the cache as it is.
-    #[inline]
-    pub(crate) fn prefetch(&self, probe: K::Probe<'_>) {
-        if self.height >= 2 {
-            prefetch_rows(self.find_leaf(probe, 0));
-        }
     }
 
     /// The row of the first entry whose key equals the probe.
@@ -306,6 +303,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         row: u32,
         path: &Path<K>,
     ) {
+        self.expected.set((0, null_mut()));
         let right = new_leaf::<K>();
         self.leaves += 1;
         // SAFETY: both leaves are live and ours; the moved entries are initialised.
@@ -484,6 +482,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             (*leaf).length -= 1;
             self.length -= 1;
             if length - 1 < LEAF_CAPACITY / 4 && self.height > 0 {
+                self.expected.set((0, null_mut()));
                 self.fill_leaf(&path);
             }
         }

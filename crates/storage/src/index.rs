@@ -461,7 +461,7 @@ impl Index {
     pub(crate) fn get_integer(&self, key: i64) -> Option<Option<RowId>> {
         let AnyTree::UniqueWord(tree) = &self.tree else { return None };
         let number = self.shape.single_integer(&[Datum::Int(key)])?;
-        Some(tree.get(number).map(RowId))
+        Some(tree.get_expected(number).map(RowId))
     }
 
     /// Prepares the memory for a `get_integer` that is to come.
@@ -470,7 +470,7 @@ impl Index {
         if let AnyTree::UniqueWord(tree) = &self.tree
             && let Some(number) = self.shape.single_integer(&[Datum::Int(key)])
         {
-            tree.prefetch(number);
+            tree.expect(number);
         }
     }
 

@@ -212,3 +212,38 @@ fn the_partition_point_is_found_for_every_length() {
         }
     }
 }
+
+#[test]
+fn expected_searches_hold_while_leaves_split_and_merge() {
+    let mut tree = Tree::<u64, true>::new();
+    let mut model = std::collections::BTreeMap::new();
+    let mut random = lockstep_base::random::SeededRandom::new(5);
+    for round in 0..60_000u32 {
+        let key = random.below(20_000);
+        tree.expect(key);
+        // What comes between may split, merge or empty the leaf, or leave it as it is.
+        for _ in 0..random.below(4) {
+            let other = (key + random.below(90)).saturating_sub(45);
+            let grows = (round / 15_000) % 2 == 0;
+            match model.get(&other).copied() {
+                None if grows => {
+                    tree.insert(other, round).unwrap();
+                    model.insert(other, round);
+                }
+                Some(row) if !grows => {
+                    assert!(tree.remove(other, row));
+                    model.remove(&other);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(tree.get_expected(key), model.get(&key).copied());
+        if random.below(2) == 0 {
+            let existing = model.get(&key).copied();
+            assert_eq!(tree.insert_expected(key, round), existing.map_or(Ok(()), Err));
+            model.entry(key).or_insert(round);
+        }
+    }
+    assert_eq!(tree.len(), model.len() as u64);
+    assert!(model.iter().all(|(key, row)| tree.get(*key) == Some(*row)));
+}

@@ -115,7 +115,7 @@ impl Table {
                 let key = parts.fold(0u64, |key, column| {
                     key.unbounded_shl(shift(column)) | part(column) as u64
                 });
-                tree.insert(key, next.0)
+                tree.insert_expected(key, next.0)
             }
             AnyTree::UniqueDouble(tree) => {
                 let mut key = 0u128;

@@ -1,0 +1,58 @@
+//! Searches that are announced: the leaf is found and asked for ahead of time, and the get and the
+//! insert of that key, when they come, begin there.
+
+use super::node::prefetch_rows;
+use super::{LEAF_CAPACITY, Leaf, Tree};
+
+impl Tree<u64, true> {
+    /// Asks the processor for the leaf that a search for the key will end in, so that it is there
+    /// when the search comes. Trees whose leaves are few lie in the cache as it is.
+    #[inline]
+    pub(crate) fn expect(&self, key: u64) {
+        if self.height >= 2 {
+            let leaf = self.find_leaf(key, 0);
+            prefetch_rows(leaf);
+            self.expected.set((key, leaf.cast()));
+        }
+    }
+
+    /// The leaf of a key that was expected, if it is still the one.
+    #[inline(always)]
+    fn expected_leaf(&self, key: u64) -> Option<*mut Leaf<u64>> {
+        let (expected, leaf) = self.expected.get();
+        (expected == key && !leaf.is_null()).then_some(leaf.cast())
+    }
+
+    /// As `get`, for a key that may have been expected.
+    #[inline]
+    pub(crate) fn get_expected(&self, key: u64) -> Option<u32> {
+        let Some(leaf) = self.expected_leaf(key) else { return self.get(key) };
+        // SAFETY: the leaf is of this tree: whatever splits or merges leaves forgets it.
+        unsafe {
+            let position = Self::position_at_or_after(leaf, key);
+            let found = position < (*leaf).length as usize
+                && (*leaf).keys.get_unchecked(position).assume_init() == key;
+            found.then(|| (*leaf).rows.get_unchecked(position).assume_init())
+        }
+    }
+
+    /// As `insert`, for a key that may have been expected.
+    #[inline]
+    pub(crate) fn insert_expected(&mut self, key: u64, row: u32) -> Result<(), u32> {
+        let Some(leaf) = self.expected_leaf(key) else { return self.insert(key, row) };
+        // SAFETY: the leaf is of this tree, as above, and has room where `insert_at` needs it.
+        unsafe {
+            let length = (*leaf).length as usize;
+            let position = Self::position_at_or_after(leaf, key);
+            if position < length && (*leaf).keys.get_unchecked(position).assume_init() == key {
+                return Err((*leaf).rows.get_unchecked(position).assume_init());
+            }
+            if length == LEAF_CAPACITY {
+                return self.insert(key, row);
+            }
+            self.length += 1;
+            Self::insert_at(leaf, position, key, row);
+        }
+        Ok(())
+    }
+}
