@@ -7,13 +7,18 @@ use super::{LEAF_CAPACITY, Leaf, Tree};
 impl Tree<u64, true> {
     /// Asks the processor for the leaf that a search for the key will end in, so that it is there
     /// when the search comes. Trees whose leaves are few lie in the cache as it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn expect(&self, key: u64) {
         if self.height >= 2 {
-            let leaf = self.find_leaf(key, 0);
-            prefetch_rows(leaf);
-            self.expected.set((key, leaf.cast()));
+            self.expect_leaf(key);
         }
+    }
+
+    #[inline(never)]
+    fn expect_leaf(&self, key: u64) {
+        let leaf = self.find_leaf(key, 0);
+        prefetch_rows(leaf);
+        self.expected.set((key, leaf.cast()));
     }
 
     /// The leaf of a key that was expected, if it is still the one.
