@@ -11,7 +11,7 @@ use crate::message::{
 use crate::routing;
 use lockstep_site::MultiWork;
 use lockstep_txn::{Admission, EntryHeader};
-use lockstep_types::{Datum, Failure, Parameter, PartitionId, Status};
+use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -338,7 +338,8 @@ fn destination(
                 Destination::Refused(failure)
             };
             match invocation.parameters.get(usize::from(*index)) {
-                Some(Ok(Parameter::Scalar(_, Datum::Null))) if procedure.definition.read_only => {
+                // A null of some type hashes like that type's; only one without is refused.
+                Some(Ok(Parameter::Scalar(SqlType::Null, _))) if procedure.definition.read_only => {
                     let text = "Illegal partition parameter. Value cannot be null";
                     Destination::Refused(Failure::graceful(text))
                 }
