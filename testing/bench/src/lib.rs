@@ -6,4 +6,5 @@ pub mod embedded;
 pub mod process;
 pub mod redis;
 pub mod report;
+pub mod stalls;
 pub mod voter;

@@ -21,6 +21,7 @@ use systems::Systems;
 const ECHO: &str = "echo-server";
 const PROBE: &str = "embedded-probe";
 const EMBEDDED: &str = "embedded";
+const STALLS: &str = "stalls";
 
 fn command() -> Command {
     Command::new("bench-compare")
@@ -72,6 +73,11 @@ fn command() -> Command {
                 .hide(true)
                 .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
         )
+        .subcommand(
+            Command::new(STALLS)
+                .hide(true)
+                .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
+        )
 }
 
 /// What a run measures and for how long.
@@ -110,6 +116,7 @@ fn main() -> ExitCode {
         Some((ECHO, _)) => serve_echo(),
         Some((PROBE, arguments)) => instructions::probe(arguments),
         Some((EMBEDDED, arguments)) => measure::run_embedded(arguments),
+        Some((STALLS, arguments)) => measure::run_stalls(arguments),
         _ => compare(&matches),
     };
     match result {

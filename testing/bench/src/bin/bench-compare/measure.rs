@@ -1,17 +1,18 @@
 //! The figures that need servers and load, one after the other, in turns.
 
 use crate::systems::{CONNECTIONS, PIPELINE, REDIS_KEYS, Systems};
-use crate::{EMBEDDED, Plan};
+use crate::{EMBEDDED, Plan, STALLS};
 use clap::ArgMatches;
 use lockstep_bench::driver::{DriverOptions, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
 use lockstep_bench::process::{ServerProcess, cpu_time_of};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
+use lockstep_bench::stalls::{self, Stalls};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_workloads::voter::CONTESTANTS;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// What one run of a load came to.
@@ -48,6 +49,8 @@ pub struct Samples {
     pub voter_open: Vec<Sample>,
     /// The echo server at the same rate.
     pub echo_open: Vec<Sample>,
+    /// What the machine itself took away from both cores, just before the open loop.
+    pub stalls: Vec<Stalls>,
     /// What Redis's own benchmark says, calls per second.
     pub redis_benchmark: Option<f64>,
 }
@@ -88,6 +91,13 @@ pub fn all(plan: &Plan, systems: &Systems) -> Result<Samples, String> {
         samples.redis_single.push(note("Redis SET, 1 in flight", bench.redis(1)?));
         samples.echo_single.push(note("echo, 1 in flight", bench.echo(1, None)?));
         samples.embedded.push(note("voter, embedded", bench.embedded()?));
+        let stalls = bench.stalls()?;
+        eprintln!(
+            "repeat {repeat}: the machine alone stalls {:.2} % of the time, longest {:.0} us",
+            stalls.share * 100.0,
+            stalls.longest_us
+        );
+        samples.stalls.push(stalls);
         let half = Some(voter.throughput_per_s / 2.0);
         let open = note("voter, half of the peak", bench.voter(Form::Native, PIPELINE, half)?);
         samples.voter_open.push(open);
@@ -178,6 +188,27 @@ impl Bench<'_> {
         })
     }
 
+    /// Looks at the clock on both cores at once, with no server there.
+    fn stalls(&self) -> Result<Stalls, String> {
+        let duration = self.plan.duration / 2;
+        let child = self
+            .systems
+            .on_server_core(&self.systems.own)
+            .arg(STALLS)
+            .arg(duration.as_millis().to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let here = stalls::watch(duration);
+        let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut figures = text.split_whitespace().map_while(|figure| figure.parse().ok());
+        match (figures.next(), figures.next()) {
+            (Some(share), Some(longest_us)) => Ok(here.worse(Stalls { share, longest_us })),
+            _ => Err("the watch on the core of the servers failed".to_string()),
+        }
+    }
+
     /// Runs on the core of the servers, like the servers.
     fn embedded(&self) -> Result<Sample, String> {
         let output = self
@@ -221,6 +252,17 @@ pub fn run_embedded(arguments: &ArgMatches) -> Result<(), String> {
     }
     let cpu_us = (cpu_time()? - before).as_secs_f64() * 1e6 / result.measured.all.max(1) as f64;
     println!("{} {cpu_us}", throughput_per_s(&result.measured));
+    Ok(())
+}
+
+/// The process behind [`Bench::stalls`]: prints the share and the longest stall in microseconds.
+///
+/// # Errors
+/// None; the shape is that of the other processes.
+pub fn run_stalls(arguments: &ArgMatches) -> Result<(), String> {
+    let milliseconds = arguments.get_one::<u64>("milliseconds").copied().unwrap_or(1000);
+    let stalls = stalls::watch(Duration::from_millis(milliseconds));
+    println!("{} {}", stalls.share, stalls.longest_us);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use crate::instructions::Instructions;
 use crate::measure::{Sample, Samples, median};
 use crate::memory::{Memory, ROW_BYTES};
 use lockstep_bench::report::grouped;
+use lockstep_bench::stalls::Stalls;
 use serde_json::{Value, json};
 
 /// A line of the report.
@@ -163,9 +164,23 @@ fn speed_rows(samples: &Samples) -> Vec<Row> {
             aim: "0.3 ms".to_string(),
             verdict: verdict(p99_voter, Bound::AtMost(1000.0), Bound::AtMost(300.0)),
             echo: format!("{:.3} ms", p99_echo / 1000.0),
-            detail: format!("at {}", calls(rate(&samples.voter_open))),
+            detail: format!("at {}; {}", calls(rate(&samples.voter_open)), open_detail(samples)),
         },
     ]
+}
+
+/// Each repeat's percentile, and what the machine alone did to a program that only looks at the
+/// clock.
+fn open_detail(samples: &Samples) -> String {
+    let each: Vec<String> =
+        samples.voter_open.iter().map(|sample| format!("{:.2}", sample.p99_us / 1000.0)).collect();
+    let worst = samples.stalls.iter().copied().fold(Stalls::default(), Stalls::worse);
+    format!(
+        "repeats {} ms; the machine alone stalls up to {:.2} % of the time, longest {:.1} ms",
+        each.join(" "),
+        worst.share * 100.0,
+        worst.longest_us / 1000.0
+    )
 }
 
 fn memory_rows(memory: &Memory) -> Vec<Row> {
@@ -270,6 +285,11 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             "embedded": list(&samples.embedded),
             "voter_open": list(&samples.voter_open),
             "echo_open": list(&samples.echo_open),
+            "stalls": samples
+                .stalls
+                .iter()
+                .map(|stalls| json!({"share": stalls.share, "longest_us": stalls.longest_us}))
+                .collect::<Vec<_>>(),
             "redis_benchmark_per_s": samples.redis_benchmark,
         },
         "options": options,
@@ -295,6 +315,7 @@ mod tests {
             embedded: rate(3e6),
             voter_open: rate(6e5),
             echo_open: rate(6e5),
+            stalls: vec![Stalls { share: 0.01, longest_us: 900.0 }],
             redis_benchmark: Some(9e5),
         };
         let instructions = Instructions { per_call: 7000.0, counted_by: "perf", calls: 9 };
