@@ -15,6 +15,7 @@ use crate::arena::Arena;
 use crate::convert::assign;
 use crate::database::{Database, DatabaseOptions, TransactionContext, no_such_table, owns};
 use crate::error::{ConstraintKind, SqlError};
+use crate::watch::Watch;
 use fault::{mispartitioned, row_text};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::ColumnDefinition;
@@ -45,6 +46,7 @@ pub(crate) struct Writer<'w> {
     pub(crate) options: &'w DatabaseOptions,
     pub(crate) transaction: &'w TransactionContext,
     pub(crate) owned_value: &'w mut Option<i64>,
+    pub(crate) watch: &'w Watch,
 }
 
 impl Database {
@@ -58,6 +60,7 @@ impl Database {
             options: &self.options,
             transaction: &self.transaction,
             owned_value: &mut self.owned_value,
+            watch: &self.watch,
         };
         (writer, &mut self.found_rows)
     }

@@ -4,7 +4,9 @@ use crate::arena::Arena;
 use crate::change::TableState;
 use crate::error::{SqlError, state};
 use crate::procedure::CallMemory;
+use crate::query::Settings;
 use crate::schema_change::PreparedChange;
+use crate::watch::Watch;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{RowId, StorageError, Table, Tables, UndoLog, UndoMark};
 use lockstep_types::{Datum, HashRing, PartitionId, TableId, TransactionId};
@@ -43,6 +45,8 @@ pub struct DatabaseOptions {
     pub temporary_limit_bytes: usize,
     /// Undo that open transactions may hold, in bytes.
     pub undo_limit_bytes: u64,
+    /// Whether queries may work on batches of rows; tests compare both ways.
+    pub batches: bool,
 }
 
 impl DatabaseOptions {
@@ -54,7 +58,15 @@ impl DatabaseOptions {
             result_limit_bytes: 50 << 20,
             temporary_limit_bytes: 100 << 20,
             undo_limit_bytes: lockstep_storage::DEFAULT_UNDO_LIMIT_BYTES,
+            batches: true,
         }
+    }
+}
+
+impl DatabaseOptions {
+    /// What bounds and watches executions.
+    pub(crate) fn settings<'a>(&self, watch: &'a Watch) -> Settings<'a> {
+        Settings { memory_limit: self.temporary_limit_bytes, batches: self.batches, watch }
     }
 }
 
@@ -66,6 +78,7 @@ pub struct Database {
     pub(crate) arena: Arena,
     pub(crate) options: DatabaseOptions,
     pub(crate) transaction: TransactionContext,
+    pub(crate) watch: Watch,
     transaction_mark: UndoMark,
     /// The rows that a statement changes, found before the first is changed.
     pub(crate) found_rows: Vec<RowId>,
@@ -94,11 +107,17 @@ impl Database {
                 single_partition: false,
                 read_only: true,
             },
+            watch: Watch::default(),
             found_rows: Vec::new(),
             owned_value: None,
             change: None,
             call_memory: None,
         }
+    }
+
+    /// How the statements that follow are watched, until this is called again.
+    pub fn set_watch(&mut self, watch: Watch) {
+        self.watch = watch;
     }
 
     /// The limits and the place of this site.

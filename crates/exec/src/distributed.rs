@@ -12,8 +12,9 @@ use crate::database::{Database, DatabaseOptions};
 use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
-use crate::query::{Executor, Flow, Run, write_query};
+use crate::query::{Executor, Flow, Run, Settings, write_query};
 use crate::statement::{PreparedStatement, check_start, read_tables, run_operation};
+use crate::watch::Watch;
 use lockstep_plan_ir::Expression;
 use lockstep_plan_ir::statement::{Coordinator, Execution, Fragment, Query};
 use lockstep_storage::Tables;
@@ -26,7 +27,7 @@ macro_rules! with_run {
         $run:ident => $body:expr
     ) => {{
         let slot_count = usize::from($statement.slot_count);
-        let executor = $desk.executor(slot_count, $coordinator.temporary_limit_bytes);
+        let executor = $desk.executor(slot_count, $coordinator);
         let context = Context {
             parameters: $parameters,
             arena: &$desk.arena,
@@ -48,6 +49,8 @@ pub struct CoordinatorContext {
     pub result_limit_bytes: usize,
     /// Memory for intermediate results, in bytes.
     pub temporary_limit_bytes: usize,
+    /// Stops and counts what the coordinator runs.
+    pub watch: Watch,
 }
 
 impl CoordinatorContext {
@@ -57,6 +60,7 @@ impl CoordinatorContext {
             timestamp_us,
             result_limit_bytes: options.result_limit_bytes,
             temporary_limit_bytes: options.temporary_limit_bytes,
+            watch: Watch::default(),
         }
     }
 }
@@ -287,8 +291,13 @@ impl<'b> Desk<'b> {
         Ok(Desk { arena: Arena::new(), tables: Tables::new(), received })
     }
 
-    fn executor(&self, slot_count: usize, limit: usize) -> Executor<'_> {
-        Executor::new(&self.tables, &self.arena, &self.received, slot_count, limit)
+    fn executor<'d>(&'d self, slot_count: usize, context: &'d CoordinatorContext) -> Executor<'d> {
+        let settings = Settings {
+            memory_limit: context.temporary_limit_bytes,
+            batches: true,
+            watch: &context.watch,
+        };
+        Executor::new(&self.tables, &self.arena, &self.received, slot_count, settings)
     }
 }
 
@@ -337,7 +346,8 @@ pub(crate) fn execute_alone(
         execute_fragment(database, prepared, number, parameters, table)?;
     }
     let inputs: Vec<Vec<&[u8]>> = tables.iter().map(|table| vec![table.as_slice()]).collect();
-    let context = CoordinatorContext::new(database.transaction.timestamp_us, &database.options);
+    let mut context = CoordinatorContext::new(database.transaction.timestamp_us, &database.options);
+    context.watch = database.watch.clone();
     if let Execution::Shipped { .. } = prepared.statement().execution {
         let ring = database.options.ring.clone();
         let shipped = ship(prepared, parameters, &inputs, &context, &ring)?;

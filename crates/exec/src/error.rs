@@ -34,6 +34,8 @@ pub mod state {
     pub const TEMPORARY_MEMORY: SqlState = "V0002";
     /// The result is too large.
     pub const RESULT_TOO_LARGE: SqlState = "V0001";
+    /// The statement's time was over.
+    pub const STOPPED: SqlState = "57014";
     /// A failure that the statement asked for.
     pub const RAISED: SqlState = "99999";
 }
@@ -92,7 +94,8 @@ struct Details {
     violated: Option<ConstraintKind>,
 }
 
-/// Why a statement failed. Always deterministic: it follows from the data and the call.
+/// Why a statement failed. Deterministic: it follows from the data and the call, but for
+/// [`SqlError::stopped`], which only a host's timeout makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlError(Box<Details>);
 
@@ -211,6 +214,13 @@ impl SqlError {
                 "More than {megabytes} MB of temp table memory used while executing SQL.  Aborting."
             ),
         )
+    }
+
+    /// A statement that a host's check ended ([`crate::watch::StopCheck`]).
+    #[cold]
+    pub fn stopped(elapsed_ms: u64) -> SqlError {
+        let message = format!("the statement was stopped after {elapsed_ms} ms by its timeout");
+        SqlError::limit(state::STOPPED, message)
     }
 
     /// The same failure with text behind its message: VoltDB names the column of an assignment

@@ -6,6 +6,7 @@
 //!   exactly one result table, or leaves data and output as they were. Work on one row by its key
 //!   takes a path of its own (`statement/fast`); everything else runs through `query` (relations,
 //!   pushed frame by frame) and `change` (rows, constraints, views).
+//! - [`watch`] is how a host stops statements and counts what their operators do.
 //! - [`distributed`] runs statements over several partitions: fragments, then the coordinator.
 //! - [`PreparedProcedure`] and [`NativeProcedure`] are stored procedures: whole at a site, or
 //!   round by round at the coordinator ([`procedure`]).
@@ -34,6 +35,7 @@ mod query;
 mod schema_change;
 pub mod statement;
 mod statistics;
+pub mod watch;
 
 pub use database::{Database, DatabaseOptions, TransactionContext};
 pub use error::SqlError;

@@ -24,6 +24,7 @@ use crate::context::Context;
 use crate::error::SqlError;
 use crate::evaluate::{evaluate, is_true};
 use crate::frame::{Frame, Slot};
+use crate::watch::{OperatorProfile, Profiler, ROWS_PER_CHECK, Watch};
 use lockstep_plan_ir::expression::Expression;
 use lockstep_plan_ir::relation::Relation;
 use lockstep_storage::Tables;
@@ -33,8 +34,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use subquery::Kept;
 
-/// Rows between two looks at the memory that expressions have used.
-const ROWS_PER_MEMORY_CHECK: u32 = 4096;
+/// What bounds and watches an execution.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings<'a> {
+    /// Memory for intermediate results, in bytes.
+    pub(crate) memory_limit: usize,
+    /// Whether relations may be run in batches.
+    #[expect(dead_code, reason = "read by the batch path to come")]
+    pub(crate) batches: bool,
+    /// Stops and counts.
+    pub(crate) watch: &'a Watch,
+}
 
 /// Whether the producer of rows should go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +68,10 @@ pub(crate) struct Executor<'a> {
     buffers: &'a [Cell<&'a [Cell<Datum<'a>>]>],
     kept: RefCell<Vec<Option<Rc<Kept<'a>>>>>,
     working: RefCell<Vec<Option<WorkingRows<'a>>>>,
-    memory_limit: usize,
+    settings: Settings<'a>,
     memory_used: Cell<usize>,
-    charges: Cell<u32>,
+    /// Rows until the next look at memory and the stop check.
+    until_check: Cell<u32>,
 }
 
 impl<'a> Executor<'a> {
@@ -70,7 +81,7 @@ impl<'a> Executor<'a> {
         arena: &'a crate::arena::Arena,
         received: &'a [Vec<TableView<'a>>],
         slot_count: usize,
-        memory_limit: usize,
+        settings: Settings<'a>,
     ) -> Executor<'a> {
         let empty: &'a [Cell<Datum<'a>>] =
             Cell::from_mut(arena.fill(0, Datum::Null)).as_slice_of_cells();
@@ -81,9 +92,9 @@ impl<'a> Executor<'a> {
             buffers,
             kept: RefCell::default(),
             working: RefCell::default(),
-            memory_limit,
+            settings,
             memory_used: Cell::new(0),
-            charges: Cell::new(0),
+            until_check: Cell::new(ROWS_PER_CHECK),
         }
     }
 }
@@ -110,26 +121,41 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Counts memory that an operator keeps until the statement ends.
+    #[inline]
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), SqlError> {
         let executor = self.executor;
         let used = executor.memory_used.get() + bytes;
         executor.memory_used.set(used);
-        let charges = executor.charges.get().wrapping_add(1);
-        executor.charges.set(charges);
-        if used > executor.memory_limit {
-            return Err(SqlError::temporary_memory(executor.memory_limit));
+        let limit = executor.settings.memory_limit;
+        if used > limit {
+            return Err(SqlError::temporary_memory(limit));
         }
-        if charges.is_multiple_of(ROWS_PER_MEMORY_CHECK) { self.check_memory() } else { Ok(()) }
+        self.tick()
     }
 
-    /// Holds the memory of the statement against its limit.
-    pub(crate) fn check_memory(&self) -> Result<(), SqlError> {
-        let executor = self.executor;
-        let used = executor.memory_used.get() + self.context.arena.used_bytes();
-        if used > executor.memory_limit {
-            return Err(SqlError::temporary_memory(executor.memory_limit));
+    /// Counts one step of a loop: every so often the statement's memory and time are looked at.
+    #[inline]
+    pub(crate) fn tick(&self) -> Result<(), SqlError> {
+        let left = self.executor.until_check.get();
+        if left == 0 {
+            return self.check();
         }
+        self.executor.until_check.set(left - 1);
         Ok(())
+    }
+
+    /// Holds the memory of the statement against its limit, and asks whether it has to stop.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn check(&self) -> Result<(), SqlError> {
+        let executor = self.executor;
+        executor.until_check.set(ROWS_PER_CHECK);
+        let used = executor.memory_used.get() + self.context.arena.used_bytes();
+        let limit = executor.settings.memory_limit;
+        if used > limit {
+            return Err(SqlError::temporary_memory(limit));
+        }
+        executor.settings.watch.check()
     }
 
     /// The buffer for the computed rows of a slot.
@@ -159,6 +185,35 @@ impl<'a> Run<'_, 'a> {
 
     /// Pushes the relation's frames into the sink until they end or the sink has enough.
     pub(crate) fn run(&self, relation: &'a Relation, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        if let Some(profiler) = &self.executor.settings.watch.profiler {
+            return self.run_counted(profiler, relation, sink);
+        }
+        self.run_operator(relation, sink)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_counted(
+        &self,
+        profiler: &Profiler,
+        relation: &'a Relation,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let start = profiler.now();
+        let (mut rows, mut above) = (0, 0);
+        let flow = self.run_operator(relation, &mut || {
+            rows += 1;
+            let start = profiler.now();
+            let flow = sink();
+            above += profiler.now().saturating_sub(start);
+            flow
+        });
+        let ticks = profiler.now().saturating_sub(start).saturating_sub(above);
+        profiler.add(relation, OperatorProfile { rows, loops: 1, ticks });
+        flow
+    }
+
+    fn run_operator(&self, relation: &'a Relation, sink: Sink<'_>) -> Result<Flow, SqlError> {
         match relation {
             Relation::OneRow => sink(),
             Relation::Scan(scan) => self.scan(scan, sink),
@@ -256,6 +311,7 @@ impl<'a> Run<'_, 'a> {
             for row in table.rows() {
                 let row = row.map_err(received_fault)?;
                 values.clear();
+                self.tick()?;
                 row.read_into(&mut values).map_err(received_fault)?;
                 cells.iter().zip(&values).for_each(|(cell, value)| cell.set(*value));
                 self.frame.bind(slot, Slot::Buffer(cells));

@@ -248,6 +248,7 @@ impl Database {
         let mut undo = UndoLog::new(u64::MAX);
         exchange(&mut self.tables, prepared);
         let mut writer = Writer {
+            watch: &self.watch,
             tables: &mut self.tables,
             states: &[],
             undo: &mut undo,

@@ -189,9 +189,9 @@ pub(crate) fn run_operation(
         Operation::Query(query) => {
             let arena = &database.arena;
             let options = &database.options;
-            let limit = options.temporary_limit_bytes;
+            let settings = options.settings(&database.watch);
             let (tables, slots) = (&database.tables, work.slot_count);
-            let executor = Executor::new(tables, arena, work.received, slots, limit);
+            let executor = Executor::new(tables, arena, work.received, slots, settings);
             let context = Context {
                 parameters: work.parameters,
                 arena,

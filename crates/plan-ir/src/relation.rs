@@ -332,6 +332,40 @@ pub struct SortKey {
     pub nulls_first: bool,
 }
 
+impl Relation {
+    /// The relations that this one reads, in the order in which they are first run.
+    pub fn inputs(&self) -> Vec<&Relation> {
+        match self {
+            Relation::OneRow
+            | Relation::Scan(_)
+            | Relation::Receive { .. }
+            | Relation::Working { .. } => Vec::new(),
+            Relation::Filter { input, .. }
+            | Relation::Project { input, .. }
+            | Relation::Aggregate { input, .. }
+            | Relation::Sort { input, .. }
+            | Relation::Limit { input, .. }
+            | Relation::Distinct { input, .. }
+            | Relation::Window { input, .. } => vec![&**input],
+            Relation::Join(join) => vec![&join.left, &join.right],
+            Relation::SetOperation { branches, .. } => {
+                branches.iter().map(|branch| &branch.relation).collect()
+            }
+            Relation::Recursive { base, step, .. } => vec![&base.relation, &step.relation],
+        }
+    }
+
+    /// This relation and all below it: each before its inputs, which come from left to right.
+    /// Relations within expressions are not listed.
+    pub fn operators(&self) -> Vec<&Relation> {
+        let mut operators = vec![self];
+        for input in self.inputs() {
+            operators.extend(input.operators());
+        }
+        operators
+    }
+}
+
 impl Comparison {
     /// The comparison with its sides exchanged.
     pub fn mirrored(self) -> Comparison {

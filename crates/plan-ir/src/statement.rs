@@ -29,6 +29,43 @@ pub struct Statement {
     pub explanation: String,
 }
 
+impl Statement {
+    /// All operators of the statement: of its work, or of its fragments one after the other and
+    /// then of what comes behind them; each as [`Relation::operators`] lists them. The place in
+    /// this list is an operator's number in profiles.
+    pub fn operators(&self) -> Vec<&Relation> {
+        let mut roots = Vec::new();
+        match &self.execution {
+            Execution::Local { operation, .. } => roots.extend(operation.relation()),
+            Execution::Distributed { fragments, coordinator } => {
+                roots.extend(fragments.iter().filter_map(|part| part.operation.relation()));
+                if let Coordinator::Query(query) = coordinator {
+                    roots.push(&query.relation);
+                }
+            }
+            Execution::Shipped { fragments, query, apply, .. } => {
+                roots.extend(fragments.iter().filter_map(|part| part.operation.relation()));
+                roots.push(&query.relation);
+                roots.extend(apply.relation());
+            }
+        }
+        roots.into_iter().flat_map(Relation::operators).collect()
+    }
+}
+
+impl Operation {
+    /// Where its rows come from; none of TRUNCATE.
+    pub fn relation(&self) -> Option<&Relation> {
+        match self {
+            Operation::Query(query) => Some(&query.relation),
+            Operation::Insert(insert) => Some(&insert.source),
+            Operation::Update(update) => Some(&update.source),
+            Operation::Delete(delete) => Some(&delete.source),
+            Operation::Truncate(_) => None,
+        }
+    }
+}
+
 /// A parameter of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementParameter {

@@ -9,6 +9,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, run_round};
+use lockstep_exec::watch::Watch;
 use lockstep_txn::{MultiPartitionInitiator, RoundProgress};
 use lockstep_types::{
     Datum, Failure, HashRing, Outcome, ParameterSet, PartitionId, SqlType, TableBuilder,
@@ -370,6 +371,7 @@ fn desk_context<O, C>(active: &Active<O, C>, limits: DeskLimits) -> CoordinatorC
         timestamp_us: active.context.timestamp_us,
         result_limit_bytes: limits.result_bytes,
         temporary_limit_bytes: limits.temporary_bytes,
+        watch: Watch::default(),
     }
 }
 

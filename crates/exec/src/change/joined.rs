@@ -51,8 +51,8 @@ impl Writer<'_> {
             return Ok(Vec::new());
         };
         let slots = usize::from(joined.slot_count).max(1);
-        let limit = self.options.temporary_limit_bytes;
-        let executor = Executor::new(self.tables, self.arena, &[], slots, limit);
+        let settings = self.options.settings(self.watch);
+        let executor = Executor::new(self.tables, self.arena, &[], slots, settings);
         let frame = Frame::new(self.arena, slots);
         let Some(stored) = table_of(self.tables, source)?.row(row) else { return Ok(Vec::new()) };
         frame.bind(0, Slot::Row(stored, row));

@@ -10,6 +10,7 @@ use crate::error::{ConstraintKind, SqlError};
 use crate::evaluate::evaluate;
 use crate::frame::{Frame, Slot};
 use crate::query::{Executor, Flow, Run};
+use crate::watch::ROWS_PER_CHECK;
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Delete, Insert, Operation, Update, Upsert};
 use lockstep_plan_ir::{Expression, Relation};
@@ -70,8 +71,9 @@ impl<'w> Writer<'w> {
         let values: Vec<&Expression> = insert.values.iter().collect();
         self.collect(&insert.source, &values, work, None, &mut rows)?;
         let width = insert.values.len().max(1);
-        let mut count = 0;
+        let mut count = 0u64;
         for row in rows.chunks_exact_mut(width) {
+            self.tick(count)?;
             self.insert_or_update(state, insert.upsert.as_ref(), row)?;
             count += 1;
         }
@@ -164,7 +166,9 @@ impl<'w> Writer<'w> {
             update.assignments.iter().map(|(column, _)| usize::from(*column)).collect();
         let mark = self.undo.mark();
         let mut changes = Vec::with_capacity(columns.len());
-        for (row, new) in found.iter().zip(values.chunks_exact(columns.len().max(1))) {
+        let news = values.chunks_exact(columns.len().max(1));
+        for (count, (row, new)) in (0..).zip(found.iter().zip(news)) {
+            self.tick(count)?;
             changes.clear();
             changes.extend(columns.iter().copied().zip(new.iter().copied()));
             let Err(error) = self.update(state, *row, &mut changes) else { continue };
@@ -217,10 +221,17 @@ impl<'w> Writer<'w> {
         let state = self.state(delete.table)?;
         found.clear();
         self.collect(&delete.source, &[], work, Some((delete.slot, found)), &mut Vec::new())?;
-        for row in found.iter() {
+        for (count, row) in (0..).zip(found.iter()) {
+            self.tick(count)?;
             self.delete(state, *row)?;
         }
         Ok(found.len() as u64)
+    }
+
+    /// Asks every so often whether the statement has to stop.
+    #[inline]
+    fn tick(&self, rows_before: u64) -> Result<(), SqlError> {
+        if rows_before % u64::from(ROWS_PER_CHECK) == 0 { self.watch.check() } else { Ok(()) }
     }
 
     /// Runs a relation; keeps, per frame, the values of `outputs` and the row in a slot.
@@ -233,8 +244,8 @@ impl<'w> Writer<'w> {
         values: &mut Vec<Datum<'w>>,
     ) -> Result<(), SqlError> {
         let arena: &'w Arena = self.arena;
-        let limit = self.options.temporary_limit_bytes;
-        let executor = Executor::new(self.tables, arena, work.received, work.slot_count, limit);
+        let settings = self.options.settings(self.watch);
+        let executor = Executor::new(self.tables, arena, work.received, work.slot_count, settings);
         let context = Context {
             parameters: work.parameters,
             arena,

@@ -217,8 +217,8 @@ impl<'w> Writer<'w> {
     ) -> Result<Option<Value>, SqlError> {
         let Some(query) = &aggregate.recompute else { return Ok(None) };
         let slots = usize::from(aggregate.recompute_slots).max(1);
-        let limit = self.options.temporary_limit_bytes;
-        let executor = Executor::new(self.tables, self.arena, &[], slots, limit);
+        let settings = self.options.settings(self.watch);
+        let executor = Executor::new(self.tables, self.arena, &[], slots, settings);
         let frame = Frame::new(self.arena, slots);
         let row: Vec<Datum<'_>> = pending.row.iter().map(Value::as_datum).collect();
         frame.bind(0, Slot::Values(&row));

@@ -95,6 +95,7 @@ impl<'a> Run<'_, 'a> {
             Ok(Flow::Continue)
         })?;
         for number in 0..groups.len() {
+            self.tick()?;
             let first = number * calls.len();
             let accumulators = &mut accumulators[first..first + calls.len()];
             if self.push_group(slot, groups.row(number), accumulators, sink)? == Flow::Stop {

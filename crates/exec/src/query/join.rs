@@ -94,6 +94,7 @@ impl<'a> Run<'_, 'a> {
             while next != NONE {
                 let partner = next as usize;
                 next = build.next[partner];
+                self.tick()?;
                 build.frames.restore(self, partner);
                 if let Some(condition) = &join.plan.condition
                     && !self.holds(condition)?
@@ -119,6 +120,7 @@ impl<'a> Run<'_, 'a> {
         }
         self.unbind(&join.left_slots);
         for (number, _) in matched_right.iter().enumerate().filter(|(_, matched)| !**matched) {
+            self.tick()?;
             build.frames.restore(self, number);
             self.unbind(&join.left_slots);
             if sink()? == Flow::Stop {

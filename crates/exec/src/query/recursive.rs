@@ -25,7 +25,9 @@ impl<'a> Run<'_, 'a> {
         let mut rounds = 0;
         loop {
             let rows = self.branch_rows(branch, seen.as_mut())?;
+            self.tick()?;
             for &row in &rows {
+                self.tick()?;
                 self.frame.bind(slot, Slot::Values(row));
                 if sink()? == Flow::Stop {
                     self.set_working(number, None);
@@ -81,6 +83,7 @@ impl<'a> Run<'_, 'a> {
     pub(super) fn working(&self, number: u16, slot: u16, sink: Sink<'_>) -> Result<Flow, SqlError> {
         let rows = self.executor.working.borrow().get(usize::from(number)).cloned().flatten();
         for row in rows.iter().flat_map(|rows| rows.iter()) {
+            self.tick()?;
             self.frame.bind(slot, Slot::Values(row));
             if sink()? == Flow::Stop {
                 return Ok(Flow::Stop);

@@ -1,7 +1,7 @@
 //! Scans: all rows of a table, or those that an index finds.
 
 use super::filter::RowFilter;
-use super::{Flow, ROWS_PER_MEMORY_CHECK, Run, Sink};
+use super::{Flow, Run, Sink};
 use crate::convert::array_elements;
 use crate::database::{storage_fault, table_of};
 use crate::error::SqlError;
@@ -75,13 +75,8 @@ impl<'a> Run<'_, 'a> {
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
         let filter = RowFilter::new(self, scan.slot, scan.filter.as_ref());
-        let mut until_check = ROWS_PER_MEMORY_CHECK;
         for (id, row) in table.scan() {
-            until_check -= 1;
-            if until_check == 0 {
-                until_check = ROWS_PER_MEMORY_CHECK;
-                self.check_memory()?;
-            }
+            self.tick()?;
             self.frame.bind(scan.slot, Slot::Row(row, id));
             if filter.passes(self, row)? && sink()? == Flow::Stop {
                 return Ok(Flow::Stop);
@@ -113,6 +108,7 @@ impl<'a> Run<'_, 'a> {
         row: RowRef<'a>,
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
+        self.tick()?;
         self.frame.bind(scan.slot, Slot::Row(row, id));
         match &scan.filter {
             Some(filter) if !self.holds(filter)? => Ok(Flow::Continue),
@@ -132,13 +128,8 @@ impl<'a> Run<'_, 'a> {
             return Ok(Flow::Continue);
         };
         let filter = RowFilter::new(self, scan.slot, scan.filter.as_ref());
-        let mut until_check = ROWS_PER_MEMORY_CHECK;
         while let Some((id, row)) = cursor.next_row() {
-            until_check -= 1;
-            if until_check == 0 {
-                until_check = ROWS_PER_MEMORY_CHECK;
-                self.check_memory()?;
-            }
+            self.tick()?;
             self.frame.bind(scan.slot, Slot::Row(row, id));
             if filter.passes(self, row)? && sink()? == Flow::Stop {
                 return Ok(Flow::Stop);

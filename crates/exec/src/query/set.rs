@@ -135,6 +135,7 @@ impl<'a> Run<'_, 'a> {
         let cells = self.buffer(slot, first.output.len());
         for (number, count) in counts.into_iter().enumerate() {
             for _ in 0..count {
+                self.tick()?;
                 cells.iter().zip(rows.row(number)).for_each(|(cell, value)| cell.set(*value));
                 self.frame.bind(slot, Slot::Buffer(cells));
                 if sink()? == Flow::Stop {

@@ -126,6 +126,7 @@ impl<'a> Run<'_, 'a> {
         let skip = usize::try_from(cut.offset).unwrap_or(usize::MAX);
         let take = usize::try_from(cut.limit).unwrap_or(usize::MAX);
         for number in order.into_iter().skip(skip).take(take) {
+            self.tick()?;
             sorter.frames.restore(self, number as usize);
             if sink()? == Flow::Stop {
                 return Ok(Flow::Stop);

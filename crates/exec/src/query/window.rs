@@ -82,6 +82,7 @@ impl<'a> Run<'_, 'a> {
         }
         let cells = self.buffer(slot, calls.len());
         for frame in output_order.unwrap_or_default() {
+            self.tick()?;
             frames.restore(self, frame as usize);
             for (cell, column) in cells.iter().zip(&columns) {
                 cell.set(column[frame as usize]);
@@ -106,6 +107,7 @@ impl<'a> Run<'_, 'a> {
         let mut keys = Vec::with_capacity(frames.len() * directions.len());
         let mut arguments = Vec::new();
         for frame in 0..frames.len() {
+            self.tick()?;
             frames.restore(self, frame);
             for key in &call.partition {
                 keys.push(self.value(key)?);
@@ -205,6 +207,7 @@ impl<'a> Run<'_, 'a> {
                 value = None;
             }
             for added in covered.end..within.end {
+                self.tick()?;
                 let argument = match call.arguments.is_empty() {
                     true => Datum::Bool(true),
                     false => rows.argument(added, 0),
@@ -365,8 +368,12 @@ impl Scope<'_, '_> {
             }
         };
         let Range { start, end } = self.partition.clone();
-        let inside: Vec<usize> = (start..end).collect();
-        Ok(start + inside.partition_point(|position| before(*position)))
+        let (mut low, mut high) = (start, end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(middle) { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
     }
 }
 

@@ -431,6 +431,7 @@ fn update_row(
         (found.0, changes)
     };
     let mut writer = crate::change::Writer {
+        watch: &database.watch,
         tables: &mut database.tables,
         states: &database.states,
         undo: &mut database.undo,

@@ -7,3 +7,4 @@ mod queries;
 mod support;
 mod views;
 mod voter;
+mod watch;

@@ -1,0 +1,164 @@
+//! What a host lends to executions: a check that stops them, and counters of their operators.
+//!
+//! This crate has no clock. A host that limits the time of statements, or shows times in
+//! `EXPLAIN ANALYZE`, brings its own as functions:
+//!
+//! ```
+//! use lockstep_exec::watch::{Profiler, StopCheck, Watch};
+//! # use lockstep_plan_ir::Statement;
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! # fn watched(statement: Arc<Statement>) -> Watch {
+//! // The host sets this when a call's time is over; 0 lets it run.
+//! let overdue_ms = Arc::new(AtomicU64::new(0));
+//! let read = overdue_ms.clone();
+//! let stop = StopCheck::new(move || match read.load(Ordering::Relaxed) {
+//!     0 => None,
+//!     elapsed_ms => Some(elapsed_ms),
+//! });
+//! // Counts over all sites and the coordinator if they share it.
+//! let profiler = Arc::new(Profiler::new(statement, || 0));
+//! Watch { stop: Some(stop), profiler: Some(profiler) }
+//! // database.set_watch(watch); execute(...); profiler.operators()
+//! # }
+//! ```
+//!
+//! **Stopping.** The check is asked every [`ROWS_PER_CHECK`] rows of every loop: scans, joins,
+//! recursion, windows, set operations, and the loops of statements that change rows. When it
+//! says so, the statement ends with [`SqlError::stopped`] and leaves data and output as they
+//! were. Whoever installs the check decides what may be stopped: a statement whose effects
+//! replicas repeat must end the same everywhere, so its check must say `None`.
+//!
+//! **Counting.** With a profiler, each operator counts the rows that it gave, how often it ran,
+//! and the time from its start to its end without the operators above it. Operators are numbered
+//! as [`Statement::operators`] lists them. Relations within expressions (subqueries) count as part
+//! of the operator that evaluates them. Without a profiler none of this costs anything but one
+//! test per run of an operator.
+
+use crate::error::SqlError;
+use lockstep_plan_ir::{Relation, Statement};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rows between two questions of the stop check, and between two looks at the memory used.
+pub const ROWS_PER_CHECK: u32 = 4096;
+
+/// Says whether the statement that runs has to stop.
+#[derive(Clone)]
+pub struct StopCheck(Arc<dyn Fn() -> Option<u64> + Send + Sync>);
+
+impl StopCheck {
+    /// A check that gives the milliseconds that the statement has run once its time is over, and
+    /// `None` before. It is asked often: a load and a comparison are right, a lock is not.
+    pub fn new(check: impl Fn() -> Option<u64> + Send + Sync + 'static) -> StopCheck {
+        StopCheck(Arc::new(check))
+    }
+}
+
+impl fmt::Debug for StopCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StopCheck")
+    }
+}
+
+/// How executions are watched; nothing by default.
+#[derive(Debug, Clone, Default)]
+pub struct Watch {
+    /// Ends statements.
+    pub stop: Option<StopCheck>,
+    /// Counts what operators do.
+    pub profiler: Option<Arc<Profiler>>,
+}
+
+impl Watch {
+    /// Ends the statement if its time is over.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), SqlError> {
+        match &self.stop {
+            None => Ok(()),
+            Some(stop) => match (stop.0)() {
+                None => Ok(()),
+                Some(elapsed_ms) => Err(SqlError::stopped(elapsed_ms)),
+            },
+        }
+    }
+}
+
+/// Counters of a statement's operators. They add up over executions and sites.
+pub struct Profiler {
+    clock: Box<dyn Fn() -> u64 + Send + Sync>,
+    operators: Box<[Counters]>,
+    /// Numbers of the operators by address: the statement is kept, so that they stay.
+    numbers: BTreeMap<usize, usize>,
+    _statement: Arc<Statement>,
+}
+
+#[derive(Default)]
+struct Counters {
+    rows: AtomicU64,
+    loops: AtomicU64,
+    ticks: AtomicU64,
+}
+
+/// What one operator did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OperatorProfile {
+    /// Rows that it gave, over all its runs.
+    pub rows: u64,
+    /// How often it ran: more than once below a nested loop.
+    pub loops: u64,
+    /// Time in units of the host's clock, the operators below included.
+    pub ticks: u64,
+}
+
+impl Profiler {
+    /// Counters for the operators of the very statement that will be executed, and the clock: any
+    /// unit, never backwards.
+    pub fn new(
+        statement: Arc<Statement>,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Profiler {
+        let listed = statement.operators();
+        let operators = listed.iter().map(|_| Counters::default()).collect();
+        let numbers = listed.into_iter().map(address).zip(0..).collect();
+        Profiler { clock: Box::new(clock), operators, numbers, _statement: statement }
+    }
+
+    /// What each operator did so far.
+    pub fn operators(&self) -> Vec<OperatorProfile> {
+        let read = |counters: &Counters| OperatorProfile {
+            rows: counters.rows.load(Ordering::Relaxed),
+            loops: counters.loops.load(Ordering::Relaxed),
+            ticks: counters.ticks.load(Ordering::Relaxed),
+        };
+        self.operators.iter().map(read).collect()
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// Adds to an operator; one of another statement is let go.
+    pub(crate) fn add(&self, operator: &Relation, more: OperatorProfile) {
+        let number = self.numbers.get(&address(operator)).copied();
+        if let Some(counters) = number.and_then(|number| self.operators.get(number)) {
+            counters.rows.fetch_add(more.rows, Ordering::Relaxed);
+            counters.loops.fetch_add(more.loops, Ordering::Relaxed);
+            counters.ticks.fetch_add(more.ticks, Ordering::Relaxed);
+        }
+    }
+}
+
+fn address(operator: &Relation) -> usize {
+    std::ptr::from_ref(operator).addr()
+}
+
+impl fmt::Debug for Profiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.operators()).finish()
+    }
+}
