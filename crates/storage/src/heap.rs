@@ -1,4 +1,5 @@
-//! The string heap of one table (or one index): memory for texts and bytes by size class.
+//! The string heap of one table (or one index): memory for the tails of its rows (or of its long
+//! keys) by size class.
 //!
 //! Values of up to [`LARGEST_CLASS_BYTES`] come from chunks of 16 KiB that serve one size class
 //! each: a free list inside the chunk, chunks with room in a list per class. Chunks are cut from
@@ -18,8 +19,9 @@ const CHUNK_BYTES: usize = 16 * 1024;
 const SLAB_CHUNKS: usize = 16;
 /// The longest value that lives in a chunk.
 pub(crate) const LARGEST_CLASS_BYTES: usize = 2048;
-/// Eight classes in steps of 16 to 128, then four per doubling to 2,048.
-const CLASS_COUNT: usize = 8 + 4 * 4;
+/// Sixteen classes in steps of 8 to 128, then sixteen per doubling to 2,048: a value wastes a
+/// thirty-second of its length on average.
+const CLASS_COUNT: usize = 16 + 16 * 4;
 const HEADER_BYTES: usize = size_of::<ChunkHeader>();
 
 /// The head of a chunk.
@@ -81,22 +83,22 @@ unsafe impl Send for StringHeap {}
 #[inline]
 fn class_of(length: usize) -> usize {
     if length <= 128 {
-        (length - 1) / 16
+        (length - 1) / 8
     } else {
         let last = length - 1;
         let top = last.ilog2() as usize;
-        8 + (top - 7) * 4 + ((last >> (top - 2)) & 3)
+        16 + (top - 7) * 16 + ((last >> (top - 4)) & 15)
     }
 }
 
 /// Bytes of a cell of a class.
 #[inline]
 fn class_bytes(class: usize) -> usize {
-    if class < 8 {
-        (class + 1) * 16
+    if class < 16 {
+        (class + 1) * 8
     } else {
-        let step = class - 8;
-        (5 + step % 4) << (step / 4 + 5)
+        let step = class - 16;
+        (17 + step % 16) << (step / 16 + 3)
     }
 }
 
@@ -134,19 +136,6 @@ impl StringHeap {
         self.used_bytes
     }
 
-    /// Copies `value` into the heap. An empty value takes no memory.
-    #[inline]
-    pub(crate) fn store(&mut self, value: &[u8]) -> NonNull<u8> {
-        if value.is_empty() {
-            return NonNull::dangling();
-        }
-        let cell = self.reserve(value.len());
-        // SAFETY: the cell is fresh memory of at least `value.len()` bytes, so it does not
-        // overlap `value`.
-        unsafe { cell.copy_from_nonoverlapping(NonNull::from(value).cast(), value.len()) };
-        cell
-    }
-
     /// Memory for a value of `length` bytes, above 0, not yet written.
     #[inline]
     pub(crate) fn reserve(&mut self, length: usize) -> NonNull<u8> {
@@ -161,8 +150,8 @@ impl StringHeap {
     /// Gives a value's memory back.
     ///
     /// # Safety
-    /// `cell` came from `store` of this heap with a value of `length` bytes, was not released
-    /// since, and nobody reads it any more.
+    /// `cell` came from `reserve` of this heap with this `length`, was not released since, and
+    /// nobody reads it any more. Of length 0 there is no cell.
     #[inline]
     pub(crate) unsafe fn release(&mut self, cell: NonNull<u8>, length: usize) {
         if length == 0 {
@@ -212,7 +201,7 @@ impl StringHeap {
     unsafe fn return_cell(&mut self, cell: *mut u8) {
         let chunk = cell.map_addr(|address| address & !(CHUNK_BYTES - 1)).cast::<ChunkHeader>();
         // SAFETY: chunks are aligned to their size, so the mask finds the header; cells are at
-        // least 16 bytes, aligned to 16, so the link fits.
+        // least 8 bytes, aligned to 8, so the link fits.
         unsafe {
             let header = &mut *chunk;
             let class = header.class as usize;

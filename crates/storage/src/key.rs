@@ -309,7 +309,7 @@ pub(crate) unsafe fn ordered_at(kind: FieldKind, width: u32, at: *const u8) -> u
             FieldKind::InlineText | FieldKind::InlineBytes => {
                 return inline(at).map_or(0, |value| pack(value, width));
             }
-            FieldKind::HeapText | FieldKind::HeapBytes => 0,
+            FieldKind::TailText | FieldKind::TailBytes => 0,
         })
     }
 }

@@ -1,15 +1,15 @@
 //! How the columns of a table lie in a slot: offsets, widths and the representation of each.
 
 use crate::error::StorageError;
+use crate::tail::{ADDRESS_BYTES, FIRST, NARROW_LIMIT};
 use lockstep_types::SqlType;
 use std::sync::Arc;
 
-/// Text and bytes whose declared maximum is at most this many bytes lie in the slot itself.
-pub const INLINE_LIMIT_BYTES: u32 = 63;
+/// Text and bytes whose declared maximum is at most this many bytes lie in the slot itself: those
+/// that index keys hold in a word or two. A slot has room for the longest value.
+pub const INLINE_LIMIT_BYTES: u32 = 15;
 /// The greatest size of a block of slots.
 pub const BLOCK_BYTES: usize = 128 * 1024;
-/// Bytes of a reference into the string heap: a length and an address.
-pub(crate) const REFERENCE_BYTES: usize = 12;
 /// The smallest slot: a free slot holds the row id of the next free one.
 const MIN_SLOT_BYTES: usize = 4;
 
@@ -55,15 +55,15 @@ pub(crate) enum FieldKind {
     Decimal,
     InlineText,
     InlineBytes,
-    HeapText,
-    HeapBytes,
+    TailText,
+    TailBytes,
 }
 
 impl FieldKind {
-    /// True for a reference into the string heap.
+    /// True for a value in the row's tail.
     #[inline]
-    pub(crate) fn is_heap(self) -> bool {
-        matches!(self, FieldKind::HeapText | FieldKind::HeapBytes)
+    pub(crate) fn is_tail(self) -> bool {
+        matches!(self, FieldKind::TailText | FieldKind::TailBytes)
     }
 
     fn of(column: &ColumnLayout) -> Option<FieldKind> {
@@ -77,14 +77,14 @@ impl FieldKind {
             SqlType::Timestamp => FieldKind::Timestamp,
             SqlType::Decimal => FieldKind::Decimal,
             SqlType::Varchar if inline => FieldKind::InlineText,
-            SqlType::Varchar => FieldKind::HeapText,
+            SqlType::Varchar => FieldKind::TailText,
             SqlType::Varbinary if inline => FieldKind::InlineBytes,
-            SqlType::Varbinary => FieldKind::HeapBytes,
+            SqlType::Varbinary => FieldKind::TailBytes,
             SqlType::Null | SqlType::Boolean => return None,
         })
     }
 
-    fn slot_bytes(self, max_bytes: u32) -> usize {
+    fn slot_bytes(self, max_bytes: u32, wide: bool) -> usize {
         match self {
             FieldKind::TinyInt => 1,
             FieldKind::SmallInt => 2,
@@ -92,7 +92,7 @@ impl FieldKind {
             FieldKind::BigInt | FieldKind::Float | FieldKind::Timestamp => 8,
             FieldKind::Decimal => 16,
             FieldKind::InlineText | FieldKind::InlineBytes => 1 + max_bytes as usize,
-            FieldKind::HeapText | FieldKind::HeapBytes => REFERENCE_BYTES,
+            FieldKind::TailText | FieldKind::TailBytes => 2 + 2 * usize::from(wide),
         }
     }
 }
@@ -102,18 +102,23 @@ impl FieldKind {
 pub(crate) struct Field {
     pub(crate) offset: u32,
     pub(crate) max_bytes: u32,
+    /// For a value in the tail: where the slot holds the end of the one before.
+    pub(crate) previous: u32,
     pub(crate) kind: FieldKind,
     pub(crate) nullable: bool,
+    /// For a value in the tail: its end takes four bytes, not two.
+    pub(crate) wide: bool,
     pub(crate) sql_type: SqlType,
 }
 
-/// The layout of a table's slots. Fields are packed in column order, without alignment.
+/// The layout of a table's slots: the tail's address if there is one, then the fields, packed in
+/// column order without alignment.
 #[derive(Debug, Clone)]
 pub struct TableLayout {
     columns: Box<[ColumnLayout]>,
     pub(crate) fields: Arc<[Field]>,
-    /// Positions of the columns that refer into the string heap.
-    pub(crate) heap_columns: Box<[u16]>,
+    /// Positions of the columns whose values lie in the tail.
+    pub(crate) tail_columns: Box<[u16]>,
     pub(crate) slot_bytes: usize,
     /// A block holds `1 << block_shift` slots, so that a row id splits without a division.
     pub(crate) block_shift: u32,
@@ -126,35 +131,48 @@ impl TableLayout {
     /// `UnsupportedType` for `Null` and `Boolean`; `RowTooWide` when a slot exceeds a block or
     /// there are more columns than 65,535.
     pub fn new(columns: &[ColumnLayout]) -> Result<TableLayout, StorageError> {
+        let kinds: Vec<FieldKind> = columns
+            .iter()
+            .enumerate()
+            .map(|(position, column)| {
+                let sql_type = column.sql_type;
+                let unsupported = StorageError::UnsupportedType { column: position, sql_type };
+                FieldKind::of(column).ok_or(unsupported)
+            })
+            .collect::<Result<_, _>>()?;
+        let in_tail = || columns.iter().zip(&kinds).filter(|(_, kind)| kind.is_tail());
+        let longest_tail: u64 = in_tail().map(|(column, _)| u64::from(column.max_bytes)).sum();
+        let wide = longest_tail > NARROW_LIMIT;
         let mut fields = Vec::with_capacity(columns.len());
-        let mut heap_columns = Vec::new();
-        let mut offset = 0usize;
-        for (position, column) in columns.iter().enumerate() {
-            let sql_type = column.sql_type;
-            let kind = FieldKind::of(column)
-                .ok_or(StorageError::UnsupportedType { column: position, sql_type })?;
-            let width = kind.slot_bytes(column.max_bytes);
+        let mut tail_columns = Vec::new();
+        let mut previous = FIRST;
+        let mut offset = if in_tail().next().is_some() { ADDRESS_BYTES } else { 0 };
+        for (position, (column, kind)) in columns.iter().zip(&kinds).enumerate() {
+            let width = kind.slot_bytes(column.max_bytes, wide);
             if offset + width > BLOCK_BYTES || position > usize::from(u16::MAX) {
                 let bytes = offset + width;
                 return Err(StorageError::RowTooWide { bytes, limit: BLOCK_BYTES });
             }
-            if kind.is_heap() {
-                heap_columns.push(position as u16);
-            }
             fields.push(Field {
                 offset: offset as u32,
                 max_bytes: column.max_bytes,
-                kind,
+                previous,
+                kind: *kind,
                 nullable: column.nullable,
-                sql_type,
+                wide,
+                sql_type: column.sql_type,
             });
+            if kind.is_tail() {
+                tail_columns.push(position as u16);
+                previous = offset as u32;
+            }
             offset += width;
         }
         let slot_bytes = offset.max(MIN_SLOT_BYTES);
         Ok(TableLayout {
             columns: columns.into(),
             fields: fields.into(),
-            heap_columns: heap_columns.into(),
+            tail_columns: tail_columns.into(),
             slot_bytes,
             block_shift: (BLOCK_BYTES / slot_bytes).ilog2(),
         })
@@ -165,7 +183,7 @@ impl TableLayout {
         &self.columns
     }
 
-    /// Bytes of one row's slot, strings in the heap apart.
+    /// Bytes of one row's slot, its tail apart.
     pub fn slot_bytes(&self) -> usize {
         self.slot_bytes
     }

@@ -3,8 +3,9 @@
 //! # Overview
 //! - [`Tables`] holds a site's [`Table`]s by `TableId`; one [`UndoLog`] serves them all and is
 //!   passed to every change.
-//! - A [`Table`] is made of a [`TableLayout`] (fixed-width packed slots, longer strings in a heap
-//!   of the table's own) and has [`Index`]es by `IndexId`, maintained with every change.
+//! - A [`Table`] is made of a [`TableLayout`] (fixed-width packed slots; the longer strings of a
+//!   row, as one, in a heap of the table's own) and has [`Index`]es by `IndexId`, maintained with
+//!   every change.
 //! - A row is named by its [`RowId`] and read through a [`RowRef`], which borrows the table:
 //!   `row.column(2)` gives a `Datum` whose text points into the table.
 //!
@@ -71,6 +72,7 @@ mod layout;
 mod row;
 mod table;
 mod tables;
+mod tail;
 mod undo;
 
 pub use cursor::IndexCursor;

@@ -1,12 +1,11 @@
 //! Row ids, borrowed rows, and the encoding of one field in a slot.
 
-use crate::heap::StringHeap;
 use crate::layout::{Field, FieldKind};
+use crate::tail::tail_value;
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal};
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 
 /// A row's number in its table: the block in the high bits, the slot in the low ones.
 ///
@@ -23,8 +22,6 @@ impl fmt::Display for RowId {
 
 /// First byte of an inline field that is NULL.
 const INLINE_NULL: u8 = 0xff;
-/// Length in a heap reference that is NULL.
-const HEAP_NULL: u32 = u32::MAX;
 
 /// A row, borrowed from its table: reads fields straight from the slot.
 #[derive(Clone, Copy)]
@@ -77,20 +74,6 @@ impl fmt::Debug for RowRef<'_> {
     }
 }
 
-/// What a heap reference in a slot says: `None` for NULL.
-///
-/// # Safety
-/// `field` is of a heap kind and `slot` holds a row of its table.
-#[inline]
-pub(crate) unsafe fn read_reference(field: &Field, slot: *const u8) -> Option<(NonNull<u8>, u32)> {
-    // SAFETY: a heap field is 12 bytes within the slot.
-    let (length, address) = unsafe {
-        let at = slot.add(field.offset as usize);
-        (at.cast::<u32>().read_unaligned(), at.add(4).cast::<*mut u8>().read_unaligned())
-    };
-    if length == HEAP_NULL { None } else { NonNull::new(address).map(|cell| (cell, length)) }
-}
-
 /// Reads a field.
 ///
 /// # Safety
@@ -124,9 +107,9 @@ pub(crate) unsafe fn read_field<'a>(field: &Field, slot: *const u8) -> Datum<'a>
             FieldKind::InlineText => inline(at)
                 .map_or(Datum::Null, |value| Datum::Text(std::str::from_utf8_unchecked(value))),
             FieldKind::InlineBytes => inline(at).map_or(Datum::Null, Datum::Bytes),
-            FieldKind::HeapText => heap_value(field, slot)
+            FieldKind::TailText => tail_value(field, slot)
                 .map_or(Datum::Null, |value| Datum::Text(std::str::from_utf8_unchecked(value))),
-            FieldKind::HeapBytes => heap_value(field, slot).map_or(Datum::Null, Datum::Bytes),
+            FieldKind::TailBytes => tail_value(field, slot).map_or(Datum::Null, Datum::Bytes),
         }
     }
 }
@@ -151,17 +134,6 @@ pub(crate) unsafe fn inline<'a>(at: *const u8) -> Option<&'a [u8]> {
     }
 }
 
-/// # Safety
-/// As `read_field`, for a heap field.
-#[inline]
-unsafe fn heap_value<'a>(field: &Field, slot: *const u8) -> Option<&'a [u8]> {
-    // SAFETY: a reference that is not NULL points to that many bytes in the heap.
-    unsafe {
-        read_reference(field, slot)
-            .map(|(cell, length)| std::slice::from_raw_parts(cell.as_ptr(), length as usize))
-    }
-}
-
 /// Why a value does not go into a field; the table adds its name and the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldFault {
@@ -171,17 +143,15 @@ pub(crate) enum FieldFault {
     TypeMismatch,
 }
 
-/// Writes a value into a field.
+/// Writes a value into a field that is not in the tail.
 ///
 /// # Safety
-/// `slot` points to writable memory of a slot of the field's table. Whatever reference the field
-/// held is overwritten, not released.
+/// `slot` points to writable memory of a slot of the field's table.
 #[inline]
 pub(crate) unsafe fn write_field(
     field: &Field,
     slot: *mut u8,
     value: Datum<'_>,
-    heap: &mut StringHeap,
 ) -> Result<(), FieldFault> {
     // SAFETY: every field lies within the slot, and inline values are checked against the
     // greatest length.
@@ -213,10 +183,6 @@ pub(crate) unsafe fn write_field(
             }
             (FieldKind::InlineText, Datum::Text(text)) => write_inline(field, at, text.as_bytes())?,
             (FieldKind::InlineBytes, Datum::Bytes(bytes)) => write_inline(field, at, bytes)?,
-            (FieldKind::HeapText, Datum::Text(text)) => {
-                write_heap(field, at, text.as_bytes(), heap)?;
-            }
-            (FieldKind::HeapBytes, Datum::Bytes(bytes)) => write_heap(field, at, bytes, heap)?,
             (_, Datum::Null) if field.nullable => write_null(field, slot),
             _ => return Err(fault(field, value)),
         }
@@ -261,27 +227,6 @@ unsafe fn write_inline(field: &Field, at: *mut u8, value: &[u8]) -> Result<(), F
     Ok(())
 }
 
-/// # Safety
-/// `at` points to the field's 12 bytes.
-#[inline]
-unsafe fn write_heap(
-    field: &Field,
-    at: *mut u8,
-    value: &[u8],
-    heap: &mut StringHeap,
-) -> Result<(), FieldFault> {
-    if value.len() > field.max_bytes as usize {
-        return Err(FieldFault::TooLong(value.len()));
-    }
-    let cell = heap.store(value);
-    // SAFETY: the reference is 12 bytes.
-    unsafe {
-        at.cast::<u32>().write_unaligned(value.len() as u32);
-        at.add(4).cast::<*mut u8>().write_unaligned(cell.as_ptr());
-    }
-    Ok(())
-}
-
 /// Writes the NULL of the field's kind.
 ///
 /// # Safety
@@ -301,10 +246,8 @@ pub(crate) unsafe fn write_null(field: &Field, slot: *mut u8) {
             FieldKind::Float => at.cast::<f64>().write_unaligned(NULL_FLOAT),
             FieldKind::Decimal => at.cast::<i128>().write_unaligned(i128::MIN),
             FieldKind::InlineText | FieldKind::InlineBytes => at.write(INLINE_NULL),
-            FieldKind::HeapText | FieldKind::HeapBytes => {
-                at.cast::<u32>().write_unaligned(HEAP_NULL);
-                at.add(4).cast::<*mut u8>().write_unaligned(std::ptr::null_mut());
-            }
+            // The tail is written as a whole.
+            FieldKind::TailText | FieldKind::TailBytes => {}
         }
     }
 }

@@ -37,8 +37,6 @@ pub struct Table {
     column_indexes: Box<[u64]>,
     /// A slot for putting an updated row together.
     scratch: Vec<u8>,
-    /// Heap columns that the update at hand changed.
-    changed_strings: Vec<u16>,
 }
 
 /// What a table held before it was emptied.
@@ -80,7 +78,6 @@ impl Table {
             indexes: Vec::new(),
             column_indexes: vec![0; layout.fields.len()].into(),
             scratch: vec![0; layout.slot_bytes],
-            changed_strings: Vec::with_capacity(layout.heap_columns.len()),
             layout,
         }
     }

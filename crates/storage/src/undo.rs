@@ -27,8 +27,7 @@ pub(crate) enum UndoKind {
     InsertReused,
     /// A row was deleted; the slot's bytes follow.
     Delete,
-    /// A row was updated; the old slot's bytes follow, then the positions of the heap columns
-    /// that changed, two bytes each.
+    /// A row was updated; the old slot's bytes follow.
     Update,
     /// A table was emptied; its old content is in the queue of truncated states.
     Truncate,
@@ -125,7 +124,8 @@ impl UndoLog {
                 _ => None,
             };
             if let Some(table) = tables.get_mut(record.table) {
-                table.take_back(record.kind, record.row, &self.bytes[start..], truncated);
+                let UndoRecord { kind, row, holds_strings, .. } = record;
+                table.take_back((kind, holds_strings), row, &self.bytes[start..], truncated);
             }
             self.bytes.truncate(start);
         }
@@ -179,7 +179,7 @@ impl UndoLog {
             } else if record.holds_strings {
                 self.to_release -= 1;
                 if let Some(table) = tables.get_mut(record.table) {
-                    table.release_bytes(record.kind, &self.bytes[start..self.released_bytes]);
+                    table.release_bytes(&self.bytes[start..self.released_bytes]);
                 }
             }
         }
@@ -238,18 +238,15 @@ impl UndoLog {
     }
 
     #[inline]
-    pub(crate) fn push_update(&mut self, table: TableId, row: RowId, slot: &[u8], heap: &[u16]) {
+    pub(crate) fn push_update(&mut self, table: TableId, row: RowId, slot: &[u8], strings: bool) {
         self.bytes.extend_from_slice(slot);
-        for column in heap {
-            self.bytes.extend_from_slice(&column.to_ne_bytes());
-        }
-        self.to_release += usize::from(!heap.is_empty());
+        self.to_release += usize::from(strings);
         self.records.push(UndoRecord {
             table,
             row,
-            bytes: (slot.len() + 2 * heap.len()) as u32,
+            bytes: slot.len() as u32,
             kind: UndoKind::Update,
-            holds_strings: !heap.is_empty(),
+            holds_strings: strings,
         });
     }
 

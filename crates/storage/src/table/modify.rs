@@ -4,7 +4,8 @@ use super::{Table, TruncatedState};
 use crate::blocks::BlockStore;
 use crate::error::StorageError;
 use crate::index::{Index, IndexFault};
-use crate::row::{FieldFault, RowId, read_field, read_reference, write_field};
+use crate::row::{FieldFault, RowId, read_field, write_field};
+use crate::tail::{put_end, tail_bytes};
 use crate::undo::UndoLog;
 use lockstep_types::Datum;
 
@@ -33,21 +34,32 @@ impl Table {
         };
         // SAFETY: the slot was taken above, so it exists; it is this table's alone.
         let slot = unsafe { self.blocks.slot(row) };
+        let mut tail_end = 0;
         for (column, field) in self.layout.fields.iter().enumerate() {
             // SAFETY: the slot is writable and of this layout.
-            let written = unsafe { write_field(field, slot, values[column], &mut self.heap) };
+            let written = unsafe {
+                if field.kind.is_tail() {
+                    put_end(field, slot, values[column], &mut tail_end)
+                } else {
+                    write_field(field, slot, values[column])
+                }
+            };
             if let Err(fault) = written {
-                return Err(self.abandon_insert(row, fresh, column, 0, Abandon::Field(fault)));
+                self.blocks.give_back(row, fresh);
+                return Err(self.field_error(fault, column));
             }
+        }
+        if self.layout.has_tail() {
+            let value_of = |column: usize| values[column];
+            // SAFETY: all ends were written above.
+            unsafe { self.layout.fill_tail(slot, &mut self.heap, tail_end, value_of) };
         }
         for position in 0..self.indexes.len() {
             let index = &mut self.indexes[position];
             // SAFETY: all fields of the slot were written above.
             let added = unsafe { index.insert_row(slot, &self.layout.fields, row) };
             if let Err(fault) = added {
-                let columns = self.layout.fields.len();
-                let why = Abandon::Index(fault);
-                return Err(self.abandon_insert(row, fresh, columns, position, why));
+                return Err(self.abandon_insert(row, fresh, position, fault));
             }
         }
         self.blocks.publish(row);
@@ -55,35 +67,25 @@ impl Table {
         Ok(row)
     }
 
-    /// Undoes an insert that failed after `columns` fields and `indexes` indexes.
+    /// Undoes an insert whose row is written and that `indexes` indexes have taken.
     #[cold]
     fn abandon_insert(
         &mut self,
         row: RowId,
         fresh: bool,
-        columns: usize,
         indexes: usize,
-        why: Abandon,
+        fault: IndexFault,
     ) -> StorageError {
-        // SAFETY: the slot was taken; indexes are only above 0 when all fields are written.
+        // SAFETY: the slot was taken, and all fields are written.
         unsafe {
             let slot = self.blocks.slot(row);
             for index in &mut self.indexes[..indexes] {
                 index.remove_row(slot, &self.layout.fields, row);
             }
-            for field in &self.layout.fields[..columns] {
-                if field.kind.is_heap()
-                    && let Some((cell, length)) = read_reference(field, slot)
-                {
-                    self.heap.release(cell, length as usize);
-                }
-            }
+            self.layout.release_tail(slot, &mut self.heap);
         }
         self.blocks.give_back(row, fresh);
-        match why {
-            Abandon::Field(fault) => self.field_error(fault, columns),
-            Abandon::Index(fault) => self.index_error(fault, indexes, self.indexes[indexes].name()),
-        }
+        self.index_error(fault, indexes, self.indexes[indexes].name())
     }
 
     #[cold]
@@ -125,7 +127,7 @@ impl Table {
                 index.remove_row(slot, &self.layout.fields, row);
             }
             let bytes = std::slice::from_raw_parts(slot, self.layout.slot_bytes);
-            undo.push_delete(self.id, row, bytes, !self.layout.heap_columns.is_empty());
+            undo.push_delete(self.id, row, bytes, self.layout.has_tail());
         }
         self.blocks.free(row);
         Ok(())
@@ -150,72 +152,57 @@ impl Table {
         let slot_bytes = self.layout.slot_bytes;
         // SAFETY: as above; the scratch slot is memory of its own.
         unsafe { std::ptr::copy_nonoverlapping(slot, self.scratch.as_mut_ptr(), slot_bytes) };
-        self.changed_strings.clear();
         let mut affected = 0u64;
+        let mut changes_tail = false;
         for (column, value) in changes {
-            if let Err(error) = self.change_scratch(*column, *value) {
-                self.release_changed_strings();
-                return Err(error);
-            }
+            changes_tail |= self.change_scratch(slot, *column, *value)?;
             affected |= self.column_indexes[*column];
         }
-        if affected != 0 {
-            self.update_indexes(row, slot, affected)?;
+        if changes_tail {
+            let scratch = self.scratch.as_mut_ptr();
+            // SAFETY: the slot holds a live row, and the scratch slot a copy of it.
+            let changed =
+                unsafe { self.layout.change_tail(slot, scratch, &mut self.heap, changes) };
+            changed.map_err(|(column, fault)| self.field_error(fault, column))?;
+        }
+        if affected != 0
+            && let Err(error) = self.update_indexes(row, slot, affected)
+        {
+            if changes_tail {
+                // SAFETY: the tail of the scratch slot is of this update alone.
+                unsafe { self.layout.release_tail(self.scratch.as_ptr(), &mut self.heap) };
+            }
+            return Err(error);
         }
         // SAFETY: the slot and the scratch slot hold whole rows of this layout.
         unsafe {
             let bytes = std::slice::from_raw_parts(slot, slot_bytes);
-            undo.push_update(self.id, row, bytes, &self.changed_strings);
+            undo.push_update(self.id, row, bytes, changes_tail);
             std::ptr::copy_nonoverlapping(self.scratch.as_ptr(), slot, slot_bytes);
         }
         Ok(())
     }
 
-    /// Writes a new value into the scratch slot.
+    /// Writes a new value into the scratch slot; one of the tail is looked at only: true if it
+    /// differs from that in `slot`.
     #[inline]
-    fn change_scratch(&mut self, column: usize, value: Datum<'_>) -> Result<(), StorageError> {
+    fn change_scratch(
+        &mut self,
+        slot: *const u8,
+        column: usize,
+        value: Datum<'_>,
+    ) -> Result<bool, StorageError> {
         let Some(field) = self.layout.fields.get(column) else {
             return Err(StorageError::NoSuchColumn { table: self.name.clone(), column });
         };
-        let scratch = self.scratch.as_mut_ptr();
-        if !field.kind.is_heap() {
+        let changed = if field.kind.is_tail() {
+            // SAFETY: the slot holds a live row of this layout.
+            tail_bytes(field, value).map(|_| unsafe { read_field(field, slot) } != value)
+        } else {
             // SAFETY: the scratch slot is of this layout.
-            let written = unsafe { write_field(field, scratch, value, &mut self.heap) };
-            return written.map_err(|fault| self.field_error(fault, column));
-        }
-        // SAFETY: the scratch slot holds a row of this layout, whose strings are live. A string
-        // is released only if this update stored it.
-        unsafe {
-            if read_field(field, scratch) == value {
-                return Ok(());
-            }
-            let earlier = read_reference(field, scratch);
-            if let Err(fault) = write_field(field, scratch, value, &mut self.heap) {
-                return Err(self.field_error(fault, column));
-            }
-            if self.changed_strings.contains(&(column as u16)) {
-                if let Some((cell, length)) = earlier {
-                    self.heap.release(cell, length as usize);
-                }
-            } else {
-                self.changed_strings.push(column as u16);
-            }
-        }
-        Ok(())
-    }
-
-    /// Releases the strings that a failed update stored.
-    #[cold]
-    fn release_changed_strings(&mut self) {
-        for column in &self.changed_strings {
-            let field = &self.layout.fields[usize::from(*column)];
-            // SAFETY: these columns of the scratch slot hold strings of this update alone.
-            unsafe {
-                if let Some((cell, length)) = read_reference(field, self.scratch.as_ptr()) {
-                    self.heap.release(cell, length as usize);
-                }
-            }
-        }
+            unsafe { write_field(field, self.scratch.as_mut_ptr(), value) }.map(|()| false)
+        };
+        changed.map_err(|fault| self.field_error(fault, column))
     }
 
     /// Moves a row in the affected indexes from the slot's keys to the scratch slot's.
@@ -238,7 +225,6 @@ impl Table {
                         unsafe { self.indexes[earlier].replace_row(scratch, slot, fields, row) };
                     debug_assert!(back.is_ok(), "the key was there before");
                 }
-                self.release_changed_strings();
                 return Err(self.index_error(fault, position, self.indexes[position].name()));
             }
         }
@@ -256,12 +242,6 @@ impl Table {
         undo.push_truncate(self.id, TruncatedState { blocks, trees });
         Ok(())
     }
-}
-
-/// Why an insert did not go through.
-enum Abandon {
-    Field(FieldFault),
-    Index(IndexFault),
 }
 
 /// The positions of the bits that are set.

@@ -1,14 +1,14 @@
 //! What the undo log asks of a table: to take a change back, or to free what it replaced.
 
 use super::{Table, TruncatedState};
-use crate::row::{RowId, read_reference};
+use crate::row::RowId;
 use crate::undo::UndoKind;
 
 impl Table {
     /// Takes back the latest change of this table. `bytes` is what the undo record kept.
     pub(crate) fn take_back(
         &mut self,
-        kind: UndoKind,
+        (kind, holds_tail): (UndoKind, bool),
         row: RowId,
         bytes: &[u8],
         truncated: Option<TruncatedState>,
@@ -20,7 +20,7 @@ impl Table {
             UndoKind::InsertFresh if live => self.take_back_insert(row, true),
             UndoKind::InsertReused if live => self.take_back_insert(row, false),
             UndoKind::Delete if whole && !live => self.take_back_delete(row, bytes),
-            UndoKind::Update if whole && live => self.take_back_update(row, bytes),
+            UndoKind::Update if whole && live => self.take_back_update(row, bytes, holds_tail),
             UndoKind::Truncate => {
                 let Some(TruncatedState { blocks, trees }) = truncated else { return };
                 self.blocks = blocks;
@@ -39,12 +39,7 @@ impl Table {
             for index in &mut self.indexes {
                 index.remove_row(slot, &self.layout.fields, row);
             }
-            for column in &self.layout.heap_columns {
-                let field = &self.layout.fields[usize::from(*column)];
-                if let Some((cell, length)) = read_reference(field, slot) {
-                    self.heap.release(cell, length as usize);
-                }
-            }
+            self.layout.release_tail(slot, &mut self.heap);
         }
         self.blocks.retract(row);
         self.blocks.give_back(row, fresh);
@@ -69,64 +64,39 @@ impl Table {
         self.blocks.publish(row);
     }
 
-    fn take_back_update(&mut self, row: RowId, bytes: &[u8]) {
-        let (old, columns) = bytes.split_at(self.layout.slot_bytes);
-        // SAFETY: the row is live, the bytes are those it had before, with live strings.
+    fn take_back_update(&mut self, row: RowId, old: &[u8], changed_tail: bool) {
+        // SAFETY: the row is live, the bytes are those it had before, whose tail is live. The
+        // tail that it has now is its own alone if the update changed it.
         unsafe {
             let slot = self.blocks.slot(row);
             for index in &mut self.indexes {
                 let back = index.replace_row(slot, old.as_ptr(), &self.layout.fields, row);
                 debug_assert!(back.is_ok(), "the key was there before");
             }
-            for column in heap_columns(columns) {
-                if let Some((cell, length)) = read_reference(&self.layout.fields[column], slot) {
-                    self.heap.release(cell, length as usize);
-                }
+            if changed_tail {
+                self.layout.release_tail(slot, &mut self.heap);
             }
             std::ptr::copy_nonoverlapping(old.as_ptr(), slot, self.layout.slot_bytes);
         }
     }
 
-    /// Frees the strings of a deleted row, or those that an update replaced.
-    pub(crate) fn release_bytes(&mut self, kind: UndoKind, bytes: &[u8]) {
-        let (slot, columns) = bytes.split_at(self.layout.slot_bytes);
-        let mut release = |column: usize| {
-            // SAFETY: the bytes are those of a row whose strings nobody else refers to now.
-            unsafe {
-                let reference = read_reference(&self.layout.fields[column], slot.as_ptr());
-                if let Some((cell, length)) = reference {
-                    self.heap.release(cell, length as usize);
-                }
-            }
-        };
-        if kind == UndoKind::Update {
-            heap_columns(columns).for_each(&mut release);
-        } else {
-            self.layout.heap_columns.iter().for_each(|column| release(usize::from(*column)));
+    /// Frees the tail of a deleted row, or the one that an update replaced.
+    pub(crate) fn release_bytes(&mut self, slot: &[u8]) {
+        if slot.len() >= self.layout.slot_bytes {
+            // SAFETY: the bytes are those of a row whose tail nobody else refers to now.
+            unsafe { self.layout.release_tail(slot.as_ptr(), &mut self.heap) };
         }
     }
 
     /// Frees what the table held before it was emptied.
     pub(crate) fn release_truncated(&mut self, state: TruncatedState) {
         let mut from = 0;
-        while !self.layout.heap_columns.is_empty()
+        while self.layout.has_tail()
             && let Some(row) = state.blocks.next_live(from)
         {
             from = row.0 + 1;
-            for column in &self.layout.heap_columns {
-                let field = &self.layout.fields[usize::from(*column)];
-                // SAFETY: the row was live in the old state, which goes with this call.
-                unsafe {
-                    if let Some((cell, length)) = read_reference(field, state.blocks.slot(row)) {
-                        self.heap.release(cell, length as usize);
-                    }
-                }
-            }
+            // SAFETY: the row was live in the old state, which goes with this call.
+            unsafe { self.layout.release_tail(state.blocks.slot(row), &mut self.heap) };
         }
     }
-}
-
-/// The positions of changed heap columns behind an updated slot's bytes.
-fn heap_columns(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    bytes.chunks_exact(2).map(|pair| usize::from(u16::from_ne_bytes([pair[0], pair[1]])))
 }

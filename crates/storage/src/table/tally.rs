@@ -55,7 +55,7 @@ impl Tally {
                 && own.kind == given.kind
                 && own.max_bytes == given.max_bytes
                 && (own.nullable || !given.nullable)
-                && !own.kind.is_heap();
+                && !own.kind.is_tail();
             same.then_some(TallyColumn {
                 kind: own.kind,
                 from: given.offset,
@@ -140,7 +140,7 @@ impl Table {
         unsafe {
             let slot = self.blocks.slot(row);
             let before = std::slice::from_raw_parts(slot, self.layout.slot_bytes);
-            undo.push_update(self.id, row, before, &[]);
+            undo.push_update(self.id, row, before, false);
             let at = slot.add(tally.count_offset as usize).cast::<i64>();
             at.write_unaligned(at.read_unaligned().wrapping_add(1));
         }

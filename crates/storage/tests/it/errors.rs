@@ -107,9 +107,13 @@ fn indexes_are_refused_whole() {
 #[test]
 fn layouts_have_limits() {
     assert!(TableLayout::new(&[fixed(SqlType::Boolean)]).is_err());
-    let wide = vec![text(63); 3000];
+    let wide = vec![text(15); 9000];
     assert!(matches!(TableLayout::new(&wide), Err(StorageError::RowTooWide { .. })));
-    let layout = TableLayout::new(&[text(63), text(64), fixed(SqlType::Decimal)]).expect("legal");
-    assert_eq!(layout.slot_bytes(), 64 + 12 + 16);
-    assert_eq!(layout.slots_per_block(), 1024);
+    // A short text with its length; the row's tail with its address and one end.
+    let layout = TableLayout::new(&[text(15), text(64), fixed(SqlType::Decimal)]).expect("legal");
+    assert_eq!(layout.slot_bytes(), 16 + (6 + 2) + 16);
+    assert_eq!(layout.slots_per_block(), 2048);
+    // Tails that may be longer have wider ends.
+    let layout = TableLayout::new(&[text(30_000), text(30_000)]).expect("legal");
+    assert_eq!(layout.slot_bytes(), 6 + 4 + 4);
 }
