@@ -8,7 +8,9 @@ use crate::execution::run_invocation;
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use lockstep_exec::statement::PreparedStatement;
-use lockstep_plan::{BatchKind, Catalog, PlanContext, classify_batch, plan_statement};
+use lockstep_plan::{
+    BatchKind, Catalog, PlanContext, Planning, classify_batch, plan_statement_with,
+};
 use lockstep_site::{
     BoundStatement, Coordinator, CoordinatorOutput, Finished, MultiCall, MultiWork,
     PartitionEffect, SchemaTask, Site, StatementCall,
@@ -30,6 +32,7 @@ pub struct EmbeddedHost {
     catalog: Arc<HostCatalog>,
     statistics: ShardStatistics,
     natives: NativeRegistry,
+    planning: Planning,
     now_us: i64,
     calls_this_round: u32,
 }
@@ -42,17 +45,25 @@ impl EmbeddedHost {
     pub fn new(options: &Options, natives: NativeRegistry) -> Result<EmbeddedHost, Failure> {
         let ring = HashRing::new(1);
         let limits = site_limits(options);
-        let catalog = HostCatalog::new(Catalog::default(), &natives)
-            .map_err(|error| Failure::graceful(error.message))?;
+        let plan = Catalog { planning: options.planning(), ..Catalog::default() };
+        let planning = plan.planning.clone();
+        let catalog =
+            HostCatalog::new(plan, &natives).map_err(|error| Failure::graceful(error.message))?;
         Ok(EmbeddedHost {
             site: Site::new(PartitionId(0), ring.clone(), &limits),
             coordinator: Coordinator::new(ring, &limits),
             statistics: ShardStatistics::new(&catalog),
             catalog: Arc::new(catalog),
             natives,
+            planning,
             now_us: clock::now_us(),
             calls_this_round: 0,
         })
+    }
+
+    /// What ad hoc statements are planned with. Answers do not depend on it.
+    pub fn planning_mut(&mut self) -> &mut Planning {
+        &mut self.planning
     }
 
     /// Runs SQL text: DDL, or queries and DML. Returns the result tables in wire form, one after
@@ -80,7 +91,8 @@ impl EmbeddedHost {
                 let mut statements = Vec::new();
                 for statement in &parsed {
                     let context = PlanContext::MultiPartition;
-                    let planned = plan_statement(&self.catalog.plan, statement, context)
+                    let (catalog, planning) = (&self.catalog.plan, &self.planning);
+                    let planned = plan_statement_with(catalog, planning, statement, context)
                         .map_err(plan_failure)?;
                     let statement = Arc::new(PreparedStatement::new(Arc::new(planned)));
                     let parameters = Arc::from(&[0u8, 0][..]);

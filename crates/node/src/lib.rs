@@ -20,4 +20,5 @@ mod shard;
 pub mod statistics;
 
 pub use catalog::NativeRegistry;
+pub use lockstep_plan::{Planning, RULES, Rule, RuleSet};
 pub use server::{Server, ServerConfiguration};

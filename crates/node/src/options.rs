@@ -1,6 +1,7 @@
 //! Every limit and option of a host, in one table: the help text, the reference page, the parser
 //! and the checks all come from it.
 
+use lockstep_plan::{Planning, RuleSet};
 use std::fmt;
 
 /// One row of the table.
@@ -91,6 +92,10 @@ options! {
         "Intermediate results of one statement at one site.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
+    max_ordered_sources: 8, 1, 12, "sources",
+        "Sources of an inner join up to which all orders are weighed; above it, step by step.";
+    disabled_rules: 0, 0, u64::MAX, "bits",
+        "Planner rules that are switched off, for tests: a bit each, or their names with commas.";
     max_planner_queue: 10_000, 1, 1_000_000, "calls",
         "Ad hoc calls that wait for the planner.";
     read_buffer_bytes: 256 * 1_024, 4_096, 64 * MIB, "bytes",
@@ -136,12 +141,29 @@ impl Options {
                 info.max
             ))
         };
-        let number: u64 = value.trim().parse().map_err(|_| refuse())?;
+        let number: u64 = match value.trim().parse() {
+            Ok(number) => number,
+            Err(_) if name == "disabled_rules" => {
+                RuleSet::parse(value).map_err(OptionError)?.bits()
+            }
+            Err(_) => return Err(refuse()),
+        };
         if !(info.min..=info.max).contains(&number) {
             return Err(refuse());
         }
         *self.field(name).expect("the table and the fields come from one list") = number;
         Ok(())
+    }
+}
+
+impl Options {
+    /// What the options say to the planner.
+    pub fn planning(&self) -> Planning {
+        Planning {
+            disabled_rules: RuleSet::from_bits(self.disabled_rules),
+            max_ordered_sources: self.max_ordered_sources as u32,
+            ..Planning::default()
+        }
     }
 }
 
@@ -198,9 +220,12 @@ mod tests {
         let mut options = Options::default();
         assert_eq!(options.set("max_connections=12"), Ok(()));
         assert_eq!(options.max_connections, 12);
+        assert_eq!(options.set("disabled_rules=join_order,hash_joins"), Ok(()));
+        assert_eq!(options.planning().disabled_rules.to_string(), "join_order,hash_joins");
         for (setting, part) in [
             ("max_connections", "name=value"),
             ("max_connection=1", "did you mean 'max_connections'"),
+            ("disabled_rules=join", "they are "),
             ("max_connections=0", "from 1 to 1000000"),
             ("max_connections=x", "from 1 to 1000000"),
         ] {

@@ -8,7 +8,7 @@ use crate::mailbox::{Bell, Outbox, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
 use crate::shard::{HostFacts, Shard, ShardParts};
-use lockstep_plan::Catalog;
+use lockstep_plan::{Catalog, RuleSet};
 use lockstep_types::HashRing;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// Connections that wait to be accepted.
@@ -60,7 +60,8 @@ impl Server {
         let client = listen(configuration.client)?;
         let admin = listen(configuration.admin)?;
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
-        let catalog = HostCatalog::new(Catalog::default(), &configuration.natives)
+        let catalog = Catalog { planning: configuration.options.planning(), ..Catalog::default() };
+        let catalog = HostCatalog::new(catalog, &configuration.natives)
             .map_err(|error| io::Error::other(error.to_string()))?;
         let catalog = Arc::new(catalog);
         let sites = configuration.sites as usize;
@@ -100,6 +101,12 @@ impl Server {
     /// Where administrators connect.
     pub fn admin_address(&self) -> SocketAddr {
         self.facts.admin_address
+    }
+
+    /// Switches planner rules off, and all others on, for statements that are planned from now
+    /// on. Answers do not change; tests compare plans with it.
+    pub fn disable_rules(&self, rules: RuleSet) {
+        self.facts.disabled_rules.store(rules.bits(), Ordering::Release);
     }
 
     /// Stops the host: every thread ends its round, then its connections close.
@@ -240,6 +247,7 @@ fn host_facts(
         accepted_connections: AtomicU64::new(0),
         dropped_connections: AtomicU64::new(0),
         paused: AtomicBool::new(false),
+        disabled_rules: AtomicU64::new(configuration.options.disabled_rules),
     })
 }
 

@@ -4,6 +4,7 @@
 //! planning and routing by it until the change is in force everywhere.
 
 use crate::error::PlanError;
+use crate::planning::Planning;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
 use lockstep_sql::ast::{Expression, ParsedStatement};
@@ -28,6 +29,8 @@ pub struct Catalog {
     pub sources: BTreeMap<String, Arc<ParsedStatement>>,
     /// Roles by upper-case name, with their permissions.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// How procedures are planned when the schema changes.
+    pub planning: Planning,
 }
 
 /// A table or view with what only the catalog needs of it.

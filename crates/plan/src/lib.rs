@@ -3,7 +3,8 @@
 //!
 //! Entries: [`classify_batch`] says whether a text changes the schema or the data;
 //! [`Catalog::apply`] turns DDL into the next catalog and the steps that sites carry out;
-//! [`plan_statement`] turns a query or DML statement into a [`plan_ir::Statement`];
+//! [`plan_statement`] turns a query or DML statement into a [`plan_ir::Statement`], as well as
+//! [`Planning`] lets it;
 //! [`Catalog::listing`] and its neighbours show the catalog to clients and people.
 //!
 //! Invariant: no storage, no executor; a catalog is immutable once made.
@@ -12,7 +13,9 @@ pub mod batch;
 pub mod catalog;
 pub mod error;
 pub mod listing;
+pub mod planning;
 mod query;
+pub mod rules;
 mod schema;
 
 pub use batch::{BatchKind, classify_batch};
@@ -21,4 +24,6 @@ pub use catalog::{
 };
 pub use error::PlanError;
 pub use lockstep_plan_ir as plan_ir;
-pub use query::{PlanContext, plan_statement};
+pub use planning::Planning;
+pub use query::{PlanContext, plan_statement, plan_statement_with};
+pub use rules::{RULES, Rule, RuleSet};

@@ -2,6 +2,8 @@
 
 use lockstep_client::rows::Table;
 use lockstep_client::{Connection, ParameterWriter};
+use lockstep_node::RuleSet;
+use lockstep_node::options::Options;
 
 /// A file of `corpus/configs`: `name = value` a line, `#` before comments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub struct Configuration {
     pub replicated: bool,
     /// `statements = procedures`: a query or a change is made a procedure and called.
     pub procedures: bool,
+    /// `rules_off = NAME, ...` or `all`: planner rules that are switched off.
+    pub rules_off: RuleSet,
     /// `skip = FILE: REASON`: files that are not run.
     pub skip: Vec<String>,
 }
@@ -29,6 +33,7 @@ impl Configuration {
             sites: 1,
             replicated: false,
             procedures: false,
+            rules_off: RuleSet::EMPTY,
             skip: Vec::new(),
         };
         let lines = text.lines().map(str::trim);
@@ -39,6 +44,8 @@ impl Configuration {
                 ("sites", value) => configuration.sites = value.parse().map_err(|_| bad())?,
                 ("tables", "replicated") => configuration.replicated = true,
                 ("statements", "procedures") => configuration.procedures = true,
+                ("rules_off", "all") => configuration.rules_off = RuleSet::from_bits(u64::MAX),
+                ("rules_off", names) => configuration.rules_off = RuleSet::parse(names)?,
                 ("skip", value) => {
                     let (file, _reason) = value.split_once(':').ok_or_else(bad)?;
                     configuration.skip.push(file.trim().to_string());
@@ -47,6 +54,11 @@ impl Configuration {
             }
         }
         Ok(configuration)
+    }
+
+    /// The options of its hosts.
+    pub fn options(&self) -> Options {
+        Options { disabled_rules: self.rules_off.bits(), ..Options::default() }
     }
 
     /// Runs SQL in the form of this configuration.

@@ -7,8 +7,10 @@ use crate::clock;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
-use lockstep_plan::{BatchKind, PlanContext, PlanError, classify_batch, plan_statement};
-use lockstep_plan_ir::Execution;
+use lockstep_plan::{
+    BatchKind, Catalog, PlanContext, PlanError, classify_batch, plan_statement_with,
+};
+use lockstep_plan_ir::{Execution, Statement};
 use lockstep_site::{BoundStatement, MultiWork, SchemaTask, StatementCall};
 use lockstep_sql::ast::ParsedStatement;
 use lockstep_sql::{Limits, SqlError, parse_batch};
@@ -105,16 +107,25 @@ impl Control {
         parsed: &[ParsedStatement],
     ) -> Result<Vec<Arc<PreparedStatement>>, Failure> {
         let plan = |statement: &ParsedStatement| {
-            let planned =
-                plan_statement(&self.catalog.plan, statement, PlanContext::MultiPartition)
-                    .map_err(|error| statement_failure(&statement.text, &error))?;
+            let planned = self
+                .plan(statement, PlanContext::MultiPartition)
+                .map_err(|error| statement_failure(&statement.text, &error))?;
             Ok(Arc::new(PreparedStatement::new(Arc::new(planned))))
         };
         parsed.iter().map(plan).collect()
     }
 
+    fn plan(
+        &self,
+        statement: &ParsedStatement,
+        context: PlanContext,
+    ) -> Result<Statement, PlanError> {
+        plan_statement_with(&self.catalog.plan, &self.planning, statement, context)
+    }
+
     fn change_schema(&mut self, origin: Origin, parsed: &[ParsedStatement]) -> Result<(), Failure> {
-        let change = self.catalog.plan.apply(parsed, &self.natives).map_err(ddl_failure)?;
+        let current = Catalog { planning: self.planning.clone(), ..self.catalog.plan.clone() };
+        let change = current.apply(parsed, &self.natives).map_err(ddl_failure)?;
         let catalog = HostCatalog::new(change.catalog, &self.natives).map_err(ddl_failure)?;
         let catalog = Arc::new(catalog);
         let catalog_version = catalog.version();
@@ -216,7 +227,8 @@ impl Control {
                 "@AdHocSpForTest supports a single query or DML statement.",
             ));
         }
-        let planned = plan_statement(&self.catalog.plan, &parsed[0], PlanContext::SinglePartition)
+        let planned = self
+            .plan(&parsed[0], PlanContext::SinglePartition)
             .map_err(|error| statement_failure(&parsed[0].text, &error))?;
         let statements = vec![Arc::new(PreparedStatement::new(Arc::new(planned)))];
         let parameters = self.check_parameters(&statements, ParameterSet::EMPTY)?;

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, Origin};
 use crate::shard::HostFacts;
+use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
@@ -28,6 +29,7 @@ use statistics::{Gathering, Interval};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What the thread is made from.
@@ -62,6 +64,7 @@ pub struct Control {
     /// Ad hoc calls that wait for it.
     waiting: VecDeque<SystemCall>,
     plans: PlanCache,
+    planning: Planning,
     gathers: BTreeMap<u64, Gathering>,
     /// Per selector, the numbers of the last call that asked for an interval.
     intervals: BTreeMap<String, Interval>,
@@ -84,6 +87,7 @@ impl Control {
             bell: parts.bell,
             outbox: parts.outbox,
             inbox: parts.inbox,
+            planning: parts.facts.options.planning(),
             plans: PlanCache::new(parts.facts.options.plan_cache_entries as usize),
             facts: parts.facts,
             natives: parts.natives,
@@ -142,6 +146,7 @@ impl Control {
     }
 
     fn call(&mut self, call: SystemCall) {
+        self.follow_rules();
         let body = Arc::clone(&call.body);
         let invocation = match Invocation::decode(&body) {
             Ok(invocation) => invocation,
@@ -156,6 +161,15 @@ impl Control {
         }
         if let Err(failure) = self.system_procedure(call, &invocation) {
             self.answer_failure(origin, &failure);
+        }
+    }
+
+    /// Plans that were made with other rules are not used.
+    fn follow_rules(&mut self) {
+        let disabled = RuleSet::from_bits(self.facts.disabled_rules.load(Ordering::Acquire));
+        if disabled != self.planning.disabled_rules {
+            self.planning.disabled_rules = disabled;
+            self.plans.clear();
         }
     }
 

@@ -70,6 +70,8 @@ pub struct HostFacts {
     pub dropped_connections: AtomicU64,
     /// Clients may only read; administrators may write.
     pub paused: AtomicBool,
+    /// Planner rules that are switched off, as a number.
+    pub disabled_rules: AtomicU64,
 }
 
 /// A call that waits until its partition goes on.

@@ -3,6 +3,8 @@
 use super::bind::same_kind;
 use super::partition::is_known;
 use super::walk;
+use crate::planning::Planning;
+use crate::rules::Rule;
 use lockstep_plan_ir::relation::{KeyBound, KeyList};
 use lockstep_plan_ir::schema::{IndexDefinition, IndexKey};
 use lockstep_plan_ir::{Access, Comparison, Expression, Node, TableDefinition};
@@ -50,12 +52,17 @@ pub(crate) struct Target<'t> {
     pub(crate) bound: &'t BTreeSet<u16>,
     /// The subqueries that may serve as keys.
     pub(crate) constant: &'t Constant,
+    /// The rules in force and what is known of the data.
+    pub(crate) planning: &'t Planning,
 }
 
 /// The best way to rows for which all conjuncts (over this table and the bound slots) hold.
 pub(crate) fn choose(target: &Target<'_>, conjuncts: &[&Expression]) -> Path {
     let full = Path { access: Access::Full, ensured: BTreeSet::new(), rank: Rank::All };
     let mut best = full;
+    if !target.planning.uses(Rule::IndexAccess) {
+        return best;
+    }
     for (position, index) in target.table.indexes.iter().enumerate() {
         let Some(implied) = predicate_conjuncts(target, index, conjuncts) else { continue };
         let id = IndexId(position as u16);
@@ -180,9 +187,10 @@ fn paths(
     }
     let whole = equal.len() == definition.keys.len();
     let mut found = Vec::new();
+    let ranges = target.planning.uses(Rule::IndexRanges);
     let (lower, upper) = match key_of(target, definition, equal.len()) {
-        Some(key) => range(target, &key, conjuncts, &mut ensured),
-        None => (None, None),
+        Some(key) if ranges => range(target, &key, conjuncts, &mut ensured),
+        _ => (None, None),
     };
     let count = equal.len() as u16;
     let at_most_one = whole && definition.unique;
@@ -213,6 +221,9 @@ fn list_path(
     definition: &IndexDefinition,
     conjuncts: &[&Expression],
 ) -> Option<Path> {
+    if !target.planning.uses(Rule::IndexLists) {
+        return None;
+    }
     let key = key_of(target, definition, 0)?;
     for (position, conjunct) in conjuncts.iter().enumerate() {
         let list = match &conjunct.node {

@@ -12,6 +12,8 @@ mod walk;
 
 use crate::catalog::Catalog;
 use crate::error::PlanError;
+use crate::planning::Planning;
+use crate::rules::Rule;
 use bind::Binder;
 use lockstep_plan_ir::Statement;
 use lockstep_sql::ast::{self, ParsedStatement};
@@ -41,9 +43,21 @@ pub fn plan_statement(
     statement: &ParsedStatement,
     context: PlanContext,
 ) -> Result<Statement, PlanError> {
+    plan_statement_with(catalog, &catalog.planning, statement, context)
+}
+
+/// As [`plan_statement`], with rules, limits and counts other than the catalog's own.
+///
+/// # Errors
+/// As for [`plan_statement`].
+pub fn plan_statement_with(
+    catalog: &Catalog,
+    planning: &Planning,
+    statement: &ParsedStatement,
+    context: PlanContext,
+) -> Result<Statement, PlanError> {
     let mut binder = Binder::new(catalog, statement.parameter_count)?;
-    let (plan, result, ordered) =
-        plan(&mut binder, &statement.statement, context, &statement.text)?;
+    let (plan, result, ordered) = plan(&mut binder, planning, statement, context)?;
     let read_only = matches!(statement.statement, ast::Statement::Query(_));
     let in_procedure = context == PlanContext::SinglePartition;
     let explanation = explain::explain(catalog, &plan.execution, in_procedure);
@@ -61,19 +75,28 @@ pub fn plan_statement(
     })
 }
 
+/// Brings a bound query to a form that has better plans.
+fn rewrite(planning: &Planning, query: &mut logical::Query, binder: &mut Binder<'_>) {
+    if planning.uses(Rule::FlattenDerivedTables) {
+        flatten::flatten(query, &mut binder.subqueries);
+    }
+    if planning.uses(Rule::SimplifyOuterJoins) {
+        simplify::simplify(query, &mut binder.subqueries);
+    }
+}
+
 fn plan(
     binder: &mut Binder<'_>,
-    statement: &ast::Statement,
+    planning: &Planning,
+    statement: &ParsedStatement,
     context: PlanContext,
-    text: &str,
 ) -> Result<(Plan, TableSchema, bool), PlanError> {
     let counts = TableSchema::modified_tuples();
-    match statement {
+    match &statement.statement {
         ast::Statement::Query(query) => {
             let mut bound = binder.bind_query(query)?.query;
-            flatten::flatten(&mut bound, &mut binder.subqueries);
-            simplify::simplify(&mut bound, &mut binder.subqueries);
-            let plan = Planner::new(binder).plan_query(&mut bound, context)?;
+            rewrite(planning, &mut bound, binder);
+            let plan = Planner::new(binder, planning).plan_query(&mut bound, context)?;
             let named: Vec<_> = (0..bound.output.len())
                 .map(|position| {
                     let sql_type = bound.output[position].expression.sql_type;
@@ -85,25 +108,26 @@ fn plan(
         }
         ast::Statement::Insert(insert) => {
             let mut bound = binder.insert(insert)?;
-            flatten::flatten(&mut bound.source, &mut binder.subqueries);
-            simplify::simplify(&mut bound.source, &mut binder.subqueries);
-            Ok((Planner::new(binder).plan_insert(&bound, context)?, counts, true))
+            rewrite(planning, &mut bound.source, binder);
+            Ok((Planner::new(binder, planning).plan_insert(&bound, context)?, counts, true))
         }
         ast::Statement::Update(update) => {
             let mut bound = binder.update(update)?;
-            flatten::flatten(&mut bound.source, &mut binder.subqueries);
-            simplify::simplify(&mut bound.source, &mut binder.subqueries);
-            Ok((Planner::new(binder).plan_change(&bound, true, context)?, counts, true))
+            rewrite(planning, &mut bound.source, binder);
+            Ok((Planner::new(binder, planning).plan_change(&bound, true, context)?, counts, true))
         }
         ast::Statement::Delete(delete) => {
             let mut bound = binder.delete(delete)?;
-            flatten::flatten(&mut bound.source, &mut binder.subqueries);
-            simplify::simplify(&mut bound.source, &mut binder.subqueries);
-            Ok((Planner::new(binder).plan_change(&bound, false, context)?, counts, true))
+            rewrite(planning, &mut bound.source, binder);
+            Ok((Planner::new(binder, planning).plan_change(&bound, false, context)?, counts, true))
         }
         ast::Statement::Truncate(name) => {
             let table = binder.target(name)?;
-            Ok((Planner::new(binder).plan_truncate(&table, context, text)?, counts, true))
+            Ok((
+                Planner::new(binder, planning).plan_truncate(&table, context, &statement.text)?,
+                counts,
+                true,
+            ))
         }
         ast::Statement::Migrate(_) => Err(PlanError::new("MIGRATE is not supported yet")),
         _ => Err(PlanError::new("this statement is not a query or DML statement")),

@@ -6,6 +6,7 @@ use crate::error::PlanError;
 use crate::query::logical::{Aggregate, Body, LeafKind, Query, Select};
 use crate::query::partition::{self, Placement, Values};
 use crate::query::walk;
+use crate::rules::Rule;
 use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_plan_ir::relation::AggregateCall;
 use lockstep_plan_ir::statement::{Query as PlannedQuery, Target};
@@ -21,7 +22,7 @@ impl Planner<'_, '_> {
         select: &Select,
         bound: &BTreeSet<u16>,
     ) -> Result<PlannedQuery, PlanError> {
-        if !self.runs_apart(select) {
+        if !self.uses(Rule::PartitionWork) || !self.runs_apart(select) {
             let rows = self.rows(select, Place::Coordinator, bound)?;
             let grouped = self.grouped(rows, select, Place::Coordinator, bound)?;
             return self.behind_groups(grouped, query, select, Place::Coordinator, bound);
@@ -31,7 +32,8 @@ impl Planner<'_, '_> {
         match &select.aggregate {
             None => self.cut_rows(query, select, rows, &select.from.slots(), bound),
             Some(aggregate)
-                if groups_are_local(select, aggregate)
+                if self.uses(Rule::LocalGroups)
+                    && groups_are_local(select, aggregate)
                     && select
                         .having
                         .iter()
@@ -40,7 +42,10 @@ impl Planner<'_, '_> {
                 let grouped = self.grouped(rows, select, Place::Here, &nothing)?;
                 self.cut_rows(query, select, grouped, &[aggregate.slot], bound)
             }
-            Some(aggregate) if aggregate.calls.iter().all(|call| !call.distinct) => {
+            Some(aggregate)
+                if self.uses(Rule::PartialAggregation)
+                    && aggregate.calls.iter().all(|call| !call.distinct) =>
+            {
                 let merged = self.partial(aggregate, rows)?;
                 let having = self.lower_all(select.having.iter(), Place::Coordinator, bound)?;
                 let merged = filtered(merged, having);
@@ -108,11 +113,11 @@ impl Planner<'_, '_> {
         slots: &[u16],
         bound: &BTreeSet<u16>,
     ) -> Result<PlannedQuery, PlanError> {
-        if self.computes_there(query, select, slots) {
+        if self.uses(Rule::PushOutput) && self.computes_there(query, select, slots) {
             return self.cut_values(query, rows, bound);
         }
         let plain = self.local_behind(query, select, slots);
-        if let (Some(distinct), true) = (&select.distinct, plain) {
+        if let (Some(distinct), true) = (&select.distinct, plain && self.uses(Rule::PushDistinct)) {
             let nothing = BTreeSet::new();
             let expressions = self.lower_all(distinct.expressions.iter(), Place::Here, &nothing)?;
             let (slot, input) = (distinct.slot, Box::new(rows));
@@ -192,6 +197,9 @@ impl Planner<'_, '_> {
 
     /// The first rows in order, at each partition: as many as limit and offset ask for together.
     fn top(&mut self, query: &Query, rows: Relation) -> Result<Relation, PlanError> {
+        if !self.uses(Rule::PushLimits) {
+            return Ok(rows);
+        }
         let Some(limit) = &query.limit else { return Ok(rows) };
         let limit = match (&limit.node, &query.offset) {
             (_, None) => limit.clone(),

@@ -4,11 +4,11 @@ use super::{Place, Planner, columns_of};
 use crate::catalog::CatalogTable;
 use crate::error::PlanError;
 use crate::query::PlanContext;
-use crate::query::access::Target as AccessTarget;
 use crate::query::bind::dml::{BoundChange, BoundInsert};
 use crate::query::logical::{Body, Distinct, Output, Query, Select, Subqueries};
 use crate::query::partition::{self, Placement, Use, Values};
 use crate::query::walk;
+use crate::rules::Rule;
 use lockstep_plan_ir::relation::JoinKind;
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Coordinator, Delete, Fragment, Guard, Insert, Target, Update};
@@ -40,7 +40,10 @@ impl Planner<'_, '_> {
         let query = &*query;
         let mut uses = Vec::new();
         partition::uses(query, &subqueries, &Values::new(), &mut uses);
-        let placement = partition::placement(&uses);
+        let placement = match partition::placement(&uses) {
+            Placement::One(_) if !self.uses(Rule::OnePartition) => Placement::Many,
+            placement => placement,
+        };
         let nothing = BTreeSet::new();
         let routing = match (context, placement) {
             (PlanContext::SinglePartition, _) => None,
@@ -347,7 +350,7 @@ impl Planner<'_, '_> {
         let conditions = conditions.collect();
         let bound = BTreeSet::from([received]);
         let constant = self.constant();
-        let target = AccessTarget { table: definition, slot, bound: &bound, constant: &constant };
+        let target = self.target(definition, slot, &bound, &constant);
         let scan = self.scan(&target, conditions)?;
         let types_received = types.to_vec();
         let rows = Relation::Receive { slot: received, fragment: 0, types: types_received };

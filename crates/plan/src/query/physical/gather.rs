@@ -2,9 +2,9 @@
 
 use super::{Place, Planner, columns_of, filtered};
 use crate::error::PlanError;
-use crate::query::access::Target as AccessTarget;
 use crate::query::logical::{Leaf, LeafKind};
 use crate::query::{partition, walk};
+use crate::rules::Rule;
 use lockstep_plan_ir::relation::AggregateCall;
 use lockstep_plan_ir::statement::{Query as PlannedQuery, Target};
 use lockstep_plan_ir::{AggregateFunction, Expression, Node, Relation, TableDefinition};
@@ -36,7 +36,7 @@ impl Planner<'_, '_> {
             });
         let empty = BTreeSet::new();
         let (slot, constant) = (leaf.slot, self.constant());
-        let access = AccessTarget { table: definition, slot, bound: &empty, constant: &constant };
+        let access = self.target(definition, slot, &empty, &constant);
         let scan = self.scan(&access, there)?;
         let relation = if definition.is_partial {
             self.merged_groups(leaf.slot, definition, scan)?
@@ -44,7 +44,9 @@ impl Planner<'_, '_> {
             let target = match partition::partition_column(leaf) {
                 None => Target::One,
                 Some(column) => match self.values.get(&column) {
-                    Some(value) if partition::is_known(value) => Target::Owner(value.clone()),
+                    Some(value) if partition::is_known(value) && self.uses(Rule::OnePartition) => {
+                        Target::Owner(value.clone())
+                    }
                     _ => Target::All,
                 },
             };

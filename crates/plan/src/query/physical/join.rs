@@ -6,6 +6,7 @@ use crate::query::access::{Rank, Target, choose};
 use crate::query::bind::same_kind;
 use crate::query::logical::{From, Leaf, LeafKind};
 use crate::query::walk;
+use crate::rules::Rule;
 use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod, KeyList};
 use lockstep_plan_ir::{Access, Comparison, Expression, Node, Relation, Scan};
 use std::collections::BTreeSet;
@@ -65,7 +66,7 @@ impl Planner<'_, '_> {
             (LeafKind::Table(table), Place::Here) => {
                 let constant = self.constant();
                 let (table, slot) = (&table.definition, leaf.slot);
-                let target = Target { table, slot, bound, constant: &constant };
+                let target = self.target(table, slot, bound, &constant);
                 return self.scan(&target, conjuncts);
             }
             (LeafKind::Table(_), Place::Coordinator) => {
@@ -141,7 +142,10 @@ impl Planner<'_, '_> {
             let scores = left
                 .iter()
                 .map(|item| self.score(item, pending, place, &bound_now, relation.is_some()));
-            let best = scores.enumerate().min_by_key(|(_, score)| *score);
+            let best = match self.uses(Rule::JoinOrder) {
+                true => scores.enumerate().min_by_key(|(_, score)| *score),
+                false => None,
+            };
             let item = left.remove(best.map_or(0, |(position, _)| position));
             let slots = item.slots();
             relation = Some(match relation {
@@ -180,7 +184,7 @@ impl Planner<'_, '_> {
             (item, place)
         {
             let (table, slot, constant) = (&table.definition, *slot, self.constant());
-            let target = Target { table, slot, bound, constant: &constant };
+            let target = self.target(table, slot, bound, &constant);
             match choose(&target, &ready).rank {
                 Rank::One => return 0,
                 Rank::Equal(std::cmp::Reverse(columns)) => {
@@ -246,10 +250,11 @@ impl Planner<'_, '_> {
         let own = self.lower_all(own.iter(), place, bound)?;
         let right = filtered(right, own);
         let (mut left_keys, mut right_keys) = (Vec::new(), Vec::new());
+        let hashes = self.uses(Rule::HashJoins);
         cross.retain(|conjunct| {
             let subqueries = self.subqueries_of(conjunct);
             match hash_sides(conjunct, &right_slots, &subqueries) {
-                Some((a, b)) if reads_any(a, &left_slots) => {
+                Some((a, b)) if hashes && reads_any(a, &left_slots) => {
                     left_keys.push(a.clone());
                     right_keys.push(b.clone());
                     false
@@ -281,12 +286,12 @@ impl Planner<'_, '_> {
         let From::Leaf(Leaf { kind: LeafKind::Table(table), slot, .. }) = item else {
             return Ok(None);
         };
-        if place != Place::Here || kind == JoinKind::Full {
+        if place != Place::Here || kind == JoinKind::Full || !self.uses(Rule::IndexJoins) {
             return Ok(None);
         }
         let constant = self.constant();
         let (bound, definition) = (bound_now, &table.definition);
-        let target = Target { table: definition, slot: *slot, bound, constant: &constant };
+        let target = self.target(definition, *slot, bound, &constant);
         let borrowed: Vec<&Expression> = conditions.iter().collect();
         let path = choose(&target, &borrowed);
         let Access::Index { equal, lower, upper, .. } = &path.access else { return Ok(None) };

@@ -8,16 +8,18 @@ mod order;
 mod semi;
 mod stages;
 
-use super::access::Constant;
+use super::access::{Constant, Target as AccessTarget};
 use super::bind::Binder;
 use super::logical::{Body, Query, Subqueries};
 use super::partition::{self, Placement, Values};
 use super::walk;
 use crate::error::PlanError;
+use crate::planning::Planning;
+use crate::rules::Rule;
 use lockstep_plan_ir::expression::Subquery;
 use lockstep_plan_ir::relation::{SetBranch, SortKey};
 use lockstep_plan_ir::statement::{Fragment, Query as PlannedQuery, Target};
-use lockstep_plan_ir::{Expression, Node, Operation, Relation};
+use lockstep_plan_ir::{Expression, Node, Operation, Relation, TableDefinition};
 use lockstep_types::{SqlType, TableSchema, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -37,6 +39,7 @@ pub(crate) enum Place {
 /// Plans one statement.
 pub(crate) struct Planner<'b, 'c> {
     binder: &'b mut Binder<'c>,
+    planning: &'b Planning,
     subqueries: Rc<Subqueries>,
     constant: Rc<Constant>,
     /// The fragments so far.
@@ -53,7 +56,7 @@ pub(crate) struct Planner<'b, 'c> {
 
 impl<'b, 'c> Planner<'b, 'c> {
     /// A planner for what the binder has bound.
-    pub(crate) fn new(binder: &'b mut Binder<'c>) -> Self {
+    pub(crate) fn new(binder: &'b mut Binder<'c>, planning: &'b Planning) -> Self {
         let subqueries = Rc::new(std::mem::take(&mut binder.subqueries));
         let single = subqueries.iter().filter(|(_, query)| {
             query.output.len() == 1
@@ -64,6 +67,7 @@ impl<'b, 'c> Planner<'b, 'c> {
             single.map(|(number, query)| (*number, query.types()[0])).collect();
         Planner {
             binder,
+            planning,
             constant: Rc::new(constant),
             subqueries,
             fragments: Vec::new(),
@@ -83,6 +87,25 @@ impl<'b, 'c> Planner<'b, 'c> {
     /// The subqueries that may serve as keys of indexes.
     fn constant(&self) -> Rc<Constant> {
         Rc::clone(&self.constant)
+    }
+
+    /// Whether a rule is switched on.
+    fn uses(&self, rule: Rule) -> bool {
+        self.planning.uses(rule)
+    }
+
+    /// A table as the choice of an access path sees it.
+    fn target<'t>(
+        &self,
+        table: &'t TableDefinition,
+        slot: u16,
+        bound: &'t BTreeSet<u16>,
+        constant: &'t Constant,
+    ) -> AccessTarget<'t>
+    where
+        'b: 't,
+    {
+        AccessTarget { table, slot, bound, constant, planning: self.planning }
     }
 
     /// Notes the columns that a query reads; must be done before any of it is planned for the
@@ -116,6 +139,7 @@ impl<'b, 'c> Planner<'b, 'c> {
     ) -> Result<PlannedQuery, PlanError> {
         if place == Place::Coordinator
             && let Some(target) = self.single_target(query)
+            && (self.uses(Rule::OnePartition) || target == Target::One)
         {
             let whole = self.query(query, Place::Here, &BTreeSet::new())?;
             return self.send_whole(whole, query, target);

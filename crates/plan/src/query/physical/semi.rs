@@ -4,6 +4,7 @@ use super::{Place, Planner};
 use crate::error::PlanError;
 use crate::query::logical::{Body, Select, Subqueries};
 use crate::query::{partition, walk};
+use crate::rules::Rule;
 use lockstep_plan_ir::relation::JoinKind;
 use lockstep_plan_ir::{Comparison, Expression, Node, Relation};
 use lockstep_types::SqlType;
@@ -29,7 +30,7 @@ impl Planner<'_, '_> {
         let subqueries = self.subqueries();
         let own = select.from.slots();
         let mut taken = Vec::new();
-        if own.is_empty() {
+        if own.is_empty() || !self.uses(Rule::SemiJoins) {
             return taken;
         }
         pending.retain(|conjunct| {

@@ -2,8 +2,8 @@
 
 use super::{Place, Planner, conjunction, filtered, sorted};
 use crate::error::PlanError;
-use crate::query::access::Target;
 use crate::query::logical::{Aggregate, From, LeafKind, Query, Select};
+use crate::rules::Rule;
 use lockstep_plan_ir::relation::{AggregateCall, SortKey, WindowCall};
 use lockstep_plan_ir::statement::Query as PlannedQuery;
 use lockstep_plan_ir::{AggregateFunction, Expression, Node, Relation};
@@ -116,7 +116,7 @@ impl Planner<'_, '_> {
         select: &Select,
         bound: &BTreeSet<u16>,
     ) -> Result<Option<PlannedQuery>, PlanError> {
-        if query.order.is_empty() {
+        if query.order.is_empty() || !self.uses(Rule::IndexOrder) {
             return Ok(None);
         }
         let Some(scan) = self.ordered_scan(select, &query.order, &[], bound)? else {
@@ -136,6 +136,9 @@ impl Planner<'_, '_> {
         select: &Select,
         bound: &BTreeSet<u16>,
     ) -> Result<Option<Relation>, PlanError> {
+        if !self.uses(Rule::IndexExtremes) {
+            return Ok(None);
+        }
         let Some(aggregate) = &select.aggregate else { return Ok(None) };
         let [call] = &aggregate.calls[..] else { return Ok(None) };
         let descending = match call.function {
@@ -174,7 +177,7 @@ impl Planner<'_, '_> {
         let conjuncts: Vec<&Expression> = select.filter.iter().collect();
         let constant = self.constant();
         let (definition, slot) = (&table.definition, leaf.slot);
-        let target = Target { table: definition, slot, bound, constant: &constant };
+        let target = self.target(definition, slot, bound, &constant);
         let Some(path) = super::order::ordered_path(&target, &conjuncts, keys) else {
             return Ok(None);
         };
