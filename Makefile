@@ -5,7 +5,7 @@ LOCKSTEP := target/release/lockstep
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 60
 
-.PHONY: help demo test check fix build bench-compare soak fuzz
+.PHONY: help demo test check fix build bench-compare bench-sql soak fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ fix: ## format and apply what clippy can mend by itself
 
 bench-compare: build ## ratios against Redis and an echo server, from one run
 	cargo run --release -p lockstep-bench --bin bench-compare
+
+bench-sql: ## ratios of SQL statements against SQLite, planning, memory a row
+	cargo run --release -p lockstep-bench-sql --bin bench-sql
 
 soak: ## random SQL scripts and the simulator with new seeds for SOAK_MINUTES
 	SEED=$$(date +%s) SCRIPTS=2000 cargo test -q -p lockstep-testkit generated -- --nocapture

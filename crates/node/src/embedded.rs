@@ -4,9 +4,11 @@
 
 use crate::catalog::{HostCatalog, NativeRegistry, site_limits};
 use crate::clock;
+use crate::control::plan_cache::PlanCache;
 use crate::execution::run_invocation;
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
+use lockstep_exec::TableStatistics;
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, Planning, classify_batch, plan_statement_with,
@@ -33,6 +35,7 @@ pub struct EmbeddedHost {
     statistics: ShardStatistics,
     natives: NativeRegistry,
     planning: Planning,
+    plans: PlanCache,
     now_us: i64,
     calls_this_round: u32,
 }
@@ -56,6 +59,7 @@ impl EmbeddedHost {
             catalog: Arc::new(catalog),
             natives,
             planning,
+            plans: PlanCache::new(options.plan_cache_entries as usize),
             now_us: clock::now_us(),
             calls_this_round: 0,
         })
@@ -109,6 +113,33 @@ impl EmbeddedHost {
         }
     }
 
+    /// Plans the statements of a text as the control thread does: those of its cache, else new
+    /// ones, which it keeps. Returns whether the cache had them. For measuring.
+    ///
+    /// # Errors
+    /// What a client would get.
+    pub fn plan_ad_hoc(
+        &mut self,
+        text: &str,
+    ) -> Result<(bool, Vec<Arc<PreparedStatement>>), Failure> {
+        if let Some(plans) = self.plans.get(text) {
+            return Ok((true, plans.statements.clone()));
+        }
+        let plan_failure = |error: lockstep_plan::PlanError| Failure::graceful(error.message);
+        let parsed = parse_batch(text, &Limits::default())
+            .map_err(|error| Failure::graceful(error.to_string()))?;
+        let (catalog, planning) = (&self.catalog.plan, &self.planning);
+        let plan = |statement| {
+            let context = PlanContext::MultiPartition;
+            let planned =
+                plan_statement_with(catalog, planning, statement, context).map_err(plan_failure)?;
+            Ok(Arc::new(PreparedStatement::new(Arc::new(planned))))
+        };
+        let statements: Vec<_> = parsed.iter().map(plan).collect::<Result<_, Failure>>()?;
+        self.plans.insert(text, statements.clone());
+        Ok((false, statements))
+    }
+
     fn run_multi(&mut self, work: MultiWork<Arc<HostCatalog>>) -> Finished<()> {
         self.now_us = clock::now_us();
         let mut outputs = Vec::new();
@@ -131,6 +162,7 @@ impl EmbeddedHost {
                             PartitionEffect::CatalogInForce(catalog) => {
                                 self.statistics.follow_catalog(&self.catalog, &catalog);
                                 self.catalog = catalog;
+                                self.plans.clear();
                             }
                             PartitionEffect::Resumed => {}
                         }
@@ -164,6 +196,11 @@ impl EmbeddedHost {
         let (site, statistics) = (&mut self.site, &mut self.statistics);
         let procedure = self.catalog.procedure(invocation.procedure);
         run_invocation(site, procedure, statistics, &header, &invocation, 0, output)
+    }
+
+    /// Rows and memory of all tables and views.
+    pub fn table_statistics(&self) -> Vec<TableStatistics> {
+        self.site.database().statistics()
     }
 
     /// Log entries so far, and their bytes.

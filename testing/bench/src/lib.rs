@@ -7,4 +7,5 @@ pub mod process;
 pub mod redis;
 pub mod report;
 pub mod stalls;
+pub mod verdict;
 pub mod voter;

@@ -75,9 +75,7 @@ impl ServerProcess {
     /// # Errors
     /// The process is gone.
     pub fn resident_bytes(&self) -> io::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        parse_resident_bytes(&status)
-            .ok_or_else(|| io::Error::other("/proc/PID/status has another form"))
+        resident_bytes_of(&self.child.id().to_string())
     }
 }
 
@@ -96,6 +94,16 @@ impl Drop for ServerProcess {
 pub fn cpu_time_of(process: &str) -> io::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     parse_cpu_time(&stat).ok_or_else(|| io::Error::other("/proc/PID/stat has another form"))
+}
+
+/// Resident memory of a process in bytes, by its id or as `self`.
+///
+/// # Errors
+/// The process is gone.
+pub fn resident_bytes_of(process: &str) -> io::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    parse_resident_bytes(&status)
+        .ok_or_else(|| io::Error::other("/proc/PID/status has another form"))
 }
 
 /// User and system time: the 14th and 15th field, counted behind the name in parentheses.

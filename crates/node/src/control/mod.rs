@@ -10,7 +10,7 @@ mod answer;
 mod explain;
 mod load;
 pub(crate) mod operations;
-mod plan_cache;
+pub(crate) mod plan_cache;
 mod statistics;
 mod swap;
 pub mod system;

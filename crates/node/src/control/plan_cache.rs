@@ -9,32 +9,32 @@ use std::sync::Arc;
 const LONGEST_TEXT_BYTES: usize = 16 * 1024;
 
 /// The plans of one text: one a statement.
-pub(super) struct CachedPlans {
+pub(crate) struct CachedPlans {
     /// In the order of the text.
-    pub(super) statements: Vec<Arc<PreparedStatement>>,
+    pub(crate) statements: Vec<Arc<PreparedStatement>>,
     used: u64,
 }
 
 /// Forgets the plan that was not used for longest when it is full.
-pub(super) struct PlanCache {
+pub(crate) struct PlanCache {
     plans: BTreeMap<String, CachedPlans>,
     by_use: BTreeMap<u64, String>,
     uses: u64,
     limit: usize,
     /// Texts found.
-    pub(super) hits: u64,
+    pub(crate) hits: u64,
     /// Texts not found.
-    pub(super) misses: u64,
+    pub(crate) misses: u64,
     /// Time that planning took, nanoseconds a text.
-    pub(super) planning_ns: Extent,
+    pub(crate) planning_ns: Extent,
     /// Texts that the planner has seen.
-    pub(super) planned: u64,
+    pub(crate) planned: u64,
     /// Texts that could not be planned.
-    pub(super) failures: u64,
+    pub(crate) failures: u64,
 }
 
 impl PlanCache {
-    pub(super) fn new(limit: usize) -> PlanCache {
+    pub(crate) fn new(limit: usize) -> PlanCache {
         PlanCache {
             plans: BTreeMap::new(),
             by_use: BTreeMap::new(),
@@ -48,7 +48,7 @@ impl PlanCache {
         }
     }
 
-    pub(super) fn get(&mut self, text: &str) -> Option<&CachedPlans> {
+    pub(crate) fn get(&mut self, text: &str) -> Option<&CachedPlans> {
         let Some(plans) = self.plans.get_mut(text) else {
             self.misses += 1;
             return None;
@@ -64,7 +64,7 @@ impl PlanCache {
 
     /// Keeps plans. Those of long texts are not kept: they are rarely sent again, and the cache
     /// is bounded by their number.
-    pub(super) fn insert(&mut self, text: &str, statements: Vec<Arc<PreparedStatement>>) {
+    pub(crate) fn insert(&mut self, text: &str, statements: Vec<Arc<PreparedStatement>>) {
         if text.len() > LONGEST_TEXT_BYTES {
             return;
         }
@@ -79,20 +79,20 @@ impl PlanCache {
     }
 
     /// A text was planned, or refused.
-    pub(super) fn count_planning(&mut self, nanoseconds: u64, refused: bool) {
+    pub(crate) fn count_planning(&mut self, nanoseconds: u64, refused: bool) {
         self.planning_ns.add(nanoseconds);
         self.planned += 1;
         self.failures += u64::from(refused);
     }
 
     /// Forgets everything: the schema changed.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.plans.clear();
         self.by_use.clear();
     }
 
     /// Number of texts.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.plans.len()
     }
 }

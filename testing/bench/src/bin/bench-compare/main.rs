@@ -11,6 +11,7 @@ mod table;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::echo::EchoServer;
+use lockstep_bench::verdict::render_options;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -148,7 +149,7 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     let memory = memory::per_row(&plan, &systems)?;
     let rows = table::rows(&samples, &instructions, &memory);
     let options = systems.options(&plan);
-    println!("{}\n{}", table::render_options(&options), table::render(&rows));
+    println!("{}\n{}", render_options(&options), table::render(&rows));
     if load > BUSY_LOAD {
         println!(
             "The machine was busy before this run (load {load:.1}): rates and latencies mean \

@@ -5,6 +5,7 @@ use crate::measure::{Sample, Samples, median};
 use crate::memory::{Memory, ROW_BYTES};
 use lockstep_bench::report::grouped;
 use lockstep_bench::stalls::Stalls;
+use lockstep_bench::verdict::{Bound, align, times, verdict};
 use serde_json::{Value, json};
 
 /// A line of the report.
@@ -16,34 +17,6 @@ pub struct Row {
     verdict: &'static str,
     echo: String,
     detail: String,
-}
-
-/// A bound, and whether it is the least or the greatest.
-#[derive(Clone, Copy)]
-enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Bound {
-    fn holds(self, value: f64) -> bool {
-        match self {
-            Bound::AtLeast(bound) => value >= bound,
-            Bound::AtMost(bound) => value <= bound,
-        }
-    }
-}
-
-fn verdict(value: f64, must: Bound, aim: Bound) -> &'static str {
-    match (must.holds(value), aim.holds(value)) {
-        (true, true) => "aim",
-        (true, false) => "must",
-        (false, _) => "MISSED",
-    }
-}
-
-fn times(ratio: f64) -> String {
-    format!("{ratio:.2} x")
 }
 
 fn rate(samples: &[Sample]) -> f64 {
@@ -66,14 +39,11 @@ fn ratio_row(
     echo: f64,
     detail: String,
 ) -> Row {
-    let text = |bound| match bound {
-        Bound::AtLeast(value) | Bound::AtMost(value) => times(value),
-    };
     Row {
         what,
         reached: times(ratio),
-        must: text(must),
-        aim: text(aim),
+        must: times(must.value()),
+        aim: times(aim.value()),
         verdict: verdict(ratio, must, aim),
         echo: times(echo),
         detail,
@@ -216,9 +186,9 @@ fn memory_rows(memory: &Memory) -> Vec<Row> {
 /// The lines as an aligned table.
 pub fn render(rows: &[Row]) -> String {
     let header = ["figure", "reached", "must", "aim", "verdict", "echo server", "detail"];
-    let mut cells: Vec<[String; 7]> = vec![header.map(str::to_string)];
+    let mut lines = vec![header.map(str::to_string).to_vec()];
     for row in rows {
-        cells.push([
+        lines.push(vec![
             row.what.to_string(),
             row.reached.clone(),
             row.must.clone(),
@@ -228,30 +198,7 @@ pub fn render(rows: &[Row]) -> String {
             row.detail.clone(),
         ]);
     }
-    let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    cells
-        .iter()
-        .map(|row| {
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                // Figures stand at the right, words at the left.
-                let padded = match column {
-                    1..=3 | 5 => format!("{cell:>width$}", width = widths[column]),
-                    _ => format!("{cell:width$}", width = widths[column]),
-                };
-                line.push_str(&padded);
-                line.push_str("  ");
-            }
-            line.trim_end().to_string() + "\n"
-        })
-        .collect()
-}
-
-/// The options of the run as an aligned table.
-pub fn render_options(options: &[(&str, String)]) -> String {
-    let width = options.iter().map(|option| option.0.len()).max().unwrap_or(0);
-    options.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+    align(&lines, |column| matches!(column, 1..=3 | 5))
 }
 
 /// Rows, samples and options as JSON.
