@@ -69,7 +69,7 @@ CREATE TRIGGER payment_update AFTER UPDATE OF amount ON payment BEGIN
 pub const CONTENTS: &[&str] = &[
     "SELECT COUNT(*), SUM(owner), SUM(balance), MAX(id) FROM account",
     "SELECT COUNT(*), SUM(id), SUM(account), SUM(amount) FROM journal",
-    "SELECT COUNT(*), SUM(order_id), SUM(number), SUM(amount) FROM archive",
+    "SELECT COUNT(*), MAX(order_id), SUM(number), SUM(amount) FROM archive",
     "SELECT COUNT(*), SUM(order_id), SUM(number), SUM(amount) FROM line",
     "SELECT COUNT(*), SUM(id), SUM(folder), SUM(size) FROM document",
     "SELECT COUNT(*), SUM(id), SUM(branch), SUM(amount) FROM payment",
