@@ -1,6 +1,7 @@
 //! Test machinery: hosts in the test's own process, the runner for the SQL corpus, and random
 //! scripts that compare hosts.
 
+pub mod cases;
 pub mod comparison;
 pub mod configuration;
 pub mod generator;

@@ -27,9 +27,13 @@
 //! `exec Procedure args` calls a procedure: integers, decimals and floats, 'text', X'bytes',
 //! `[1, 2]` for an array of INTEGER, NULL.
 //!
+//! `cases` followed by a template is a list of small statements with their answers, see
+//! [`crate::cases`].
+//!
 //! With `REWRITE=1` in the environment of the test, a file's answers are written anew: look at
 //! the difference before you keep it.
 
+use crate::cases::Cases;
 use crate::configuration::Configuration;
 use lockstep_client::rows::Table;
 use lockstep_client::{Connection, ParameterWriter};
@@ -71,23 +75,20 @@ pub fn run(
     for record in records(text)? {
         let left_out = record.is_left_out(&configuration.name);
         if left_out || matches!(record.kind, Kind::Comment) {
-            tally.skipped += usize::from(left_out);
+            tally.skipped += if left_out { record.count() } else { 0 };
             rewritten.push_str(&record.source);
             rewritten.push('\n');
             continue;
         }
         let found = record.answer(connection, configuration);
         let expected = record.expected();
-        let is_query = matches!(record.kind, Kind::Query { .. });
+        let is_query = matches!(record.kind, Kind::Query { .. } | Kind::Cases(_));
         let may_change = is_query
             && rewrite.is_some_and(|earlier| earlier.iter().all(|c| record.is_left_out(&c.name)));
         if expected == found || may_change {
-            tally.passed += 1;
+            tally.passed += record.count();
         } else {
-            failures.push(format!(
-                "line {}: {}\nexpected:\n{expected}\nfound:\n{found}",
-                record.line, record.sql
-            ));
+            failures.push(record.difference(&expected, &found));
         }
         match may_change && expected != found {
             true => rewritten.push_str(&record.with_answer(&found)),
@@ -120,6 +121,7 @@ enum Kind {
     Count(i64),
     Error(String),
     Query { types: String, shown: Shown },
+    Cases(Cases),
 }
 
 /// How a query's rows are shown.
@@ -142,11 +144,37 @@ impl Record {
             Kind::Count(count) => format!("count {count}"),
             Kind::Error(part) => format!("error {part}"),
             Kind::Query { types, .. } => format!("{types}\n{}", self.answers),
+            Kind::Cases(cases) => cases.expected(),
         }
+    }
+
+    /// How many statements the record stands for.
+    fn count(&self) -> usize {
+        match &self.kind {
+            Kind::Cases(cases) => cases.count(),
+            _ => 1,
+        }
+    }
+
+    /// Tells where two answers part.
+    fn difference(&self, expected: &str, found: &str) -> String {
+        let Kind::Cases(_) = self.kind else {
+            let (line, sql) = (self.line, &self.sql);
+            return format!("line {line}: {sql}\nexpected:\n{expected}\nfound:\n{found}");
+        };
+        let pairs = expected.lines().zip(found.lines()).enumerate();
+        let differing = pairs.filter(|(_, (expected, found))| expected != found);
+        let told = differing.map(|(number, (expected, found))| {
+            format!("line {}: {expected}\n  found: {found}", self.line + 1 + number)
+        });
+        told.collect::<Vec<_>>().join("\n")
     }
 
     /// What the server gives, in the words of `expected`.
     fn answer(&self, connection: &mut Connection, configuration: &Configuration) -> String {
+        if let Kind::Cases(cases) = &self.kind {
+            return cases.answer(connection, configuration);
+        }
         let result = match self.sql.strip_prefix("exec ") {
             Some(call) => execute(connection, call),
             None => configuration.execute(connection, &self.sql),
@@ -166,12 +194,15 @@ impl Record {
                 other => format!("{other:?}"),
             },
             (Kind::Query { shown, .. }, Ok(tables)) => show(&tables, *shown),
-            (Kind::Comment, Ok(_)) => String::new(),
+            (Kind::Comment | Kind::Cases(_), Ok(_)) => String::new(),
         }
     }
 
     /// The record with another answer, column types first.
     fn with_answer(&self, found: &str) -> String {
+        if let Kind::Cases(_) = self.kind {
+            return format!("{}\n{found}", self.head);
+        }
         let Kind::Query { shown, .. } = self.kind else { return self.source.clone() };
         let (types, rows) = found.split_once('\n').unwrap_or((found, ""));
         if found.starts_with("error ") {
@@ -275,7 +306,7 @@ fn letter(sql_type: SqlType) -> char {
     }
 }
 
-fn show_value(value: &Value) -> String {
+pub(crate) fn show_value(value: &Value) -> String {
     match value {
         Value::Text(text) if text.is_empty() => "(empty)".to_string(),
         Value::Bytes(bytes) if bytes.is_empty() => "(empty)".to_string(),
@@ -329,12 +360,17 @@ fn record(lines: &[&str], line: usize) -> Result<Record, String> {
         ["query", types] => query(types, Shown::InOrder),
         ["query", types, "rowsort"] => query(types, Shown::Sorted),
         ["query", types, "tables"] => query(types, Shown::AllTables),
+        ["cases", ..] => {
+            let (_, template) = header.split_once(' ').unwrap_or_default();
+            Kind::Cases(Cases::read(template.trim(), &lines[at + 1..]).ok_or_else(bad)?)
+        }
         _ => return Err(bad()),
     };
     let split = lines.iter().position(|l| *l == "----").unwrap_or(lines.len());
     let sql = lines[at + 1..split].join("\n");
     let answers = lines.get(split + 1..).unwrap_or(&[]).iter().map(|l| format!("{l}\n")).collect();
-    let head = lines[..split].join("\n");
+    let head_end = if matches!(kind, Kind::Cases(_)) { at + 1 } else { split };
+    let head = lines[..head_end].join("\n");
     Ok(Record { line: line + at, source, head, conditions, kind, sql, answers })
 }
 

@@ -60,11 +60,12 @@ impl Binder<'_> {
         if (least..=greatest).contains(&call.arguments.len()) {
             return Ok(());
         }
-        let message = format!(
-            "object not found: {} with {} arguments (it takes {least} to {greatest})",
-            call.name.text,
-            call.arguments.len()
-        );
+        let (name, count) = (&call.name.text, call.arguments.len());
+        let taken = match least == greatest {
+            true => least.to_string(),
+            false => format!("{least} to {greatest}"),
+        };
+        let message = format!("object not found: {name} with {count} arguments (it takes {taken})");
         Err(PlanError::at(call.name.span, message))
     }
 
@@ -258,7 +259,8 @@ impl Binder<'_> {
     }
 
     fn coalesce(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
-        self.check_count(call, if call.name.text == "IFNULL" { 2 } else { 1 }, 1024)?;
+        let (least, greatest) = if call.name.as_str() == "IFNULL" { (2, 2) } else { (1, 1024) };
+        self.check_count(call, least, greatest)?;
         let mut values = Vec::with_capacity(call.arguments.len());
         for argument in &call.arguments {
             values.push(self.expression(argument)?);

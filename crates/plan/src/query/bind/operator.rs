@@ -115,10 +115,12 @@ impl Binder<'_> {
         hex_as_integer(&mut b, span)?;
         let texts = [&a, &b].iter().filter(|e| e.sql_type == SqlType::Varchar).count();
         if operator == Arithmetic::Add && texts > 0 {
-            let plain = |e: &Expression| {
-                e.sql_type == SqlType::Varchar || constant(e).is_some() && e.sql_type.is_number()
+            // As for `||`: what is no text becomes one.
+            let joins = |e: &Expression| {
+                let sql_type = e.sql_type;
+                matches!(sql_type, SqlType::Varchar | SqlType::Timestamp) || sql_type.is_number()
             };
-            if plain(&a) && plain(&b) {
+            if joins(&a) && joins(&b) {
                 let node = Node::Call(Function::AddText, vec![a, b]);
                 return Ok(Expression { node, sql_type: SqlType::Varchar });
             }

@@ -126,7 +126,12 @@ impl Planner<'_, '_> {
         self.note_query(&insert.source);
         let mut query = self.query(&insert.source, Place::Coordinator, &BTreeSet::new())?;
         self.settle(&mut query);
-        let types: Vec<SqlType> = definition.columns.iter().map(|column| column.sql_type).collect();
+        // Integers travel in full width: whether they fit their columns is found when they arrive.
+        let types: Vec<SqlType> = definition
+            .columns
+            .iter()
+            .map(|column| if column.sql_type.is_integer() { SqlType::BigInt } else { column.sql_type })
+            .collect();
         let slot = self.binder.new_slot()?;
         let source = Relation::Receive { slot, fragment: 0, types: types.clone() };
         let apply = Operation::Insert(Insert {
