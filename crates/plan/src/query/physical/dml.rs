@@ -130,7 +130,11 @@ impl Planner<'_, '_> {
         let types: Vec<SqlType> = definition
             .columns
             .iter()
-            .map(|column| if column.sql_type.is_integer() { SqlType::BigInt } else { column.sql_type })
+            .map(
+                |column| {
+                    if column.sql_type.is_integer() { SqlType::BigInt } else { column.sql_type }
+                },
+            )
             .collect();
         let slot = self.binder.new_slot()?;
         let source = Relation::Receive { slot, fragment: 0, types: types.clone() };
