@@ -12,8 +12,8 @@
 //!
 //! Each line's text takes the place of `{}`. An answer shows the types of the columns and then the
 //! rows, ` / ` between rows and ` | ` between values; `none` stands for no rows. The counts of
-//! changed rows are left out beside other tables; ` ; ` stands between tables. An error shows a part
-//! of the message.
+//! changed rows are left out beside other tables; ` ; ` stands between tables. An error shows a
+//! part of the message.
 
 use crate::configuration::Configuration;
 use crate::slt::show_value;

@@ -127,15 +127,12 @@ impl Planner<'_, '_> {
         let mut query = self.query(&insert.source, Place::Coordinator, &BTreeSet::new())?;
         self.settle(&mut query);
         // Integers travel in full width: whether they fit their columns is found when they arrive.
-        let types: Vec<SqlType> = definition
-            .columns
-            .iter()
-            .map(
-                |column| {
-                    if column.sql_type.is_integer() { SqlType::BigInt } else { column.sql_type }
-                },
-            )
-            .collect();
+        let travels = |sql_type: SqlType| match sql_type.is_integer() {
+            true => SqlType::BigInt,
+            false => sql_type,
+        };
+        let columns = definition.columns.iter();
+        let types: Vec<SqlType> = columns.map(|column| travels(column.sql_type)).collect();
         let slot = self.binder.new_slot()?;
         let source = Relation::Receive { slot, fragment: 0, types: types.clone() };
         let apply = Operation::Insert(Insert {
