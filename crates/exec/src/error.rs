@@ -4,6 +4,7 @@
 //! A [`SqlError`] is one pointer, so that `Result<Datum, SqlError>` is as cheap as the datum;
 //! making one is cold.
 
+use crate::watch::Overdue;
 use lockstep_types::{Failure, SqlType};
 use std::fmt;
 
@@ -218,8 +219,18 @@ impl SqlError {
 
     /// A statement that a host's check ended ([`crate::watch::StopCheck`]).
     #[cold]
-    pub fn stopped(elapsed_ms: u64) -> SqlError {
-        let message = format!("the statement was stopped after {elapsed_ms} ms by its timeout");
+    pub fn stopped(overdue: Overdue) -> SqlError {
+        let Overdue { elapsed_ms, limit } = overdue;
+        let seconds = |ms: u64| format!("{}.{:03}", ms / 1000, ms % 1000);
+        let whose = match limit.of_call {
+            true => "the query-specific timeout period",
+            false => "the default query timeout period (option query_timeout_ms)",
+        };
+        let message = format!(
+            "the query was stopped after {} seconds: it exceeded {whose} of {} seconds",
+            seconds(elapsed_ms),
+            seconds(limit.timeout_ms.into()),
+        );
         SqlError::limit(state::STOPPED, message)
     }
 

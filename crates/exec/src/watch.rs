@@ -4,22 +4,20 @@
 //! `EXPLAIN ANALYZE`, brings its own as functions:
 //!
 //! ```
-//! use lockstep_exec::watch::{Profiler, StopCheck, Watch};
+//! use lockstep_exec::watch::{Profiler, Stopwatch, TimeLimit, Watch};
 //! # use lockstep_plan_ir::Statement;
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicU64, Ordering};
 //!
 //! # fn watched(statement: Arc<Statement>) -> Watch {
-//! // The host sets this when a call's time is over; 0 lets it run.
-//! let overdue_ms = Arc::new(AtomicU64::new(0));
-//! let read = overdue_ms.clone();
-//! let stop = StopCheck::new(move || match read.load(Ordering::Relaxed) {
-//!     0 => None,
-//!     elapsed_ms => Some(elapsed_ms),
-//! });
+//! // Milliseconds of whatever clock the host has.
+//! let clock_ms = Arc::new(AtomicU64::new(0));
+//! let stopwatch = Stopwatch::new(move || clock_ms.load(Ordering::Relaxed));
+//! // For the call that comes next; `None` lets it run as long as it likes.
+//! stopwatch.start(Some(TimeLimit { timeout_ms: 10_000, of_call: false }));
 //! // Counts over all sites and the coordinator if they share it.
 //! let profiler = Arc::new(Profiler::new(statement, || 0));
-//! Watch { stop: Some(stop), profiler: Some(profiler) }
+//! Watch { stop: Some(stopwatch.check()), profiler: Some(profiler) }
 //! // database.set_watch(watch); execute(...); profiler.operators()
 //! # }
 //! ```
@@ -46,15 +44,98 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Rows between two questions of the stop check, and between two looks at the memory used.
 pub const ROWS_PER_CHECK: u32 = 4096;
 
+/// How long the queries of a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimit {
+    /// Milliseconds.
+    pub timeout_ms: u32,
+    /// The call brought it; otherwise it is the host's own.
+    pub of_call: bool,
+}
+
+/// A statement whose time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overdue {
+    /// Milliseconds that it has run.
+    pub elapsed_ms: u64,
+    /// What it was given.
+    pub limit: TimeLimit,
+}
+
 /// Says whether the statement that runs has to stop.
 #[derive(Clone)]
-pub struct StopCheck(Arc<dyn Fn() -> Option<u64> + Send + Sync>);
+pub struct StopCheck(Arc<dyn Fn() -> Option<Overdue> + Send + Sync>);
 
 impl StopCheck {
-    /// A check that gives the milliseconds that the statement has run once its time is over, and
-    /// `None` before. It is asked often: a load and a comparison are right, a lock is not.
-    pub fn new(check: impl Fn() -> Option<u64> + Send + Sync + 'static) -> StopCheck {
+    /// A check that says so once the statement's time is over, and gives `None` before. It is
+    /// asked often: a load and a comparison are right, a lock is not.
+    pub fn new(check: impl Fn() -> Option<Overdue> + Send + Sync + 'static) -> StopCheck {
         StopCheck(Arc::new(check))
+    }
+}
+
+/// Times one call after the other with a host's clock. To start it costs two stores; the clock is
+/// read only by calls that come to a check.
+#[derive(Clone)]
+pub struct Stopwatch(Arc<Timing>);
+
+struct Timing {
+    clock_ms: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// 0 for none; else twice the milliseconds, and one more for a limit of the call.
+    limit: AtomicU64,
+    /// The time at the call's first check, and one more; 0 before.
+    first_check: AtomicU64,
+}
+
+impl Stopwatch {
+    /// A stopwatch over a clock of milliseconds that never goes back.
+    pub fn new(clock_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Stopwatch {
+        Stopwatch(Arc::new(Timing {
+            clock_ms: Box::new(clock_ms),
+            limit: AtomicU64::new(0),
+            first_check: AtomicU64::new(0),
+        }))
+    }
+
+    /// The next call begins. Its time counts from its first check: only the thread that runs the
+    /// calls starts and checks.
+    #[inline]
+    pub fn start(&self, limit: Option<TimeLimit>) {
+        let coded = limit.map_or(0, |l| u64::from(l.timeout_ms) * 2 + u64::from(l.of_call));
+        self.0.limit.store(coded, Ordering::Relaxed);
+        self.0.first_check.store(0, Ordering::Relaxed);
+    }
+
+    /// What stops statements by this watch.
+    pub fn check(&self) -> StopCheck {
+        let watch = Arc::clone(&self.0);
+        StopCheck::new(move || watch.overdue())
+    }
+}
+
+impl Timing {
+    fn overdue(&self) -> Option<Overdue> {
+        let coded = self.limit.load(Ordering::Relaxed);
+        if coded == 0 {
+            return None;
+        }
+        let now = (self.clock_ms)();
+        let first = match self.first_check.load(Ordering::Relaxed) {
+            0 => {
+                self.first_check.store(now + 1, Ordering::Relaxed);
+                now
+            }
+            first => first - 1,
+        };
+        let limit = TimeLimit { timeout_ms: (coded / 2) as u32, of_call: coded % 2 == 1 };
+        let elapsed_ms = now.saturating_sub(first);
+        (elapsed_ms >= u64::from(limit.timeout_ms)).then_some(Overdue { elapsed_ms, limit })
+    }
+}
+
+impl fmt::Debug for Stopwatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stopwatch")
     }
 }
 
@@ -81,7 +162,7 @@ impl Watch {
             None => Ok(()),
             Some(stop) => match (stop.0)() {
                 None => Ok(()),
-                Some(elapsed_ms) => Err(SqlError::stopped(elapsed_ms)),
+                Some(overdue) => Err(SqlError::stopped(overdue)),
             },
         }
     }

@@ -3,6 +3,7 @@
 //! The only place of the data path that reads time. Wall time comes from one reading at start
 //! plus a monotonic clock, so that it never jumps while the host runs.
 
+use lockstep_exec::watch::Stopwatch;
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +27,11 @@ fn origin() -> &'static Origin {
 pub fn now_us() -> i64 {
     let origin = origin();
     origin.wall_us + origin.instant.elapsed().as_micros() as i64
+}
+
+/// A stopwatch over this clock, for one thread's queries.
+pub fn stopwatch() -> Stopwatch {
+    Stopwatch::new(|| monotonic_ns() / 1_000_000)
 }
 
 /// Nanoseconds since the process started, for measuring short spans.

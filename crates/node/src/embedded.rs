@@ -143,7 +143,8 @@ impl EmbeddedHost {
     fn run_multi(&mut self, work: MultiWork<Arc<HostCatalog>>) -> Finished<()> {
         self.now_us = clock::now_us();
         let mut outputs = Vec::new();
-        let call = MultiCall { origin: (), catalog_version: self.catalog.version(), work };
+        let catalog_version = self.catalog.version();
+        let call = MultiCall { origin: (), catalog_version, time_limit: None, work };
         let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);
         assert!(accepted.is_ok(), "one call at a time is within every limit");
         let mut finished = None;

@@ -3,6 +3,7 @@
 use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
 use crate::statistics::ShardSnapshot;
+use lockstep_exec::watch::TimeLimit;
 use lockstep_site::{FromPartition, MultiCall, Numbered, StatementCall};
 use lockstep_types::Status;
 use mio::net::TcpStream;
@@ -61,6 +62,8 @@ pub struct AdHocCall {
     pub body: Arc<[u8]>,
     /// The catalog that the plans were made with.
     pub catalog_version: u64,
+    /// How long its queries may run, if it only reads.
+    pub time_limit: Option<TimeLimit>,
     /// The statements with their parameters.
     pub call: StatementCall,
 }

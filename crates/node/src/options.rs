@@ -1,6 +1,7 @@
 //! Every limit and option of a host, in one table: the help text, the reference page, the parser
 //! and the checks all come from it.
 
+use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{Planning, RuleSet};
 use std::fmt;
 
@@ -88,6 +89,9 @@ options! {
         "Multi-partition calls that wait for their turn.";
     mailbox_messages: 8_192, 16, 1_048_576, "messages",
         "Messages in one direction between two threads of the host.";
+    query_timeout_ms: 10_000, 0, i32::MAX as u64, "ms",
+        "How long a query of a call that only reads may run at a site; 0 lets it run. A call may \
+         bring another limit. Calls that write are never stopped.";
     max_temporary_bytes: 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
         "Intermediate results of one statement at one site.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
@@ -119,6 +123,17 @@ impl fmt::Display for OptionError {
 impl std::error::Error for OptionError {}
 
 impl Options {
+    /// How long the queries of a call that only reads may run: what the call brought, where 0 is
+    /// no limit, or else the host's own.
+    #[inline]
+    pub fn time_limit(&self, of_call_ms: Option<i32>) -> Option<TimeLimit> {
+        let (timeout_ms, of_call) = match of_call_ms {
+            Some(timeout_ms) => (timeout_ms.max(0) as u32, true),
+            None => (self.query_timeout_ms as u32, false),
+        };
+        (timeout_ms > 0).then_some(TimeLimit { timeout_ms, of_call })
+    }
+
     /// Sets an option from `name=value`.
     ///
     /// # Errors

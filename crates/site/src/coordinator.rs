@@ -9,7 +9,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, run_round};
-use lockstep_exec::watch::Watch;
+use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
 use lockstep_txn::{MultiPartitionInitiator, RoundProgress};
 use lockstep_types::{
     Datum, Failure, HashRing, Outcome, ParameterSet, PartitionId, SqlType, TableBuilder,
@@ -50,6 +50,7 @@ pub struct Coordinator<O, C> {
     catalog_version: u64,
     ring: HashRing,
     limits: DeskLimits,
+    stopwatch: Option<Stopwatch>,
 }
 
 #[derive(Clone, Copy)]
@@ -92,7 +93,13 @@ impl<O, C: Clone> Coordinator<O, C> {
                 result_bytes: limits.result_bytes,
                 temporary_bytes: limits.temporary_bytes,
             },
+            stopwatch: None,
         }
+    }
+
+    /// From now on the queries of calls with a limit are timed by a watch.
+    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
+        self.stopwatch = Some(stopwatch);
     }
 
     /// A call arrives.
@@ -224,7 +231,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             return self.decide(Outcome::success(1), tables, outputs);
         }
         let round = active.round.take().expect("answers belong to a round");
-        let desk = Desk { ring: &self.ring, context: desk_context(active, self.limits) };
+        let context = desk_context(active, self.limits, self.stopwatch.as_ref());
+        let desk = Desk { ring: &self.ring, context };
         if let Err(failure) = round.merge(&mut active.batch, &mut active.results, &desk) {
             return self.decide(Outcome::failed(failure), Vec::new(), outputs);
         }
@@ -239,9 +247,11 @@ impl<O, C: Clone> Coordinator<O, C> {
             Next::Round(mut round) => {
                 let partitions = round.partitions();
                 let (number, addressed) = self.initiator.begin_round(&partitions);
+                let time_limit = self.active.as_ref().and_then(time_limit);
                 for address in addressed {
                     let tasks = std::mem::take(&mut round.tasks[address.partition.index()]);
-                    let message = ToPartition::Fragments { transaction, round: number, tasks };
+                    let message =
+                        ToPartition::Fragments { transaction, round: number, time_limit, tasks };
                     let (partition, number) = (address.partition, address.number);
                     outputs.push(CoordinatorOutput::Send(Numbered { partition, number, message }));
                 }
@@ -256,7 +266,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.as_mut().expect("a transaction is under way");
         loop {
             if !active.batch.is_empty() {
-                let desk = Desk { ring, context: desk_context(active, self.limits) };
+                let context = desk_context(active, self.limits, self.stopwatch.as_ref());
+                let desk = Desk { ring, context };
                 match Round::plan(&active.batch, &desk) {
                     Ok(round) => return Next::Round(round),
                     Err(failure) => return Next::End(Outcome::failed(failure), Vec::new()),
@@ -366,12 +377,25 @@ fn context_of<O, C>(transaction: TransactionId, call: &MultiCall<O, C>) -> Trans
     }
 }
 
-fn desk_context<O, C>(active: &Active<O, C>, limits: DeskLimits) -> CoordinatorContext {
+/// What limits the time of the transaction's queries.
+fn time_limit<O, C>(active: &Active<O, C>) -> Option<TimeLimit> {
+    active.call.time_limit.filter(|_| active.context.read_only)
+}
+
+fn desk_context<O, C>(
+    active: &Active<O, C>,
+    limits: DeskLimits,
+    stopwatch: Option<&Stopwatch>,
+) -> CoordinatorContext {
+    let stop = stopwatch.map(|stopwatch| {
+        stopwatch.start(time_limit(active));
+        stopwatch.check()
+    });
     CoordinatorContext {
         timestamp_us: active.context.timestamp_us,
         result_limit_bytes: limits.result_bytes,
         temporary_limit_bytes: limits.temporary_bytes,
-        watch: Watch::default(),
+        watch: Watch { stop, profiler: None },
     }
 }
 

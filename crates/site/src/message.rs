@@ -1,5 +1,6 @@
 //! What the coordinator and the partitions say to each other, and what they are asked to do.
 
+use lockstep_exec::watch::TimeLimit;
 use lockstep_exec::{PreparedProcedure, PreparedStatement};
 use lockstep_plan_ir::StorageChange;
 use lockstep_types::{Failure, PartitionId, TableId, TransactionId};
@@ -35,6 +36,8 @@ pub struct MultiCall<O, C> {
     pub origin: O,
     /// The version of the catalog that its plans were made with.
     pub catalog_version: u64,
+    /// How long its queries may run at each site, if it only reads.
+    pub time_limit: Option<TimeLimit>,
     /// The work.
     pub work: MultiWork<C>,
 }
@@ -101,6 +104,9 @@ pub enum ToPartition<C> {
         transaction: TransactionId,
         /// Its round.
         round: u32,
+        /// How long they may run together. Only a transaction that reads has a limit: what writes
+        /// must end the same wherever it is repeated.
+        time_limit: Option<TimeLimit>,
         /// The fragments.
         tasks: Vec<FragmentTask>,
     },

@@ -10,6 +10,7 @@ use lockstep_exec::database::{Database, DatabaseOptions, TransactionContext};
 use lockstep_exec::distributed::{execute_apply, execute_fragment};
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::execute;
+use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
 use lockstep_txn::{
     Admission, EntryHeader, EntryKind, LogBuffer, OrderedStream, SinglePartitionInitiator,
 };
@@ -55,6 +56,7 @@ pub struct Site<H, C> {
     catalog_version: u32,
     /// The multi-partition transaction that has begun here.
     open: Option<TransactionId>,
+    stopwatch: Option<Stopwatch>,
     schema: Option<Arc<SchemaTask<C>>>,
 }
 
@@ -72,6 +74,7 @@ impl<H, C: Clone> Site<H, C> {
             log: LogBuffer::default(),
             catalog_version: 0,
             open: None,
+            stopwatch: None,
             schema: None,
         }
     }
@@ -79,6 +82,21 @@ impl<H, C: Clone> Site<H, C> {
     /// The data.
     pub fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// From now on queries are timed by a watch; without one they run as long as they like.
+    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
+        self.database.set_watch(Watch { stop: Some(stopwatch.check()), profiler: None });
+        self.stopwatch = Some(stopwatch);
+    }
+
+    /// How long the queries of the next call may run: to be said before each, and only of calls
+    /// that read.
+    #[inline]
+    pub fn limit_time(&mut self, limit: Option<TimeLimit>) {
+        if let Some(stopwatch) = &self.stopwatch {
+            stopwatch.start(limit);
+        }
     }
 
     /// Whether a call may run now.
@@ -199,13 +217,15 @@ impl<H, C: Clone> Site<H, C> {
 
     fn act(&mut self, message: ToPartition<C>, effects: &mut Vec<PartitionEffect<C>>) {
         match message {
-            ToPartition::Fragments { transaction, round, tasks } => {
+            ToPartition::Fragments { transaction, round, time_limit, tasks } => {
+                self.limit_time(time_limit);
                 let result = self.fragments(transaction, &tasks);
                 let partition = self.partition;
                 let answer = FromPartition::Answer { partition, transaction, round, result };
                 effects.push(PartitionEffect::Send(answer));
             }
             ToPartition::Schema { transaction, round, task } => {
+                self.limit_time(None);
                 let result = self.prepare_schema(transaction, task);
                 let partition = self.partition;
                 let answer = FromPartition::Answer { partition, transaction, round, result };

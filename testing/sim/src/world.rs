@@ -112,7 +112,8 @@ impl World {
             catalog_version: version,
         };
         let work = MultiWork::Schema(Arc::new(task));
-        let call = MultiCall { origin: usize::MAX, catalog_version: before, work };
+        let call =
+            MultiCall { origin: usize::MAX, catalog_version: before, time_limit: None, work };
         self.in_flight.push(Message::Multi(call));
         self.settle();
         let answers = std::mem::take(&mut self.answers);
@@ -152,7 +153,7 @@ impl World {
             None => {
                 let work = MultiWork::Statements(statements);
                 let catalog_version = self.catalog.version;
-                Message::Multi(MultiCall { origin: call, catalog_version, work })
+                Message::Multi(MultiCall { origin: call, catalog_version, time_limit: None, work })
             }
         });
     }
@@ -323,11 +324,14 @@ fn copy_of(message: &Message) -> Option<Message> {
         }
         Message::ToPartition(numbered) => {
             let message = match &numbered.message {
-                ToPartition::Fragments { transaction, round, tasks } => ToPartition::Fragments {
-                    transaction: *transaction,
-                    round: *round,
-                    tasks: tasks.clone(),
-                },
+                ToPartition::Fragments { transaction, round, time_limit, tasks } => {
+                    ToPartition::Fragments {
+                        transaction: *transaction,
+                        round: *round,
+                        time_limit: *time_limit,
+                        tasks: tasks.clone(),
+                    }
+                }
                 ToPartition::Schema { transaction, round, task } => ToPartition::Schema {
                     transaction: *transaction,
                     round: *round,

@@ -231,7 +231,10 @@ impl<'w> Writer<'w> {
     /// Asks every so often whether the statement has to stop.
     #[inline]
     fn tick(&self, rows_before: u64) -> Result<(), SqlError> {
-        if rows_before % u64::from(ROWS_PER_CHECK) == 0 { self.watch.check() } else { Ok(()) }
+        match rows_before.is_multiple_of(u64::from(ROWS_PER_CHECK)) {
+            true => self.watch.check(),
+            false => Ok(()),
+        }
     }
 
     /// Runs a relation; keeps, per frame, the values of `outputs` and the row in a slot.

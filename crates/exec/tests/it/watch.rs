@@ -2,7 +2,9 @@
 
 use super::support::*;
 use lockstep_exec::statement::execute;
-use lockstep_exec::watch::{OperatorProfile, Profiler, StopCheck, Watch};
+use lockstep_exec::watch::{
+    OperatorProfile, Overdue, Profiler, StopCheck, Stopwatch, TimeLimit, Watch,
+};
 use lockstep_exec::{Database, PreparedStatement};
 use lockstep_plan_ir::expression::Comparison;
 use lockstep_plan_ir::relation::{JoinKind, SetBranch};
@@ -27,8 +29,10 @@ fn numbers(rows: i64) -> Database {
 fn overdue_at(question: u64) -> (Watch, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let counter = asked.clone();
+    let limit = TimeLimit { timeout_ms: 1200, of_call: true };
     let stop = StopCheck::new(move || {
-        (counter.fetch_add(1, Ordering::Relaxed) + 1 >= question).then_some(1234)
+        let asked = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        (asked >= question).then_some(Overdue { elapsed_ms: 1234, limit })
     });
     (Watch { stop: Some(stop), profiler: None }, asked)
 }
@@ -68,7 +72,11 @@ fn expect_stopped(database: &mut Database, operation: Operation) {
     let (watch, asked) = overdue_at(2);
     database.set_watch(watch);
     let error = run(database, operation, &[]).expect_err("its time is over");
-    assert_eq!(error.message(), "the statement was stopped after 1234 ms by its timeout");
+    assert_eq!(
+        error.message(),
+        "the query was stopped after 1.234 seconds: it exceeded the query-specific timeout \
+         period of 1.200 seconds"
+    );
     assert_eq!(error.state(), "57014");
     assert_eq!(asked.load(Ordering::Relaxed), 2, "it ends at the first answer");
     database.set_watch(Watch::default());
@@ -111,6 +119,29 @@ fn a_change_that_is_stopped_half_way_changes_nothing() {
     database.set_watch(Watch::default());
     let after = must(&mut database, query(scan(0, 0), vec![big(0, 0), big(0, 1)]));
     assert_eq!(after, before);
+}
+
+#[test]
+fn a_stopwatch_counts_from_the_first_check_of_each_call() {
+    let mut database = numbers(9000);
+    let clock_ms = Arc::new(AtomicU64::new(5_000));
+    let ticking = clock_ms.clone();
+    // Every look at the clock finds it 100 ms later.
+    let stopwatch = Stopwatch::new(move || ticking.fetch_add(100, Ordering::Relaxed));
+    database.set_watch(Watch { stop: Some(stopwatch.check()), profiler: None });
+    let endless = || query(endless(), vec![big(2, 0)]);
+    for (timeout_ms, of_call, part) in [
+        (250, true, "after 0.300 seconds: it exceeded the query-specific timeout period of 0.250"),
+        (1_000, false, "after 1.000 seconds: it exceeded the default query timeout period"),
+    ] {
+        stopwatch.start(Some(TimeLimit { timeout_ms, of_call }));
+        let error = run(&mut database, endless(), &[]).expect_err("its time is over");
+        assert!(error.message().contains(part), "{}", error.message());
+    }
+    let looks = clock_ms.load(Ordering::Relaxed);
+    stopwatch.start(None);
+    must(&mut database, query(scan(0, 0), vec![big(0, 0)]));
+    assert_eq!(clock_ms.load(Ordering::Relaxed), looks, "without a limit nobody looks");
 }
 
 #[test]

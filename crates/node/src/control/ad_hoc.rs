@@ -7,6 +7,7 @@ use crate::clock;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, PlanError, classify_batch, plan_statement_with,
 };
@@ -136,7 +137,7 @@ impl Control {
             catalog_version,
         };
         self.next_catalog = Some(catalog);
-        self.send_multi(origin, Arc::from(&[][..]), MultiWork::Schema(Arc::new(task)));
+        self.send_multi(origin, Arc::from(&[][..]), None, MultiWork::Schema(Arc::new(task)));
         Ok(())
     }
 
@@ -144,11 +145,12 @@ impl Control {
         &mut self,
         origin: Origin,
         body: Arc<[u8]>,
+        time_limit: Option<TimeLimit>,
         work: MultiWork<Arc<HostCatalog>>,
     ) {
         let catalog_version = self.catalog.version();
         let origin = MultiOrigin { origin, body };
-        let request = MultiRequest { origin, catalog_version, work };
+        let request = MultiRequest { origin, catalog_version, time_limit, work };
         self.outbox.send(0, Envelope::Multi(Box::new(request)));
     }
 
@@ -190,12 +192,14 @@ impl Control {
                     origin: call.origin,
                     body: call.body,
                     catalog_version: self.catalog.version(),
+                    time_limit: call.time_limit,
                     call: work,
                 };
                 self.outbox.send(partition.index(), Envelope::AdHoc(Box::new(ad_hoc)));
             }
             Destination::Several => {
-                self.send_multi(call.origin, call.body, MultiWork::Statements(work));
+                let work = MultiWork::Statements(work);
+                self.send_multi(call.origin, call.body, call.time_limit, work);
             }
         }
     }

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, Origin};
 use crate::shard::HostFacts;
+use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
@@ -77,6 +78,8 @@ pub(crate) struct SystemCall {
     origin: Origin,
     admin: bool,
     body: Arc<[u8]>,
+    /// How long its queries may run, if it only reads.
+    time_limit: Option<TimeLimit>,
 }
 
 impl Control {
@@ -133,7 +136,7 @@ impl Control {
         match message {
             Envelope::Control(request) => match *request {
                 ControlRequest::Call { origin, admin, body } => {
-                    self.call(SystemCall { origin, admin, body });
+                    self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
                 ControlRequest::SchemaDecided { committed } => self.schema_decided(committed),
                 ControlRequest::Gathered { request, snapshot } => {
@@ -145,7 +148,7 @@ impl Control {
         }
     }
 
-    fn call(&mut self, call: SystemCall) {
+    fn call(&mut self, mut call: SystemCall) {
         self.follow_rules();
         let body = Arc::clone(&call.body);
         let invocation = match Invocation::decode(&body) {
@@ -156,6 +159,7 @@ impl Control {
             }
         };
         let origin = call.origin;
+        call.time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
         if invocation.procedure == "@AdHoc" {
             return self.ad_hoc(call);
         }

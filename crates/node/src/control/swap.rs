@@ -52,7 +52,8 @@ impl Control {
             catalog: Arc::clone(&catalog),
         };
         self.next_catalog = Some(catalog);
-        self.send_multi(call.origin, Arc::from(&[][..]), MultiWork::Schema(Arc::new(task)));
+        let work = MultiWork::Schema(Arc::new(task));
+        self.send_multi(call.origin, Arc::from(&[][..]), None, work);
         Ok(())
     }
 

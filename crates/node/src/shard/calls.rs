@@ -127,6 +127,13 @@ impl Shard {
             false => self.catalog.procedure(invocation.procedure),
         };
         let (site, statistics) = (&mut self.site, &mut self.statistics);
+        // What writes runs to its end: wherever else it is repeated it must end the same.
+        let reads = procedure.is_some_and(|procedure| procedure.definition.read_only);
+        let options = &self.facts.options;
+        site.limit_time(match reads {
+            true => options.time_limit(invocation.query_timeout_ms),
+            false => None,
+        });
         run_invocation(site, procedure, statistics, header, invocation, waited_ms, output)
     }
 
@@ -161,6 +168,7 @@ impl Shard {
     fn run_ad_hoc(&mut self, header: &EntryHeader, call: &AdHocCall) {
         let mut frame = self.spare_buffer();
         let start = response::begin(&mut frame);
+        self.site.limit_time(call.time_limit.filter(|_| call.call.read_only));
         let outcome = self.site.statements(header, &call.call, &mut frame);
         let waited_ms = ((self.now_us - call.origin.arrived_us) / 1000) as i32;
         response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
@@ -221,7 +229,8 @@ impl Shard {
         };
         let catalog_version = self.catalog.version();
         let origin = MultiOrigin { origin, body: body.into() };
-        let request = MultiRequest { origin, catalog_version, work };
+        let time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
+        let request = MultiRequest { origin, catalog_version, time_limit, work };
         let coordinator = self.coordinator_thread();
         self.send(coordinator, Envelope::Multi(Box::new(request)));
     }

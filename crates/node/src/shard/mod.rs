@@ -135,8 +135,13 @@ impl Shard {
         let facts = parts.facts;
         let partition = PartitionId(parts.index as u32);
         let limits = crate::catalog::site_limits(&facts.options);
-        let site = Site::new(partition, facts.ring.clone(), &limits);
-        let coordinator = (parts.index == 0).then(|| Coordinator::new(facts.ring.clone(), &limits));
+        let mut site = Site::new(partition, facts.ring.clone(), &limits);
+        site.set_stopwatch(clock::stopwatch());
+        let coordinator = (parts.index == 0).then(|| {
+            let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
+            coordinator.set_stopwatch(clock::stopwatch());
+            coordinator
+        });
         let listener = match parts.listeners {
             None => None,
             Some((client, admin)) => Some(Listener::register(&parts.poll, client, admin)?),

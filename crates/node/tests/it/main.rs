@@ -9,6 +9,7 @@ mod memory;
 mod schema;
 mod statistics;
 mod support;
+mod timeout;
 
 #[global_allocator]
 static COUNTING: lockstep_base::counting::CountingAllocator =
