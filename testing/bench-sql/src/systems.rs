@@ -13,6 +13,8 @@ use lockstep_wire_volt::invocation;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Statement};
 
+/// Limit of intermediate results.
+const TEMPORARY_BYTES: u64 = 2 << 30;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
@@ -106,7 +108,9 @@ impl Ours {
     /// # Errors
     /// What it refused.
     pub fn new() -> Result<Ours, String> {
-        let host = EmbeddedHost::new(&Options::default(), NativeRegistry::default());
+        // Sorting a million rows takes more than the limit that is meant to protect hosts.
+        let options = Options { max_temporary_bytes: TEMPORARY_BYTES, ..Options::default() };
+        let host = EmbeddedHost::new(&options, NativeRegistry::default());
         Ok(Ours {
             host: host.map_err(|failure| failure.message)?,
             parameters: ParameterWriter::default(),
