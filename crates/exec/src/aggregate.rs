@@ -4,6 +4,7 @@
 //! The upkeep of views, where rows also leave, needs an exact accumulator instead: a difference of
 //! rounded sums is not the sum of what is left.
 
+mod moments;
 mod sketch;
 
 use crate::arena::Arena;
@@ -12,6 +13,7 @@ use crate::error::{SqlError, state};
 use lockstep_plan_ir::AggregateFunction;
 use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_types::{Datum, Decimal, SqlType};
+use moments::Moments;
 use sketch::Sketch;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -36,6 +38,7 @@ enum State<'a> {
     Sum(Option<Sum>, i64),
     Extreme(Datum<'a>),
     Sketch(Box<Sketch>),
+    Moments(Moments),
 }
 
 /// A sum by the kind of its values. Integers are summed wide and tested at the end, so that the
@@ -79,12 +82,17 @@ impl<'a> Accumulator<'a> {
             CountStar | Count => State::Count(0),
             Sum | Average => State::Sum(None, 0),
             Min | Max => State::Extreme(Datum::Null),
+            VariancePopulation | VarianceSample | DeviationPopulation | DeviationSample
+            | Moments => State::Moments(moments::Moments::default()),
             ApproximateCountDistinct
             | ApproximateCountDistinctSketch
             | ApproximateCountDistinctMerge => State::Sketch(Box::default()),
         };
         // An extreme or a count of distinct values is the same over each value once.
-        let matters = matches!(function, Count | Sum | Average);
+        let matters = !matches!(
+            function,
+            Min | Max | ApproximateCountDistinct | ApproximateCountDistinctSketch
+        );
         let seen = (distinct && matters).then(BTreeSet::new);
         Accumulator { function, sql_type, argument_type: SqlType::BigInt, state, seen }
     }
@@ -125,6 +133,7 @@ impl<'a> Accumulator<'a> {
                     *extreme = value;
                 }
             }
+            State::Moments(moments) => moments.add(value)?,
             State::Sketch(sketch) => match (self.function, value) {
                 (AggregateFunction::ApproximateCountDistinctMerge, Datum::Bytes(bytes)) => {
                     sketch.merge(bytes).ok_or_else(|| {
@@ -153,6 +162,7 @@ impl<'a> Accumulator<'a> {
                 };
                 self.number(value)
             }
+            State::Moments(moments) => moments.finish(self.function, arena),
             State::Sketch(sketch) => match self.function {
                 AggregateFunction::ApproximateCountDistinctSketch => {
                     Ok(Datum::Bytes(arena.copy(&sketch.to_bytes())))

@@ -59,10 +59,14 @@ functions! {
 }
 
 functions! {
-    /// Aggregates.
+    /// Aggregates. Those of the variance family are FLOAT; they also take the parts that
+    /// partitions made of their values, as VARBINARY.
     AggregateFunction {
         CountStar = "COUNT(*)", Count = "COUNT", Sum = "SUM", Average = "AVG",
-        Min = "MIN", Max = "MAX", ApproximateCountDistinct = "APPROX_COUNT_DISTINCT",
+        Min = "MIN", Max = "MAX",
+        VariancePopulation = "VAR_POP", VarianceSample = "VAR_SAMP",
+        DeviationPopulation = "STDDEV_POP", DeviationSample = "STDDEV_SAMP",
+        Moments = "parts of VARIANCE", ApproximateCountDistinct = "APPROX_COUNT_DISTINCT",
         ApproximateCountDistinctSketch = "sketch of APPROX_COUNT_DISTINCT",
         ApproximateCountDistinctMerge = "merge of APPROX_COUNT_DISTINCT",
     }

@@ -296,18 +296,48 @@ pub enum WindowFunction {
     Lead,
     FirstValue,
     LastValue,
+    NthValue,
+    Ntile,
+    PercentRank,
+    CumeDist,
     Aggregate(AggregateFunction),
 }
 
-/// ROWS or RANGE between two bounds.
+/// ROWS, RANGE or GROUPS between two bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowFrame {
-    /// ROWS instead of RANGE.
-    pub rows: bool,
+    /// What the bounds count.
+    pub unit: FrameUnit,
     /// First row.
     pub start: FrameBound,
     /// Last row.
     pub end: FrameBound,
+    /// Rows between the bounds that are left out.
+    pub exclusion: FrameExclusion,
+}
+
+/// What the bounds of a window frame count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameUnit {
+    /// Rows.
+    Rows,
+    /// Distances between the values of the one key.
+    Range,
+    /// Groups of rows that the order does not tell apart.
+    Groups,
+}
+
+/// EXCLUDE of a window frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameExclusion {
+    /// Nothing is left out.
+    Nothing,
+    /// The current row.
+    CurrentRow,
+    /// The current row and those that the order does not tell from it.
+    Group,
+    /// Those that the order does not tell from the current row, but not that row.
+    Ties,
 }
 
 /// A bound of a window frame.

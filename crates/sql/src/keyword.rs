@@ -71,6 +71,7 @@ keywords! {
     Coalesce "COALESCE" true,
     Column "COLUMN" false,
     Compound "COMPOUND" false,
+    Conflict "CONFLICT" false,
     Constraint "CONSTRAINT" false,
     Convert "CONVERT" true,
     Corresponding "CORRESPONDING" true,
@@ -103,6 +104,7 @@ keywords! {
     Escape "ESCAPE" false,
     Every "EVERY" true,
     Except "EXCEPT" true,
+    Exclude "EXCLUDE" false,
     Execute "EXECUTE" false,
     Exists "EXISTS" true,
     Explain "EXPLAIN" false,
@@ -161,6 +163,7 @@ keywords! {
     Native "NATIVE" false,
     Natural "NATURAL" true,
     Next "NEXT" false,
+    No "NO" false,
     Not "NOT" true,
     Now "NOW" false,
     Null "NULL" false,
@@ -171,6 +174,7 @@ keywords! {
     Only "ONLY" false,
     Or "OR" true,
     Order "ORDER" true,
+    Others "OTHERS" false,
     Outer "OUTER" true,
     Over "OVER" false,
     Overlay "OVERLAY" false,
@@ -189,6 +193,7 @@ keywords! {
     References "REFERENCES" true,
     Rename "RENAME" false,
     Replicate "REPLICATE" false,
+    Returning "RETURNING" false,
     Right "RIGHT" true,
     Role "ROLE" false,
     Rollup "ROLLUP" true,
@@ -198,7 +203,9 @@ keywords! {
     Schedule "SCHEDULE" false,
     Seconds "SECONDS" false,
     Select "SELECT" true,
+    Sequence "SEQUENCE" false,
     Set "SET" true,
+    Sets "SETS" false,
     SinceEpoch "SINCE_EPOCH" false,
     Smallint "SMALLINT" false,
     Some "SOME" true,
@@ -215,6 +222,7 @@ keywords! {
     Target "TARGET" false,
     Task "TASK" false,
     Then "THEN" true,
+    Ties "TIES" false,
     Timestamp "TIMESTAMP" false,
     TimeWindow "TIME_WINDOW" false,
     Tinyint "TINYINT" false,
@@ -268,6 +276,11 @@ impl Keyword {
         }
     }
 
+    /// Whether a query may begin with the word.
+    pub(crate) fn begins_query(self) -> bool {
+        matches!(self, Keyword::Select | Keyword::With | Keyword::Values)
+    }
+
     /// Whether the word cannot be an alias without AS: what may follow a select item or a table.
     pub(crate) fn ends_item(self) -> bool {
         self.is_reserved()
@@ -278,6 +291,7 @@ impl Keyword {
                     | Keyword::Offset
                     | Keyword::Fetch
                     | Keyword::Window
+                    | Keyword::Returning
                     | Keyword::Minus
             )
     }

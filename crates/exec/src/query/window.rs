@@ -7,10 +7,12 @@ use crate::aggregate::Accumulator;
 use crate::error::SqlError;
 use crate::frame::Slot;
 use lockstep_plan_ir::relation::{
-    FrameBound, Relation, SortKey, WindowCall, WindowFrame, WindowFunction,
+    FrameBound, FrameExclusion, FrameUnit, Relation, SortKey, WindowCall, WindowFrame,
+    WindowFunction,
 };
 use lockstep_plan_ir::{AggregateFunction, Expression};
 use lockstep_types::Datum;
+use lockstep_types::decimal::ONE;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -169,12 +171,31 @@ impl<'a> Run<'_, 'a> {
                         put(position, shifted(call, rows, &partition, position)?);
                     }
                 }
-                WindowFunction::FirstValue | WindowFunction::LastValue => {
-                    let first = call.function == WindowFunction::FirstValue;
+                WindowFunction::PercentRank | WindowFunction::CumeDist => {
+                    let count = partition.len() as f64;
+                    for group in &peers {
+                        let before = (group.start - partition.start) as f64;
+                        let share = match call.function {
+                            WindowFunction::CumeDist => {
+                                (group.end - partition.start) as f64 / count
+                            }
+                            _ if partition.len() == 1 => 0.0,
+                            _ => before / (count - 1.0),
+                        };
+                        group.clone().for_each(|position| put(position, Datum::Float(share)));
+                    }
+                }
+                WindowFunction::Ntile => {
+                    for position in partition.clone() {
+                        put(position, tile(rows, &partition, position)?);
+                    }
+                }
+                WindowFunction::FirstValue
+                | WindowFunction::LastValue
+                | WindowFunction::NthValue => {
                     for position in partition.clone() {
                         let within = bounds(call, rows, &partition, &peers, position)?;
-                        let at = if first { within.start } else { within.end.wrapping_sub(1) };
-                        if !within.is_empty() {
+                        if let Some(at) = picked(call, rows, &within, position)? {
                             put(position, rows.argument(at, 0));
                         }
                     }
@@ -200,14 +221,18 @@ impl<'a> Run<'_, 'a> {
         let mut covered = partition.start..partition.start;
         let mut value = None;
         for position in partition.clone() {
-            let within = bounds(call, rows, partition, peers, position)?;
-            if within.start != covered.start || within.end < covered.end {
+            let Within { range: within, hole } = bounds(call, rows, partition, peers, position)?;
+            let holed = !hole.is_empty();
+            if holed || within.start != covered.start || within.end < covered.end {
                 accumulator = Accumulator::new(function, false, call.sql_type);
                 covered = within.start..within.start;
                 value = None;
             }
             for added in covered.end..within.end {
                 self.tick()?;
+                if hole.contains(added, position) {
+                    continue;
+                }
                 let argument = match call.arguments.is_empty() {
                     true => Datum::Bool(true),
                     false => rows.argument(added, 0),
@@ -215,7 +240,8 @@ impl<'a> Run<'_, 'a> {
                 accumulator.add(argument)?;
                 value = None;
             }
-            covered = within;
+            // What was left out here may count for the next row.
+            covered = if holed { within.start..usize::MAX } else { within };
             let result = match value {
                 Some(value) => value,
                 None => accumulator.finish(self.context.arena)?,
@@ -264,6 +290,87 @@ fn shifted<'a>(
     }
 }
 
+/// NTILE: which of so many parts, as equal as can be, a row is in.
+fn tile<'a>(
+    rows: &Ordered<'a>,
+    partition: &Range<usize>,
+    position: usize,
+) -> Result<Datum<'a>, SqlError> {
+    let parts = match rows.argument(position, 0) {
+        Datum::Null => return Ok(Datum::Null),
+        Datum::Int(parts @ 1..) => parts as u64,
+        other => {
+            let message = format!("NTILE makes a number of parts above 0, not {other}");
+            return Err(SqlError::argument(message));
+        }
+    };
+    let (count, row) = (partition.len() as u64, (position - partition.start) as u64);
+    // The first parts are longer by one where the rows do not divide evenly.
+    let (size, longer) = (count / parts, count % parts);
+    let in_longer = longer * (size + 1);
+    let number = match row < in_longer {
+        true => row / (size + 1),
+        false => longer + (row - in_longer) / size,
+    };
+    Ok(Datum::Int(number as i64 + 1))
+}
+
+/// The row that FIRST_VALUE, LAST_VALUE or NTH_VALUE takes its value from.
+fn picked(
+    call: &WindowCall,
+    rows: &Ordered<'_>,
+    within: &Within,
+    position: usize,
+) -> Result<Option<usize>, SqlError> {
+    let mut inside = within.range.clone().filter(|at| !within.hole.contains(*at, position));
+    Ok(match call.function {
+        WindowFunction::FirstValue => inside.next(),
+        WindowFunction::LastValue => inside.next_back(),
+        _ => match rows.argument(position, 1) {
+            Datum::Null => None,
+            Datum::Int(number @ 1..) => match usize::try_from(number - 1) {
+                Ok(skipped) if within.hole.is_empty() => {
+                    within.range.start.checked_add(skipped).filter(|at| *at < within.range.end)
+                }
+                Ok(skipped) => inside.nth(skipped),
+                Err(_) => None,
+            },
+            other => {
+                let message = format!("NTH_VALUE counts rows from 1 on, not {other}");
+                return Err(SqlError::argument(message));
+            }
+        },
+    })
+}
+
+/// The positions of a row's frame.
+struct Within {
+    range: Range<usize>,
+    hole: Hole,
+}
+
+/// The positions that EXCLUDE leaves out.
+struct Hole {
+    range: Range<usize>,
+    /// The current row stays all the same.
+    keeps_own: bool,
+}
+
+impl Hole {
+    fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    fn contains(&self, position: usize, own: usize) -> bool {
+        self.range.contains(&position) && !(self.keeps_own && position == own)
+    }
+}
+
+/// The number of the run of peers that a position is in.
+fn group_of(peers: &[Range<usize>], position: usize) -> usize {
+    peers.partition_point(|peer| peer.end <= position)
+}
+
 /// The positions of a row's frame.
 fn bounds(
     call: &WindowCall,
@@ -271,41 +378,41 @@ fn bounds(
     partition: &Range<usize>,
     peers: &[Range<usize>],
     position: usize,
-) -> Result<Range<usize>, SqlError> {
-    let own = match peers.binary_search_by(|peer| {
-        if peer.end <= position {
-            Ordering::Less
-        } else if peer.start > position {
-            Ordering::Greater
-        } else {
-            Ordering::Equal
-        }
-    }) {
-        Ok(number) => peers[number].clone(),
-        Err(_) => position..position + 1,
-    };
+) -> Result<Within, SqlError> {
+    let group = group_of(peers, position);
+    let own = peers.get(group).cloned().unwrap_or(position..position + 1);
+    let nothing = Hole { range: 0..0, keeps_own: false };
     let Some(frame) = &call.frame else {
         let end = if call.order.is_empty() { partition.end } else { own.end };
-        return Ok(partition.start..end);
+        return Ok(Within { range: partition.start..end, hole: nothing });
+    };
+    let hole = match frame.exclusion {
+        FrameExclusion::Nothing => nothing,
+        FrameExclusion::CurrentRow => Hole { range: position..position + 1, keeps_own: false },
+        FrameExclusion::Group => Hole { range: own.clone(), keeps_own: false },
+        FrameExclusion::Ties => Hole { range: own.clone(), keeps_own: true },
     };
     let first_offset = call.arguments.len();
     let start_has_offset =
         matches!(frame.start, FrameBound::Preceding(_) | FrameBound::Following(_));
     let end_offset = first_offset + usize::from(start_has_offset);
-    let scope = Scope { rows, partition, own, position, by_rows: frame.rows };
+    let scope = Scope { rows, partition, peers, group, own, position, unit: frame.unit };
     let start = scope.edge(&frame.start, first_offset, false)?;
     let end = scope.edge(&frame.end, end_offset, true)?;
-    Ok(start..end.max(start))
+    Ok(Within { range: start..end.max(start), hole })
 }
 
 /// What the bounds of one row's frame are counted from.
 struct Scope<'s, 'a> {
     rows: &'s Ordered<'a>,
     partition: &'s Range<usize>,
+    peers: &'s [Range<usize>],
+    /// The number of this row's run of peers.
+    group: usize,
     /// The rows that the order does not tell from this one.
     own: Range<usize>,
     position: usize,
-    by_rows: bool,
+    unit: FrameUnit,
 }
 
 impl Scope<'_, '_> {
@@ -315,7 +422,9 @@ impl Scope<'_, '_> {
         let at = match bound {
             FrameBound::UnboundedPreceding => first,
             FrameBound::UnboundedFollowing => last,
-            FrameBound::CurrentRow if self.by_rows => self.position + usize::from(end),
+            FrameBound::CurrentRow if self.unit == FrameUnit::Rows => {
+                self.position + usize::from(end)
+            }
             FrameBound::CurrentRow if end => self.own.end,
             FrameBound::CurrentRow => self.own.start,
             FrameBound::Preceding(_) => self.shifted_edge(offset, true, end)?,
@@ -326,54 +435,120 @@ impl Scope<'_, '_> {
 
     fn shifted_edge(&self, offset: usize, back: bool, end: bool) -> Result<usize, SqlError> {
         let offset = self.rows.argument(self.position, offset);
-        if !self.by_rows {
+        if self.unit == FrameUnit::Range {
             return self.value_edge(offset, back, end);
         }
         let Datum::Int(offset @ 0..) = offset else {
             return Err(bad_offset(offset));
         };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        if self.unit == FrameUnit::Groups {
+            return Ok(self.group_edge(offset, back, end));
+        }
         let at = self.position + usize::from(end);
         Ok(if back { at.saturating_sub(offset) } else { at.saturating_add(offset) })
+    }
+
+    /// GROUPS with an offset: so many runs of peers away.
+    fn group_edge(&self, offset: usize, back: bool, end: bool) -> usize {
+        let Range { start: first, end: last } = *self.partition;
+        let group = match back {
+            true => self.group.checked_sub(offset),
+            false => self.group.checked_add(offset),
+        };
+        match group.and_then(|group| self.peers.get(group)) {
+            Some(peers) if end => peers.end,
+            Some(peers) => peers.start,
+            None if back => first,
+            None => last,
+        }
     }
 
     /// RANGE with an offset: by the value of the one key.
     fn value_edge(&self, offset: Datum<'_>, back: bool, end: bool) -> Result<usize, SqlError> {
         let rows = self.rows;
         let column = rows.partition_width;
-        let number = |value: Datum<'_>| match value {
-            Datum::Int(value) | Datum::Timestamp(value) => Some(value as f64),
-            Datum::Float(value) => Some(value),
-            Datum::Decimal(value) => Some(value.to_f64()),
-            _ => None,
-        };
-        let Some(distance) = number(offset).filter(|distance| *distance >= 0.0) else {
+        let Some(distance) = Distance::of(offset).filter(|distance| !distance.is_negative()) else {
             return Err(bad_offset(offset));
         };
-        let Some(here) = rows.key(self.position).get(column).and_then(|key| number(*key)) else {
+        let Some(here) = rows.key(self.position).get(column).and_then(|key| Distance::of(*key))
+        else {
             return Ok(if end { self.own.end } else { self.own.start });
         };
         let descending = rows.directions[column].is_descending();
-        let limit = if back != descending { here - distance } else { here + distance };
+        let limit = here.moved(distance, back != descending);
         let before = |position: usize| {
-            let Some(value) = number(rows.key(position)[column]) else {
+            let Some(value) = Distance::of(rows.key(position)[column]) else {
                 // NULLs are peers of each other only: outside, at whichever end they stand.
                 return position < self.position;
             };
-            match (descending, end) {
-                (false, false) => value < limit,
-                (false, true) => value <= limit,
-                (true, false) => value > limit,
-                (true, true) => value >= limit,
-            }
+            let order = value.compare(limit);
+            let order = if descending { order.reverse() } else { order };
+            order == Ordering::Less || end && order == Ordering::Equal
         };
-        let Range { start, end } = self.partition.clone();
-        let (mut low, mut high) = (start, end);
+        let Range { start: mut low, end: mut high } = *self.partition;
         while low < high {
             let middle = low + (high - low) / 2;
-            if before(middle) { low = middle + 1 } else { high = middle }
+            if before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
         }
         Ok(low)
+    }
+}
+
+/// A key or distance of a RANGE: exact but for FLOAT.
+#[derive(Clone, Copy)]
+enum Distance {
+    /// In units of the last decimal place.
+    Exact(i128),
+    Float(f64),
+}
+
+impl Distance {
+    fn of(value: Datum<'_>) -> Option<Distance> {
+        match value {
+            Datum::Int(value) | Datum::Timestamp(value) => {
+                Some(Distance::Exact(i128::from(value) * ONE))
+            }
+            Datum::Decimal(value) => Some(Distance::Exact(value.units())),
+            Datum::Float(value) => Some(Distance::Float(value)),
+            _ => None,
+        }
+    }
+
+    fn as_float(self) -> f64 {
+        match self {
+            Distance::Exact(units) => units as f64 / ONE as f64,
+            Distance::Float(value) => value,
+        }
+    }
+
+    fn is_negative(self) -> bool {
+        match self {
+            Distance::Exact(units) => units < 0,
+            Distance::Float(value) => value < 0.0,
+        }
+    }
+
+    fn moved(self, by: Distance, back: bool) -> Distance {
+        match (self, by) {
+            (Distance::Exact(a), Distance::Exact(b)) if back => {
+                Distance::Exact(a.saturating_sub(b))
+            }
+            (Distance::Exact(a), Distance::Exact(b)) => Distance::Exact(a.saturating_add(b)),
+            (a, b) if back => Distance::Float(a.as_float() - b.as_float()),
+            (a, b) => Distance::Float(a.as_float() + b.as_float()),
+        }
+    }
+
+    fn compare(self, other: Distance) -> Ordering {
+        match (self, other) {
+            (Distance::Exact(a), Distance::Exact(b)) => a.cmp(&b),
+            (a, b) => a.as_float().partial_cmp(&b.as_float()).unwrap_or(Ordering::Equal),
+        }
     }
 }
 

@@ -192,6 +192,7 @@ fn visible(table: &TableDefinition) -> usize {
 fn insert(table: &TableDefinition, upsert: bool) -> ParsedStatement {
     let count = visible(table);
     let statement = Statement::Insert(Box::new(Insert {
+        with: None,
         upsert,
         table: name(&table.name),
         columns: None,
@@ -215,6 +216,7 @@ fn update(table: &TableDefinition, key: &[u16]) -> ParsedStatement {
         table.columns[..count].iter().map(|column| format!("{} = ?", column.name)).collect();
     let (selection, text) = key_condition(table, key, count);
     let statement = Statement::Update(Box::new(Update {
+        with: None,
         table: name(&table.name),
         alias: None,
         assignments,
@@ -229,6 +231,7 @@ fn update(table: &TableDefinition, key: &[u16]) -> ParsedStatement {
 fn delete(table: &TableDefinition, key: &[u16]) -> ParsedStatement {
     let (selection, text) = key_condition(table, key, 0);
     let statement = Statement::Delete(Box::new(Delete {
+        with: None,
         table: name(&table.name),
         alias: None,
         selection,

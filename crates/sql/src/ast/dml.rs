@@ -1,10 +1,12 @@
 //! Statements that change rows.
 
-use super::{ColumnName, Expression, LimitClause, Name, OrderItem, Query, Span};
+use super::{ColumnName, Expression, LimitClause, Name, OrderItem, Query, Span, With};
 
 /// INSERT and UPSERT.
 #[derive(Clone, Debug)]
 pub struct Insert {
+    /// WITH: common tables for the query that gives the rows.
+    pub with: Option<With>,
     /// UPSERT: update the row if its primary key exists.
     pub upsert: bool,
     /// The target.
@@ -18,7 +20,7 @@ pub struct Insert {
 /// Where inserted rows come from.
 #[derive(Clone, Debug)]
 pub enum InsertSource {
-    /// VALUES (e, ...) [, (e, ...)]: one row or more (VoltDB takes one). Values may be
+    /// VALUES (e, ...) [, (e, ...)]: one row or more. Values may be
     /// [`super::ExpressionKind::Default`].
     Values(Vec<Vec<Expression>>),
     /// A query.
@@ -28,6 +30,8 @@ pub enum InsertSource {
 /// UPDATE.
 #[derive(Clone, Debug)]
 pub struct Update {
+    /// WITH: common tables for subqueries.
+    pub with: Option<With>,
     /// The target.
     pub table: Name,
     /// [AS] alias.
@@ -56,6 +60,8 @@ pub struct Assignment {
 /// DELETE.
 #[derive(Clone, Debug)]
 pub struct Delete {
+    /// WITH: common tables for subqueries.
+    pub with: Option<With>,
     /// The target.
     pub table: Name,
     /// [AS] alias.

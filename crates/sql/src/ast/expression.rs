@@ -433,6 +433,8 @@ pub struct WindowFrame {
     pub start: FrameBound,
     /// Where it ends; CURRENT ROW when only the start was written.
     pub end: FrameBound,
+    /// EXCLUDE.
+    pub exclusion: FrameExclusion,
     /// Where it stands.
     pub span: Span,
 }
@@ -446,6 +448,19 @@ pub enum FrameUnit {
     Range,
     /// Groups of peers.
     Groups,
+}
+
+/// EXCLUDE of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameExclusion {
+    /// NO OTHERS, or nothing written.
+    NoOthers,
+    /// CURRENT ROW.
+    CurrentRow,
+    /// GROUP.
+    Group,
+    /// TIES.
+    Ties,
 }
 
 /// One end of a frame.

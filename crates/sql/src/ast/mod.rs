@@ -22,9 +22,9 @@ pub use ddl::{
 };
 pub use dml::{Assignment, Delete, Insert, InsertSource, Migrate, Update};
 pub use expression::{
-    BinaryOperator, CaseBranch, ColumnName, Expression, ExpressionKind, FrameBound, FrameUnit,
-    FunctionCall, FunctionKeyword, FunctionUnit, Literal, Quantifier, TimeUnit, TruthValue,
-    UnaryOperator, Window, WindowFrame,
+    BinaryOperator, CaseBranch, ColumnName, Expression, ExpressionKind, FrameBound, FrameExclusion,
+    FrameUnit, FunctionCall, FunctionKeyword, FunctionUnit, Literal, Quantifier, TimeUnit,
+    TruthValue, UnaryOperator, Window, WindowFrame,
 };
 pub use procedure::{
     BodyStatement, CreateFunction, CreateProcedure, FunctionSource, PartitionProcedure,

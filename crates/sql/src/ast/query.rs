@@ -76,6 +76,8 @@ pub enum QueryBody {
     /// (query) as a branch, with an order and limit of its own. A branch `SELECT TOP n ...`
     /// that is not the whole query is brought into this form too.
     Parenthesized(Box<Query>),
+    /// VALUES (e, ...) [, (e, ...)]: one row or more.
+    Values(Vec<Vec<Expression>>),
 }
 
 /// Set operators. INTERSECT binds tighter than the others.

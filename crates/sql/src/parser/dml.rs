@@ -4,6 +4,7 @@ use super::{Parsed, Parser};
 use crate::ast::{
     Assignment, Delete, Expression, ExpressionKind, Insert, InsertSource, Migrate, Name, Update,
 };
+use crate::error::SqlError;
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
@@ -16,7 +17,7 @@ impl Parser<'_> {
         // A parenthesis opens the column list unless a query stands in it.
         let listed = self.peek() == TokenKind::LeftParenthesis
             && !matches!(self.peek_ahead(1), TokenKind::LeftParenthesis)
-            && !matches!(self.keyword_ahead(1), Keyword::Select | Keyword::With);
+            && !self.keyword_ahead(1).begins_query();
         let columns = match listed {
             true => Some(self.names_in_parentheses()?),
             false => {
@@ -28,19 +29,20 @@ impl Parser<'_> {
             true => InsertSource::Values(self.rows()?),
             false => {
                 self.expect_also("SELECT");
-                let begins = self.peek() == TokenKind::LeftParenthesis
-                    || matches!(self.peek_keyword(), Keyword::Select | Keyword::With);
+                let begins =
+                    self.peek() == TokenKind::LeftParenthesis || self.peek_keyword().begins_query();
                 if !begins {
                     return Err(self.unexpected());
                 }
                 InsertSource::Query(Box::new(self.query()?))
             }
         };
-        Ok(Insert { upsert, table, columns, source })
+        self.refuse_dml_tail()?;
+        Ok(Insert { with: None, upsert, table, columns, source })
     }
 
     /// `(e, ...), (e, ...)`
-    fn rows(&mut self) -> Parsed<Vec<Vec<Expression>>> {
+    pub(super) fn rows(&mut self) -> Parsed<Vec<Vec<Expression>>> {
         let mut rows = Vec::new();
         loop {
             let row = self.list_in_parentheses("values", |parser| match parser.peek() {
@@ -92,7 +94,8 @@ impl Parser<'_> {
         let selection = self.optional_clause(Keyword::Where)?;
         let order_by = self.order_by()?;
         let limit = self.limit_clause()?;
-        Ok(Update { table, alias, assignments, selection, order_by, limit })
+        self.refuse_dml_tail()?;
+        Ok(Update { with: None, table, alias, assignments, selection, order_by, limit })
     }
 
     /// DELETE FROM t ...
@@ -104,7 +107,22 @@ impl Parser<'_> {
         let selection = self.optional_clause(Keyword::Where)?;
         let order_by = self.order_by()?;
         let limit = self.limit_clause()?;
-        Ok(Delete { table, alias, selection, order_by, limit })
+        self.refuse_dml_tail()?;
+        Ok(Delete { with: None, table, alias, selection, order_by, limit })
+    }
+
+    /// Names the clauses behind a change that the server does not have.
+    fn refuse_dml_tail(&self) -> Parsed<()> {
+        match (self.peek_keyword(), self.keyword_ahead(1)) {
+            (Keyword::Returning, _) => Err(self.not_supported("RETURNING is")),
+            (Keyword::On, Keyword::Conflict) => {
+                let message = "ON CONFLICT is not supported: UPSERT inserts or updates by the \
+                               primary key";
+                let (message, expected) = (message.to_string(), Vec::new());
+                Err(SqlError { message, expected, ..self.unexpected() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// TRUNCATE TABLE t

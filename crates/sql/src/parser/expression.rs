@@ -292,7 +292,7 @@ impl Parser<'_> {
     /// `(expression)`, a row, or a subquery.
     fn parenthesized(&mut self) -> Parsed<Expression> {
         let start = self.require(TokenKind::LeftParenthesis)?;
-        if matches!(self.peek_keyword(), Keyword::Select | Keyword::With) {
+        if self.peek_keyword().begins_query() {
             let query = self.query()?;
             self.require(TokenKind::RightParenthesis)?;
             let kind = ExpressionKind::Subquery(Box::new(query));

@@ -3,8 +3,8 @@
 use super::expression::Binding;
 use super::{Parsed, Parser};
 use crate::ast::{
-    Expression, ExpressionKind, FrameBound, FrameUnit, FunctionCall, FunctionKeyword, FunctionUnit,
-    Name, TimeUnit, Window, WindowFrame,
+    Expression, ExpressionKind, FrameBound, FrameExclusion, FrameUnit, FunctionCall,
+    FunctionKeyword, FunctionUnit, Name, TimeUnit, Window, WindowFrame,
 };
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
@@ -285,7 +285,27 @@ impl Parser<'_> {
             }
             false => (self.frame_bound()?, FrameBound::CurrentRow),
         };
-        Ok(WindowFrame { unit, start, end, span: self.since(span) })
+        let exclusion = self.frame_exclusion()?;
+        Ok(WindowFrame { unit, start, end, exclusion, span: self.since(span) })
+    }
+
+    /// `EXCLUDE {CURRENT ROW | GROUP | TIES | NO OTHERS}`, if it stands here.
+    fn frame_exclusion(&mut self) -> Parsed<FrameExclusion> {
+        if !self.eat_keyword(Keyword::Exclude) {
+            return Ok(FrameExclusion::NoOthers);
+        }
+        if self.eat_keyword(Keyword::Current) {
+            self.require_keyword(Keyword::Row)?;
+            return Ok(FrameExclusion::CurrentRow);
+        }
+        if self.eat_keyword(Keyword::Group) {
+            return Ok(FrameExclusion::Group);
+        }
+        if self.eat_keyword(Keyword::Ties) {
+            return Ok(FrameExclusion::Ties);
+        }
+        self.require_keywords(&[Keyword::No, Keyword::Others])?;
+        Ok(FrameExclusion::NoOthers)
     }
 
     fn frame_bound(&mut self) -> Parsed<FrameBound> {

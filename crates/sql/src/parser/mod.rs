@@ -274,6 +274,12 @@ impl<'a> Parser<'a> {
         self.unexpected_at(self.position, vec![what.to_string()])
     }
 
+    /// The error about something that the server does not have yet; `what` ends in `is` or `are`.
+    fn not_supported(&self, what: &str) -> SqlError {
+        let message = format!("{what} not supported yet");
+        SqlError { message, expected: Vec::new(), ..self.unexpected() }
+    }
+
     fn unexpected_at(&self, position: usize, expected: Vec<String>) -> SqlError {
         let token = self.token_ahead(position - self.position);
         if matches!(token.kind, TokenKind::End | TokenKind::Semicolon) {

@@ -64,6 +64,10 @@ impl Parser<'_> {
             _ => None,
         };
         let kind = match quantifier {
+            Some(quantifier) if self.peek_ahead(2) == TokenKind::Parameter => {
+                self.advance();
+                self.quantified_parameter(left, operator, quantifier)?
+            }
             Some(quantifier) => {
                 self.advance();
                 let query = Box::new(self.query_in_parentheses()?);
@@ -75,6 +79,27 @@ impl Parser<'_> {
             }
         };
         Ok(Expression { kind, span: self.since(start) })
+    }
+
+    /// `= ANY (?)` and `<> ALL (?)`: IN and NOT IN over an array.
+    fn quantified_parameter(
+        &mut self,
+        operand: Box<Expression>,
+        operator: BinaryOperator,
+        quantifier: Quantifier,
+    ) -> Parsed<ExpressionKind> {
+        let negated = match (operator, quantifier) {
+            (BinaryOperator::Equal, Quantifier::Any) => false,
+            (BinaryOperator::NotEqual, Quantifier::All) => true,
+            _ => {
+                self.advance();
+                return Err(self.unexpected_instead_of("SELECT"));
+            }
+        };
+        self.require(TokenKind::LeftParenthesis)?;
+        let parameter = Box::new(self.parameter()?);
+        self.require(TokenKind::RightParenthesis)?;
+        Ok(ExpressionKind::InParameter { operand, parameter, negated })
     }
 
     /// `IS [NOT] NULL | TRUE | FALSE | UNKNOWN | DISTINCT FROM b`
@@ -108,7 +133,7 @@ impl Parser<'_> {
             return Ok(ExpressionKind::InParameter { operand, parameter, negated });
         }
         self.require(TokenKind::LeftParenthesis)?;
-        if matches!(self.peek_keyword(), Keyword::Select | Keyword::With) {
+        if self.peek_keyword().begins_query() {
             let query = Box::new(self.query()?);
             self.require(TokenKind::RightParenthesis)?;
             return Ok(ExpressionKind::InSubquery { operand, query, negated });

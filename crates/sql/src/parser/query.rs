@@ -27,11 +27,16 @@ impl Parser<'_> {
             true => Some(self.with()?),
             false => None,
         };
-        let first = self.branch()?;
-        let query = self.query_rest(with, first, start)?;
+        let query = self.query_behind_with(with, start)?;
         self.height = self.height.max(beside);
         self.leave(QUERY_LEVELS);
         Ok(query)
+    }
+
+    /// The query that the common tables of a WITH are for.
+    pub(super) fn query_behind_with(&mut self, with: Option<With>, start: Span) -> Parsed<Query> {
+        let first = self.branch()?;
+        self.query_rest(with, first, start)
     }
 
     /// `(query)`
@@ -82,7 +87,7 @@ impl Parser<'_> {
         }
     }
 
-    fn with(&mut self) -> Parsed<With> {
+    pub(super) fn with(&mut self) -> Parsed<With> {
         self.advance();
         let recursive = self.eat_keyword(Keyword::Recursive);
         let tables = self.list("common tables", |parser| {
@@ -141,13 +146,17 @@ impl Parser<'_> {
         Ok(Branch { body, top: LimitClause::default(), span })
     }
 
-    /// A SELECT or a query in parentheses.
+    /// A SELECT, VALUES, or a query in parentheses.
     fn branch(&mut self) -> Parsed<Branch> {
         let start = self.token().span;
         if self.at_keyword(Keyword::Select) {
             let (select, top) = self.select()?;
             let body = QueryBody::Select(Box::new(select));
             return Ok(Branch { body, top, span: self.since(start) });
+        }
+        if self.eat_keyword(Keyword::Values) {
+            let body = QueryBody::Values(self.rows()?);
+            return Ok(Branch { body, top: LimitClause::default(), span: self.since(start) });
         }
         let query = self.query_in_parentheses()?;
         let body = QueryBody::Parenthesized(Box::new(query));
@@ -174,6 +183,7 @@ impl Parser<'_> {
         let group_by = match self.eat_keyword(Keyword::Group) {
             true => {
                 self.require_keyword(Keyword::By)?;
+                self.refuse_grouping_sets()?;
                 self.list("expressions of GROUP BY", Parser::expression)?
             }
             false => Vec::new(),
@@ -182,6 +192,16 @@ impl Parser<'_> {
         self.tables = tables;
         let span = self.since(start);
         Ok((Select { distinct, items, from, selection, group_by, having, span }, top))
+    }
+
+    fn refuse_grouping_sets(&self) -> Parsed<()> {
+        let sets = match (self.peek_keyword(), self.keyword_ahead(1), self.peek_ahead(1)) {
+            (Keyword::Grouping, Keyword::Sets, _) => "GROUPING SETS are",
+            (Keyword::Rollup, _, TokenKind::LeftParenthesis) => "ROLLUP is",
+            (Keyword::Cube, _, TokenKind::LeftParenthesis) => "CUBE is",
+            _ => return Ok(()),
+        };
+        Err(self.not_supported(sets))
     }
 
     /// WHERE or HAVING and its condition, if the keyword stands here.

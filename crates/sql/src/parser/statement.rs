@@ -1,9 +1,9 @@
 //! Which statement a text begins, and the small statements that need no module.
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, QUERY_LEVELS};
 use crate::ast::{
-    CaseName, CreateRole, CreateView, DrTable, Drop, ObjectKind, ParsedStatement, PartitionTable,
-    SetOption, Statement, StatementKind,
+    CaseName, CreateRole, CreateView, Delete, DrTable, Drop, Insert, ObjectKind, ParsedStatement,
+    PartitionTable, SetOption, Statement, StatementKind, Update,
 };
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
@@ -58,7 +58,8 @@ impl Parser<'_> {
     /// What may stand in a procedure and behind EXPLAIN.
     pub(super) fn query_or_dml(&mut self) -> Parsed<Statement> {
         match self.peek() {
-            TokenKind::Word(Keyword::Select | Keyword::With) | TokenKind::LeftParenthesis => {
+            TokenKind::Word(Keyword::With) => self.behind_with(),
+            TokenKind::Word(Keyword::Select | Keyword::Values) | TokenKind::LeftParenthesis => {
                 Ok(Statement::Query(Box::new(self.query()?)))
             }
             TokenKind::Word(Keyword::Insert | Keyword::Upsert) => {
@@ -70,6 +71,23 @@ impl Parser<'_> {
             TokenKind::Word(Keyword::Migrate) => Ok(Statement::Migrate(Box::new(self.migrate()?))),
             _ => Err(self.unexpected_instead_of("a statement")),
         }
+    }
+
+    /// WITH in front of a query or of DML.
+    fn behind_with(&mut self) -> Parsed<Statement> {
+        let start = self.token().span;
+        self.enter(QUERY_LEVELS)?;
+        let with = Some(self.with()?);
+        let statement = match self.peek_keyword() {
+            Keyword::Insert | Keyword::Upsert => {
+                Statement::Insert(Box::new(Insert { with, ..self.insert()? }))
+            }
+            Keyword::Update => Statement::Update(Box::new(Update { with, ..self.update()? })),
+            Keyword::Delete => Statement::Delete(Box::new(Delete { with, ..self.delete()? })),
+            _ => Statement::Query(Box::new(self.query_behind_with(with, start)?)),
+        };
+        self.leave(QUERY_LEVELS);
+        Ok(statement)
     }
 
     /// `EXPLAIN [ANALYZE] [PLAN FOR] statement`
@@ -99,6 +117,10 @@ impl Parser<'_> {
             }
             Keyword::Role => self.create_role(),
             Keyword::Task => Ok(Statement::CreateTask(Box::new(self.create_task()?))),
+            Keyword::Sequence => {
+                self.advance();
+                Err(self.not_supported("Sequences are"))
+            }
             _ => {
                 self.advance();
                 Err(self.unexpected_instead_of(

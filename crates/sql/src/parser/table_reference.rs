@@ -114,7 +114,7 @@ impl Parser<'_> {
     /// `((SELECT ...) UNION ...) x` is a query, `((SELECT ...) x JOIN ...)` is not.
     fn at_derived_table(&self) -> bool {
         match self.peek_ahead(1) {
-            TokenKind::Word(keyword) => matches!(keyword, Keyword::Select | Keyword::With),
+            TokenKind::Word(keyword) => keyword.begins_query(),
             TokenKind::LeftParenthesis => {
                 let behind = self.behind_parenthesis(1);
                 let keyword = self.keyword_ahead(behind);
@@ -141,7 +141,7 @@ impl Parser<'_> {
         while self.peek_ahead(ahead) == TokenKind::LeftParenthesis {
             ahead += 1;
         }
-        matches!(self.keyword_ahead(ahead), Keyword::Select | Keyword::With)
+        self.keyword_ahead(ahead).begins_query()
     }
 
     /// How far ahead the token behind the parenthesis is that closes the one `ahead`.

@@ -6,8 +6,8 @@
 mod query;
 
 use crate::ast::{
-    BinaryOperator, ColumnName, DataType, Expression, ExpressionKind, FrameBound, FrameUnit,
-    FunctionCall, FunctionKeyword, LengthUnit, Literal, Name, Quantifier, TruthValue,
+    BinaryOperator, ColumnName, DataType, Expression, ExpressionKind, FrameBound, FrameExclusion,
+    FrameUnit, FunctionCall, FunctionKeyword, LengthUnit, Literal, Name, Quantifier, TruthValue,
     UnaryOperator, Window,
 };
 use crate::keyword::Keyword;
@@ -356,7 +356,13 @@ impl Display for Window {
             FrameUnit::Range => "RANGE",
             FrameUnit::Groups => "GROUPS",
         };
-        write!(formatter, "{space}{unit} BETWEEN {} AND {}", frame.start, frame.end)
+        write!(formatter, "{space}{unit} BETWEEN {} AND {}", frame.start, frame.end)?;
+        formatter.write_str(match frame.exclusion {
+            FrameExclusion::NoOthers => "",
+            FrameExclusion::CurrentRow => " EXCLUDE CURRENT ROW",
+            FrameExclusion::Group => " EXCLUDE GROUP",
+            FrameExclusion::Ties => " EXCLUDE TIES",
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{Joined, when};
 use crate::ast::{
-    JoinCondition, JoinKind, LimitClause, Name, NullsOrder, OrderItem, Query, QueryBody, Select,
-    SelectItem, SortDirection, TableAlias, TableReference, TableReferenceKind,
+    Expression, JoinCondition, JoinKind, LimitClause, Name, NullsOrder, OrderItem, Query,
+    QueryBody, Select, SelectItem, SortDirection, TableAlias, TableReference, TableReferenceKind,
 };
 use core::fmt::{self, Display, Formatter};
 
@@ -47,8 +47,18 @@ impl Display for QueryBody {
                 write!(formatter, "{left} {operator}{all} {right}")
             }
             QueryBody::Parenthesized(query) => write!(formatter, "({query})"),
+            QueryBody::Values(rows) => write_rows(formatter, rows),
         }
     }
+}
+
+/// `VALUES (...), (...)`
+fn write_rows(formatter: &mut Formatter<'_>, rows: &[Vec<Expression>]) -> fmt::Result {
+    formatter.write_str("VALUES ")?;
+    for (index, row) in rows.iter().enumerate() {
+        write!(formatter, "{}({})", when(index > 0, ", "), Joined(row, ", "))?;
+    }
+    Ok(())
 }
 
 impl Display for Select {

@@ -6,7 +6,7 @@ use crate::query::walk;
 use lockstep_plan_ir::relation::AggregateCall;
 use lockstep_plan_ir::{AggregateFunction, Expression, Node};
 use lockstep_sql::ast::{self, FunctionCall, Span};
-use lockstep_types::SqlType;
+use lockstep_types::{SqlType, Value};
 use std::collections::BTreeSet;
 
 impl Binder<'_> {
@@ -17,9 +17,6 @@ impl Binder<'_> {
         call: &FunctionCall,
         span: Span,
     ) -> Result<Expression, PlanError> {
-        if call.filter.is_some() {
-            return Err(PlanError::at(span, "FILTER is not supported yet"));
-        }
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.as_mut());
         match aggregates {
             None => {
@@ -59,16 +56,23 @@ impl Binder<'_> {
         call: &FunctionCall,
         span: Span,
     ) -> Result<AggregateCall, PlanError> {
+        let filter = match &call.filter {
+            Some(condition) => Some(self.filter_condition(condition)?),
+            None => None,
+        };
         if call.star {
             if function != AggregateFunction::Count || call.distinct {
                 return Err(PlanError::at(span, "unexpected token: *"));
             }
-            return Ok(AggregateCall {
-                function: AggregateFunction::CountStar,
-                distinct: false,
-                argument: None,
-                sql_type: SqlType::BigInt,
-            });
+            let sql_type = SqlType::BigInt;
+            // COUNT(*) of some rows counts a value that the others do not have.
+            let one = Expression::literal(Value::Int(1), SqlType::Integer);
+            let argument = filter.map(|filter| only_where(filter, one));
+            let function = match argument {
+                Some(_) => AggregateFunction::Count,
+                None => AggregateFunction::CountStar,
+            };
+            return Ok(AggregateCall { function, distinct: false, argument, sql_type });
         }
         let [argument] = &call.arguments[..] else {
             let message = format!("{} takes one argument", call.name.text);
@@ -88,7 +92,24 @@ impl Binder<'_> {
         // The least and the greatest are the same with or without duplicates.
         let extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
         let distinct = call.distinct && !extreme;
-        Ok(AggregateCall { function, distinct, argument: Some(bound), sql_type })
+        let argument = match filter {
+            Some(filter) => only_where(filter, bound),
+            None => bound,
+        };
+        Ok(AggregateCall { function, distinct, argument: Some(argument), sql_type })
+    }
+
+    /// The condition of FILTER (WHERE ...).
+    pub(super) fn filter_condition(
+        &mut self,
+        condition: &ast::Expression,
+    ) -> Result<Expression, PlanError> {
+        let bound = self.condition(condition, super::expression::NOT_BOOLEAN)?;
+        if walk::any(&bound, &|e| walk::subquery_of(e).is_some()) {
+            let message = "FILTER conditions with subquery expressions are not allowed";
+            return Err(PlanError::at(condition.span, message));
+        }
+        Ok(bound)
     }
 
     /// Replaces group expressions by columns of the group's row. What then still reads a table
@@ -147,6 +168,13 @@ impl Binder<'_> {
     }
 }
 
+/// The value where the condition is true, else NULL, which no aggregate but COUNT(*) counts.
+pub(super) fn only_where(condition: Expression, value: Expression) -> Expression {
+    let sql_type = value.sql_type;
+    let node = Node::Case { branches: vec![(condition, value)], otherwise: None };
+    Expression { node, sql_type }
+}
+
 /// The type of an aggregate over arguments of a type; none if it does not take them.
 pub(super) fn result_type(function: AggregateFunction, argument: SqlType) -> Option<SqlType> {
     let number = argument.is_number();
@@ -157,6 +185,14 @@ pub(super) fn result_type(function: AggregateFunction, argument: SqlType) -> Opt
         }
         AggregateFunction::Sum if argument.is_integer() => Some(SqlType::BigInt),
         AggregateFunction::Sum | AggregateFunction::Average if number => Some(argument),
+        AggregateFunction::VariancePopulation
+        | AggregateFunction::VarianceSample
+        | AggregateFunction::DeviationPopulation
+        | AggregateFunction::DeviationSample
+            if number =>
+        {
+            Some(SqlType::Float)
+        }
         AggregateFunction::ApproximateCountDistinct => {
             let fixed =
                 argument.is_integer() || matches!(argument, SqlType::Decimal | SqlType::Timestamp);

@@ -160,6 +160,7 @@ fn mentions(body: &QueryBody, name: &str) -> bool {
             mentions(left, name) || mentions(right, name)
         }
         QueryBody::Parenthesized(query) => mentions(&query.body, name),
+        QueryBody::Values(_) => false,
     }
 }
 

@@ -1,16 +1,16 @@
 //! INSERT, UPSERT, UPDATE, DELETE and TRUNCATE, bound.
 
 use super::scope::{Scope, Source};
+use super::select::one_row;
 use super::{Binder, CAST_NEEDED, empty_from, is_untyped};
 use crate::catalog::CatalogTable;
 use crate::error::PlanError;
 use crate::query::logical::{Body, From, Leaf, LeafKind, Output, Query, Select};
+use lockstep_plan_ir::relation::SetOperator;
 use lockstep_plan_ir::schema::{ColumnDefinition, DefaultValue};
 use lockstep_plan_ir::statement::Upsert;
 use lockstep_plan_ir::{Expression, Function, Node, TableDefinition};
-use lockstep_sql::ast::{
-    self, ExpressionKind, InsertSource, LimitClause, Name, OrderItem, QueryBody,
-};
+use lockstep_sql::ast::{self, ExpressionKind, InsertSource, LimitClause, Name, OrderItem};
 use lockstep_types::{SqlType, Value};
 use std::sync::Arc;
 
@@ -52,13 +52,18 @@ impl Binder<'_> {
 
     /// INSERT and UPSERT.
     pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert, PlanError> {
+        let mark = self.enter_with(insert.with.as_ref())?;
+        let bound = self.insert_parts(insert);
+        self.leave_with(mark);
+        bound
+    }
+
+    fn insert_parts(&mut self, insert: &ast::Insert) -> Result<BoundInsert, PlanError> {
         let table = self.target(&insert.table)?;
         let listed = listed_columns(&table.definition, insert)?;
         let query = match &insert.source {
             InsertSource::Values(rows) => self.values(&table.definition, &listed, rows)?,
-            InsertSource::Query(query) => {
-                self.insert_query(&table.definition, &listed, query, insert)?
-            }
+            InsertSource::Query(query) => self.insert_query(&table.definition, &listed, query)?,
         };
         let upsert = if insert.upsert { Some(upsert_of(&table, insert, &listed)?) } else { None };
         let source = complete(query, &table.definition, &listed)?;
@@ -71,28 +76,33 @@ impl Binder<'_> {
         listed: &[u16],
         rows: &[Vec<ast::Expression>],
     ) -> Result<Query, PlanError> {
-        let [row] = rows else {
-            return Err(PlanError::new(
-                "VoltDB does not support multiple rows in the INSERT statement VALUES clause. \
-                 Use separate INSERT statements.",
-            ));
-        };
-        if row.len() != listed.len() {
-            return Err(PlanError::new("row column count mismatch"));
+        let mut branches = Vec::with_capacity(rows.len());
+        for row in rows {
+            if row.len() != listed.len() {
+                return Err(PlanError::new("row column count mismatch"));
+            }
+            let mut output = Vec::with_capacity(row.len());
+            for (value, position) in row.iter().zip(listed) {
+                let column = &table.columns[usize::from(*position)];
+                let expression = self.assigned(table, column, value)?;
+                output.push(Output { name: column.name.clone(), expression });
+            }
+            branches.push(one_row(output));
         }
-        let mut output = Vec::with_capacity(row.len());
-        for (value, position) in row.iter().zip(listed) {
+        if branches.len() == 1
+            && let Some(single) = branches.pop()
+        {
+            return Ok(single);
+        }
+        let slot = self.new_slot()?;
+        let output = listed.iter().enumerate().map(|(place, position)| {
             let column = &table.columns[usize::from(*position)];
-            let expression = self.assigned(table, column, value)?;
-            output.push(Output { name: column.name.clone(), expression });
-        }
-        Ok(Query {
-            body: Body::Select(select_of(empty_from(), Vec::new())),
-            output,
-            order: Vec::new(),
-            limit: None,
-            offset: None,
-        })
+            let expression = Expression::column(slot, place as u16, column.sql_type);
+            Output { name: column.name.clone(), expression }
+        });
+        let output = output.collect();
+        let body = Body::Set { operator: SetOperator::Union, all: true, branches, slot };
+        Ok(Query { body, output, order: Vec::new(), limit: None, offset: None })
     }
 
     fn insert_query(
@@ -100,17 +110,7 @@ impl Binder<'_> {
         table: &TableDefinition,
         listed: &[u16],
         query: &ast::Query,
-        insert: &ast::Insert,
     ) -> Result<Query, PlanError> {
-        if matches!(query.body, QueryBody::SetOperation { .. }) {
-            let verb = if insert.upsert { "UPSERT" } else { "INSERT" };
-            return Err(PlanError::at(
-                query.span,
-                format!(
-                    "{verb} INTO ... SELECT is not supported for UNION or other set operations."
-                ),
-            ));
-        }
         let mut bound = self.query(query)?;
         if bound.output.len() != listed.len() {
             let message = "number of target columns does not match that of query expression";
@@ -145,6 +145,7 @@ impl Binder<'_> {
 
     /// UPDATE.
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<BoundChange, PlanError> {
+        let mark = self.enter_with(update.with.as_ref())?;
         let table = self.target(&update.table)?;
         let alias = update.alias.as_ref().unwrap_or(&update.table);
         let slot = self.new_slot()?;
@@ -152,6 +153,7 @@ impl Binder<'_> {
         self.scopes.push(Scope::of_source(source));
         let result = self.update_parts(update, &table, slot);
         self.scopes.pop();
+        self.leave_with(mark);
         let (assignments, mut source) = result?;
         if let Body::Select(select) = &mut source.body {
             select.from = leaf(&table, slot);
@@ -192,6 +194,7 @@ impl Binder<'_> {
 
     /// DELETE.
     pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundChange, PlanError> {
+        let mark = self.enter_with(delete.with.as_ref())?;
         let table = self.target(&delete.table)?;
         let alias = delete.alias.as_ref().unwrap_or(&delete.table);
         if delete.order_by.is_empty() && !delete.limit.is_empty() {
@@ -205,6 +208,7 @@ impl Binder<'_> {
         self.scopes.push(Scope::of_source(source));
         let result = self.changed_rows(delete.selection.as_ref(), &delete.order_by, &delete.limit);
         self.scopes.pop();
+        self.leave_with(mark);
         let mut source = result?;
         if let Body::Select(select) = &mut source.body {
             select.from = leaf(&table, slot);

@@ -350,6 +350,10 @@ pub(super) fn aggregate_of(name: &str) -> Option<AggregateFunction> {
         "AVG" => AggregateFunction::Average,
         "MIN" => AggregateFunction::Min,
         "MAX" => AggregateFunction::Max,
+        "VAR_POP" => AggregateFunction::VariancePopulation,
+        "VAR_SAMP" | "VARIANCE" => AggregateFunction::VarianceSample,
+        "STDDEV_POP" => AggregateFunction::DeviationPopulation,
+        "STDDEV_SAMP" | "STDDEV" => AggregateFunction::DeviationSample,
         "APPROX_COUNT_DISTINCT" => AggregateFunction::ApproximateCountDistinct,
         _ => return None,
     })

@@ -41,6 +41,10 @@ impl Binder<'_> {
                 let set = self.body(body)?;
                 self.order_rows(set, &query.order_by)?
             }
+            QueryBody::Values(rows) => {
+                let values = self.value_rows(rows, query.span)?;
+                self.order_rows(values, &query.order_by)?
+            }
         };
         bound.limit = self.limit(query.limit.limit.as_deref())?;
         bound.offset = self.limit(query.limit.offset.as_deref())?;
@@ -52,6 +56,10 @@ impl Binder<'_> {
         match body {
             QueryBody::Select(select) => self.select(select, &[]),
             QueryBody::Parenthesized(query) => self.query(query),
+            QueryBody::Values(rows) => {
+                let span = rows.iter().flatten().next().map(|value| value.span);
+                self.value_rows(rows, span.unwrap_or_default())
+            }
             QueryBody::SetOperation { operator, all, left, right, operator_span } => {
                 let operator = match operator {
                     ast::SetOperator::Union => SetOperator::Union,
@@ -108,6 +116,24 @@ impl Binder<'_> {
         }
         let body = Body::Set { operator, all, branches, slot };
         Ok(Query { body, output, order: Vec::new(), limit: None, offset: None })
+    }
+
+    /// VALUES as a query: the rows' values brought to one type for each column.
+    fn value_rows(
+        &mut self,
+        rows: &[Vec<ast::Expression>],
+        span: Span,
+    ) -> Result<Query, PlanError> {
+        let mut branches = Vec::with_capacity(rows.len());
+        for row in rows {
+            let mut output = Vec::with_capacity(row.len());
+            for value in row {
+                let expression = self.expression(value)?;
+                output.push(Output { name: String::new(), expression });
+            }
+            branches.push(one_row(output));
+        }
+        self.set_operation(SetOperator::Union, true, branches, span)
     }
 
     /// A query with an order of its own, to be ordered again.
@@ -257,11 +283,22 @@ impl Binder<'_> {
         Ok(Query { body, output, order: keys, limit: None, offset: None })
     }
 
-    fn group_expression(
+    pub(super) fn group_expression(
         &mut self,
         expression: &ast::Expression,
         items: &[SelectItem],
     ) -> Result<Expression, PlanError> {
+        if let ExpressionKind::Literal(Literal::Integer(text)) = &expression.kind {
+            // GROUP BY 2: by the second item of the select list.
+            let position = text.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            return match position.and_then(|position| items.get(position)) {
+                Some(SelectItem::Expression { expression, .. }) => self.checked_group(expression),
+                _ => {
+                    let message = format!("invalid GROUP BY expression: there is no item {text}");
+                    Err(PlanError::at(expression.span, message))
+                }
+            };
+        }
         if let ExpressionKind::Column(name) = &expression.kind
             && name.table.is_none()
         {
@@ -440,6 +477,12 @@ impl Binder<'_> {
         let offset = self.limit(limit.offset.as_deref())?;
         Ok(RowLimits { keys, limit: rows, offset })
     }
+}
+
+/// A query of one row, which reads no table.
+pub(super) fn one_row(output: Vec<Output>) -> Query {
+    let body = Body::Select(super::dml::select_of(super::empty_from(), Vec::new()));
+    Query { body, output, order: Vec::new(), limit: None, offset: None }
 }
 
 /// ORDER BY, LIMIT and OFFSET, bound.

@@ -113,7 +113,7 @@ pub(crate) fn bind_view_select(
     }
     let mut group = Vec::with_capacity(select.group_by.len());
     for expression in &select.group_by {
-        group.push(binder.expression(expression)?);
+        group.push(binder.group_expression(expression, &select.items)?);
     }
     let columns = binder.view_columns(&select.items, &group)?;
     let predicate = match conjuncts.len() {

@@ -1,13 +1,16 @@
 //! Window functions.
 
-use super::aggregate::result_type;
+use super::aggregate::{only_where, result_type};
 use super::function::aggregate_of;
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
-use lockstep_plan_ir::relation::{FrameBound, SortKey, WindowCall, WindowFrame, WindowFunction};
-use lockstep_plan_ir::{AggregateFunction, Expression};
-use lockstep_sql::ast::{self, FrameUnit, FunctionCall, SortDirection, Span, Window};
-use lockstep_types::SqlType;
+use crate::query::walk;
+use lockstep_plan_ir::relation::{
+    FrameBound, FrameExclusion, FrameUnit, SortKey, WindowCall, WindowFrame, WindowFunction,
+};
+use lockstep_plan_ir::{AggregateFunction, Expression, Node};
+use lockstep_sql::ast::{self, FunctionCall, NullsOrder, SortDirection, Span, Window};
+use lockstep_types::{SqlType, Value};
 
 impl Binder<'_> {
     /// A call with OVER: a column of the row of window values.
@@ -48,19 +51,36 @@ impl Binder<'_> {
         window: &Window,
         span: Span,
     ) -> Result<WindowCall, PlanError> {
-        if call.distinct || call.filter.is_some() {
-            let message = "DISTINCT and FILTER are not allowed in window functions";
+        if call.distinct {
+            let message = "DISTINCT is not allowed in window functions";
             return Err(PlanError::at(span, message));
         }
         let mut arguments = Vec::with_capacity(call.arguments.len());
-        for argument in &call.arguments {
-            let bound = self.expression(argument)?;
+        for (place, argument) in call.arguments.iter().enumerate() {
+            let mut bound = self.expression(argument)?;
+            let counts = place == 1 || call.name.as_str() == "NTILE";
+            if counts {
+                self.give_type(&mut bound, SqlType::BigInt);
+            } else if let (2, Some(first)) = (place, arguments.first()) {
+                let first: &Expression = first;
+                let sql_type = first.sql_type;
+                self.give_type(&mut bound, sql_type);
+            }
             if is_untyped(&bound) {
                 return Err(PlanError::at(argument.span, CAST_NEEDED));
             }
             arguments.push(bound);
         }
-        let (function, sql_type) = window_function(call, &arguments, span)?;
+        let (mut function, sql_type) = window_function(call, &arguments, span)?;
+        if let Some(condition) = &call.filter {
+            function = self.filtered_window(function, &mut arguments, condition)?;
+        }
+        if let (WindowFunction::Lag | WindowFunction::Lead, [value, _, otherwise]) =
+            (function, &mut arguments[..])
+        {
+            let given = otherwise.clone();
+            *otherwise = self.assign(given, value.sql_type, "", span)?;
+        }
         let mut partition = Vec::with_capacity(window.partition_by.len());
         for expression in &window.partition_by {
             partition.push(self.expression(expression)?);
@@ -71,7 +91,7 @@ impl Binder<'_> {
             let message = format!("{} needs an ORDER BY in its OVER clause", call.name.text);
             return Err(PlanError::at(span, message));
         }
-        let frame = window.frame.as_ref().map(|frame| self.frame(frame)).transpose()?;
+        let frame = window.frame.as_ref().map(|frame| self.frame(frame, &order)).transpose()?;
         Ok(WindowCall { function, arguments, partition, order, frame, sql_type })
     }
 
@@ -87,43 +107,139 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    fn frame(&mut self, frame: &ast::WindowFrame) -> Result<WindowFrame, PlanError> {
-        let rows = match frame.unit {
-            FrameUnit::Rows => true,
-            FrameUnit::Range => false,
-            FrameUnit::Groups => {
-                return Err(PlanError::at(frame.span, "GROUPS frames are not supported yet"));
+    /// FILTER of an aggregate with a window: only rows for which it is true count.
+    fn filtered_window(
+        &mut self,
+        function: WindowFunction,
+        arguments: &mut Vec<Expression>,
+        condition: &ast::Expression,
+    ) -> Result<WindowFunction, PlanError> {
+        let WindowFunction::Aggregate(aggregate) = function else {
+            let message = "FILTER is allowed for aggregates only";
+            return Err(PlanError::at(condition.span, message));
+        };
+        let filter = self.filter_condition(condition)?;
+        let (value, aggregate) = match arguments.pop() {
+            Some(value) => (value, aggregate),
+            None => {
+                let one = Expression::literal(Value::Int(1), SqlType::Integer);
+                (one, AggregateFunction::Count)
             }
+        };
+        arguments.push(only_where(filter, value));
+        Ok(WindowFunction::Aggregate(aggregate))
+    }
+
+    fn frame(
+        &mut self,
+        frame: &ast::WindowFrame,
+        order: &[SortKey],
+    ) -> Result<WindowFrame, PlanError> {
+        check_frame(frame, order)?;
+        let unit = match frame.unit {
+            ast::FrameUnit::Rows => FrameUnit::Rows,
+            ast::FrameUnit::Range => FrameUnit::Range,
+            ast::FrameUnit::Groups => FrameUnit::Groups,
+        };
+        let exclusion = match frame.exclusion {
+            ast::FrameExclusion::NoOthers => FrameExclusion::Nothing,
+            ast::FrameExclusion::CurrentRow => FrameExclusion::CurrentRow,
+            ast::FrameExclusion::Group => FrameExclusion::Group,
+            ast::FrameExclusion::Ties => FrameExclusion::Ties,
+        };
+        // The distance of a RANGE is of the key's kind; rows and groups are counted.
+        let distance = match (frame.unit, order) {
+            (ast::FrameUnit::Range, [key]) => Some(key.expression.sql_type),
+            _ => None,
         };
         let mut bound = |bound: &ast::FrameBound| {
             Ok(match bound {
                 ast::FrameBound::UnboundedPreceding => FrameBound::UnboundedPreceding,
                 ast::FrameBound::CurrentRow => FrameBound::CurrentRow,
                 ast::FrameBound::UnboundedFollowing => FrameBound::UnboundedFollowing,
-                ast::FrameBound::Preceding(n) => FrameBound::Preceding(self.frame_size(n)?),
-                ast::FrameBound::Following(n) => FrameBound::Following(self.frame_size(n)?),
+                ast::FrameBound::Preceding(n) => {
+                    FrameBound::Preceding(self.frame_size(n, distance)?)
+                }
+                ast::FrameBound::Following(n) => {
+                    FrameBound::Following(self.frame_size(n, distance)?)
+                }
             })
         };
         let start = bound(&frame.start)?;
         let end = bound(&frame.end)?;
-        Ok(WindowFrame { rows, start, end })
+        Ok(WindowFrame { unit, start, end, exclusion })
     }
 
-    fn frame_size(&mut self, expression: &ast::Expression) -> Result<Expression, PlanError> {
+    fn frame_size(
+        &mut self,
+        expression: &ast::Expression,
+        distance: Option<SqlType>,
+    ) -> Result<Expression, PlanError> {
         let mut bound = self.expression(expression)?;
-        self.give_type(&mut bound, SqlType::BigInt);
-        if !bound.sql_type.is_integer() {
+        let constant = |e: &Expression| {
+            !matches!(e.node, Node::Column { .. }) && walk::subquery_of(e).is_none()
+        };
+        if walk::any(&bound, &|e| !constant(e)) {
+            let message = "the bounds of a window frame cannot read columns or subqueries";
+            return Err(PlanError::at(expression.span, message));
+        }
+        let fraction = matches!(distance, Some(SqlType::Float | SqlType::Decimal));
+        self.give_type(&mut bound, distance.filter(|_| fraction).unwrap_or(SqlType::BigInt));
+        if !bound.sql_type.is_integer() && !(fraction && bound.sql_type.is_number()) {
             return Err(PlanError::at(expression.span, BAD_OPERATION));
         }
         Ok(bound)
     }
 }
 
-/// The key of an ORDER BY item. NULLs are the least; NULLS FIRST and LAST are accepted and, as
-/// in VoltDB, without effect.
+/// The key of an ORDER BY item. NULLs are the least unless NULLS FIRST or LAST says otherwise
+/// (which VoltDB reads and ignores).
 pub(super) fn sort_key(expression: Expression, item: &ast::OrderItem) -> SortKey {
     let descending = item.direction == SortDirection::Descending;
-    SortKey { expression, descending, nulls_first: !descending }
+    let nulls_first = match item.nulls {
+        Some(nulls) => nulls == NullsOrder::First,
+        None => !descending,
+    };
+    SortKey { expression, descending, nulls_first }
+}
+
+/// Refuses frames that mean nothing.
+fn check_frame(frame: &ast::WindowFrame, order: &[SortKey]) -> Result<(), PlanError> {
+    use ast::FrameBound as Bound;
+    let refuse = |message: &str| Err(PlanError::at(frame.span, message));
+    let place = |bound: &Bound| match bound {
+        Bound::UnboundedPreceding => 0,
+        Bound::Preceding(_) => 1,
+        Bound::CurrentRow => 2,
+        Bound::Following(_) => 3,
+        Bound::UnboundedFollowing => 4,
+    };
+    let (start, end) = (place(&frame.start), place(&frame.end));
+    if start == 4 || end == 0 || start > end {
+        return refuse("a window frame cannot end before it starts");
+    }
+    let counts = [&frame.start, &frame.end]
+        .iter()
+        .any(|bound| matches!(bound, Bound::Preceding(_) | Bound::Following(_)));
+    match frame.unit {
+        ast::FrameUnit::Groups if order.is_empty() => {
+            refuse("GROUPS needs an ORDER BY in its OVER clause")
+        }
+        ast::FrameUnit::Range if counts => match order {
+            [key] if key.expression.sql_type.is_number() => Ok(()),
+            [key] if key.expression.sql_type == SqlType::Timestamp => Ok(()),
+            [key] => Err(PlanError::at(
+                frame.span,
+                format!(
+                    "{BAD_OPERATION}: RANGE with a distance orders by a number or TIMESTAMP, not \
+                     {}",
+                    key.expression.sql_type
+                ),
+            )),
+            _ => refuse("RANGE with a distance needs exactly one expression in ORDER BY"),
+        },
+        _ => Ok(()),
+    }
 }
 
 fn window_function(
@@ -147,12 +263,30 @@ fn window_function(
         "LEAD" => Some((WindowFunction::Lead, 1..=3)),
         "FIRST_VALUE" => Some((WindowFunction::FirstValue, 1..=1)),
         "LAST_VALUE" => Some((WindowFunction::LastValue, 1..=1)),
+        "NTH_VALUE" => Some((WindowFunction::NthValue, 2..=2)),
+        "NTILE" => Some((WindowFunction::Ntile, 1..=1)),
+        "PERCENT_RANK" => Some((WindowFunction::PercentRank, 0..=0)),
+        "CUME_DIST" => Some((WindowFunction::CumeDist, 0..=0)),
         _ => None,
     };
     if let Some((function, wanted)) = plain {
-        let numbered = *wanted.end() == 0;
+        use WindowFunction as F;
         count(wanted)?;
-        return Ok((function, if numbered { SqlType::BigInt } else { first }));
+        // Which row, and how many parts.
+        let number = match function {
+            F::Lag | F::Lead | F::NthValue => arguments.get(1),
+            F::Ntile => arguments.first(),
+            _ => None,
+        };
+        if number.is_some_and(|number| !number.sql_type.is_integer()) {
+            return Err(PlanError::at(span, BAD_OPERATION));
+        }
+        let sql_type = match function {
+            F::PercentRank | F::CumeDist => SqlType::Float,
+            F::RowNumber | F::Rank | F::DenseRank | F::Ntile => SqlType::BigInt,
+            _ => first,
+        };
+        return Ok((function, sql_type));
     }
     let aggregate = match aggregate_of(&call.name.text) {
         Some(AggregateFunction::ApproximateCountDistinct) | None => {

@@ -281,6 +281,7 @@ impl Planner<'_, '_> {
         let merged = values.into_iter().zip(&merges).map(|(column, function)| {
             let sql_type = match function {
                 AggregateFunction::ApproximateCountDistinctMerge => SqlType::BigInt,
+                function if is_variance(*function) => SqlType::Float,
                 _ => column.sql_type,
             };
             let function = *function;
@@ -373,7 +374,8 @@ fn split(
     let mut add = |function, sql_type, merge| {
         let part =
             AggregateCall { function, distinct: false, argument: call.argument.clone(), sql_type };
-        let known = parts.iter().position(|known| *known == part);
+        let mut pairs = parts.iter().zip(merges.iter());
+        let known = pairs.position(|(known, how)| *known == part && *how == merge);
         known.unwrap_or_else(|| {
             parts.push(part);
             merges.push(merge);
@@ -393,8 +395,20 @@ fn split(
             SqlType::Varbinary,
             F::ApproximateCountDistinctMerge,
         )),
+        variance if is_variance(variance) => {
+            Final::Same(add(F::Moments, SqlType::Varbinary, variance))
+        }
         function => Final::Same(add(function, call.sql_type, function)),
     }
+}
+
+/// True for what is made of the parts that [`AggregateFunction::Moments`] gives.
+fn is_variance(function: AggregateFunction) -> bool {
+    use AggregateFunction as F;
+    matches!(
+        function,
+        F::VariancePopulation | F::VarianceSample | F::DeviationPopulation | F::DeviationSample
+    )
 }
 
 /// Sum divided by count; NULL for no values. Integers are truncated toward zero, as AVG does.

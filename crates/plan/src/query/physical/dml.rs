@@ -111,6 +111,18 @@ impl Planner<'_, '_> {
         if partition::is_known(value) {
             return Some(value.clone());
         }
+        if let (Body::Set { branches, slot, .. }, Node::Column { slot: read, column }) =
+            (&insert.source.body, &value.node)
+            && read == slot
+        {
+            // Several rows of VALUES: they go together if they have one value.
+            let mut values = branches.iter().map(|branch| {
+                branch.output.get(usize::from(*column)).map(|output| &output.expression)
+            });
+            let first = values.next()??;
+            let alike = partition::is_known(first) && values.all(|value| value == Some(first));
+            return alike.then(|| first.clone());
+        }
         let (Body::Select(select), Node::Column { slot, column }) =
             (&insert.source.body, &value.node)
         else {
@@ -125,6 +137,11 @@ impl Planner<'_, '_> {
         let definition = &insert.table.definition;
         self.note_query(&insert.source);
         let mut query = self.query(&insert.source, Place::Coordinator, &BTreeSet::new())?;
+        if self.fragments.is_empty() {
+            // Rows that read no table, such as those of VALUES: any partition can make them.
+            let whole = self.query(&insert.source, Place::Here, &BTreeSet::new())?;
+            query = self.send_whole(whole, &insert.source, Target::One)?;
+        }
         self.settle(&mut query);
         // Integers travel in full width: whether they fit their columns is found when they arrive.
         let travels = |sql_type: SqlType| match sql_type.is_integer() {

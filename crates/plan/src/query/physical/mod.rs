@@ -214,7 +214,7 @@ impl<'b, 'c> Planner<'b, 'c> {
     }
 
     /// Makes a whole planned query a fragment.
-    fn send_whole(
+    pub(super) fn send_whole(
         &mut self,
         planned: PlannedQuery,
         query: &Query,
