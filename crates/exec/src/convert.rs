@@ -6,6 +6,7 @@ mod java;
 mod parameter;
 
 pub use assign::assign;
+pub(crate) use parameter::statement_value;
 pub use parameter::{procedure_parameter, statement_parameters};
 
 use crate::arena::Arena;

@@ -6,6 +6,7 @@
 //!   exactly one result table, or leaves data and output as they were. Work on one row by its key
 //!   takes a path of its own (`statement/fast`); everything else runs through `query` (relations,
 //!   pushed frame by frame) and `change` (rows, constraints, views).
+//! - [`load::load_rows`] inserts the rows of a bulk load without a statement for each.
 //! - [`watch`] is how a host stops statements and counts what their operators do.
 //! - [`distributed`] runs statements over several partitions: fragments, then the coordinator.
 //! - [`PreparedProcedure`] and [`NativeProcedure`] are stored procedures: whole at a site, or
@@ -30,6 +31,7 @@ mod analysis;
 mod change;
 pub mod database;
 pub mod distributed;
+pub mod load;
 pub mod procedure;
 mod query;
 mod schema_change;

@@ -162,6 +162,17 @@ pub(crate) fn check_start(
     Ok(())
 }
 
+/// Refuses a bulk load in a transaction that only reads.
+pub(crate) fn check_start_of_load(
+    database: &Database,
+    statement: &Statement,
+) -> Result<(), SqlError> {
+    match database.transaction.read_only {
+        true => Err(read_only(statement)),
+        false => Ok(()),
+    }
+}
+
 #[cold]
 fn parameter_count(statement: &Statement, given: usize) -> SqlError {
     SqlError::argument(format!(

@@ -11,6 +11,7 @@ pub mod connection;
 mod control;
 pub mod embedded;
 mod execution;
+mod load;
 pub mod mailbox;
 pub mod message;
 pub mod options;

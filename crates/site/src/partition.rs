@@ -8,13 +8,16 @@ use crate::message::{
 use crate::parameters::with_parameters;
 use lockstep_exec::database::{Database, DatabaseOptions, TransactionContext};
 use lockstep_exec::distributed::{execute_apply, execute_fragment};
+use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
-use lockstep_exec::statement::execute;
+use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
 use lockstep_txn::{
     Admission, EntryHeader, EntryKind, LogBuffer, OrderedStream, SinglePartitionInitiator,
 };
-use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, TransactionId};
+use lockstep_types::{
+    Failure, HashRing, Outcome, ParameterSet, PartitionId, TableView, TransactionId,
+};
 use std::sync::Arc;
 
 /// Limits of a site and of the coordinator.
@@ -196,6 +199,41 @@ impl<H, C: Clone> Site<H, C> {
             return Outcome::success(1);
         }
         Outcome::success(call.statements.len() as u16)
+    }
+
+    /// Loads rows into a table here, as one transaction, by the statement of the table's
+    /// generated procedure. `parameters` is the call as the log keeps it. The answer is one table
+    /// with the number of rows.
+    pub fn load(
+        &mut self,
+        header: &EntryHeader,
+        statement: &PreparedStatement,
+        rows: &TableView<'_>,
+        parameters: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        debug_assert!(self.open.is_none(), "a stopped partition runs no calls");
+        let (kind, version) = (EntryKind::Fragments, self.catalog_version);
+        self.log.append(header, kind, version, 0, &[self.partition.0], parameters);
+        self.limit_time(None);
+        self.database.begin(&TransactionContext {
+            transaction_id: header.transaction,
+            timestamp_us: header.timestamp_us,
+            addresses_partition: true,
+            single_partition: false,
+            read_only: false,
+        });
+        match load_rows(&mut self.database, statement, rows) {
+            Ok(count) => {
+                self.database.commit();
+                write_count(out, count as usize);
+                Outcome::success(1)
+            }
+            Err(error) => {
+                self.database.rollback();
+                Outcome::failed(error.to_failure())
+            }
+        }
     }
 
     /// A message of the coordinator arrives, in whatever order.

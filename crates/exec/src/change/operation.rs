@@ -230,7 +230,7 @@ impl<'w> Writer<'w> {
 
     /// Asks every so often whether the statement has to stop.
     #[inline]
-    fn tick(&self, rows_before: u64) -> Result<(), SqlError> {
+    pub(crate) fn tick(&self, rows_before: u64) -> Result<(), SqlError> {
         match rows_before.is_multiple_of(u64::from(ROWS_PER_CHECK)) {
             true => self.watch.check(),
             false => Ok(()),

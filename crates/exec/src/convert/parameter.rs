@@ -88,14 +88,27 @@ pub fn statement_parameters<'a>(
     let mut values = Vec::with_capacity(planned.len());
     for (parameter, planned) in given.iter().zip(planned) {
         let parameter = parameter.map_err(|error| refused(error.to_string()))?;
-        let wanted = ProcedureParameter { sql_type: planned.sql_type, is_array: planned.is_array };
-        values.push(procedure_parameter(parameter, wanted, arena).map_err(|error| {
-            let message = error.message();
-            let message = message.split_once("VoltTypeException: ").map_or(message, |(_, m)| m);
-            refused(format!("Unable to execute adhoc sql statement(s): {message}"))
-        })?);
+        values.push(statement_value(parameter, planned, arena)?);
     }
     Ok(values)
+}
+
+/// One parameter of a statement.
+///
+/// # Errors
+/// The statement's type does not take it.
+pub(crate) fn statement_value<'a>(
+    given: Parameter<'a>,
+    planned: &StatementParameter,
+    arena: &'a Arena,
+) -> Converted<'a> {
+    let wanted = ProcedureParameter { sql_type: planned.sql_type, is_array: planned.is_array };
+    procedure_parameter(given, wanted, arena).map_err(|error| {
+        let message = error.message();
+        let message = message.split_once("VoltTypeException: ").map_or(message, |(_, m)| m);
+        let message = format!("Unable to execute adhoc sql statement(s): {message}");
+        SqlError::new(ErrorKind::Statement, state::INVALID_PARAMETER, message)
+    })
 }
 
 fn elements<'a>(array: &ArrayParameter<'a>, to: SqlType, arena: &'a Arena) -> Converted<'a> {

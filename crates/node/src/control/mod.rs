@@ -192,7 +192,7 @@ impl Control {
             "@ExplainProc" => self.explain_procedure(origin, invocation),
             "@ExplainView" => self.explain_view(origin, invocation),
             "@AdHocSpForTest" => self.ad_hoc_at_partition(call, invocation),
-            "@LoadSinglepartitionTable" | "@LoadMultipartitionTable" => self.load(call, invocation),
+            "@LoadMultipartitionTable" => self.load(call, invocation),
             "@SwapTables" => self.swap_tables(call, invocation),
             "@ValidatePartitioning" => self.validate_partitioning(origin),
             "@Pause" => self.set_paused(origin, admin, true),

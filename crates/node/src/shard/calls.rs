@@ -4,6 +4,7 @@ use super::{HeldCall, Shard};
 use crate::catalog::{HostProcedure, Routing};
 use crate::connection::ConnectionKey;
 use crate::execution::{not_found, run_invocation};
+use crate::load::LOAD_AT_PARTITION;
 use crate::message::{
     AdHocCall, ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, MultiOrigin, MultiRequest,
     NO_PROCEDURE, Origin, PARTITION_WEIGHT,
@@ -90,7 +91,7 @@ impl Shard {
     }
 
     /// A call whose partition is this thread's and whose connection too: no hand-off at all.
-    fn call_here(
+    pub(super) fn call_here(
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
@@ -120,6 +121,9 @@ impl Shard {
         output: &mut Vec<u8>,
     ) -> Status {
         let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
+        if invocation.procedure == LOAD_AT_PARTITION {
+            return self.execute_load(header, invocation, waited_ms, output);
+        }
         // The thread that read the call found it in its own catalog; one that it was sent to
         // looks again, for the catalog may have changed on the way.
         let procedure = match usize::from(origin.shard) == self.index && origin.weight == 0 {
@@ -267,6 +271,7 @@ impl Shard {
     ) {
         match invocation.procedure {
             "@Ping" => crate::control::system::write_ping(output, origin.handle),
+            LOAD_AT_PARTITION => self.load(origin, invocation, body, output),
             "@Subscribe" => self.subscribe(origin, invocation, output),
             _ => {
                 let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
@@ -300,7 +305,7 @@ impl Shard {
     }
 
     /// The call will be answered later: it counts among those that its connection waits for.
-    fn count_outstanding(&mut self, origin: Origin, weight: u16) -> Origin {
+    pub(super) fn count_outstanding(&mut self, origin: Origin, weight: u16) -> Origin {
         if let Some(connection) = self.connection(origin.connection) {
             connection.outstanding += u32::from(weight);
             connection.unanswered += 1;

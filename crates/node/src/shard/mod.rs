@@ -12,6 +12,7 @@ mod accept;
 mod answers;
 mod calls;
 mod input;
+mod load;
 mod multi;
 mod output;
 

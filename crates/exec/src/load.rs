@@ -1,0 +1,69 @@
+//! Bulk loads: the rows of a table in wire form go into a table of this site, converted as
+//! parameters of its generated procedures are, without a statement for each.
+
+use crate::convert::statement_value;
+use crate::database::Database;
+use crate::error::SqlError;
+use crate::statement::{PreparedStatement, check_start_of_load};
+use lockstep_plan_ir::statement::{Execution, Operation};
+use lockstep_types::{Datum, Parameter, TableView};
+
+/// Inserts or upserts rows, by the statement of the table's generated procedure of that name.
+/// Gives their number.
+///
+/// # Errors
+/// What the first bad row violates; data is then as it was.
+pub fn load_rows(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    rows: &TableView<'_>,
+) -> Result<u64, SqlError> {
+    database.begin_statement();
+    let mark = database.mark();
+    let result = load(database, prepared, rows);
+    if result.is_err() {
+        database.rollback_to(mark);
+    }
+    result
+}
+
+fn load(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    rows: &TableView<'_>,
+) -> Result<u64, SqlError> {
+    let statement = prepared.statement();
+    check_start_of_load(database, statement)?;
+    let Execution::Local { operation: Operation::Insert(insert), .. } = &statement.execution else {
+        return Err(SqlError::sql("a load goes by an insert or an upsert"));
+    };
+    let planned = &statement.parameters;
+    if rows.column_count() != planned.len() {
+        return Err(SqlError::argument(format!(
+            "Number of arguments provided was {} where {} was expected for statement {};",
+            rows.column_count(),
+            planned.len(),
+            statement.text
+        )));
+    }
+    let types: Vec<_> = (0..planned.len()).map(|column| rows.column_type(column)).collect();
+    let (mut writer, _) = database.writer();
+    let state = writer.state(insert.table)?;
+    let arena = writer.arena;
+    let mut values: Vec<Datum<'_>> = Vec::with_capacity(planned.len());
+    let mut count = 0;
+    for row in rows.rows() {
+        writer.tick(count)?;
+        values.clear();
+        row.and_then(|row| row.read_into(&mut values))
+            .map_err(|error| SqlError::argument(format!("row {count} of the table: {error}")))?;
+        for ((value, from), planned) in values.iter_mut().zip(&types).zip(planned) {
+            if *from != planned.sql_type {
+                *value = statement_value(Parameter::Scalar(*from, *value), planned, arena)?;
+            }
+        }
+        writer.insert_or_update(state, insert.upsert.as_ref(), &mut values)?;
+        count += 1;
+    }
+    Ok(count)
+}

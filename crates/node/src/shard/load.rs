@@ -1,0 +1,66 @@
+//! `@LoadSinglepartitionTable`: rows of a partitioned table go straight to their partition, as
+//! calls of procedures do.
+
+use super::Shard;
+use super::calls::refuse;
+use crate::control::operations::paused;
+use crate::load::{load_parameters, load_statement};
+use crate::message::{Envelope, ForwardedCall, Origin, PARTITION_WEIGHT};
+use lockstep_txn::EntryHeader;
+use lockstep_types::{Outcome, Status};
+use lockstep_wire_volt::{Invocation, response};
+use std::sync::atomic::Ordering;
+
+impl Shard {
+    /// A load arrives at a connection of this thread.
+    pub(super) fn load(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) {
+        if self.facts.paused.load(Ordering::Relaxed)
+            && !self.connection(origin.connection).is_some_and(|connection| connection.admin)
+        {
+            return refuse(output, &origin, &paused());
+        }
+        let load = match load_parameters(invocation) {
+            Ok(load) => load,
+            Err(failure) => return refuse(output, &origin, &failure),
+        };
+        let Some(key) = load.key else { return };
+        // NULL lives at the first partition.
+        let partition = self.facts.ring.partition_of(key);
+        if partition.index() == self.index {
+            return self.call_here(origin, invocation, body, output);
+        }
+        let mut copy = self.spare_buffer();
+        copy.extend_from_slice(body);
+        let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
+        let call = ForwardedCall { origin, body: copy };
+        self.outbox.send(partition.index(), Envelope::Call(call));
+    }
+
+    /// Runs a load at this thread's partition and appends the answer to `output`.
+    pub(super) fn execute_load(
+        &mut self,
+        header: &EntryHeader,
+        invocation: &Invocation<'_>,
+        waited_ms: i32,
+        output: &mut Vec<u8>,
+    ) -> Status {
+        let start = response::begin(output);
+        let prepared = load_parameters(invocation)
+            .and_then(|load| Ok((load_statement(&self.catalog, &load)?, load)));
+        let outcome = match prepared {
+            Ok((statement, load)) => {
+                let parameters = invocation.parameters.bytes();
+                self.site.load(header, &statement, &load.rows, parameters, output)
+            }
+            Err(failure) => Outcome::failed(failure),
+        };
+        response::finish(output, start, invocation.client_handle, &outcome, waited_ms);
+        outcome.failure.map_or(Status::Success, |failure| failure.status)
+    }
+}
