@@ -34,6 +34,8 @@ rules! {
         "Plain derived and common tables become part of the query that reads them.";
     SimplifyOuterJoins "simplify_outer_joins"
         "Outer joins whose NULL-filled rows no condition lets through become inner joins.";
+    ImpliedConditions "implied_conditions"
+        "What is known of a column is tested of all columns that are equal to it.";
     IndexAccess "index_access"
         "Tables are read through an index where its key's first parts are restricted.";
     IndexLists "index_lists"

@@ -1,7 +1,9 @@
 //! How a table's rows are found: the choice of an index.
 
 use super::bind::same_kind;
+use super::estimate::Estimator;
 use super::partition::is_known;
+use super::physical::{SCANNED_ROW, SEEK};
 use super::walk;
 use crate::planning::Planning;
 use crate::rules::Rule;
@@ -20,7 +22,19 @@ pub(crate) struct Path {
     pub(crate) ensured: BTreeSet<usize>,
     /// How good it is: less is better.
     pub(crate) rank: Rank,
+    /// What it costs to run it once.
+    pub(crate) cost: f64,
 }
+
+impl Path {
+    /// Whether it finds at most one row.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.rank == Rank::One
+    }
+}
+
+/// A scan of a table costs as if it had at least so many rows: it may grow while the plan is kept.
+const LEAST_ROWS: f64 = 16.0;
 
 /// Goodness of a path; the least is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,12 +68,14 @@ pub(crate) struct Target<'t> {
     pub(crate) constant: &'t Constant,
     /// The rules in force and what is known of the data.
     pub(crate) planning: &'t Planning,
+    /// Knows how many rows a path finds.
+    pub(crate) estimator: &'t Estimator<'t>,
 }
 
 /// The best way to rows for which all conjuncts (over this table and the bound slots) hold.
 pub(crate) fn choose(target: &Target<'_>, conjuncts: &[&Expression]) -> Path {
-    let full = Path { access: Access::Full, ensured: BTreeSet::new(), rank: Rank::All };
-    let mut best = full;
+    let cost = target.estimator.table_rows(target.slot).max(LEAST_ROWS) * SCANNED_ROW;
+    let mut best = Path { access: Access::Full, ensured: BTreeSet::new(), rank: Rank::All, cost };
     if !target.planning.uses(Rule::IndexAccess) {
         return best;
     }
@@ -68,7 +84,16 @@ pub(crate) fn choose(target: &Target<'_>, conjuncts: &[&Expression]) -> Path {
         let id = IndexId(position as u16);
         for mut path in paths(target, id, index, conjuncts) {
             path.ensured.extend(&implied);
-            if path.rank < best.rank {
+            if path.rank == Rank::One {
+                return path;
+            }
+            let seeks = match &path.access {
+                Access::IndexList { list: KeyList::Values(values), .. } => values.len() as f64,
+                _ => 1.0,
+            };
+            path.cost = SEEK * seeks + target.estimator.found(target.slot, &path.access);
+            let better = path.cost < best.cost || path.cost == best.cost && path.rank < best.rank;
+            if better {
                 best = path;
             }
         }
@@ -208,7 +233,7 @@ fn paths(
         let reverse = false;
         let access =
             Access::Index { index, equal, null_matches, lower, upper, reverse, at_most_one };
-        found.push(Path { access, ensured, rank });
+        found.push(Path { access, ensured, rank, cost: SEEK });
     }
     found.extend(list_path(target, index, definition, conjuncts));
     found
@@ -249,7 +274,12 @@ fn list_path(
             _ => continue,
         };
         let access = Access::IndexList { index, list };
-        return Some(Path { access, ensured: BTreeSet::from([position]), rank: Rank::List });
+        return Some(Path {
+            access,
+            ensured: BTreeSet::from([position]),
+            rank: Rank::List,
+            cost: SEEK,
+        });
     }
     None
 }

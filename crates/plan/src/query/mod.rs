@@ -2,8 +2,10 @@
 
 mod access;
 mod bind;
+mod estimate;
 mod explain;
 mod flatten;
+mod imply;
 mod logical;
 mod partition;
 mod physical;
@@ -82,6 +84,9 @@ fn rewrite(planning: &Planning, query: &mut logical::Query, binder: &mut Binder<
     }
     if planning.uses(Rule::SimplifyOuterJoins) {
         simplify::simplify(query, &mut binder.subqueries);
+    }
+    if planning.uses(Rule::ImpliedConditions) {
+        imply::imply(query, &mut binder.subqueries);
     }
 }
 

@@ -1,4 +1,6 @@
 //! Planning through its public surface.
 
+mod interpreter;
+mod join_order;
 mod query;
 mod schema;

@@ -36,7 +36,7 @@ fn types() {
     run("types", include_str!("query/types.txt"));
 }
 
-struct NoNatives;
+pub struct NoNatives;
 
 impl NativeProcedures for NoNatives {
     fn find(&self, _name: &str) -> Option<NativeSource> {

@@ -33,6 +33,7 @@ impl Planner<'_, '_> {
         query: &mut Query,
         context: PlanContext,
     ) -> Result<Plan, PlanError> {
+        self.learn(query);
         let subqueries = self.subqueries();
         if context == PlanContext::MultiPartition && is_spread(query, &subqueries) {
             super::cut::widen_averages(query);
@@ -71,6 +72,7 @@ impl Planner<'_, '_> {
         insert: &BoundInsert,
         context: PlanContext,
     ) -> Result<Plan, PlanError> {
+        self.learn(&insert.source);
         let subqueries = self.subqueries();
         let definition = &insert.table.definition;
         let mut uses = Vec::new();
@@ -177,6 +179,7 @@ impl Planner<'_, '_> {
         context: PlanContext,
     ) -> Result<Plan, PlanError> {
         check_replicated_write(&change.table, context)?;
+        self.learn(&change.source);
         let definition = &change.table.definition;
         let subqueries = self.subqueries();
         let mut uses = Vec::new();
@@ -361,6 +364,7 @@ impl Planner<'_, '_> {
         let definition = &change.table.definition;
         let received = self.binder.new_slot()?;
         let slot = self.binder.new_slot()?;
+        self.estimator.learn_table(slot, definition);
         let key: Vec<u16> = primary_key(definition)
             .unwrap_or_else(|| (0..definition.columns.len() as u16).collect());
         let conditions = key.into_iter().map(|column| {
@@ -372,9 +376,7 @@ impl Planner<'_, '_> {
         });
         let conditions = conditions.collect();
         let bound = BTreeSet::from([received]);
-        let constant = self.constant();
-        let target = self.target(definition, slot, &bound, &constant);
-        let scan = self.scan(&target, conditions)?;
+        let scan = self.scan(definition, slot, &bound, conditions)?;
         let types_received = types.to_vec();
         let rows = Relation::Receive { slot: received, fragment: 0, types: types_received };
         let source = super::join::joined(

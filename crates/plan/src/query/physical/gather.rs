@@ -35,9 +35,7 @@ impl Planner<'_, '_> {
                 alone && (reads || !definition.is_partial)
             });
         let empty = BTreeSet::new();
-        let (slot, constant) = (leaf.slot, self.constant());
-        let access = self.target(definition, slot, &empty, &constant);
-        let scan = self.scan(&access, there)?;
+        let scan = self.scan(definition, leaf.slot, &empty, there)?;
         let relation = if definition.is_partial {
             self.merged_groups(leaf.slot, definition, scan)?
         } else {

@@ -1,14 +1,15 @@
 //! FROM: which source comes first, and how each next one is joined.
 
+use super::reach::Reach;
 use super::{Place, Planner, conjunction, filtered};
 use crate::error::PlanError;
-use crate::query::access::{Rank, Target, choose};
+use crate::query::access::{Path, choose};
 use crate::query::bind::same_kind;
 use crate::query::logical::{From, Leaf, LeafKind};
 use crate::query::walk;
 use crate::rules::Rule;
 use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod, KeyList};
-use lockstep_plan_ir::{Access, Comparison, Expression, Node, Relation, Scan};
+use lockstep_plan_ir::{Access, Comparison, Expression, Node, Relation, Scan, TableDefinition};
 use std::collections::BTreeSet;
 
 impl Planner<'_, '_> {
@@ -64,10 +65,7 @@ impl Planner<'_, '_> {
     ) -> Result<Relation, PlanError> {
         let relation = match (&leaf.kind, place) {
             (LeafKind::Table(table), Place::Here) => {
-                let constant = self.constant();
-                let (table, slot) = (&table.definition, leaf.slot);
-                let target = self.target(table, slot, bound, &constant);
-                return self.scan(&target, conjuncts);
+                return self.scan(&table.definition, leaf.slot, bound, conjuncts);
             }
             (LeafKind::Table(_), Place::Coordinator) => {
                 return self.gather(leaf, conjuncts, bound);
@@ -88,20 +86,22 @@ impl Planner<'_, '_> {
     /// A table read by the best way for its conjuncts.
     pub(super) fn scan(
         &mut self,
-        target: &Target<'_>,
+        table: &TableDefinition,
+        slot: u16,
+        bound: &BTreeSet<u16>,
         conjuncts: Vec<Expression>,
     ) -> Result<Relation, PlanError> {
         let borrowed: Vec<&Expression> = conjuncts.iter().collect();
-        let path = choose(target, &borrowed);
+        let constant = self.constant();
+        let path = choose(&self.target(table, slot, bound, &constant), &borrowed);
         let rest = borrowed
             .iter()
             .enumerate()
             .filter(|(position, _)| !path.ensured.contains(position))
             .map(|(_, conjunct)| *conjunct);
-        let filter = conjunction(self.lower_all(rest, Place::Here, target.bound)?);
-        let access = self.lower_access(path.access, target.bound)?;
-        let (slot, table) = (target.slot, target.table.id);
-        Ok(Relation::Scan(Scan { slot, table, access, filter }))
+        let filter = conjunction(self.lower_all(rest, Place::Here, bound)?);
+        let access = self.lower_access(path.access, bound)?;
+        Ok(Relation::Scan(Scan { slot, table: table.id, access, filter }))
     }
 
     /// An access with the subqueries of its keys planned.
@@ -126,7 +126,7 @@ impl Planner<'_, '_> {
         Ok(access)
     }
 
-    /// Inner joins: the most selective source first, then always the one that is reached best.
+    /// Inner joins, in the order that costs least.
     fn inner(
         &mut self,
         items: &[From],
@@ -134,19 +134,11 @@ impl Planner<'_, '_> {
         place: Place,
         bound: &BTreeSet<u16>,
     ) -> Result<Relation, PlanError> {
-        let mut left: Vec<&From> = items.iter().collect();
         let mut bound_now = bound.clone();
         let mut left_slots: Vec<u16> = Vec::new();
         let mut relation: Option<Relation> = None;
-        while !left.is_empty() {
-            let scores = left
-                .iter()
-                .map(|item| self.score(item, pending, place, &bound_now, relation.is_some()));
-            let best = match self.uses(Rule::JoinOrder) {
-                true => scores.enumerate().min_by_key(|(_, score)| *score),
-                false => None,
-            };
-            let item = left.remove(best.map_or(0, |(position, _)| position));
+        for position in self.join_order(items, pending, place, bound) {
+            let item = &items[position];
             let slots = item.slots();
             relation = Some(match relation {
                 None => self.plan_from(item, pending, place, bound)?,
@@ -163,54 +155,6 @@ impl Planner<'_, '_> {
         Ok(relation.unwrap_or(Relation::OneRow))
     }
 
-    /// How well a source is reached: less is better.
-    fn score(
-        &self,
-        item: &From,
-        pending: &[Expression],
-        place: Place,
-        bound: &BTreeSet<u16>,
-        joined: bool,
-    ) -> u32 {
-        let slots = item.slots();
-        let ready: Vec<&Expression> = pending
-            .iter()
-            .filter(|conjunct| {
-                let read = walk::slots_read(conjunct, &self.subqueries);
-                read.iter().all(|slot| bound.contains(slot) || slots.contains(slot))
-            })
-            .collect();
-        if let (From::Leaf(Leaf { kind: LeafKind::Table(table), slot, .. }), Place::Here) =
-            (item, place)
-        {
-            let (table, slot, constant) = (&table.definition, *slot, self.constant());
-            let target = self.target(table, slot, bound, &constant);
-            match choose(&target, &ready).rank {
-                Rank::One => return 0,
-                Rank::Equal(std::cmp::Reverse(columns)) => {
-                    return 1000 - u32::from(columns).min(900);
-                }
-                Rank::List => return 1100,
-                Rank::Between => return 1200,
-                Rank::HalfOpen => return 1300,
-                Rank::All => {}
-            }
-        }
-        let connected = ready
-            .iter()
-            .any(|conjunct| hash_sides(conjunct, &slots, &self.subqueries_of(conjunct)).is_some());
-        let filtered = ready.iter().any(|conjunct| {
-            let read = walk::slots_read(conjunct, &self.subqueries);
-            read.iter().all(|slot| slots.contains(slot))
-        });
-        match (joined && connected, filtered) {
-            (true, true) => 2000,
-            (true, false) => 2100,
-            (false, true) => 3000,
-            (false, false) => 3100,
-        }
-    }
-
     fn subqueries_of(&self, expression: &Expression) -> bool {
         walk::any(expression, &|e| walk::subquery_of(e).is_some())
     }
@@ -224,11 +168,19 @@ impl Planner<'_, '_> {
         conditions: Vec<Expression>,
         place: Place,
         bound: &BTreeSet<u16>,
-        (bound_now, left_slots): (&BTreeSet<u16>, &[u16]),
+        before: (&BTreeSet<u16>, &[u16]),
     ) -> Result<Relation, PlanError> {
+        let (bound_now, left_slots) = before;
         let right_slots = item.slots();
         let left_slots = left_slots.to_vec();
-        let looked_up = self.lookup(item, &conditions, kind, place, bound_now, &left_slots)?;
+        let left_rows = self.estimator.rows(&left, &self.fragments);
+        let looked_up = match self.lookup_path(item, &conditions, kind, place, bound, before) {
+            Some(reach) => match reach.better_lookup(left_rows) {
+                Some(path) => Some(self.lookup(item, &conditions, kind, path, bound_now)?),
+                None => None,
+            },
+            None => None,
+        };
         if let Some((right, condition)) = looked_up {
             return Ok(joined(kind, (left, right), JoinMethod::NestedLoop, condition));
         }
@@ -271,39 +223,39 @@ impl Planner<'_, '_> {
         Ok(joined(kind, (left, right), method, condition))
     }
 
+    /// The ways to the right side, if an index may be one of them.
+    fn lookup_path(
+        &self,
+        item: &From,
+        conditions: &[Expression],
+        kind: JoinKind,
+        place: Place,
+        bound: &BTreeSet<u16>,
+        before: (&BTreeSet<u16>, &[u16]),
+    ) -> Option<Reach> {
+        let From::Leaf(Leaf { kind: LeafKind::Table(_), .. }) = item else { return None };
+        if place != Place::Here || kind == JoinKind::Full {
+            return None;
+        }
+        let borrowed: Vec<&Expression> = conditions.iter().collect();
+        let reach = self.reach(item, &borrowed, place, bound, before);
+        reach.lookup.is_some().then_some(reach)
+    }
+
     /// The right side as an index lookup by values of the left side, with what is left to test
-    /// of a pair; none if no index serves.
-    #[allow(clippy::type_complexity, reason = "used once, right above")]
+    /// of a pair.
     fn lookup(
         &mut self,
         item: &From,
         conditions: &[Expression],
         kind: JoinKind,
-        place: Place,
+        path: Path,
         bound_now: &BTreeSet<u16>,
-        left_slots: &[u16],
-    ) -> Result<Option<(Relation, Option<Expression>)>, PlanError> {
+    ) -> Result<(Relation, Option<Expression>), PlanError> {
         let From::Leaf(Leaf { kind: LeafKind::Table(table), slot, .. }) = item else {
-            return Ok(None);
+            return Err(PlanError::new("only a table is looked up"));
         };
-        if place != Place::Here || kind == JoinKind::Full || !self.uses(Rule::IndexJoins) {
-            return Ok(None);
-        }
-        let constant = self.constant();
-        let (bound, definition) = (bound_now, &table.definition);
-        let target = self.target(definition, *slot, bound, &constant);
-        let borrowed: Vec<&Expression> = conditions.iter().collect();
-        let path = choose(&target, &borrowed);
-        let Access::Index { equal, lower, upper, .. } = &path.access else { return Ok(None) };
-        let bounds = lower.iter().chain(upper).map(|bound| &bound.value);
-        if !equal.iter().chain(bounds).any(|value| reads_any(value, left_slots)) {
-            return Ok(None);
-        }
-        let hashable =
-            conditions.iter().any(|c| hash_sides(c, &[*slot], &self.subqueries_of(c)).is_some());
-        if equal.is_empty() && hashable {
-            return Ok(None);
-        }
+        let definition = &table.definition;
         // Conditions of an outer join over its left side alone are not the scan's to test.
         let (mut own, mut pair) = (Vec::new(), Vec::new());
         for (position, conjunct) in conditions.iter().enumerate() {
@@ -317,12 +269,12 @@ impl Planner<'_, '_> {
                 pair.push(conjunct);
             }
         }
-        let filter = conjunction(self.lower_all(own.into_iter(), place, bound_now)?);
-        let condition = conjunction(self.lower_all(pair.into_iter(), place, bound_now)?);
+        let filter = conjunction(self.lower_all(own.into_iter(), Place::Here, bound_now)?);
+        let condition = conjunction(self.lower_all(pair.into_iter(), Place::Here, bound_now)?);
         let access = self.lower_access(path.access, bound_now)?;
-        let (slot, table) = (*slot, table.definition.id);
+        let (slot, table) = (*slot, definition.id);
         let scan = Scan { slot, table, access, filter };
-        Ok(Some((Relation::Scan(scan), condition)))
+        Ok((Relation::Scan(scan), condition))
     }
 
     fn outer(
@@ -390,7 +342,7 @@ fn bound_slots(relation: &Relation, slots: &mut Vec<u16>) {
 }
 
 /// The sides of an equality of which the second reads only `right`: hash keys.
-fn hash_sides<'e>(
+pub(super) fn hash_sides<'e>(
     conjunct: &'e Expression,
     right: &[u16],
     has_subqueries: &bool,

@@ -1,16 +1,20 @@
 //! From bound queries to relations: at one place, or in fragments and a coordinator's part.
 
+pub(crate) use reach::{SCANNED_ROW, SEEK};
+
 mod cut;
 pub(crate) mod dml;
 mod gather;
 mod join;
 mod order;
+mod reach;
 mod semi;
 mod stages;
 
 use super::access::{Constant, Target as AccessTarget};
 use super::bind::Binder;
-use super::logical::{Body, Query, Subqueries};
+use super::estimate::Estimator;
+use super::logical::{Body, From, LeafKind, Query, Select, Subqueries};
 use super::partition::{self, Placement, Values};
 use super::walk;
 use crate::error::PlanError;
@@ -40,6 +44,7 @@ pub(crate) enum Place {
 pub(crate) struct Planner<'b, 'c> {
     binder: &'b mut Binder<'c>,
     planning: &'b Planning,
+    estimator: Estimator<'b>,
     subqueries: Rc<Subqueries>,
     constant: Rc<Constant>,
     /// The fragments so far.
@@ -68,6 +73,7 @@ impl<'b, 'c> Planner<'b, 'c> {
         Planner {
             binder,
             planning,
+            estimator: Estimator::new(planning),
             constant: Rc::new(constant),
             subqueries,
             fragments: Vec::new(),
@@ -96,16 +102,34 @@ impl<'b, 'c> Planner<'b, 'c> {
 
     /// A table as the choice of an access path sees it.
     fn target<'t>(
-        &self,
+        &'t self,
         table: &'t TableDefinition,
         slot: u16,
         bound: &'t BTreeSet<u16>,
         constant: &'t Constant,
-    ) -> AccessTarget<'t>
-    where
-        'b: 't,
-    {
-        AccessTarget { table, slot, bound, constant, planning: self.planning }
+    ) -> AccessTarget<'t> {
+        let (planning, estimator) = (self.planning, &self.estimator);
+        AccessTarget { table, slot, bound, constant, planning, estimator }
+    }
+
+    /// Learns which tables a query reads, subqueries' included.
+    pub(crate) fn learn(&mut self, query: &Query) {
+        let subqueries = self.subqueries();
+        let estimator = &mut self.estimator;
+        walk::each_leaf(query, &subqueries, &mut |leaf| {
+            if let LeafKind::Table(table) = &leaf.kind {
+                estimator.learn_table(leaf.slot, &table.definition);
+            }
+        });
+    }
+
+    fn learn_conditions(&mut self, select: &Select) {
+        let joined: &[Expression] = match &select.from {
+            From::Leaf(_) => return,
+            From::Inner { conjuncts, .. } => conjuncts,
+            From::Outer { .. } => &[],
+        };
+        self.estimator.learn_conditions(select.filter.iter().chain(joined));
     }
 
     /// Notes the columns that a query reads; must be done before any of it is planned for the
@@ -148,6 +172,7 @@ impl<'b, 'c> Planner<'b, 'c> {
             Body::Select(select) => {
                 let outer = self.values.clone();
                 self.values = partition::known_values(select, &outer);
+                self.learn_conditions(select);
                 let planned = match place {
                     Place::Here => self.select_here(query, select, bound),
                     Place::Coordinator => self.select_at_coordinator(query, select, bound),

@@ -45,7 +45,7 @@ pub(crate) fn ordered_path(
                 reverse: descending,
                 at_most_one: false,
             };
-            Some(Path { access, ensured: BTreeSet::new(), rank: Rank::All })
+            Some(Path { access, ensured: BTreeSet::new(), rank: Rank::All, cost: path.cost })
         }
     }
 }
