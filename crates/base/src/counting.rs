@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static APART: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counting per thread.
@@ -44,8 +45,20 @@ pub fn allocations(work: impl FnOnce()) -> u64 {
     ALLOCATIONS.with(Cell::get) - before
 }
 
-/// How often this thread has allocated since it began. Always 0 in a binary that does not
-/// declare the allocator.
+/// How often this thread has allocated since it began, but for what was counted apart. Always 0
+/// in a binary that does not declare the allocator.
 pub fn allocations_so_far() -> u64 {
-    ALLOCATIONS.with(Cell::get)
+    ALLOCATIONS.with(Cell::get) - APART.with(Cell::get)
+}
+
+/// Counts the allocations of `work` apart: it makes memory ready that the paths under test will
+/// need, while nobody waits for it.
+pub fn apart(work: impl FnOnce()) {
+    let count = allocations(work);
+    APART.with(|apart| apart.set(apart.get() + count));
+}
+
+/// How often this thread has allocated in work that is counted apart.
+pub fn allocations_apart() -> u64 {
+    APART.with(Cell::get)
 }

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// The arena's memory that is kept from one statement to the next.
 const KEPT_ARENA_BYTES: usize = 1 << 20;
+/// Changes of rows after which tables are looked after.
+const CHANGES_A_MAINTENANCE: u64 = 16;
 
 /// What a transaction is to the statements that run in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub struct Database {
     /// The integer that was last found to live here.
     pub(crate) owned_value: Option<i64>,
     pub(crate) change: Option<PreparedChange>,
+    /// The undo log's place when the tables were last maintained.
+    maintained: UndoMark,
     /// Out while a procedure runs.
     pub(crate) call_memory: Option<Box<CallMemory>>,
 }
@@ -97,6 +101,7 @@ impl Database {
             tables: Tables::new(),
             states: Vec::new(),
             transaction_mark: undo.mark(),
+            maintained: undo.mark(),
             undo,
             arena: Arena::new(),
             options,
@@ -170,6 +175,16 @@ impl Database {
     /// True if something changed since the mark.
     pub fn changed_since(&self, mark: UndoMark) -> bool {
         self.undo.changed_since(mark)
+    }
+
+    /// Between transactions: makes ready what coming changes will need, and gives back what mass
+    /// deletes have left, once there were some changes. Shows nowhere but in memory.
+    #[inline]
+    pub fn maintain(&mut self) {
+        if self.undo.changes_between(self.maintained, self.undo.mark()) >= CHANGES_A_MAINTENANCE {
+            self.maintained = self.undo.mark();
+            self.tables.maintain();
+        }
     }
 
     /// A table's definition.

@@ -387,6 +387,12 @@ impl<H, C: Clone> Site<H, C> {
         }
     }
 
+    /// What is due between log entries and should keep no caller waiting.
+    #[inline]
+    pub fn maintain(&mut self) {
+        self.database.maintain();
+    }
+
     /// Log entries and bytes so far.
     pub fn log_totals(&self) -> (u64, u64) {
         self.log.totals()

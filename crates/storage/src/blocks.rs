@@ -3,6 +3,10 @@
 //! Allocation is replicated state and deterministic: a slot that was freed last is used first
 //! (the free list runs through the free slots); without a free slot the next never-used one.
 //! The first block starts small and doubles, so that a table of few rows is small.
+//!
+//! After mass deletes blocks without a live row give their memory back, but for their part of the
+//! free list, which is kept apart until one of their slots is taken again. So when that happens
+//! makes no difference to which slot a row takes.
 
 use crate::layout::TableLayout;
 use crate::row::RowId;
@@ -16,11 +20,11 @@ const FIRST_BLOCK_BYTES: usize = 1024;
 
 /// One block. `slots` is its room; only the first block can have less than the layout's.
 struct Block {
+    /// Dangling while the block has given its memory back.
     memory: NonNull<u8>,
     slots: u32,
-    /// Version of the layout that the block's slots have; for tables that are altered lazily.
-    #[expect(dead_code, reason = "every block has version 0 until ALTER converts lazily")]
-    layout_version: u32,
+    /// The free list's part of a block that has given its memory back: for each slot the next.
+    links: Option<Box<[u32]>>,
 }
 
 /// The slots of a table.
@@ -35,6 +39,10 @@ pub(crate) struct BlockStore {
     slot_bytes: usize,
     block_shift: u32,
     allocated_bytes: usize,
+    /// The next whole block, allocated ahead of time.
+    spare: Option<NonNull<u8>>,
+    /// Live rows below which free blocks are looked for.
+    search_below: u32,
 }
 
 // SAFETY: the store owns its blocks; nothing is shared with another thread.
@@ -55,6 +63,8 @@ impl BlockStore {
             slot_bytes: layout.slot_bytes,
             block_shift: layout.block_shift,
             allocated_bytes: 0,
+            spare: None,
+            search_below: 0,
         }
     }
 
@@ -86,12 +96,13 @@ impl BlockStore {
     /// The address of a slot.
     ///
     /// # Safety
-    /// `row` is below `fresh`.
+    /// `row` is below `fresh`, and live or taken: its block has its memory.
     #[inline]
     pub(crate) unsafe fn slot(&self, row: RowId) -> *mut u8 {
         let block = (row.0 >> self.block_shift) as usize;
         let slot = (row.0 & ((1 << self.block_shift) - 1)) as usize;
         debug_assert!(row.0 < self.fresh && slot < self.blocks[block].slots as usize);
+        debug_assert!(self.blocks[block].links.is_none(), "the block has its memory");
         // SAFETY: slots below `fresh` lie in an existing block with room for them.
         unsafe { self.blocks.get_unchecked(block).memory.as_ptr().add(slot * self.slot_bytes) }
     }
@@ -109,6 +120,9 @@ impl BlockStore {
     pub(crate) fn take(&mut self) -> Option<(RowId, bool)> {
         let row = RowId(self.free_head);
         if row.0 != NO_ROW {
+            if self.blocks[(row.0 >> self.block_shift) as usize].links.is_some() {
+                self.restore(row);
+            }
             // SAFETY: slots of the free list were used, and hold the next one's id.
             self.free_head = unsafe { self.slot(row).cast::<u32>().read_unaligned() };
             return Some((row, false));
@@ -176,8 +190,12 @@ impl BlockStore {
     pub(crate) fn free_list(&self) -> impl Iterator<Item = RowId> + '_ {
         let first = (self.free_head != NO_ROW).then_some(RowId(self.free_head));
         std::iter::successors(first, |row| {
-            // SAFETY: slots of the free list were used, and hold the next one's id.
-            let next = unsafe { self.slot(*row).cast::<u32>().read_unaligned() };
+            let slot = (row.0 & ((1 << self.block_shift) - 1)) as usize;
+            let next = match &self.blocks[(row.0 >> self.block_shift) as usize].links {
+                Some(links) => links[slot],
+                // SAFETY: slots of the free list were used, and hold the next one's id.
+                None => unsafe { self.slot(*row).cast::<u32>().read_unaligned() },
+            };
             (next != NO_ROW).then_some(RowId(next))
         })
     }
@@ -192,33 +210,129 @@ impl BlockStore {
             None if block == 0 => first,
             None => whole,
         };
-        let new = block_layout(self.slot_bytes, slots);
-        // SAFETY: layouts have a size above 0 and describe the memory they are used with.
-        let memory = unsafe {
-            match self.blocks.get(block) {
-                Some(block) => {
-                    let old = block_layout(self.slot_bytes, block.slots);
-                    self.allocated_bytes -= old.size();
-                    realloc(block.memory.as_ptr(), old, new.size())
-                }
-                None => alloc(new),
+        let memory = match self.blocks.get(block) {
+            Some(Block { memory, slots: before, .. }) => {
+                let (memory, old) = (*memory, block_layout(self.slot_bytes, *before));
+                let new = block_layout(self.slot_bytes, slots);
+                self.allocated_bytes += new.size() - old.size();
+                // SAFETY: layouts have a size above 0 and describe the memory they are used with.
+                let memory = unsafe { realloc(memory.as_ptr(), old, new.size()) };
+                NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(new))
             }
+            None if slots == whole => self.take_whole_block(),
+            None => self.allocate(slots),
         };
-        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(new) };
-        self.allocated_bytes += new.size();
-        let grown = Block { memory, slots, layout_version: 0 };
         match self.blocks.get_mut(block) {
-            Some(block) => *block = grown,
-            None => self.blocks.push(grown),
+            Some(grown) => {
+                grown.memory = memory;
+                grown.slots = slots;
+            }
+            None => self.blocks.push(Block { memory, slots, links: None }),
         }
         let slots_in_all = (block << self.block_shift) + slots as usize;
         self.live.resize(slots_in_all.div_ceil(64), 0);
+    }
+
+    /// Memory of a block.
+    fn allocate(&mut self, slots: u32) -> NonNull<u8> {
+        let layout = block_layout(self.slot_bytes, slots);
+        self.allocated_bytes += layout.size();
+        // SAFETY: the layout has a size above 0.
+        let memory = unsafe { alloc(layout) };
+        NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    fn take_whole_block(&mut self) -> NonNull<u8> {
+        self.spare.take().unwrap_or_else(|| self.allocate(1 << self.block_shift))
+    }
+
+    /// Allocates the next block, once the last one is half full.
+    pub(crate) fn prepare_growth(&mut self) {
+        let whole = 1u32 << self.block_shift;
+        let used = self.fresh & (whole - 1);
+        if self.fresh < whole || self.spare.is_some() || used < whole / 2 {
+            return;
+        }
+        self.spare = Some(self.allocate(whole));
+        // As a push and a resize would: by doubling.
+        if self.blocks.len() == self.blocks.capacity() {
+            self.blocks.reserve(1);
+        }
+        let words = whole.div_ceil(64) as usize;
+        if self.live.len() + words > self.live.capacity() {
+            self.live.reserve(words);
+        }
+    }
+
+    /// Gives the memory of blocks without a live row back, if there may be many of them.
+    pub(crate) fn give_back_free_blocks(&mut self) {
+        // A quarter of the rows must go before it is worth another search.
+        let below = self.live_count - self.live_count / 4;
+        if self.live_count >= self.search_below {
+            self.search_below = self.search_below.max(below);
+            return;
+        }
+        self.search_below = below;
+        let whole = 1u32 << self.block_shift;
+        for number in 0..self.blocks.len() {
+            let first = (number as u32) << self.block_shift;
+            // The last block is the next that grows.
+            let used = self.fresh.saturating_sub(first) >= whole;
+            let block = &self.blocks[number];
+            if !used || block.links.is_some() || block.slots < whole {
+                continue;
+            }
+            if self.next_live(first).is_none_or(|row| row.0 - first >= whole) {
+                self.give_back_block(number);
+            }
+        }
+    }
+
+    /// Gives the memory of a block back that has it, and whose slots are all used and free.
+    fn give_back_block(&mut self, number: usize) {
+        let layout = block_layout(self.slot_bytes, 1 << self.block_shift);
+        let block = &mut self.blocks[number];
+        let slots = block.memory.as_ptr();
+        // SAFETY: every slot of the block is in the free list, and so holds the next one's id.
+        let link = |slot: usize| unsafe {
+            slots.add(slot * self.slot_bytes).cast::<u32>().read_unaligned()
+        };
+        block.links = Some((0..block.slots as usize).map(link).collect());
+        block.memory = NonNull::dangling();
+        self.allocated_bytes -= layout.size();
+        self.allocated_bytes += block.slots as usize * size_of::<u32>();
+        // SAFETY: the block was allocated with this layout; none of its slots is in use.
+        unsafe { dealloc(slots, layout) };
+    }
+
+    /// Gives a block its memory again, before one of its slots is taken.
+    #[cold]
+    fn restore(&mut self, row: RowId) {
+        let number = (row.0 >> self.block_shift) as usize;
+        let memory = self.take_whole_block();
+        let block = &mut self.blocks[number];
+        block.memory = memory;
+        let Some(links) = block.links.take() else { return };
+        self.allocated_bytes -= links.len() * size_of::<u32>();
+        self.search_below = u32::MAX;
+        for (slot, next) in links.iter().enumerate() {
+            // SAFETY: the new memory has room for each slot, and a slot has at least 4 bytes.
+            unsafe {
+                memory.as_ptr().add(slot * self.slot_bytes).cast::<u32>().write_unaligned(*next);
+            }
+        }
     }
 }
 
 impl Drop for BlockStore {
     fn drop(&mut self) {
-        for block in &self.blocks {
+        if let Some(memory) = self.spare.take() {
+            // SAFETY: the spare block is a whole one.
+            unsafe {
+                dealloc(memory.as_ptr(), block_layout(self.slot_bytes, 1 << self.block_shift))
+            };
+        }
+        for block in self.blocks.iter().filter(|block| block.links.is_none()) {
             let layout = block_layout(self.slot_bytes, block.slots);
             // SAFETY: the block was allocated with this layout.
             unsafe { dealloc(block.memory.as_ptr(), layout) };

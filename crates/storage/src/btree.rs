@@ -2,18 +2,24 @@
 //!
 //! Entries are ordered by key, then by row. A `UNIQUE` tree holds each key once and compares
 //! keys alone. Leaves are linked in both directions, so that cursors run along them. A full leaf
-//! at the right end is not halved when the new entry comes last, so keys that grow fill their
-//! nodes. Nodes under a quarter full merge with a neighbour or take from it.
+//! is not halved when the new entry comes right behind the one that came before, but split there:
+//! keys that grow fill their nodes, at the tree's end and within, and full leaves that they leave
+//! are packed. Nodes under a quarter full merge with a neighbour or take from it.
 //!
 //! Invariants: every leaf but a lone root has an entry; every inner node has a separator; a
 //! separator owns its key; all leaves lie at the same depth.
 
 mod expected;
 mod node;
+mod packed;
 mod rebalance;
+mod spare;
 
 pub(crate) use node::{BytesKey, LEAF_CAPACITY, Leaf, TreeKey, partition_point};
-use node::{FAN_OUT, Inner, new_inner, new_leaf, prefetch_node};
+use node::{FAN_OUT, Inner, NO_INSERT, new_leaf, prefetch_node};
+use packed::{Noted, Packed, is_packed};
+pub(crate) use packed::{RowReader, leaf_length, links};
+use spare::Spare;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::{copy, copy_nonoverlapping, null_mut};
@@ -36,6 +42,11 @@ pub(crate) struct Tree<K: TreeKey, const UNIQUE: bool> {
     /// A number key and its leaf, which `expect` found; null when leaves have split or merged
     /// since. No part of the tree's content.
     expected: Cell<(u64, *mut u8)>,
+    /// Leaves that are packed, among `leaves`, and their bytes.
+    packed_leaves: usize,
+    packed_bytes: usize,
+    noted: Noted<K>,
+    spare: Spare<K>,
 }
 
 // SAFETY: the tree owns everything its pointers reach; nothing is shared with another thread.
@@ -75,6 +86,10 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             inners: 0,
             arena: K::Arena::default(),
             expected: Cell::new((0, null_mut())),
+            packed_leaves: 0,
+            packed_bytes: 0,
+            noted: Noted::new(),
+            spare: Spare::new(),
         }
     }
 
@@ -86,8 +101,10 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
 
     /// Bytes of nodes and long keys.
     pub(crate) fn allocated_bytes(&self) -> usize {
-        self.leaves * size_of::<Leaf<K>>()
+        (self.leaves - self.packed_leaves) * size_of::<Leaf<K>>()
             + self.inners * size_of::<Inner<K>>()
+            + self.spare.allocated_bytes()
+            + self.packed_bytes
             + K::arena_bytes(&self.arena)
     }
 
@@ -181,15 +198,19 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         unsafe {
             let mut leaf = place.leaf;
             let mut position = place.position;
-            if position == (*leaf).length as usize {
+            if position == leaf_length(leaf) {
                 if UNIQUE {
                     return None;
                 }
-                leaf = (*leaf).next;
+                leaf = *links(leaf.cast_mut()).1;
                 position = 0;
                 if leaf.is_null() {
                     return None;
                 }
+            }
+            if is_packed(leaf) {
+                let key = Self::packed_key(leaf, position);
+                return (!key.after(probe)).then(|| RowReader::of(leaf).row(position));
             }
             let key = (*leaf).keys.get_unchecked(position).assume_init_ref();
             (!key.after(probe)).then(|| (*leaf).rows.get_unchecked(position).assume_init())
@@ -222,6 +243,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     pub(crate) unsafe fn position_at_or_after(leaf: *const Leaf<K>, probe: K::Probe<'_>) -> usize {
         // SAFETY: a leaf's first `length` entries are initialised.
         unsafe {
+            if is_packed(leaf) {
+                return Self::packed_point(leaf, |key| key.before(probe));
+            }
             let keys = (&raw const (*leaf).keys).cast::<K>();
             partition_point((*leaf).length as usize, |at| (*keys.add(at)).before(probe))
         }
@@ -235,6 +259,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     pub(crate) unsafe fn position_after(leaf: *const Leaf<K>, probe: K::Probe<'_>) -> usize {
         // SAFETY: a leaf's first `length` entries are initialised.
         unsafe {
+            if is_packed(leaf) {
+                return Self::packed_point(leaf, |key| !key.after(probe));
+            }
             let keys = (&raw const (*leaf).keys).cast::<K>();
             partition_point((*leaf).length as usize, |at| !(*keys.add(at)).after(probe))
         }
@@ -248,15 +275,22 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     /// The place behind all entries.
     pub(crate) fn end(&self) -> Place<K> {
         // SAFETY: the last leaf is of this tree.
-        Place { leaf: self.last, position: unsafe { (*self.last).length as usize } }
+        Place { leaf: self.last, position: unsafe { leaf_length(self.last) } }
     }
 
     /// Adds an entry. In a `UNIQUE` tree that has the key, gives its row and changes nothing.
     #[inline]
     pub(crate) fn insert(&mut self, probe: K::Probe<'_>, row: u32) -> Result<(), u32> {
-        let (leaf, path) = self.descend(probe, row);
+        let (mut leaf, path) = self.descend(probe, row);
         // SAFETY: leaf and path are of this tree; entries move within the leaf's capacity.
         unsafe {
+            if is_packed(leaf) {
+                if let Some(existing) = self.packed_duplicate(leaf, probe) {
+                    return Err(existing);
+                }
+                let (parent, child) = path.step(self.height - 1);
+                leaf = self.unpacked_child(parent, child);
+            }
             let length = (*leaf).length as usize;
             let keys = (&raw mut (*leaf).keys).cast::<K>();
             let rows = (&raw mut (*leaf).rows).cast::<u32>();
@@ -289,6 +323,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             copy(row_at, row_at.add(1), behind);
             row_at.write(row);
             (*leaf).length += 1;
+            (*leaf).last_insert = position as u16;
         }
     }
 
@@ -304,7 +339,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         path: &Path<K>,
     ) {
         self.expected.set((0, null_mut()));
-        let right = new_leaf::<K>();
+        let right = self.take_leaf();
         self.leaves += 1;
         // SAFETY: both leaves are live and ours; the moved entries are initialised.
         unsafe {
@@ -315,10 +350,11 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             if next.is_null() {
                 self.last = right;
             } else {
-                (*next).previous = right;
+                *links(next).0 = right;
             }
-            let grows = next.is_null() && position == LEAF_CAPACITY;
-            let keep = if grows { LEAF_CAPACITY } else { LEAF_CAPACITY / 2 };
+            let follows = position == usize::from((*leaf).last_insert) + 1;
+            let grows = position == LEAF_CAPACITY && (follows || next.is_null());
+            let keep = if grows || follows { position } else { LEAF_CAPACITY / 2 };
             let moved = LEAF_CAPACITY - keep;
             let source = &raw const *leaf;
             copy_nonoverlapping(
@@ -331,8 +367,8 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 (*right).rows.as_mut_ptr(),
                 moved,
             );
-            (*leaf).length = keep as u32;
-            (*right).length = moved as u32;
+            (*leaf).length = keep as u16;
+            (*right).length = moved as u16;
             if position > keep || grows {
                 Self::insert_at(right, position - keep, key, row);
             } else {
@@ -341,6 +377,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             let separator = (*right).keys[0].assume_init_ref().duplicate(&mut self.arena);
             let separator_row = (*right).rows[0].assume_init();
             self.insert_child(path, separator, separator_row, right.cast());
+            if grows {
+                self.note_full(leaf);
+            }
         }
     }
 
@@ -367,7 +406,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             }
         }
         assert!(self.height < MAX_HEIGHT, "no tree over 32-bit row ids is that high");
-        let root = new_inner::<K>();
+        let root = self.take_inner();
         self.inners += 1;
         self.height += 1;
         // SAFETY: the new root has room for one separator and two children.
@@ -423,7 +462,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         child: *mut u8,
     ) -> (K, u32, *mut u8) {
         const FULL: usize = FAN_OUT - 1;
-        let right = new_inner::<K>();
+        let right = self.take_inner();
         self.inners += 1;
         // When the tree grows at its right end, the left half stays nearly full.
         let keep = if index == FULL { FULL - 2 } else { FULL / 2 };
@@ -462,9 +501,13 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     /// Removes the entry; false if there is none.
     #[inline]
     pub(crate) fn remove(&mut self, probe: K::Probe<'_>, row: u32) -> bool {
-        let (leaf, path) = self.descend(probe, row);
+        let (mut leaf, path) = self.descend(probe, row);
         // SAFETY: leaf and path are of this tree; positions stay below the leaf's length.
         unsafe {
+            if is_packed(leaf) {
+                let (parent, child) = path.step(self.height - 1);
+                leaf = self.unpacked_child(parent, child);
+            }
             let length = (*leaf).length as usize;
             let keys = (&raw mut (*leaf).keys).cast::<K>();
             let rows = (&raw mut (*leaf).rows).cast::<u32>();
@@ -480,6 +523,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             copy(keys.add(position + 1), keys.add(position), behind);
             copy(rows.add(position + 1), rows.add(position), behind);
             (*leaf).length -= 1;
+            (*leaf).last_insert = NO_INSERT;
             self.length -= 1;
             if length - 1 < LEAF_CAPACITY / 4 && self.height > 0 {
                 self.expected.set((0, null_mut()));
@@ -497,7 +541,12 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         // SAFETY: nodes came from boxes of their types; children are freed before their parent.
         unsafe {
             if height == 0 {
-                drop(Box::from_raw(node.cast::<Leaf<K>>()));
+                let leaf = node.cast::<Leaf<K>>();
+                if is_packed(leaf) {
+                    Packed::<K>::free(leaf.cast());
+                } else {
+                    drop(Box::from_raw(leaf));
+                }
                 return;
             }
             let inner = node.cast::<Inner<K>>();

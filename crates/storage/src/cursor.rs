@@ -1,6 +1,6 @@
 //! Cursors over an index: the rows between two bounds, in key order or against it.
 
-use crate::btree::{BytesKey, Leaf, Place, Tree, TreeKey};
+use crate::btree::{BytesKey, Leaf, Place, RowReader, Tree, TreeKey, leaf_length, links};
 use crate::index::{AnyTree, Edge, EdgeKey, each_tree};
 use crate::row::{RowId, RowRef};
 use crate::table::Table;
@@ -16,7 +16,7 @@ pub struct IndexCursor<'a> {
     /// Where the range ends: above for a forward cursor, below for a reverse one.
     limit: Option<Edge<'a>>,
     leaf: *const u8,
-    rows: *const u32,
+    rows: RowReader,
     /// Forward: the next entry. Reverse: one more than the next entry.
     position: usize,
     /// Forward: one more than the last entry of this leaf. Reverse: its first.
@@ -72,7 +72,7 @@ fn locate<K: FromEdge, const UNIQUE: bool>(
 
 /// What a cursor must know of a leaf.
 struct LeafView {
-    rows: *const u32,
+    rows: RowReader,
     length: usize,
     /// Entries before the limit; `None` without one.
     limit: Option<usize>,
@@ -97,7 +97,7 @@ unsafe fn view<K: FromEdge, const UNIQUE: bool>(
                     Tree::<K, UNIQUE>::position_at_or_after(leaf, probe)
                 }
             });
-        LeafView { rows: (&raw const (*leaf).rows).cast(), length: (*leaf).length as usize, limit }
+        LeafView { rows: RowReader::of(leaf), length: leaf_length(leaf), limit }
     }
 }
 
@@ -113,7 +113,10 @@ unsafe fn neighbour<K: FromEdge, const UNIQUE: bool>(
 ) -> *const u8 {
     let leaf = leaf.cast::<Leaf<K>>();
     // SAFETY: by the contract; the tree is borrowed, so nothing changes.
-    unsafe { if before { (*leaf).previous.cast() } else { (*leaf).next.cast() } }
+    unsafe {
+        let (previous, next) = links(leaf.cast_mut());
+        if before { (*previous).cast() } else { (*next).cast() }
+    }
 }
 
 impl<'a> IndexCursor<'a> {
@@ -126,7 +129,7 @@ impl<'a> IndexCursor<'a> {
     ) -> IndexCursor<'a> {
         let (from, limit) = if reverse { (upper, lower) } else { (lower, upper) };
         let (leaf, position) = each_tree!(tree, tree => locate(tree, from.as_ref(), reverse));
-        let rows = std::ptr::null();
+        let rows = RowReader::NONE;
         let mut cursor =
             IndexCursor { table, tree, limit, leaf, rows, position, stop: 0, last: false, reverse };
         cursor.enter(leaf);
@@ -197,7 +200,7 @@ impl<'a> IndexCursor<'a> {
             self.position - 1
         };
         // SAFETY: positions within the range are below the leaf's length, so initialised.
-        Some(RowId(unsafe { *self.rows.add(at) }))
+        Some(RowId(unsafe { self.rows.row(at) }))
     }
 
     /// The next row.

@@ -167,6 +167,14 @@ impl StringHeap {
         }
     }
 
+    /// Does ahead of time what the next stores would wait for: a heap of some size always has
+    /// chunks to spare.
+    pub(crate) fn prepare_growth(&mut self) {
+        if self.spare.is_null() && self.allocated_bytes >= SLAB_CHUNKS * CHUNK_BYTES {
+            self.add_slab();
+        }
+    }
+
     fn take_cell(&mut self, class: usize) -> NonNull<u8> {
         if self.classes[class].open.is_null() {
             self.add_chunk(class);

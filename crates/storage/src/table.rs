@@ -15,7 +15,7 @@ use crate::blocks::BlockStore;
 use crate::cursor::IndexCursor;
 use crate::error::StorageError;
 use crate::heap::StringHeap;
-use crate::index::{AnyTree, Index, IndexDefinition, IndexFault};
+use crate::index::{AnyTree, Index, IndexDefinition, IndexFault, each_tree};
 use crate::layout::TableLayout;
 use crate::row::{RowId, RowRef};
 use lockstep_base::random::split_mix;
@@ -260,6 +260,18 @@ impl Table {
         let index = self.index(index)?;
         let (lower, upper) = index.edges_of(prefix)?;
         Ok(IndexCursor::new(self, &index.tree, lower, upper, false))
+    }
+
+    /// Work that no change should wait for, and that shows nowhere but in memory: makes ready what
+    /// the next inserts will need, gives back what mass deletes have left. For between
+    /// transactions.
+    pub fn maintain(&mut self) {
+        self.blocks.prepare_growth();
+        self.blocks.give_back_free_blocks();
+        self.heap.prepare_growth();
+        for index in &mut self.indexes {
+            each_tree!(&mut index.tree, tree => tree.prepare_growth());
+        }
     }
 
     /// Memory of the table without its indexes.

@@ -61,6 +61,11 @@ impl Tables {
         }
     }
 
+    /// [`Table::maintain`] for all tables.
+    pub fn maintain(&mut self) {
+        self.tables.iter_mut().flatten().for_each(Table::maintain);
+    }
+
     /// All tables with their ids, in id order.
     pub fn iter(&self) -> impl Iterator<Item = (TableId, &Table)> {
         let numbered = self.tables.iter().enumerate();

@@ -105,6 +105,12 @@ impl UndoLog {
         self.mark() > mark
     }
 
+    /// How many changes lie between two points; a rollback counts for those that it took back.
+    #[inline]
+    pub fn changes_between(&self, a: UndoMark, b: UndoMark) -> u64 {
+        a.0.abs_diff(b.0)
+    }
+
     /// Bytes of the log's buffers.
     pub fn allocated_bytes(&self) -> usize {
         self.bytes.capacity() + self.records.capacity() * size_of::<UndoRecord>()

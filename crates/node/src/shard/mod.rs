@@ -24,6 +24,7 @@ use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin};
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use accept::Listener;
+use lockstep_base::counting;
 use lockstep_site::{Coordinator, Site};
 use lockstep_types::{HashRing, PartitionId};
 use mio::{Events, Poll, Token};
@@ -197,6 +198,7 @@ impl Shard {
             self.site.hand_over_log();
             self.write_ready();
             self.outbox.flush();
+            counting::apart(|| self.site.maintain());
             self.statistics.end_round(clock::now_us() - self.now_us);
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.deadlines_checked_us = self.now_us;

@@ -2,7 +2,7 @@
 //! insert of that key, when they come, begin there.
 
 use super::node::prefetch_rows;
-use super::{LEAF_CAPACITY, Leaf, Tree};
+use super::{LEAF_CAPACITY, Leaf, Tree, is_packed};
 
 impl Tree<u64, true> {
     /// Asks the processor for the leaf that a search for the key will end in, so that it is there
@@ -34,6 +34,9 @@ impl Tree<u64, true> {
         let Some(leaf) = self.expected_leaf(key) else { return self.get(key) };
         // SAFETY: the leaf is of this tree: whatever splits or merges leaves forgets it.
         unsafe {
+            if is_packed(leaf) {
+                return self.get(key);
+            }
             let position = Self::position_at_or_after(leaf, key);
             let found = position < (*leaf).length as usize
                 && (*leaf).keys.get_unchecked(position).assume_init() == key;
@@ -47,6 +50,9 @@ impl Tree<u64, true> {
         let Some(leaf) = self.expected_leaf(key) else { return self.insert(key, row) };
         // SAFETY: the leaf is of this tree, as above, and has room where `insert_at` needs it.
         unsafe {
+            if is_packed(leaf) {
+                return self.insert(key, row);
+            }
             let length = (*leaf).length as usize;
             let position = Self::position_at_or_after(leaf, key);
             if position < length && (*leaf).keys.get_unchecked(position).assume_init() == key {

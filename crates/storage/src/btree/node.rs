@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 
 /// Entries of a full leaf. One less than a power of two, for [`partition_point`].
 pub(crate) const LEAF_CAPACITY: usize = 63;
+/// In the length of a leaf that is packed.
+pub(crate) const PACKED: u16 = 1 << 15;
 /// Children of a full inner node; one more than its separators.
 pub(crate) const FAN_OUT: usize = 64;
 
@@ -19,6 +21,9 @@ pub(crate) trait TreeKey: Copy {
     type Arena: Default;
     /// A key to search for.
     type Probe<'p>: Copy;
+
+    /// Whether leaves of such keys can be packed.
+    const PACKS: bool;
 
     /// True if this key sorts before the probe.
     fn before(&self, probe: Self::Probe<'_>) -> bool;
@@ -37,6 +42,12 @@ pub(crate) trait TreeKey: Copy {
     unsafe fn release(self, arena: &mut Self::Arena);
     /// Bytes that the arena holds.
     fn arena_bytes(arena: &Self::Arena) -> usize;
+    /// The probe that finds this key.
+    fn as_probe(&self) -> Self::Probe<'_>;
+    /// How far a number key is above another.
+    fn difference(&self, base: &Self) -> u128;
+    /// The number key that is that far above another.
+    fn plus(base: &Self, difference: u128) -> Self;
 }
 
 macro_rules! number_key {
@@ -44,6 +55,7 @@ macro_rules! number_key {
         impl TreeKey for $number {
             type Arena = ();
             type Probe<'p> = $number;
+            const PACKS: bool = true;
 
             #[inline(always)]
             fn before(&self, probe: $number) -> bool {
@@ -69,6 +81,16 @@ macro_rules! number_key {
             unsafe fn release(self, (): &mut ()) {}
             fn arena_bytes((): &()) -> usize {
                 0
+            }
+            fn as_probe(&self) -> $number {
+                *self
+            }
+            fn difference(&self, base: &$number) -> u128 {
+                u128::from(self.wrapping_sub(*base))
+            }
+            #[inline(always)]
+            fn plus(base: &$number, difference: u128) -> $number {
+                base.wrapping_add(difference as $number)
             }
         }
     };
@@ -150,6 +172,7 @@ fn store_tail(tail: &[u8], arena: &mut StringHeap) -> Option<NonNull<u8>> {
 impl TreeKey for BytesKey {
     type Arena = StringHeap;
     type Probe<'p> = BytesProbe<'p>;
+    const PACKS: bool = false;
 
     #[inline(always)]
     fn before(&self, probe: BytesProbe<'_>) -> bool {
@@ -183,12 +206,27 @@ impl TreeKey for BytesKey {
     fn arena_bytes(arena: &StringHeap) -> usize {
         arena.allocated_bytes()
     }
+    fn as_probe(&self) -> BytesProbe<'_> {
+        BytesProbe { words: self.words, tail: self.tail(), high: false }
+    }
+    fn difference(&self, _base: &BytesKey) -> u128 {
+        0
+    }
+    fn plus(base: &BytesKey, _difference: u128) -> BytesKey {
+        *base
+    }
 }
+
+/// In `last_insert`: the entry that comes next is behind no other.
+pub(crate) const NO_INSERT: u16 = u16::MAX - 1;
 
 /// A leaf: keys in order, each with the row it belongs to. Keys lie where inner nodes have them.
 #[repr(C, align(64))]
 pub(crate) struct Leaf<K> {
-    pub(crate) length: u32,
+    /// Entries; with `PACKED` set it is no such leaf, but a [`super::packed::Packed`].
+    pub(crate) length: u16,
+    /// Where the entry that came last was put.
+    pub(crate) last_insert: u16,
     pub(crate) rows: [MaybeUninit<u32>; LEAF_CAPACITY],
     pub(crate) keys: [MaybeUninit<K>; LEAF_CAPACITY],
     pub(crate) previous: *mut Leaf<K>,
@@ -212,6 +250,7 @@ pub(crate) fn new_leaf<K>() -> *mut Leaf<K> {
     // SAFETY: all other fields are `MaybeUninit` and need no value.
     unsafe {
         (&raw mut (*at).length).write(0);
+        (&raw mut (*at).last_insert).write(NO_INSERT);
         (&raw mut (*at).previous).write(std::ptr::null_mut());
         (&raw mut (*at).next).write(std::ptr::null_mut());
         Box::into_raw(leaf.assume_init())

@@ -1,7 +1,7 @@
 //! What happens when a node of the B+tree runs low: it merges with a neighbour, or takes from it.
 
 use super::node::{FAN_OUT, Inner, LEAF_CAPACITY, Leaf, TreeKey};
-use super::{Path, Tree};
+use super::{Path, Tree, links};
 use std::ptr::{copy, copy_nonoverlapping};
 
 /// Two leaves merge when they have at most this many entries together: some room stays, so that
@@ -22,8 +22,8 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         unsafe {
             let (parent, index) = path.step(level);
             let left_index = index.saturating_sub(1);
-            let left = (*parent).children[left_index].assume_init().cast::<Leaf<K>>();
-            let right = (*parent).children[left_index + 1].assume_init().cast::<Leaf<K>>();
+            let left = self.unpacked_child(parent, left_index);
+            let right = self.unpacked_child(parent, left_index + 1);
             let (left_length, right_length) = ((*left).length as usize, (*right).length as usize);
             let total = left_length + right_length;
             if total <= LEAF_MERGE_LIMIT {
@@ -33,10 +33,10 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 if next.is_null() {
                     self.last = left;
                 } else {
-                    (*next).previous = left;
+                    *links(next).0 = left;
                 }
-                drop(Box::from_raw(right));
                 self.leaves -= 1;
+                self.free_leaf(right);
                 self.remove_child(path, level, left_index);
                 return;
             }
@@ -67,8 +67,8 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 ((&raw mut (*left).rows).cast::<u32>(), (&raw mut (*right).rows).cast::<u32>());
             copy_nonoverlapping(right_rows, left_rows.add(left_length), count);
             copy(right_rows.add(count), right_rows, rest);
-            (*left).length += count as u32;
-            (*right).length -= count as u32;
+            (*left).length += count as u16;
+            (*right).length -= count as u16;
         }
     }
 
@@ -89,8 +89,8 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 ((&raw mut (*left).rows).cast::<u32>(), (&raw mut (*right).rows).cast::<u32>());
             copy(right_rows, right_rows.add(count), right_length);
             copy_nonoverlapping(left_rows.add(keep), right_rows, count);
-            (*left).length -= count as u32;
-            (*right).length += count as u32;
+            (*left).length -= count as u16;
+            (*right).length += count as u16;
         }
     }
 

@@ -64,17 +64,18 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         for leaf in leaves {
             // SAFETY: as above.
             unsafe {
-                assert_eq!((*leaf).previous, previous);
+                assert_eq!(*links(leaf).0, previous);
                 if !previous.is_null() {
-                    assert_eq!((*previous).next, leaf);
+                    assert_eq!(*links(previous).1, leaf);
                 }
-                assert!((*leaf).length > 0 || self.height == 0, "an empty leaf");
-                rows.extend((0..(*leaf).length as usize).map(|at| (*leaf).rows[at].assume_init()));
+                assert!(leaf_length(leaf) > 0 || self.height == 0, "an empty leaf");
+                let reader = RowReader::of(leaf);
+                rows.extend((0..leaf_length(leaf)).map(|at| reader.row(at)));
             }
             previous = leaf;
         }
         // SAFETY: as above.
-        assert!(unsafe { (*self.last).next.is_null() });
+        assert!(unsafe { (*links(self.last).1).is_null() });
         assert_eq!(rows.len() as u64, self.len());
         rows
     }
@@ -186,6 +187,65 @@ fn byte_keys_match_a_mirror() {
 fn sequences_match_a_mirror() {
     against_mirror::<u64, true>(8, 60_000, |_, step| u64::from(step));
     against_mirror::<u64, true>(9, 60_000, |_, step| u64::from(u32::MAX - step));
+}
+
+/// Several sequences at once, each within the keys of the next, with removes in between.
+#[test]
+fn interleaved_sequences_match_a_mirror() {
+    fn runs(random: &mut SeededRandom, step: u32) -> u64 {
+        let run = u64::from(step / 12 % 9);
+        match random.below(50) {
+            0 => run * 100_000 + random.below(60_000) / 9,
+            _ => run * 100_000 + u64::from(step) / 9,
+        }
+    }
+    against_mirror::<u64, true>(10, 90_000, runs);
+    against_mirror::<u64, false>(11, 90_000, runs);
+    against_mirror::<u128, true>(12, 90_000, runs);
+    against_mirror::<u128, false>(13, 90_000, runs);
+}
+
+#[test]
+fn sequences_are_packed_wherever_they_grow() {
+    fn fill<K: TestKey, const UNIQUE: bool>() {
+        let mut tree = Tree::<K, UNIQUE>::new();
+        let mut rows = Vec::new();
+        for number in 0..20_000u64 {
+            for run in 0..10 {
+                rows.push((run * 1_000_000 + number, (number * 10 + run) as u32));
+                let (key, row) = rows[rows.len() - 1];
+                K::with(key, |probe| tree.insert(probe, row)).expect("keys differ");
+            }
+        }
+        assert!(tree.packed_leaves * 20 > tree.leaves * 19, "{} packed", tree.packed_leaves);
+        assert!(tree.allocated_bytes() < 200_000 * 10, "{} bytes", tree.allocated_bytes());
+        rows.sort();
+        let expected: Vec<u32> = rows.iter().map(|(_, row)| *row).collect();
+        assert_eq!(tree.checked_rows(), expected);
+        for (key, row) in &rows {
+            assert_eq!(K::with(*key, |probe| tree.get(probe)), Some(*row));
+            let again =
+                K::with(*key, |probe| if UNIQUE { tree.insert(probe, 7) } else { Err(*row) });
+            assert_eq!(again, Err(*row));
+        }
+        tree.prepare_growth();
+        // Removing unpacks, leaf by leaf.
+        for (key, row) in rows.iter().step_by(3) {
+            assert!(K::with(*key, |probe| tree.remove(probe, *row)));
+        }
+        assert_eq!(tree.packed_leaves, 0);
+        let expected: Vec<u32> = rows
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| at % 3 != 0)
+            .map(|(_, (_, row))| *row)
+            .collect();
+        assert_eq!(tree.checked_rows(), expected);
+    }
+    fill::<u64, true>();
+    fill::<u64, false>();
+    fill::<u128, true>();
+    fill::<u128, false>();
 }
 
 #[test]

@@ -138,3 +138,92 @@ fn fixed_rows_take_little_more_than_their_bytes() {
     assert_eq!(memory.data_bytes, 200_000 * 15);
     assert!(memory.allocated_bytes() * 4 <= memory.data_bytes * 5, "{memory:?}");
 }
+
+/// A table of 40-byte slots with texts and two indexes, one by a number in random order.
+fn growing() -> (Tables, TableId) {
+    let mut table = table(
+        "GROWING",
+        &[fixed(SqlType::BigInt).not_null(), fixed(SqlType::BigInt), text(100), text(10)],
+    );
+    table.add_index(on("PK", true, &[0])).expect("a legal index");
+    table.add_index(on("OTHER", false, &[1])).expect("a legal index");
+    let mut tables = Tables::new();
+    let id = tables.add(table);
+    (tables, id)
+}
+
+fn add(tables: &mut Tables, id: TableId, undo: &mut UndoLog, number: i64) {
+    let scattered = SeededRandom::new(number as u64).below(1 << 40) as i64;
+    let long = "some text of sixty bytes, so that the heap has to grow too..";
+    let values = [Datum::Int(number), Datum::Int(scattered), Datum::Text(long), Datum::Null];
+    tables[id].insert(&values, undo).expect("keys differ");
+    undo.release_all(tables);
+}
+
+#[test]
+fn growth_is_made_ready_between_transactions() {
+    let (mut tables, id) = growing();
+    let mut undo = UndoLog::default();
+    for number in 0..30_000 {
+        add(&mut tables, id, &mut undo, number);
+    }
+    tables.maintain();
+    let (mut inside, mut between) = (0, 0);
+    for number in 30_000..130_000 {
+        let before = allocation_calls();
+        add(&mut tables, id, &mut undo, number);
+        inside += allocation_calls() - before;
+        if number % 50 == 0 {
+            let before = allocation_calls();
+            tables.maintain();
+            between += allocation_calls() - before;
+        }
+    }
+    assert_eq!(inside, 0, "allocations while rows were inserted");
+    assert!(between > 2000, "the table has grown: {between}");
+}
+
+#[test]
+fn mass_deletes_give_memory_back() {
+    let (mut tables, id) = growing();
+    let mut undo = UndoLog::default();
+    for number in 0..200_000 {
+        add(&mut tables, id, &mut undo, number);
+    }
+    let counted = |tables: &Tables| {
+        let indexes = tables[id].indexes().iter();
+        tables[id].memory().allocated_bytes()
+            + indexes.map(|index| index.allocated_bytes()).sum::<usize>()
+    };
+    tables.maintain();
+    let full = counted(&tables);
+    let start = allocated_bytes();
+    let mut rows = Vec::new();
+    tables[id].collect_rows(&mut rows);
+    let mark = undo.mark();
+    for row in &rows {
+        tables[id].delete(*row, &mut undo).expect("the row is live");
+    }
+    // While the rows may come back their texts stay.
+    tables.maintain();
+    let hash = tables[id].content_hash();
+    assert!(tables[id].memory().block_bytes < 200_000 * 6, "{:?}", tables[id].memory());
+    undo.rollback_to(mark, &mut tables);
+    tables[id].check().expect("all rows are back");
+    assert_eq!(tables[id].row_count(), 200_000);
+    for row in &rows {
+        tables[id].delete(*row, &mut undo).expect("the row is live");
+    }
+    assert_eq!(tables[id].content_hash(), hash);
+    undo.release_all(&mut tables);
+    tables.maintain();
+    assert!(counted(&tables) < full / 10, "{} of {full}", counted(&tables));
+    assert!(start - allocated_bytes() > full as i64 / 2, "the allocator has it");
+    // The slots are taken again in the order in which they were freed, last first.
+    for number in 0..1000 {
+        add(&mut tables, id, &mut undo, number);
+    }
+    let mut again = Vec::new();
+    tables[id].collect_rows(&mut again);
+    assert_eq!(again, rows[199_000..]);
+}

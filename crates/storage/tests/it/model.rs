@@ -219,7 +219,7 @@ impl Run {
                 assert_eq!(state_of(&self.tables[self.id]), state);
                 self.mirror = mirror;
             }
-            97..99 if !self.marks.is_empty() => {
+            97..98 if !self.marks.is_empty() => {
                 // The oldest transaction commits.
                 self.marks.remove(0);
                 if self.release {
@@ -227,11 +227,22 @@ impl Run {
                     self.undo.release_to(mark, &mut self.tables);
                 }
             }
+            98 if self.random.chance(1, 8) => {
+                let rows: Vec<RowId> = self.mirror.keys().copied().collect();
+                for row in rows {
+                    self.tables[self.id].delete(row, &mut self.undo).expect("the row is live");
+                }
+                self.mirror.clear();
+            }
             99 if self.random.chance(1, 12) => {
                 self.tables[self.id].truncate(&mut self.undo).expect("the log has room");
                 self.mirror.clear();
             }
             _ => {}
+        }
+        // What this does shows nowhere, so the other kind of run does without.
+        if self.release && self.random.clone().chance(1, 5) {
+            self.tables.maintain();
         }
     }
 }
