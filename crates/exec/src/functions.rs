@@ -12,6 +12,7 @@ mod json;
 mod numeric;
 mod pattern;
 mod text;
+mod text_extras;
 mod time_window;
 mod time_zone;
 
@@ -23,6 +24,7 @@ use crate::frame::Frame;
 use lockstep_plan_ir::{Expression, Function};
 use lockstep_types::timestamp::{MAX_VALID_US, MIN_VALID_US};
 use lockstep_types::{Datum, Decimal, SqlType};
+use std::cmp::Ordering;
 
 /// What a function gives.
 pub(crate) type Computed<'a> = Result<Datum<'a>, SqlError>;
@@ -59,7 +61,12 @@ fn compute<'a>(context: &Context<'_>, arguments: &Arguments<'a, '_>) -> Computed
     use Function::*;
     match arguments.function {
         Abs | Ceiling | Floor | Exp | Ln | Log10 | Power | Sqrt | Round | Pi | Sin | Cos | Tan
-        | Cot | Csc | Sec | Degrees | Radians => numeric::call(arguments),
+        | Cot | Csc | Sec | Degrees | Radians | Sign | TruncateNumber | ArcSine | ArcCosine
+        | ArcTangent | ArcTangent2 | HyperbolicSine | HyperbolicCosine | HyperbolicTangent
+        | CubeRoot => numeric::call(arguments),
+        Greatest | Least => Ok(extreme(arguments)),
+        Ascii | PadLeft | PadRight | Reverse | InitialCapitals | SplitPart | Translate
+        | ConcatWithSeparator => text_extras::call(arguments),
         BitAnd | BitOr | BitXor | BitNot | BitShiftLeft | BitShiftRight | Bin | Hex => {
             bits::call(arguments)
         }
@@ -169,6 +176,20 @@ impl<'a> Arguments<'a, '_> {
     pub(crate) fn new_text(&self, text: &str) -> Computed<'a> {
         Ok(Datum::Text(self.arena.copy_text(text)))
     }
+}
+
+/// GREATEST and LEAST: NULLs do not count unless there is nothing else.
+fn extreme<'a>(arguments: &Arguments<'a, '_>) -> Datum<'a> {
+    let wanted = match arguments.function {
+        Function::Greatest => Ordering::Greater,
+        _ => Ordering::Less,
+    };
+    let given = arguments.values.iter().copied().filter(|value| !value.is_null());
+    let best = given.reduce(|best, value| match value.sort_order(best) == wanted {
+        true => value,
+        false => best,
+    });
+    best.unwrap_or(Datum::Null)
 }
 
 #[cold]

@@ -55,6 +55,13 @@ functions! {
         Inet6Aton = "INET6_ATON", Inet6Ntoa = "INET6_NTOA",
         SqlError = "SQL_ERROR",
         AddText = "+",
+        Ascii = "ASCII", PadLeft = "LPAD", PadRight = "RPAD", Reverse = "REVERSE",
+        InitialCapitals = "INITCAP", SplitPart = "SPLIT_PART", Translate = "TRANSLATE",
+        ConcatWithSeparator = "CONCAT_WS",
+        Sign = "SIGN", TruncateNumber = "TRUNC", Greatest = "GREATEST", Least = "LEAST",
+        ArcSine = "ASIN", ArcCosine = "ACOS", ArcTangent = "ATAN", ArcTangent2 = "ATAN2",
+        HyperbolicSine = "SINH", HyperbolicCosine = "COSH", HyperbolicTangent = "TANH",
+        CubeRoot = "CBRT",
     }
 }
 

@@ -12,11 +12,13 @@ pub(super) fn call<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     let value = arguments.value(0);
     match arguments.function {
         Function::Pi => return Ok(Datum::Float(std::f64::consts::PI)),
-        Function::Power => return power(arguments),
+        Function::Power | Function::ArcTangent2 => return of_two(arguments),
         _ if value.is_null() => return Ok(Datum::Null),
         Function::Abs => return absolute(arguments),
         Function::Ceiling | Function::Floor => return whole(arguments),
         Function::Round => return round(arguments),
+        Function::Sign => return sign(arguments),
+        Function::TruncateNumber => return truncate(arguments),
         _ => {}
     }
     let x = float(arguments, 0)?;
@@ -33,6 +35,13 @@ pub(super) fn call<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
         Function::Sec => 1.0 / x.cos(),
         Function::Degrees => x.to_degrees(),
         Function::Radians => x.to_radians(),
+        Function::ArcSine => x.asin(),
+        Function::ArcCosine => x.acos(),
+        Function::ArcTangent => x.atan(),
+        Function::HyperbolicSine => x.sinh(),
+        Function::HyperbolicCosine => x.cosh(),
+        Function::HyperbolicTangent => x.tanh(),
+        Function::CubeRoot => x.cbrt(),
         _ => return Err(arguments.mistyped(0, SqlType::Float)),
     };
     finish(arguments, result)
@@ -55,13 +64,65 @@ fn float(arguments: &Arguments<'_, '_>, index: usize) -> Result<f64, SqlError> {
     }
 }
 
-fn power<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
+/// POWER(base, exponent) and ATAN2(y, x).
+fn of_two<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     if arguments.any_null() {
         return Ok(Datum::Null);
     }
-    let base = float(arguments, 0)?;
-    let exponent = float(arguments, 1)?;
-    finish(arguments, base.powf(exponent))
+    let (x, y) = (float(arguments, 0)?, float(arguments, 1)?);
+    let result = match arguments.function {
+        Function::Power => x.powf(y),
+        _ => x.atan2(y),
+    };
+    finish(arguments, result)
+}
+
+/// SIGN: -1, 0 or 1, in the argument's type.
+fn sign<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
+    Ok(match arguments.value(0) {
+        Datum::Int(value) => Datum::Int(value.signum()),
+        Datum::Float(0.0) => Datum::Float(0.0),
+        Datum::Float(value) => Datum::Float(value.signum()),
+        Datum::Decimal(value) => Datum::Decimal(Decimal::from_raw(value.units().signum() * ONE)),
+        _ => return Err(arguments.mistyped(0, SqlType::Float)),
+    })
+}
+
+/// TRUNC(number [, digits]), in the argument's type: digits behind those are dropped.
+fn truncate<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
+    if arguments.any_null() {
+        return Ok(Datum::Null);
+    }
+    let digits = if arguments.has(1) { arguments.integer(1)? } else { 0 };
+    let dropped = |units: i128, places: i64| match u32::try_from(places - digits) {
+        Err(_) => units,
+        Ok(count) => match 10i128.checked_pow(count) {
+            Some(step) => units - units % step,
+            None => 0,
+        },
+    };
+    let digits_fit = (-400..=400).contains(&digits);
+    Ok(match arguments.value(0) {
+        Datum::Int(_) if digits < -18 => Datum::Int(0),
+        Datum::Int(value) if digits >= 0 => Datum::Int(value),
+        Datum::Int(value) => Datum::Int(dropped(value.into(), 0) as i64),
+        Datum::Decimal(value) if digits_fit => {
+            Datum::Decimal(Decimal::from_raw(dropped(value.units(), SCALE.into())))
+        }
+        Datum::Float(value) if digits_fit && digits == 0 => Datum::Float(value.trunc()),
+        Datum::Float(value) if digits_fit => {
+            let step = 10f64.powi(digits as i32);
+            let scaled = value * step;
+            return if scaled.is_finite() && step > 0.0 {
+                finish(arguments, scaled.trunc() / step)
+            } else {
+                Ok(Datum::Float(value))
+            };
+        }
+        other if digits > 0 => other,
+        Datum::Decimal(_) => Datum::Decimal(Decimal::from_raw(0)),
+        _ => Datum::Float(0.0),
+    })
 }
 
 fn absolute<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {

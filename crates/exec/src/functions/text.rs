@@ -55,7 +55,7 @@ pub(super) fn position_of(text: &str, offset: usize) -> i64 {
 }
 
 /// The byte offset behind `count` characters, or the end.
-fn offset_of(text: &str, count: i64) -> usize {
+pub(super) fn offset_of(text: &str, count: i64) -> usize {
     let Ok(count) = usize::try_from(count) else { return 0 };
     text.char_indices().nth(count).map_or(text.len(), |(offset, _)| offset)
 }
@@ -108,7 +108,7 @@ fn concatenate_bytes<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
 }
 
 /// No value is longer than a column can be.
-fn check_size(bytes: usize) -> Result<(), SqlError> {
+pub(super) fn check_size(bytes: usize) -> Result<(), SqlError> {
     if bytes <= MAX_VALUE_BYTES as usize {
         return Ok(());
     }

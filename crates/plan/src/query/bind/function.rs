@@ -37,6 +37,9 @@ impl Binder<'_> {
             | "TIME_WINDOW" => self.with_unit(call, span),
             "TRIM" => self.trim(call),
             "CONCAT" => self.concat(call, span),
+            "CONCAT_WS" => self.concat_with_separator(call),
+            "GREATEST" | "LEAST" => self.extreme(call, span),
+            "STRPOS" => self.string_position(call),
             "OCTET_LENGTH" => self.octet_length(call),
             "MOD" => self.remainder(call, span),
             "COALESCE" | "IFNULL" => self.coalesce(call, span),
@@ -230,6 +233,46 @@ impl Binder<'_> {
         Ok(called(Function::Concat, arguments, SqlType::Varchar))
     }
 
+    fn concat_with_separator(&mut self, call: &FunctionCall) -> Result<Expression, PlanError> {
+        self.check_count(call, 2, 1024)?;
+        let mut arguments = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            let bound = self.expression(argument)?;
+            let bound = self.argument(bound, Argument::Text, argument.span);
+            arguments.push(bound?);
+        }
+        Ok(called(Function::ConcatWithSeparator, arguments, SqlType::Varchar))
+    }
+
+    /// GREATEST and LEAST: of values of one type, as in COALESCE.
+    fn extreme(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
+        self.check_count(call, 1, 1024)?;
+        let mut values = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            values.push(self.expression(argument)?);
+        }
+        let sql_type = self.unify(&mut values, span)?;
+        match sql_type {
+            SqlType::Null => return Err(PlanError::at(span, CAST_NEEDED)),
+            SqlType::Boolean => return Err(PlanError::at(span, BAD_OPERATION)),
+            _ => {}
+        }
+        let greatest = call.name.as_str() == "GREATEST";
+        let function = if greatest { Function::Greatest } else { Function::Least };
+        Ok(called(function, values, sql_type))
+    }
+
+    /// STRPOS(text, part): POSITION with its arguments exchanged.
+    fn string_position(&mut self, call: &FunctionCall) -> Result<Expression, PlanError> {
+        self.check_count(call, 2, 2)?;
+        let mut arguments = Vec::with_capacity(2);
+        for argument in call.arguments.iter().rev() {
+            let bound = self.expression(argument)?;
+            arguments.push(self.argument(bound, Argument::Text, argument.span)?);
+        }
+        Ok(called(Function::Position, arguments, SqlType::BigInt))
+    }
+
     fn octet_length(&mut self, call: &FunctionCall) -> Result<Expression, PlanError> {
         self.check_count(call, 1, 1)?;
         let mut value = self.expression(&call.arguments[0])?;
@@ -315,9 +358,56 @@ fn called(function: Function, arguments: Vec<Expression>, sql_type: SqlType) -> 
     Expression { node: Node::Call(function, arguments), sql_type }
 }
 
+/// Functions without a signature: aggregates, window functions, those with a syntax of their own.
+const NAMES: &[&str] = &[
+    "APPROX_COUNT_DISTINCT",
+    "AVG",
+    "CAST",
+    "COALESCE",
+    "CONCAT",
+    "CONCAT_WS",
+    "COUNT",
+    "CUME_DIST",
+    "CURRENT_TIMESTAMP",
+    "DATEADD",
+    "DATEDIFF",
+    "DECODE",
+    "DENSE_RANK",
+    "EXTRACT",
+    "FIRST_VALUE",
+    "GREATEST",
+    "IFNULL",
+    "LAG",
+    "LAST_VALUE",
+    "LEAD",
+    "LEAST",
+    "MAX",
+    "MIN",
+    "MOD",
+    "NOW",
+    "NTH_VALUE",
+    "NTILE",
+    "NULLIF",
+    "OCTET_LENGTH",
+    "PERCENT_RANK",
+    "RANK",
+    "ROW_NUMBER",
+    "SINCE_EPOCH",
+    "STDDEV",
+    "STDDEV_POP",
+    "STRPOS",
+    "SUM",
+    "TIME_WINDOW",
+    "TO_TIMESTAMP",
+    "TRIM",
+    "TRUNCATE",
+    "VARIANCE",
+    "VAR_POP",
+];
+
 fn unknown_function(call: &FunctionCall) -> PlanError {
     let name = call.name.as_str();
-    not_found(name, name, call.name.span, signature::names())
+    not_found(name, name, call.name.span, signature::names().chain(NAMES.iter().copied()))
 }
 
 /// Whether a function takes a unit.
