@@ -60,7 +60,7 @@ fn stopped(answer: &Answer, parts: [&str; 2]) {
 #[test]
 fn a_query_is_stopped_at_its_time_and_others_are_served() {
     for sites in [1, 3] {
-        let (server, mut peer) = host(sites, &[]);
+        let (server, mut peer) = host(sites, &["max_temporary_bytes=8589934592"]);
         let mut other = Peer::login(server.client_address());
         let calls: [(&str, Datum<'_>); 5] = [
             ("EndlessHere", Int(4)),

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -12,6 +13,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
+import org.voltdb.client.Client;
 import org.voltdb.client.ClientResponse;
 import org.voltdb.client.ProcCallException;
 
@@ -126,9 +128,24 @@ class ClientTest {
 
     @Test
     void aQueryTimeoutTravelsWithTheCall() throws Exception {
+        String endless = "SELECT COUNT(*) FROM jlong a, jlong b, jlong c, jlong d, jlong e, jlong f"
+                + " WHERE a.n + b.n + c.n + d.n + e.n + f.n < 0";
         try (ClientCaller one = new ClientCaller(Target.server(), false)) {
-            ClientResponse response = one.client.callProcedureWithTimeout(3000, "@Ping");
-            assertEquals(ClientResponse.SUCCESS, response.getStatus());
+            Client client = one.client;
+            client.callProcedure("@AdHoc", "DROP TABLE jlong IF EXISTS");
+            client.callProcedure("@AdHoc", "CREATE TABLE jlong (n INTEGER NOT NULL)");
+            for (int n = 0; n < 80; n++) {
+                client.callProcedure("JLONG.insert", n);
+            }
+            ProcCallException stopped = assertThrows(ProcCallException.class,
+                    () -> client.callProcedureWithTimeout(200, "@AdHoc", endless));
+            assertEquals(ClientResponse.GRACEFUL_FAILURE,
+                    stopped.getClientResponse().getStatus());
+            assertTrue(stopped.getMessage().contains("query-specific timeout period of 0.200"),
+                    stopped.getMessage());
+            assertEquals(80, client.callProcedureWithTimeout(3000, "@AdHoc",
+                    "SELECT COUNT(*) FROM jlong").getResults()[0].asScalarLong());
+            client.callProcedure("@AdHoc", "DROP TABLE jlong");
         }
     }
 }
