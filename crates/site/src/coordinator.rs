@@ -268,10 +268,18 @@ impl<O, C: Clone> Coordinator<O, C> {
             if !active.batch.is_empty() {
                 let context = desk_context(active, self.limits, self.stopwatch.as_ref());
                 let desk = Desk { ring, context };
-                match Round::plan(&active.batch, &desk) {
+                let merged = match Round::plan(&active.batch, &desk) {
+                    // Rows to be shipped may come from no table: VALUES of computed keys.
+                    Ok(round) if round.partitions().is_empty() => {
+                        round.merge(&mut active.batch, &mut active.results, &desk)
+                    }
                     Ok(round) => return Next::Round(round),
-                    Err(failure) => return Next::End(Outcome::failed(failure), Vec::new()),
+                    Err(failure) => Err(failure),
+                };
+                if let Err(failure) = merged {
+                    return Next::End(Outcome::failed(failure), Vec::new());
                 }
+                continue;
             }
             match &active.call.work {
                 MultiWork::Statements(call) if call.counted => {
