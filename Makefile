@@ -4,6 +4,7 @@ SHELL := /bin/bash
 LOCKSTEP := target/release/lockstep
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 60
+SOAK_STATEMENTS ?= 200000
 
 .PHONY: help demo test check fix build bench-compare bench-sql soak fuzz
 
@@ -35,7 +36,9 @@ bench-sql: ## ratios of SQL statements against SQLite, planning, memory a row
 	cargo run --release -p lockstep-bench-sql --bin bench-sql
 
 soak: ## random SQL scripts and the simulator with new seeds for SOAK_MINUTES
-	SEED=$$(date +%s) SCRIPTS=2000 cargo test -q -p lockstep-testkit generated -- --nocapture
+	for reference in sites rules views sqlite postgres; do \
+	  SEED=$$(date +%s) STATEMENTS=$(SOAK_STATEMENTS) REFERENCE=$$reference \
+	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
 	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)

@@ -109,7 +109,21 @@ fn run_check(root: &Path) -> Result<Counts, String> {
 }
 
 fn run_rust(root: &Path) -> Result<Counts, String> {
-    counted(root, Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]))
+    // Random SQL is compared with PostgreSQL; the test starts a server of its own.
+    if !has_postgres() {
+        install("postgresql")?;
+    }
+    let mut command = Command::new("cargo");
+    command.args(["test", "--workspace", "--no-fail-fast"]).env("LOCKSTEP_REQUIRE_POSTGRES", "1");
+    counted(root, &mut command)
+}
+
+/// Whether PostgreSQL's server programs are there, in Debian's place or in the path.
+fn has_postgres() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql");
+    let versions = versions.into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    versions.chain(std::env::split_paths(&path)).any(|folder| folder.join("initdb").exists())
 }
 
 fn run_python(root: &Path) -> Result<Counts, String> {

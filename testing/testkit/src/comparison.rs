@@ -1,123 +1,301 @@
-//! Runs a script at hosts with different numbers of sites, and makes a script that gives
-//! different answers as small as it gets by leaving steps out.
+//! Runs a script at several databases and finds the first statement that they answer
+//! differently.
 
-use crate::generator::Step;
-use crate::host::TestHost;
-use lockstep_client::Connection;
-use lockstep_client::rows::Table;
-use lockstep_types::Value;
-use std::io;
+use crate::generator::{Dialect, Phrase, Step};
+use crate::system::{Answer, System, show};
+use lockstep_types::SqlType;
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
-/// Where two hosts, or a view and its query, part.
+/// Where two databases, or a view and its query, part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The number of the step.
     pub step: usize,
+    /// Who said it.
+    pub systems: [String; 2],
     /// What both gave.
     pub answers: [String; 2],
+    /// Whether either refused, and how its message begins: two differences with the same
+    /// signs are taken for one.
+    signs: [String; 2],
+}
+
+/// How many statements were compared, and what came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Everybody answered the same.
+    pub answered: u64,
+    /// Of these, queries that found no row.
+    pub empty: u64,
+    /// Everybody refused.
+    pub refused: u64,
+    /// Queries answered again in another way, and the same.
+    pub other_ways: u64,
+    /// One side met an error of arithmetic: `errors-by-order`.
+    pub by_order: u64,
+    /// The other database cannot do such statements.
+    pub unsupported: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.answered += other.answered;
+        self.empty += other.empty;
+        self.refused += other.refused;
+        self.other_ways += other.other_ways;
+        self.by_order += other.by_order;
+        self.unsupported += other.unsupported;
+    }
 }
 
 /// What running a script gave.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Statements that both hosts answered.
-    pub answered: usize,
-    /// Statements that both refused.
-    pub refused: usize,
+    /// The counts.
+    pub tally: Tally,
+    /// How messages of refused statements begin, and how many do.
+    pub reasons: BTreeMap<String, u64>,
     /// The first difference.
     pub difference: Option<Difference>,
 }
 
-/// Runs a script at a host with one site and at one with three.
-///
-/// # Errors
-/// A host does not start.
-pub fn compare(steps: &[Step]) -> io::Result<Comparison> {
-    let hosts = [TestHost::start(1)?, TestHost::start(3)?];
-    let connect = |host: &TestHost| host.connect().map_err(io::Error::other);
-    let mut connections = [connect(&hosts[0])?, connect(&hosts[1])?];
+/// Runs a script at databases, the first of which is this one, until two answers differ.
+pub fn compare(steps: &[Step], systems: &mut [&mut dyn System]) -> Comparison {
     let mut comparison = Comparison::default();
     for (number, step) in steps.iter().enumerate() {
-        let pairs = answers(&mut connections, step);
-        for pair in pairs {
-            if pair[0] != pair[1] {
-                let step = number;
-                comparison.difference = Some(Difference { step, answers: pair });
-                return Ok(comparison);
-            }
-            match pair[0] == REFUSED {
-                true => comparison.refused += 1,
-                false => comparison.answered += 1,
+        match run_step(step, systems, &mut comparison) {
+            Outcome::GoOn => {}
+            Outcome::Stop => break,
+            Outcome::Differs(mut difference) => {
+                difference.step = number;
+                comparison.difference = Some(*difference);
+                break;
             }
         }
     }
-    Ok(comparison)
+    comparison
 }
 
-/// Leaves out steps for as long as the rest still differs at its last step.
-///
-/// # Errors
-/// A host does not start.
-pub fn shrink(steps: &[Step], difference: &Difference) -> io::Result<Vec<Step>> {
-    let mut kept = steps[..=difference.step].to_vec();
-    let mut chunk = kept.len() / 2;
-    while chunk > 0 {
-        let mut start = 0;
-        while start + 1 < kept.len() {
-            let end = (start + chunk).min(kept.len() - 1);
-            let mut fewer = kept.clone();
-            fewer.drain(start..end);
-            let last = fewer.len() - 1;
-            match compare(&fewer)?.difference {
-                Some(found) if found.step == last => kept = fewer,
-                _ => start = end,
+enum Outcome {
+    GoOn,
+    /// The databases no longer hold the same, for a known reason.
+    Stop,
+    Differs(Box<Difference>),
+}
+
+fn run_step(step: &Step, systems: &mut [&mut dyn System], comparison: &mut Comparison) -> Outcome {
+    let Comparison { tally, reasons, .. } = comparison;
+    let ordered = matches!(step, Step::Query { tail: Some(_), .. });
+    let gives_rows = matches!(step, Step::Query { .. } | Step::Same(..));
+    let phrase = step.phrase();
+    let answers: Vec<Answer> = ask(&phrase, gives_rows, systems);
+    if let Step::Same(_, body) = step
+        && let Some(difference) = view_and_query(systems, &answers, body)
+    {
+        return Outcome::Differs(Box::new(difference));
+    }
+    if let (Step::Schema(_), Answer::Refused(_)) = (step, &answers[0]) {
+        let names = [systems[0].name(), "nobody".to_string()];
+        let accepted = Answer::Rows { types: Vec::new(), rows: Vec::new() };
+        let difference = difference(names, [&answers[0], &accepted], false, true);
+        return Outcome::Differs(Box::new(difference));
+    }
+    if matches!(step, Step::Query { .. })
+        && let Some(difference) = other_ways(&phrase, ordered, systems, &answers, tally)
+    {
+        return Outcome::Differs(Box::new(difference));
+    }
+    let mut result = Outcome::GoOn;
+    let mut alike = true;
+    for other in 1..systems.len() {
+        let (own, theirs) = (&answers[0], &answers[other]);
+        if let Answer::Unsupported(why) = theirs {
+            tally.unsupported += u64::from(!why.is_empty());
+            alike = false;
+            continue;
+        }
+        let exact = systems[other].dialect() != Dialect::Sqlite;
+        let same_system = systems[other].dialect() == Dialect::Lockstep;
+        let schema = matches!(step, Step::Schema(_));
+        if equal(own, theirs, ordered, exact, same_system, schema) {
+            continue;
+        }
+        alike = false;
+        if !same_system && by_order(own, theirs) {
+            tally.by_order += 1;
+            match (gives_rows, own) {
+                (true, _) => continue,
+                (false, Answer::Refused(_)) if systems[other].undo() => continue,
+                _ => result = Outcome::Stop,
             }
+            continue;
         }
-        chunk /= 2;
+        let systems = [systems[0].name(), systems[other].name()];
+        return Outcome::Differs(Box::new(difference(systems, [own, theirs], ordered, exact)));
     }
-    Ok(kept)
-}
-
-/// What stands for an error: hosts may meet different rows first, so messages may differ.
-const REFUSED: &str = "refused";
-
-/// The pairs of answers that must be equal.
-fn answers(connections: &mut [Connection; 2], step: &Step) -> Vec<[String; 2]> {
-    match step {
-        Step::Change(sql) => vec![connections.each_mut().map(|c| answer(c, sql, false))],
-        Step::Query { sql, ordered } => {
-            vec![connections.each_mut().map(|c| answer(c, sql, *ordered))]
-        }
-        Step::Same(left, right) => {
-            let pairs = connections.each_mut().map(|c| [rows_of(c, left), rows_of(c, right)]);
-            let known = |pair: &[String; 2]| pair.iter().all(|answer| answer != REFUSED);
-            pairs.into_iter().filter(known).collect()
+    if alike {
+        match &answers[0] {
+            Answer::Refused(message) => {
+                tally.refused += 1;
+                *reasons.entry(sign(message)).or_default() += 1;
+            }
+            Answer::Rows { rows, .. } => {
+                tally.answered += 1;
+                tally.empty += u64::from(gives_rows && rows.is_empty());
+            }
+            Answer::Unsupported(_) => {}
         }
     }
+    result
 }
 
-/// Column types and rows, or that the statement was refused.
-fn answer(connection: &mut Connection, sql: &str, ordered: bool) -> String {
-    let Ok(tables) = connection.sql(sql) else { return REFUSED.to_string() };
-    tables.iter().map(|t| format!("{:?}\n{}", t.types, show(t, ordered))).collect()
-}
-
-/// Rows without their types: a view's columns may be wider.
-fn rows_of(connection: &mut Connection, sql: &str) -> String {
-    let Ok(tables) = connection.sql(sql) else { return REFUSED.to_string() };
-    tables.iter().map(|table| show(table, false)).collect()
-}
-
-fn show(table: &Table, ordered: bool) -> String {
-    let value = |value: &Value| match value {
-        // Zero has no sign in SQL.
-        Value::Float(v) => format!("{:?}", v + 0.0),
-        other => format!("{other:?}"),
+/// Everybody's answers; who has no words for the statement says so with an empty reason.
+fn ask(phrase: &Phrase, gives_rows: bool, systems: &mut [&mut dyn System]) -> Vec<Answer> {
+    let one = |system: &mut &mut dyn System| {
+        let sql = phrase.render(system.dialect());
+        match sql.is_empty() {
+            true => Answer::Unsupported(String::new()),
+            false => system.run(&sql, gives_rows),
+        }
     };
-    let line = |row: &Vec<Value>| row.iter().map(value).collect::<Vec<_>>().join(" | ");
-    let mut lines: Vec<String> = table.rows.iter().map(line).collect();
+    systems.iter_mut().map(one).collect()
+}
+
+/// A query gives the same in whatever way a database answers it.
+fn other_ways(
+    phrase: &Phrase,
+    ordered: bool,
+    systems: &mut [&mut dyn System],
+    answers: &[Answer],
+    tally: &mut Tally,
+) -> Option<Difference> {
+    for (system, first) in systems.iter_mut().zip(answers) {
+        let ways = system.ways();
+        for (way, name) in ways.iter().enumerate().skip(1) {
+            system.choose(way);
+            let answer = system.run(&phrase.render(system.dialect()), true);
+            system.choose(0);
+            if !equal(first, &answer, ordered, true, true, false) {
+                let names = [ways[0].clone(), name.clone()];
+                return Some(difference(names, [first, &answer], ordered, true));
+            }
+            tally.other_ways += 1;
+        }
+    }
+    None
+}
+
+/// A view must be what its query gives; column types may be wider.
+fn view_and_query(
+    systems: &mut [&mut dyn System],
+    answers: &[Answer],
+    body: &Phrase,
+) -> Option<Difference> {
+    for (system, of_view) in systems.iter_mut().zip(answers) {
+        if system.dialect() != Dialect::Lockstep {
+            continue;
+        }
+        let of_query = system.run(&body.render(Dialect::Lockstep), true);
+        if matches!((of_view, &of_query), (Answer::Refused(_), _) | (_, Answer::Refused(_))) {
+            continue;
+        }
+        if !equal(of_view, &of_query, false, true, false, false) {
+            let name = system.name();
+            let names = [format!("{name}, view"), format!("{name}, query")];
+            return Some(difference(names, [of_view, &of_query], false, true));
+        }
+    }
+    None
+}
+
+fn difference(
+    systems: [String; 2],
+    answers: [&Answer; 2],
+    ordered: bool,
+    exact: bool,
+) -> Difference {
+    let types = types_of(answers[0]);
+    let signs = answers.map(|answer| match answer {
+        Answer::Refused(message) => sign(message),
+        _ => String::new(),
+    });
+    let answers = answers.map(|answer| text(answer, types, ordered, exact));
+    Difference { step: 0, systems, answers, signs }
+}
+
+/// How a message begins, without ports and values, which differ from run to run.
+fn sign(message: &str) -> String {
+    message.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()
+}
+
+impl Difference {
+    /// Whether another difference shows the same defect, as far as can be told.
+    pub fn is_like(&self, other: &Difference) -> bool {
+        self.systems == other.systems && self.signs == other.signs
+    }
+}
+
+fn types_of(answer: &Answer) -> &[SqlType] {
+    match answer {
+        Answer::Rows { types, .. } => types,
+        _ => &[],
+    }
+}
+
+fn equal(
+    own: &Answer,
+    theirs: &Answer,
+    ordered: bool,
+    exact: bool,
+    with_types: bool,
+    schema: bool,
+) -> bool {
+    match (own, theirs) {
+        // Hosts may meet different rows first, so that messages may differ.
+        (Answer::Refused(_), Answer::Refused(_)) => true,
+        (Answer::Rows { .. }, Answer::Rows { .. }) if schema => true,
+        (Answer::Rows { types, .. }, Answer::Rows { types: others, .. }) => {
+            if with_types && types != others {
+                return false;
+            }
+            text(own, types, ordered, exact) == text(theirs, types, ordered, exact)
+        }
+        _ => false,
+    }
+}
+
+/// The answer as text: what is equal looks the same.
+fn text(answer: &Answer, types: &[SqlType], ordered: bool, exact: bool) -> String {
+    let rows = match answer {
+        Answer::Rows { rows, .. } => rows,
+        Answer::Refused(message) => return format!("refused: {message}"),
+        Answer::Unsupported(message) => return format!("not supported: {message}"),
+    };
+    let sql_type = |column: usize| types.get(column).copied().unwrap_or(SqlType::Null);
+    let mut lines: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let cells = row.iter().enumerate();
+            let shown: Vec<String> =
+                cells.map(|(column, cell)| show(cell, sql_type(column), exact)).collect();
+            shown.join(" | ")
+        })
+        .collect();
     if !ordered {
         lines.sort();
     }
     lines.join("\n")
+}
+
+/// `errors-by-order` and `overflow`: only one side met an error of arithmetic.
+fn by_order(own: &Answer, theirs: &Answer) -> bool {
+    let arithmetic = |message: &str| {
+        ["overflow", "out of range", "by zero", "divide"].iter().any(|sign| message.contains(sign))
+    };
+    match (own, theirs) {
+        (Answer::Refused(message), Answer::Rows { .. })
+        | (Answer::Rows { .. }, Answer::Refused(message)) => arithmetic(message),
+        _ => false,
+    }
 }
