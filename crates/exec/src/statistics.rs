@@ -1,8 +1,8 @@
 //! What a site says of its tables, and checks over all of its data.
 
 use crate::database::Database;
-use lockstep_storage::{Table, TableMemory};
-use lockstep_types::TableId;
+use lockstep_storage::{RowId, Table, TableMemory};
+use lockstep_types::{Datum, TableId, Value};
 
 /// Rows and memory of one table or view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,24 @@ impl Database {
             .collect()
     }
 
+    /// Rows of every table and view, by number.
+    pub fn row_counts(&self) -> impl Iterator<Item = (TableId, u64)> {
+        self.tables.iter().map(|(id, table)| (id, table.row_count()))
+    }
+
+    /// At most `count` rows of a table, evenly from the places where rows lie. Long texts and
+    /// bytes are cut: a sample tells where values lie, not what they are.
+    pub fn sample(&self, table: TableId, count: u32) -> Vec<Vec<Value>> {
+        let Some(table) = self.tables.get(table) else { return Vec::new() };
+        let (bound, count) = (u64::from(table.row_id_bound()), u64::from(count));
+        let place = |number: u64| RowId((number * bound / count) as u32);
+        (0..count.min(bound))
+            .map(|number| if bound <= count { RowId(number as u32) } else { place(number) })
+            .filter_map(|place| table.row(place))
+            .map(|row| row.columns().map(cut).collect())
+            .collect()
+    }
+
     /// A hash of everything that replicas must agree on.
     pub fn content_hash(&self) -> u64 {
         self.tables.iter().fold(0, |hash, (id, table)| {
@@ -80,6 +98,21 @@ impl Database {
             }
         }
         found
+    }
+}
+
+/// The greatest length of a sampled value, in bytes.
+const SAMPLED_BYTES: usize = 64;
+
+fn cut(value: Datum<'_>) -> Value {
+    match value {
+        Datum::Text(text) if text.len() > SAMPLED_BYTES => {
+            Datum::Text(&text[..text.floor_char_boundary(SAMPLED_BYTES)]).to_value()
+        }
+        Datum::Bytes(bytes) if bytes.len() > SAMPLED_BYTES => {
+            Datum::Bytes(&bytes[..SAMPLED_BYTES]).to_value()
+        }
+        value => value.to_value(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::connection::ConnectionKey;
 use crate::statistics::ShardSnapshot;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_site::{FromPartition, MultiCall, Numbered, StatementCall};
-use lockstep_types::Status;
+use lockstep_types::{Status, TableId, Value};
 use mio::net::TcpStream;
 use std::sync::Arc;
 
@@ -80,6 +80,16 @@ pub struct MultiOrigin {
 /// A multi-partition call on its way to the coordinator.
 pub type MultiRequest = MultiCall<MultiOrigin, Arc<HostCatalog>>;
 
+/// What one site knows of a table, for the planner.
+pub struct SurveyedTable {
+    /// The table.
+    pub table: TableId,
+    /// Its rows at the site.
+    pub rows: u64,
+    /// Some of them, if they were asked for.
+    pub sample: Option<Vec<Vec<Value>>>,
+}
+
 /// A request to the control thread.
 pub enum ControlRequest {
     /// A call of a system procedure.
@@ -95,6 +105,13 @@ pub enum ControlRequest {
     SchemaDecided {
         /// Whether it is in force.
         committed: bool,
+    },
+    /// What a thread's tables hold, for the planner.
+    Surveyed {
+        /// The thread.
+        thread: usize,
+        /// Its tables.
+        tables: Vec<SurveyedTable>,
     },
     /// A thread's numbers.
     Gathered {
@@ -136,6 +153,13 @@ pub enum Envelope {
         request: u64,
         /// Also look for rows that belong to another partition.
         validate: bool,
+    },
+    /// From the control thread: say how many rows your tables have, and show some rows of these.
+    Survey {
+        /// The tables of which rows are wanted.
+        sample: Arc<[TableId]>,
+        /// How many of each.
+        rows: u32,
     },
     /// From the control thread: frames for all subscribed connections.
     Push(Arc<[u8]>),

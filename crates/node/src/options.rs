@@ -100,6 +100,8 @@ options! {
         "Sources of an inner join up to which all orders are weighed; above it, step by step.";
     disabled_rules: 0, 0, u64::MAX, "bits",
         "Planner rules that are switched off, for tests: a bit each, or their names with commas.";
+    planner_survey_ms: 1_000, 0, 3_600_000, "ms",
+        "How often the planner asks how many rows tables have and looks at some; 0 for never.";
     max_planner_queue: 10_000, 1, 1_000_000, "calls",
         "Ad hoc calls that wait for the planner.";
     read_buffer_bytes: 256 * 1_024, 4_096, 64 * MIB, "bytes",

@@ -107,6 +107,11 @@ impl Table {
         u64::from(self.blocks.live_count())
     }
 
+    /// One more than the greatest number that a row has had: what samples are drawn from.
+    pub fn row_id_bound(&self) -> u32 {
+        self.blocks.fresh()
+    }
+
     /// True while the row is live.
     #[inline]
     pub fn is_live(&self, row: RowId) -> bool {

@@ -12,6 +12,7 @@ mod load;
 pub(crate) mod operations;
 pub(crate) mod plan_cache;
 mod statistics;
+mod survey;
 mod swap;
 pub mod system;
 
@@ -32,6 +33,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use survey::Survey;
 
 /// What the thread is made from.
 pub struct ControlParts {
@@ -70,6 +72,7 @@ pub struct Control {
     /// Per selector, the numbers of the last call that asked for an interval.
     intervals: BTreeMap<String, Interval>,
     next_gather: u64,
+    survey: Survey,
     stopping: bool,
 }
 
@@ -85,6 +88,7 @@ pub(crate) struct SystemCall {
 impl Control {
     /// Assembles the thread's state.
     pub fn new(parts: ControlParts) -> Control {
+        let survey = Survey::new(parts.facts.options.planner_survey_ms);
         Control {
             poll: parts.poll,
             bell: parts.bell,
@@ -100,6 +104,7 @@ impl Control {
             gathers: BTreeMap::new(),
             intervals: BTreeMap::new(),
             next_gather: 1,
+            survey,
             stopping: false,
         }
     }
@@ -111,11 +116,12 @@ impl Control {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(16);
         while !self.stopping {
+            self.begin_survey_in_time();
             self.bell.prepare_sleep();
             let timeout = match (self.inbox.is_empty(), self.outbox.is_overflowing()) {
                 (false, _) => Some(Duration::ZERO),
                 (true, true) => Some(Duration::from_micros(50)),
-                (true, false) => None,
+                (true, false) => self.survey.time_left(clock::now_us()),
             };
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -139,6 +145,7 @@ impl Control {
                     self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
                 ControlRequest::SchemaDecided { committed } => self.schema_decided(committed),
+                ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::Gathered { request, snapshot } => {
                     self.gathered(request, snapshot);
                 }

@@ -1,8 +1,8 @@
 //! Answers on their way back to the connection that waits for them.
 
 use super::Shard;
-use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin};
-use lockstep_types::{Failure, Status};
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin, SurveyedTable};
+use lockstep_types::{Failure, Status, TableId};
 use lockstep_wire_volt::response;
 
 impl Shard {
@@ -37,6 +37,20 @@ impl Shard {
         }
         self.statistics.count_answer(&origin, answer.status, self.now_us);
         self.recycle(answer.frame);
+    }
+
+    /// Tells the control thread how many rows the tables have, and shows some.
+    pub(super) fn survey(&mut self, sample: &[TableId], rows: u32) {
+        let database = self.site.database();
+        let surveyed = |(table, count)| SurveyedTable {
+            table,
+            rows: count,
+            sample: sample.contains(&table).then(|| database.sample(table, rows)),
+        };
+        let tables = database.row_counts().map(surveyed).collect();
+        let request = ControlRequest::Surveyed { thread: self.index, tables };
+        let control = self.control_thread();
+        self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
 
     /// Sends this thread's numbers to the control thread.

@@ -286,6 +286,7 @@ impl Shard {
             Envelope::FromPartition(answer) => self.partition_answered(*answer),
             Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),
             Envelope::Gather { request, validate } => self.send_statistics(request, validate),
+            Envelope::Survey { sample, rows } => self.survey(&sample, rows),
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
             Envelope::Stop => self.stopping = true,
             Envelope::Control(_) => unreachable!("only the control thread gets these"),

@@ -85,7 +85,7 @@ impl Voter {
 
 #[test]
 fn a_voter_call_allocates_nothing_on_the_sites_thread() {
-    let server = start(1, &[]);
+    let server = start(1, &["planner_survey_ms=0"]);
     let mut voter = Voter::new(&server);
     voter.peer.run(
         "CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM NATIVE Allocations",

@@ -9,6 +9,7 @@ mod memory;
 mod schema;
 mod statistics;
 mod support;
+mod survey;
 mod timeout;
 
 #[global_allocator]

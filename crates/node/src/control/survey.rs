@@ -1,0 +1,232 @@
+//! What the planner knows of the data: how many rows tables have, and how the values of their
+//! columns lie. Asked of the sites every so often, and never waited for.
+//!
+//! Counts come with every survey. Rows are looked at only in tables that have grown or shrunk by
+//! a fifth since they were last: some hundred at each site, evenly from all that there are. A
+//! plan that was made for much smaller or larger tables is forgotten.
+
+use super::Control;
+use crate::catalog::HostCatalog;
+use crate::clock;
+use crate::message::{Envelope, SurveyedTable};
+use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
+use lockstep_plan_ir::TableDefinition;
+use lockstep_plan_ir::schema::IndexKey;
+use lockstep_types::{Datum, TableId, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Rows looked at, in each table at each site.
+const SAMPLED_ROWS: u32 = 400;
+/// Values that show how those of a column lie, the least and the greatest among them.
+const BOUNDS: usize = 33;
+/// Tables with fewer rows than this are all alike to a plan.
+const FEW_ROWS: u64 = 200;
+
+/// The surveys of a host.
+pub(super) struct Survey {
+    /// 0 for never.
+    interval_us: i64,
+    next_us: i64,
+    /// By thread, what has come in of the survey under way; `None` from those who owe it.
+    answers: Vec<Option<Vec<SurveyedTable>>>,
+    /// By table: its rows when rows were last looked at, and what they showed.
+    columns: BTreeMap<TableId, (u64, Vec<ColumnStatistics>)>,
+    /// By table: its rows when plans were last forgotten.
+    planned_for: BTreeMap<TableId, u64>,
+}
+
+impl Survey {
+    pub(super) fn new(interval_ms: u64) -> Survey {
+        Survey {
+            interval_us: interval_ms as i64 * 1000,
+            next_us: 0,
+            answers: Vec::new(),
+            columns: BTreeMap::new(),
+            planned_for: BTreeMap::new(),
+        }
+    }
+
+    /// Until the next survey; `None` when there is nothing to wait for.
+    pub(super) fn time_left(&self, now_us: i64) -> Option<Duration> {
+        (self.interval_us > 0)
+            .then(|| Duration::from_micros((self.next_us - now_us).max(1_000) as u64))
+    }
+
+    /// Whether rows of a table should be looked at again.
+    fn is_outdated(&self, table: TableId, rows: u64) -> bool {
+        match self.columns.get(&table) {
+            None => rows > 0,
+            Some((then, _)) => then.abs_diff(rows) * 5 > *then.max(&FEW_ROWS),
+        }
+    }
+}
+
+impl Control {
+    /// Asks the sites, unless it is too early or one still owes its last answer.
+    pub(super) fn begin_survey_in_time(&mut self) {
+        let now_us = clock::now_us();
+        let survey = &mut self.survey;
+        if survey.interval_us == 0 || now_us < survey.next_us {
+            return;
+        }
+        survey.next_us = now_us + survey.interval_us;
+        if survey.answers.iter().any(Option::is_none) {
+            return;
+        }
+        let known = &self.planning.statistics.tables;
+        let outdated = known.iter().filter(|(id, table)| survey.is_outdated(**id, table.rows));
+        let sample: Arc<[TableId]> = outdated.map(|(id, _)| *id).collect();
+        let threads = self.facts.partition_count as usize;
+        survey.answers = (0..threads).map(|_| None).collect();
+        for thread in 0..threads {
+            let sample = Arc::clone(&sample);
+            self.outbox.send(thread, Envelope::Survey { sample, rows: SAMPLED_ROWS });
+        }
+    }
+
+    /// A site's answer.
+    pub(super) fn surveyed(&mut self, thread: usize, tables: Vec<SurveyedTable>) {
+        let Some(answer) = self.survey.answers.get_mut(thread) else { return };
+        *answer = Some(tables);
+        if self.survey.answers.iter().any(Option::is_none) {
+            return;
+        }
+        let mut by_table: BTreeMap<TableId, Vec<SurveyedTable>> = BTreeMap::new();
+        for table in self.survey.answers.iter_mut().filter_map(Option::as_mut).flatten() {
+            let taken = SurveyedTable { sample: table.sample.take(), ..*table };
+            by_table.entry(table.table).or_default().push(taken);
+        }
+        let statistics = self.survey.take_in(by_table, &self.catalog, self.facts.partition_count);
+        if statistics == *self.planning.statistics {
+            return;
+        }
+        let outdated = |(id, table): (&TableId, &TableStatistics)| {
+            let then = self.survey.planned_for.get(id).copied().unwrap_or(0).max(FEW_ROWS);
+            let now = table.rows.max(FEW_ROWS);
+            now > then.saturating_mul(2) || then > now.saturating_mul(2)
+        };
+        if statistics.tables.iter().any(outdated) {
+            self.plans.clear();
+            let rows = statistics.tables.iter().map(|(id, table)| (*id, table.rows));
+            self.survey.planned_for = rows.collect();
+        }
+        self.planning.statistics = Arc::new(statistics);
+    }
+}
+
+impl Survey {
+    fn take_in(
+        &mut self,
+        by_table: BTreeMap<TableId, Vec<SurveyedTable>>,
+        catalog: &HostCatalog,
+        partitions: u32,
+    ) -> Statistics {
+        let mut statistics = Statistics { partitions, tables: BTreeMap::new() };
+        self.columns.retain(|id, _| by_table.contains_key(id));
+        for table in catalog.plan.tables.values() {
+            let definition = &table.definition;
+            let Some(sites) = by_table.get(&definition.id) else { continue };
+            let mut sites = sites.as_slice();
+            if definition.partition_column.is_none() {
+                sites = sites.get(..1).unwrap_or(sites);
+            }
+            let rows = sites.iter().map(|site| site.rows).sum();
+            if sites.iter().any(|site| site.sample.is_some()) {
+                let sampled: Vec<&Vec<Value>> =
+                    sites.iter().filter_map(|site| site.sample.as_ref()).flatten().collect();
+                self.columns.insert(definition.id, (rows, describe(definition, rows, &sampled)));
+            }
+            let columns = self.columns.get(&definition.id);
+            let columns = columns.map(|(_, columns)| columns.clone()).unwrap_or_default();
+            statistics.tables.insert(definition.id, TableStatistics { rows, columns });
+        }
+        statistics
+    }
+}
+
+/// What sampled rows say of a table's columns.
+fn describe(table: &TableDefinition, rows: u64, sampled: &[&Vec<Value>]) -> Vec<ColumnStatistics> {
+    (0..table.columns.len())
+        .map(|place| {
+            let mut values: Vec<Datum<'_>> =
+                sampled.iter().filter_map(|row| row.get(place)).map(Value::as_datum).collect();
+            values.retain(|value| !value.is_null());
+            values.sort_by(|a, b| a.sort_order(*b));
+            let distinct = match is_unique(table, place) {
+                true => rows,
+                false => estimate_distinct(&values, rows, sampled.len() as u64),
+            };
+            ColumnStatistics { distinct, bounds: bounds(&values) }
+        })
+        .collect()
+}
+
+/// Whether no two rows have the same value in a column, by some index over it alone.
+fn is_unique(table: &TableDefinition, place: usize) -> bool {
+    let alone = |keys: &[IndexKey]| match keys {
+        [IndexKey::Column(column)] => usize::from(*column) == place,
+        _ => false,
+    };
+    table.indexes.iter().any(|index| {
+        index.unique && !index.assume_unique && index.predicate.is_none() && alone(&index.keys)
+    })
+}
+
+/// How many distinct values all rows have, judged by those of a sample in order: those seen
+/// several times are taken to be all of their kind; each one seen once stands for the square
+/// root of the rows that a sampled one stands for (the guaranteed-error estimator).
+fn estimate_distinct(ordered: &[Datum<'_>], rows: u64, sampled: u64) -> u64 {
+    let (mut seen, mut once) = (0u64, 0u64);
+    for group in ordered.chunk_by(|a, b| a.sort_order(*b).is_eq()) {
+        seen += 1;
+        once += u64::from(group.len() == 1);
+    }
+    if seen == 0 {
+        return 0;
+    }
+    let stands_for = rows as f64 / sampled.max(1) as f64;
+    let estimate = (seen - once) as f64 + stands_for.max(1.0).sqrt() * once as f64;
+    (estimate as u64).clamp(seen, rows.max(seen))
+}
+
+/// Values at equal steps, the first and the last included.
+fn bounds(ordered: &[Datum<'_>]) -> Vec<Value> {
+    let Some(last) = ordered.len().checked_sub(1) else { return Vec::new() };
+    let steps = last.clamp(1, BOUNDS - 1);
+    (0..=steps).map(|step| ordered[step * last / steps].to_value()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn integers(values: &[i64]) -> Vec<Datum<'static>> {
+        values.iter().map(|value| Datum::Int(*value)).collect()
+    }
+
+    #[test]
+    fn bounds_begin_and_end_with_the_extremes() {
+        assert_eq!(bounds(&[]), []);
+        assert_eq!(bounds(&integers(&[7])), [Value::Int(7), Value::Int(7)]);
+        let many: Vec<i64> = (0..1000).collect();
+        let found = bounds(&integers(&many));
+        assert_eq!(found.len(), BOUNDS);
+        assert_eq!((&found[0], &found[BOUNDS - 1]), (&Value::Int(0), &Value::Int(999)));
+    }
+
+    #[test]
+    fn distinct_values_are_estimated_from_repeats() {
+        // Ten values over and over: there are no others.
+        let mut few: Vec<i64> = (0..400).map(|n| n % 10).collect();
+        few.sort_unstable();
+        assert_eq!(estimate_distinct(&integers(&few), 1_000_000, 400), 10);
+        // All different: many more are likely.
+        let different: Vec<i64> = (0..400).collect();
+        assert_eq!(estimate_distinct(&integers(&different), 40_000, 400), 4_000);
+        // All rows seen.
+        assert_eq!(estimate_distinct(&integers(&different), 400, 400), 400);
+        assert_eq!(estimate_distinct(&[], 400, 400), 0);
+    }
+}
