@@ -8,6 +8,7 @@
 //!
 //! Lengths do not count themselves; numbers are big-endian; NULL is the type's sentinel.
 
+use crate::decimal::MAX_UNITS;
 use crate::sql_type::NULL_FLOAT;
 use crate::{Datum, Decimal, SqlType};
 use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes, text};
@@ -176,7 +177,11 @@ pub fn read_datum<'a>(
         },
         SqlType::Decimal => match reader.i128()? {
             i128::MIN => Datum::Null,
-            units => Datum::Decimal(Decimal::from_units(units).ok_or(DecodeError::DecimalRange)?),
+            // Rounding the greatest value up gives one more, as in VoltDB.
+            units if units.unsigned_abs() > MAX_UNITS.unsigned_abs() + 1 => {
+                return Err(DecodeError::DecimalRange);
+            }
+            units => Datum::Decimal(Decimal::from_raw(units)),
         },
         SqlType::Boolean => match reader.i8()? {
             0 => Datum::Bool(false),

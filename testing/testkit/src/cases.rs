@@ -135,9 +135,14 @@ impl Cases {
 /// The message without its frame, in one line.
 fn essence(message: &str) -> String {
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let rest = line.rsplit_once("\" - ").map_or(line.as_str(), |(_, rest)| rest);
+    let unquoted = line.rsplit_once("\" - ").map_or(line.as_str(), |(_, rest)| rest);
+    let rest = match line.find("\" unexpected ") {
+        Some(at) => line[at + 2..].split(';').next().unwrap_or_default(),
+        None => unquoted,
+    };
     let rest = rest.trim_start_matches("status -2: ").trim_start_matches("VOLTDB ERROR: ");
-    rest.trim_start_matches("SQL ERROR ").trim_start_matches(COMPILING).to_string()
+    let rest = rest.trim_start_matches("SQL ERROR ").trim_start_matches(COMPILING);
+    rest.split(" at line ").next().unwrap_or_default().to_string()
 }
 
 fn show(tables: &[Table]) -> String {

@@ -1,5 +1,6 @@
 //! INSERT, UPSERT, UPDATE, DELETE and TRUNCATE, bound.
 
+use super::literal::keep_digits;
 use super::scope::{Scope, Source};
 use super::select::one_row;
 use super::{Binder, CAST_NEEDED, empty_from, is_untyped};
@@ -135,7 +136,8 @@ impl Binder<'_> {
         if matches!(value.kind, ExpressionKind::Default) {
             return default_of(column);
         }
-        let bound = self.expression(value)?;
+        let mut bound = self.expression(value)?;
+        keep_digits(&mut bound, value, column.sql_type);
         let bound = self.assign(bound, column.sql_type, &context(table, column), value.span)?;
         if is_untyped(&bound) {
             return Err(PlanError::at(value.span, CAST_NEEDED));

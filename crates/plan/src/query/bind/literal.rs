@@ -65,6 +65,25 @@ fn float(text: &str, span: Span) -> Result<f64, PlanError> {
     }
 }
 
+/// Reads a constant anew where a FLOAT is wanted: its text may have more digits than the DECIMAL
+/// that it is elsewhere.
+pub(super) fn keep_digits(bound: &mut Expression, written: &ast::Expression, wanted: SqlType) {
+    if wanted != SqlType::Float || bound.sql_type != SqlType::Decimal {
+        return;
+    }
+    let (text, sign) = match &written.kind {
+        ExpressionKind::Literal(Literal::Decimal(text)) => (text, 1.0),
+        ExpressionKind::Unary { operator: UnaryOperator::Minus, operand } => match &operand.kind {
+            ExpressionKind::Literal(Literal::Decimal(text)) => (text, -1.0),
+            _ => return,
+        },
+        _ => return,
+    };
+    if let Ok(value) = float(text, written.span) {
+        *bound = Expression::literal(Value::Float(sign * value), SqlType::Float);
+    }
+}
+
 fn hex(digits: &str, span: Span) -> Result<Box<[u8]>, PlanError> {
     if digits.len() % 2 == 1 {
         let message = format!("malformed binary string: X'{digits}' has an odd digit");

@@ -1,7 +1,7 @@
 //! Arithmetic and comparisons: which types go together, and what comes out.
 
 use super::expression::boolean;
-use super::literal::{bytes_to_integer, constant, integer_type, negated};
+use super::literal::{bytes_to_integer, constant, integer_type, keep_digits, negated};
 use super::{BAD_COMBINATION, BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
@@ -57,7 +57,9 @@ impl Binder<'_> {
         if let Some(comparison) = comparison_of(operator) {
             return self.comparison(comparison, left, right, span);
         }
-        let (a, b) = (self.expression(left)?, self.expression(right)?);
+        let (mut a, mut b) = (self.expression(left)?, self.expression(right)?);
+        keep_digits(&mut a, left, b.sql_type);
+        keep_digits(&mut b, right, a.sql_type);
         let arithmetic = match operator {
             BinaryOperator::Concat => return self.concatenation(a, b, span),
             BinaryOperator::Add => Arithmetic::Add,
@@ -168,8 +170,10 @@ impl Binder<'_> {
                 self.compare_row_with_subquery(comparison.mirrored(), right, query)
             }
             _ => {
-                let a = self.expression(left)?;
-                let b = self.expression(right)?;
+                let mut a = self.expression(left)?;
+                let mut b = self.expression(right)?;
+                keep_digits(&mut a, left, b.sql_type);
+                keep_digits(&mut b, right, a.sql_type);
                 self.compare(comparison, a, b, span)
             }
         }
