@@ -125,6 +125,11 @@ impl PreparedProcedure {
         &self.definition
     }
 
+    /// Whether it executes one batch and ends: a list of statements. Native code may go on.
+    pub fn has_one_batch(&self) -> bool {
+        self.native.is_none()
+    }
+
     /// Its statements, in order.
     pub fn statements(&self) -> &[Arc<PreparedStatement>] {
         &self.statements

@@ -8,7 +8,7 @@ use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
 use lockstep_plan_ir::ProcedureDefinition;
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
-use lockstep_site::SiteLimits;
+use lockstep_site::{Faults, SiteLimits};
 use lockstep_types::SqlType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,8 +152,13 @@ fn prepare(
 pub fn site_limits(options: &Options) -> SiteLimits {
     SiteLimits {
         held_calls: options.max_held_calls as usize,
+        speculative_calls: options.max_speculative_calls as usize,
+        speculative_bytes: options.max_speculative_bytes as usize,
         waiting_multi: options.max_waiting_multi as usize,
+        active_multi: options.max_active_multi as usize,
+        stop_everything: options.stop_everything == 1,
         result_bytes: options.max_response_bytes as usize,
         temporary_bytes: options.max_temporary_bytes as usize,
+        faults: Faults::default(),
     }
 }

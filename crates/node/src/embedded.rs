@@ -29,7 +29,7 @@ const CALLS_PER_ROUND: u32 = 64;
 
 /// See the module.
 pub struct EmbeddedHost {
-    site: Site<(), Arc<HostCatalog>>,
+    site: Site<(), (), Arc<HostCatalog>>,
     coordinator: Coordinator<(), Arc<HostCatalog>>,
     catalog: Arc<HostCatalog>,
     statistics: ShardStatistics,
@@ -144,7 +144,8 @@ impl EmbeddedHost {
         self.now_us = clock::now_us();
         let mut outputs = Vec::new();
         let catalog_version = self.catalog.version();
-        let call = MultiCall { origin: (), catalog_version, time_limit: None, work };
+        let declared = Vec::new();
+        let call = MultiCall { origin: (), catalog_version, time_limit: None, declared, work };
         let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);
         assert!(accepted.is_ok(), "one call at a time is within every limit");
         let mut finished = None;
@@ -155,6 +156,8 @@ impl EmbeddedHost {
                 CoordinatorOutput::Send(message) => {
                     let mut effects = Vec::new();
                     self.site.receive(message.number, message.message, &mut effects);
+                    let waiting = self.site.next(self.now_us, &mut effects);
+                    assert!(waiting.is_none(), "no call waits beside the one of this thread");
                     for effect in effects {
                         match effect {
                             PartitionEffect::Send(answer) => {
@@ -165,7 +168,9 @@ impl EmbeddedHost {
                                 self.catalog = catalog;
                                 self.plans.clear();
                             }
-                            PartitionEffect::Resumed => {}
+                            PartitionEffect::Answer((), ()) => {
+                                unreachable!("one call at a time speculates behind nothing")
+                            }
                         }
                     }
                 }

@@ -10,8 +10,8 @@ use lockstep_wire_volt::{Invocation, response};
 
 /// Runs an invocation at a partition and appends the response frame to `output`. `procedure` is
 /// what the catalog in force has under its name.
-pub(crate) fn run_invocation<H, C: Clone>(
-    site: &mut Site<H, C>,
+pub(crate) fn run_invocation<H, A, C: Clone>(
+    site: &mut Site<H, A, C>,
     procedure: Option<&HostProcedure>,
     statistics: &mut ShardStatistics,
     header: &EntryHeader,

@@ -85,6 +85,16 @@ options! {
          Ad hoc and multi-partition calls count for 16.";
     max_held_calls: 100_000, 1, 10_000_000, "calls",
         "Calls that a partition holds back while a multi-partition transaction runs.";
+    max_speculative_calls: 4_096, 0, 1_000_000, "calls",
+        "Calls that a partition runs behind multi-partition transactions whose outcome is not \
+         known yet, their answers kept; 0 to wait for the outcome.";
+    max_speculative_bytes: 64 * MIB, 1_024, 1_024 * MIB, "bytes",
+        "Answers that a partition keeps until such an outcome is known.";
+    max_active_multi: 256, 1, 10_000, "transactions",
+        "Multi-partition transactions under way at the same time.";
+    stop_everything: 0, 0, 1, "0 or 1",
+        "With 1, a multi-partition transaction stops all partitions and nothing runs behind it: \
+         to compare with.";
     max_waiting_multi: 10_000, 1, 1_000_000, "calls",
         "Multi-partition calls that wait for their turn.";
     mailbox_messages: 8_192, 16, 1_048_576, "messages",

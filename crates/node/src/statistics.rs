@@ -286,11 +286,11 @@ impl ShardStatistics {
     }
 
     /// Everything, for the control thread.
-    pub fn snapshot<'c, H, C: Clone>(
+    pub fn snapshot<'c, H, A, C: Clone>(
         &self,
         index: usize,
         catalog: &HostCatalog,
-        site: &Site<H, C>,
+        site: &Site<H, A, C>,
         connections: impl Iterator<Item = &'c Connection>,
     ) -> ShardSnapshot {
         let names = catalog.procedures();

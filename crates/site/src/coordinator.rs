@@ -1,21 +1,19 @@
-//! Takes multi-partition transactions through their rounds, one transaction at a time.
+//! Takes multi-partition transactions through their rounds, many at a time.
 
 use crate::message::{
     BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, ToPartition,
 };
-use crate::partition::SiteLimits;
+use crate::partition::{Faults, SiteLimits};
 use crate::round::{Desk, Round};
-use lockstep_base::bytes::ByteReader;
+use crate::tables::{total, write_count, write_modified, write_status};
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
-use lockstep_exec::procedure::{BatchResult, ProcedureRound, run_round};
+use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
-use lockstep_txn::{MultiPartitionInitiator, RoundProgress};
-use lockstep_types::{
-    Datum, Failure, HashRing, Outcome, ParameterSet, PartitionId, SqlType, TableBuilder,
-    TableSchema, TableView, TransactionId,
-};
-use std::collections::VecDeque;
+use lockstep_txn::mp::MultiLimits;
+use lockstep_txn::{Addressed, MultiPartitionInitiator, RoundProgress};
+use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, TransactionId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What the coordinator asks its surroundings to do.
@@ -40,17 +38,28 @@ pub struct Finished<O> {
     pub is_schema: bool,
     /// Bytes of its parameters.
     pub parameter_bytes: usize,
+    /// Partitions that it took part at; 0 when it ended without any.
+    pub partition_count: u32,
+    /// Its rounds.
+    pub rounds: u32,
+    /// How often it was ordered again because it met a partition outside its set.
+    pub enlargements: u32,
 }
+
+/// How often a transaction is undone to take part at more partitions; then it takes all.
+const MAX_ENLARGEMENTS: u32 = 3;
 
 /// The coordinator of a cluster.
 pub struct Coordinator<O, C> {
-    initiator: MultiPartitionInitiator<MultiCall<O, C>>,
-    active: Option<Active<O, C>>,
+    initiator: MultiPartitionInitiator<Submitted<O, C>>,
+    active: BTreeMap<TransactionId, Active<O, C>>,
     /// The version of the catalog in force.
     catalog_version: u64,
     ring: HashRing,
     limits: DeskLimits,
+    stop_everything: bool,
     stopwatch: Option<Stopwatch>,
+    faults: Faults,
 }
 
 #[derive(Clone, Copy)]
@@ -59,9 +68,19 @@ struct DeskLimits {
     temporary_bytes: usize,
 }
 
-/// The transaction under way.
+/// A call that waits, perhaps to be ordered again.
+struct Submitted<O, C> {
+    call: MultiCall<O, C>,
+    /// Partitions that it met outside its set before.
+    needed: Vec<PartitionId>,
+    enlargements: u32,
+}
+
+/// A transaction under way.
 struct Active<O, C> {
     call: MultiCall<O, C>,
+    needed: Vec<PartitionId>,
+    enlargements: u32,
     context: TransactionContext,
     /// Statements that wait for their round.
     batch: VecDeque<BoundStatement>,
@@ -70,10 +89,16 @@ struct Active<O, C> {
     /// Results of earlier batches: what the procedure has seen.
     history: Vec<BatchResult>,
     round: Option<Round>,
-    failure: Option<Failure>,
+    /// Per partition, its answer to the round.
+    answers: Vec<Option<Answered>>,
+    rounds: u32,
+    partition_count: u32,
     /// Set once the outcome is known, while acknowledgements are awaited.
     finished: Option<(Outcome, Vec<u8>)>,
 }
+
+/// One table per fragment, or why the transaction must abort.
+type Answered = Result<Vec<Vec<u8>>, Failure>;
 
 /// What a transaction does next.
 enum Next {
@@ -84,16 +109,22 @@ enum Next {
 impl<O, C: Clone> Coordinator<O, C> {
     /// A coordinator over the partitions of a ring.
     pub fn new(ring: HashRing, limits: &SiteLimits) -> Coordinator<O, C> {
+        let multi_limits = MultiLimits {
+            waiting: limits.waiting_multi,
+            active: if limits.stop_everything { 1 } else { limits.active_multi },
+        };
         Coordinator {
-            initiator: MultiPartitionInitiator::new(ring.partition_count(), limits.waiting_multi),
-            active: None,
+            initiator: MultiPartitionInitiator::new(ring.partition_count(), multi_limits),
+            active: BTreeMap::new(),
             catalog_version: 0,
             ring,
             limits: DeskLimits {
                 result_bytes: limits.result_bytes,
                 temporary_bytes: limits.temporary_bytes,
             },
+            stop_everything: limits.stop_everything,
             stopwatch: None,
+            faults: limits.faults,
         }
     }
 
@@ -112,7 +143,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         now_us: i64,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) -> Result<(), Box<MultiCall<O, C>>> {
-        self.initiator.submit(call)?;
+        let exclusive = matches!(call.work, MultiWork::Schema(_));
+        let submitted = Submitted { call, needed: Vec::new(), enlargements: 0 };
+        if let Err(refused) = self.initiator.submit(submitted, exclusive) {
+            return Err(Box::new(refused.call));
+        }
         self.begin(now_us, outputs);
         Ok(())
     }
@@ -125,46 +160,57 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         match message {
-            FromPartition::Answer { partition, transaction, round, result } => {
-                let progress = self.initiator.answer(transaction, round, partition);
+            FromPartition::Answer { partition, transaction, round, run, result } => {
+                let run = if self.faults.keep_void_answers { u64::MAX } else { run };
+                let progress = self.initiator.answer(transaction, round, partition, run);
                 if progress == RoundProgress::Stale {
                     return;
                 }
-                let active = self.active.as_mut().expect("an answer of the current round");
-                match result {
-                    Err(failure) => active.failure = active.failure.take().or(Some(failure)),
-                    Ok(tables) => match &mut active.round {
-                        Some(round) => round.answers[partition.index()] = tables,
-                        None => active.results.extend(tables),
-                    },
+                let active = self.active.get_mut(&transaction).expect("it is under way");
+                active.answers[partition.index()] = Some(result);
+                if self.faults.drop_vote && progress == RoundProgress::Pending {
+                    self.pretend(transaction);
                 }
-                if progress == RoundProgress::Complete {
-                    self.round_complete(outputs);
+                if self.initiator.may_go_on(transaction) {
+                    self.round_complete(transaction, outputs);
                 }
+                self.decide_all(outputs);
             }
             FromPartition::Acknowledged { partition, transaction } => {
                 let progress = self.initiator.acknowledge(transaction, partition);
                 if progress == RoundProgress::Complete {
-                    self.answer(outputs);
+                    self.answer(transaction, outputs);
                 }
             }
         }
         self.begin(now_us, outputs);
     }
 
-    /// True when nothing is under way or waits.
-    pub fn is_idle(&self) -> bool {
-        self.active.is_none() && self.initiator.waiting_count() == 0
+    /// The fault of a vote that is not waited for: whoever has not answered said yes.
+    fn pretend(&mut self, transaction: TransactionId) {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let round = active.rounds;
+        for partition in self.initiator.participants(transaction) {
+            let run = u64::MAX;
+            if self.initiator.answer(transaction, round, partition, run) != RoundProgress::Stale {
+                let mut counted = Vec::new();
+                write_modified(&mut counted, 1);
+                active.answers[partition.index()] = Some(Ok(vec![counted; 64]));
+            }
+        }
     }
 
-    /// Begins the next transactions, until one has a round under way.
+    /// True when nothing is under way or waits.
+    pub fn is_idle(&self) -> bool {
+        self.active.is_empty() && self.initiator.waiting_count() == 0
+    }
+
+    /// Begins the transactions that may begin.
     fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        while self.active.is_none() {
-            let Some((call, transaction)) = self.initiator.begin_next(now_us / 1000) else {
-                return;
-            };
+        while let Some((submitted, transaction)) = self.initiator.begin_next(now_us / 1000) {
+            let Submitted { call, needed, enlargements } = submitted;
             if call.catalog_version != self.catalog_version {
-                self.initiator.decide(false);
+                self.initiator.decide(transaction, false, false);
                 outputs.push(CoordinatorOutput::Stale(call.origin));
                 continue;
             }
@@ -173,97 +219,187 @@ impl<O, C: Clone> Coordinator<O, C> {
                 MultiWork::Statements(call) => call.statements.iter().cloned().collect(),
                 _ => VecDeque::new(),
             };
-            self.active = Some(Active {
+            let active = Active {
                 call,
+                needed,
+                enlargements,
                 context,
                 batch,
                 results: Vec::new(),
                 history: Vec::new(),
                 round: None,
-                failure: None,
+                answers: Vec::new(),
+                rounds: 0,
+                partition_count: 0,
                 finished: None,
-            });
-            match self.schema_task() {
-                Some(task) => self.send_schema(&task, outputs),
-                None => self.advance(outputs),
+            };
+            let task = match &active.call.work {
+                MultiWork::Schema(task) => Some(Arc::clone(task)),
+                _ => None,
+            };
+            self.active.insert(transaction, active);
+            match task {
+                Some(task) => self.send_schema(transaction, &task, outputs),
+                None => self.advance(transaction, outputs),
             }
         }
     }
 
-    fn schema_task(&self) -> Option<Arc<SchemaTask<C>>> {
-        match &self.active.as_ref()?.call.work {
-            MultiWork::Schema(task) => Some(Arc::clone(task)),
-            _ => None,
-        }
+    fn all_partitions(&self) -> Vec<PartitionId> {
+        (0..self.ring.partition_count()).map(PartitionId).collect()
     }
 
     fn send_schema(
         &mut self,
+        transaction: TransactionId,
         task: &Arc<SchemaTask<C>>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let transaction = self.current();
-        let all: Vec<_> = (0..self.ring.partition_count()).map(PartitionId).collect();
-        let (round, addressed) = self.initiator.begin_round(&all);
+        let all = self.all_partitions();
+        self.initiator.enlist(transaction, &all);
+        let (round, addressed) = self.initiator.begin_round(transaction, &all, false);
+        self.begun_round(transaction, None);
         for address in addressed {
             let message = ToPartition::Schema { transaction, round, task: Arc::clone(task) };
-            let (partition, number) = (address.partition, address.number);
-            outputs.push(CoordinatorOutput::Send(Numbered { partition, number, message }));
+            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }
     }
 
-    fn current(&self) -> TransactionId {
-        let active = self.active.as_ref().expect("a transaction is under way");
-        active.context.transaction_id
+    fn begun_round(&mut self, transaction: TransactionId, round: Option<Round>) {
+        let partition_count = self.ring.partition_count() as usize;
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        active.round = round;
+        active.rounds += 1;
+        active.answers.clear();
+        active.answers.resize_with(partition_count, || None);
     }
 
-    fn round_complete(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        let active = self.active.as_mut().expect("a round belongs to a transaction");
-        if let Some(failure) = active.failure.take() {
-            return self.decide(Outcome::failed(failure), Vec::new(), outputs);
+    /// A round that is not the last one is complete.
+    fn round_complete(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        if let Err(failure) = self.merge(transaction) {
+            return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
         }
-        if matches!(active.call.work, MultiWork::Schema(_)) {
-            let mut tables = Vec::new();
-            match active.results.is_empty() {
-                true => write_status(&mut tables),
-                false => write_modified(&mut tables, total(&active.results)),
-            }
-            return self.decide(Outcome::success(1), tables, outputs);
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        if !matches!(active.call.work, MultiWork::Schema(_)) {
+            return self.advance(transaction, outputs);
         }
-        let round = active.round.take().expect("answers belong to a round");
+        let mut tables = Vec::new();
+        match active.results.is_empty() {
+            true => write_status(&mut tables),
+            false => write_modified(&mut tables, total(&active.results)),
+        }
+        self.decide(transaction, Outcome::success(1), tables, outputs);
+    }
+
+    /// Decides what can be decided, in order.
+    fn decide_all(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        while let Some(transaction) = self.initiator.next_decidable() {
+            let (outcome, tables) = match self.merge(transaction) {
+                Err(failure) => (Outcome::failed(failure), Vec::new()),
+                Ok(()) => match self.next(transaction) {
+                    Next::End(outcome, tables) => (outcome, tables),
+                    Next::Round(_) => {
+                        let text = "a batch follows the one that was said to be the last";
+                        (Outcome::failed(Failure::unexpected(text)), Vec::new())
+                    }
+                },
+            };
+            self.decide(transaction, outcome, tables, outputs);
+        }
+    }
+
+    /// Takes the answers of a round; the failure of the lowest partition counts.
+    fn merge(&mut self, transaction: TransactionId) -> Result<(), Failure> {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let mut tables = Vec::with_capacity(active.answers.len());
+        for answer in std::mem::take(&mut active.answers) {
+            tables.push(answer.unwrap_or_else(|| Ok(Vec::new()))?);
+        }
+        let Some(mut round) = active.round.take() else {
+            active.results.extend(tables.into_iter().flatten());
+            return Ok(());
+        };
+        round.answers = tables;
         let context = desk_context(active, self.limits, self.stopwatch.as_ref());
         let desk = Desk { ring: &self.ring, context };
-        if let Err(failure) = round.merge(&mut active.batch, &mut active.results, &desk) {
-            return self.decide(Outcome::failed(failure), Vec::new(), outputs);
-        }
-        self.advance(outputs);
+        round.merge(&mut active.batch, &mut active.results, &desk)
     }
 
     /// Begins the next round, or ends the transaction.
-    fn advance(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        let transaction = self.current();
-        match self.next() {
-            Next::End(outcome, tables) => self.decide(outcome, tables, outputs),
-            Next::Round(mut round) => {
-                let partitions = round.partitions();
-                let (number, addressed) = self.initiator.begin_round(&partitions);
-                let time_limit = self.active.as_ref().and_then(time_limit);
-                for address in addressed {
-                    let tasks = std::mem::take(&mut round.tasks[address.partition.index()]);
-                    let message =
-                        ToPartition::Fragments { transaction, round: number, time_limit, tasks };
-                    let (partition, number) = (address.partition, address.number);
-                    outputs.push(CoordinatorOutput::Send(Numbered { partition, number, message }));
-                }
-                let active = self.active.as_mut().expect("a round belongs to a transaction");
-                active.round = Some(round);
+    fn advance(&mut self, transaction: TransactionId, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        let mut round = match self.next(transaction) {
+            Next::End(outcome, tables) => {
+                return self.decide(transaction, outcome, tables, outputs);
+            }
+            Next::Round(round) => round,
+        };
+        let partitions = round.partitions();
+        if self.active[&transaction].rounds == 0 {
+            if let Err(failure) = self.enlist(transaction, &partitions) {
+                return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
+            }
+        } else {
+            let strangers = self.initiator.strangers(transaction, &partitions);
+            if !strangers.is_empty() {
+                return self.order_again(transaction, strangers, outputs);
             }
         }
+        let last = round.is_last && !self.stop_everything;
+        let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
+        let time_limit = time_limit(&self.active[&transaction]);
+        for address in addressed {
+            let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
+            let round = number;
+            let message = ToPartition::Fragments { transaction, round, time_limit, last, tasks };
+            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
+        }
+        self.begun_round(transaction, Some(round));
     }
 
-    fn next(&mut self) -> Next {
+    /// The transaction takes its place at its partitions.
+    fn enlist(
+        &mut self,
+        transaction: TransactionId,
+        first_round: &[PartitionId],
+    ) -> Result<(), Failure> {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let mut set: BTreeSet<PartitionId> = first_round.iter().copied().collect();
+        set.extend(&active.call.declared);
+        set.extend(&active.needed);
+        let context = desk_context(active, self.limits, self.stopwatch.as_ref());
+        let desk = Desk { ring: &self.ring, context };
+        set.extend(Round::partitions_of(&active.batch, &desk)?);
+        if active.enlargements >= MAX_ENLARGEMENTS || self.stop_everything {
+            set.extend((0..self.ring.partition_count()).map(PartitionId));
+        }
+        let set: Vec<PartitionId> = set.into_iter().collect();
+        active.partition_count = set.len() as u32;
+        self.initiator.enlist(transaction, &set);
+        Ok(())
+    }
+
+    /// The transaction met partitions outside its set: it is undone, and ordered again with them.
+    fn order_again(
+        &mut self,
+        transaction: TransactionId,
+        strangers: Vec<PartitionId>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let mut needed = self.initiator.participants(transaction);
+        needed.extend(strangers);
+        self.send_decision(transaction, false, false, outputs);
+        let active = self.active.remove(&transaction).expect("it is under way");
+        let enlargements = active.enlargements + 1;
+        self.initiator.resubmit(Submitted { call: active.call, needed, enlargements }, false);
+    }
+
+    fn next(&mut self, transaction: TransactionId) -> Next {
         let ring = &self.ring;
-        let active = self.active.as_mut().expect("a transaction is under way");
+        let active = self.active.get_mut(&transaction).expect("a transaction is under way");
         loop {
             if !active.batch.is_empty() {
                 let context = desk_context(active, self.limits, self.stopwatch.as_ref());
@@ -273,7 +409,10 @@ impl<O, C: Clone> Coordinator<O, C> {
                     Ok(round) if round.partitions().is_empty() => {
                         round.merge(&mut active.batch, &mut active.results, &desk)
                     }
-                    Ok(round) => return Next::Round(round),
+                    Ok(mut round) => {
+                        round.is_last &= active.call.work.has_one_batch();
+                        return Next::Round(round);
+                    }
                     Err(failure) => Err(failure),
                 };
                 if let Err(failure) = merged {
@@ -310,16 +449,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                         ProcedureRound::Batch(queued) if queued.is_empty() => {
                             active.history.push(BatchResult { tables: Vec::new() });
                         }
-                        ProcedureRound::Batch(queued) => {
-                            active.batch = queued
-                                .into_iter()
-                                .map(|statement| BoundStatement {
-                                    statement: statement.statement,
-                                    parameters: statement.parameters.into(),
-                                    shipped: None,
-                                })
-                                .collect();
-                        }
+                        ProcedureRound::Batch(queued) => active.batch = bound(queued),
                     }
                 }
             }
@@ -329,45 +459,77 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// The outcome is known: everybody who took part hears it.
     fn decide(
         &mut self,
+        transaction: TransactionId,
         outcome: Outcome,
         tables: Vec<u8>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let transaction = self.current();
-        let active = self.active.as_mut().expect("a decision belongs to a transaction");
+        let active = self.active.get_mut(&transaction).expect("it is under way");
         let commit = outcome.failure.is_none();
         // A schema change is answered when it is in force everywhere, because the next call of
         // the same client may go to any partition. Of other transactions a partition that has
-        // not heard the decision yet is stopped, so nobody can see a state from before.
+        // not heard the decision yet answers nobody, so nobody can see a state from before.
         let acknowledge = matches!(active.call.work, MultiWork::Schema(_)) && commit;
         if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
             self.catalog_version = task.catalog_version;
         }
         active.finished = Some((outcome, tables));
-        let addressed = self.initiator.decide(acknowledge);
-        let awaited = acknowledge && !addressed.is_empty();
-        for address in addressed {
-            let message = ToPartition::Decision { transaction, commit, acknowledge };
-            let (partition, number) = (address.partition, address.number);
-            outputs.push(CoordinatorOutput::Send(Numbered { partition, number, message }));
-        }
+        let awaited = self.send_decision(transaction, commit, acknowledge, outputs);
         if !awaited {
-            self.answer(outputs);
+            self.answer(transaction, outputs);
         }
     }
 
-    fn answer(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        let active = self.active.take().expect("an answer belongs to a transaction");
+    /// True when acknowledgements are awaited.
+    fn send_decision(
+        &mut self,
+        transaction: TransactionId,
+        commit: bool,
+        acknowledge: bool,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) -> bool {
+        let addressed = self.initiator.decide(transaction, commit, acknowledge);
+        let awaited = acknowledge && !addressed.is_empty();
+        for address in addressed {
+            let run = address.run;
+            let message = ToPartition::Decision { transaction, commit, run, acknowledge };
+            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
+        }
+        awaited
+    }
+
+    fn answer(&mut self, transaction: TransactionId, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        let active = self.active.remove(&transaction).expect("it is under way");
         let (outcome, tables) = active.finished.expect("the outcome is known when all heard it");
         let is_schema = matches!(active.call.work, MultiWork::Schema(_));
         let parameter_bytes = match &active.call.work {
             MultiWork::Procedure { parameters, .. } => parameters.len(),
             _ => 0,
         };
-        let origin = active.call.origin;
-        let finished = Finished { origin, outcome, tables, is_schema, parameter_bytes };
-        outputs.push(CoordinatorOutput::Finished(finished));
+        outputs.push(CoordinatorOutput::Finished(Finished {
+            origin: active.call.origin,
+            outcome,
+            tables,
+            is_schema,
+            parameter_bytes,
+            partition_count: active.partition_count,
+            rounds: active.rounds,
+            enlargements: active.enlargements,
+        }));
     }
+}
+
+fn numbered<C>(address: Addressed, message: ToPartition<C>) -> Numbered<C> {
+    Numbered { partition: address.partition, number: address.number, message }
+}
+
+fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
+    let bind = |statement: QueuedStatement| BoundStatement {
+        statement: statement.statement,
+        parameters: statement.parameters.into(),
+        shipped: None,
+    };
+    queued.into_iter().map(bind).collect()
 }
 
 fn context_of<O, C>(transaction: TransactionId, call: &MultiCall<O, C>) -> TransactionContext {
@@ -417,40 +579,4 @@ fn statements_end(results: &[Vec<u8>], limit_bytes: usize) -> Next {
         return Next::End(Outcome::failed(Failure::graceful(text)), Vec::new());
     }
     Next::End(Outcome::success(results.len() as u16), results.concat())
-}
-
-/// The result of a bulk load: one table without a column name, one row, the number of rows.
-pub(crate) fn write_count(out: &mut Vec<u8>, count: usize) {
-    let schema = TableSchema::new(&[("", SqlType::BigInt)]);
-    let mut table = TableBuilder::begin(out, &schema);
-    table.row(&schema, &[Datum::Int(count as i64)]);
-    table.finish();
-}
-
-/// The result of exchanging the contents of tables, as of DML: the number of rows.
-pub(crate) fn write_modified(out: &mut Vec<u8>, rows: i64) {
-    let schema = TableSchema::modified_tuples();
-    let mut table = TableBuilder::begin(out, &schema);
-    table.row(&schema, &[Datum::Int(rows)]);
-    table.finish();
-}
-
-/// The sum of partitions' row counts.
-fn total(counts: &[Vec<u8>]) -> i64 {
-    let count = |table: &Vec<u8>| {
-        let view = TableView::read(&mut ByteReader::new(table)).ok()?;
-        match view.scalar() {
-            Ok(Some(Datum::Int(count))) => Some(count),
-            _ => None,
-        }
-    };
-    counts.iter().filter_map(count).sum()
-}
-
-/// The result of a schema change: one table, one row, STATUS 0.
-fn write_status(out: &mut Vec<u8>) {
-    let schema = TableSchema::new(&[("STATUS", SqlType::BigInt)]);
-    let mut table = TableBuilder::begin(out, &schema);
-    table.row(&schema, &[Datum::Int(0)]);
-    table.finish();
 }

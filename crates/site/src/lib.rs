@@ -5,22 +5,24 @@
 //! threads and the simulator drive the same code. Messages between the two may be delayed,
 //! reordered across partitions and repeated.
 //!
-//! **Life of a multi-partition transaction.** [`Coordinator::submit`] queues it; when its turn
-//! comes, `Coordinator::begin` asks the procedure for its first batch. `Round` says which
-//! fragments go to which partitions; each [`Site::receive`] stops its partition, runs the
-//! fragments, and answers. When all answers are in, the coordinator merges them and runs the
-//! procedure again with the results of all batches so far, until it ends or fails. Then
-//! everybody who took part hears the decision, and goes on.
+//! **Life of a multi-partition transaction.** [`Coordinator::submit`] queues it; `begin` gives it
+//! its place in the order of all and asks the procedure for its first batch. `Round` says which
+//! fragments go to which partitions; each [`Site::receive`] takes them, [`Site::next`] runs them
+//! when it is their turn, and answers. When all answers of a round are in, the coordinator merges
+//! them and goes on with the next, until the last. When no earlier transaction is undecided at
+//! the same partitions, everybody who took part hears the decision. Meanwhile the partitions have
+//! gone on speculatively behind the last round: [`Site::keep`] holds the answers back.
 
 mod coordinator;
 mod message;
 mod parameters;
 mod partition;
 mod round;
+mod tables;
 
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, MultiCall, MultiWork, Numbered,
     SchemaTask, StatementCall, TableSwap, ToPartition,
 };
-pub use partition::{PartitionEffect, Site, SiteLimits};
+pub use partition::{Faults, PartitionEffect, Ready, Site, SiteLimits, SpeculationCounts};

@@ -38,6 +38,8 @@ pub struct MultiCall<O, C> {
     pub catalog_version: u64,
     /// How long its queries may run at each site, if it only reads.
     pub time_limit: Option<TimeLimit>,
+    /// The partitions that it declared; none: those that its statements turn out to need.
+    pub declared: Vec<PartitionId>,
     /// The work.
     pub work: MultiWork<C>,
 }
@@ -56,6 +58,17 @@ pub enum MultiWork<C> {
     Statements(StatementCall),
     /// A schema change.
     Schema(Arc<SchemaTask<C>>),
+}
+
+impl<C> MultiWork<C> {
+    /// Whether nothing follows the first batch, so that its last round is the transaction's.
+    pub fn has_one_batch(&self) -> bool {
+        match self {
+            MultiWork::Statements(_) => true,
+            MultiWork::Procedure { procedure, .. } => procedure.has_one_batch(),
+            MultiWork::Schema(_) => false,
+        }
+    }
 }
 
 /// Two tables of the same shape whose contents are exchanged. The answer is the number of their
@@ -85,7 +98,7 @@ pub struct SchemaTask<C> {
 }
 
 /// A message to a partition with its place in the coordinator's stream to it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Numbered<C> {
     /// The partition.
     pub partition: PartitionId,
@@ -96,7 +109,7 @@ pub struct Numbered<C> {
 }
 
 /// What the coordinator tells a partition.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum ToPartition<C> {
     /// Run these fragments, one after the other.
     Fragments {
@@ -107,8 +120,10 @@ pub enum ToPartition<C> {
         /// How long they may run together. Only a transaction that reads has a limit: what writes
         /// must end the same wherever it is repeated.
         time_limit: Option<TimeLimit>,
-        /// The fragments.
-        tasks: Vec<FragmentTask>,
+        /// Only the decision comes behind this round: the partition may go on speculatively.
+        last: bool,
+        /// The fragments; none where the transaction only takes its place.
+        tasks: Arc<[FragmentTask]>,
     },
     /// Prepare a schema change.
     Schema {
@@ -125,6 +140,8 @@ pub enum ToPartition<C> {
         transaction: TransactionId,
         /// Commit or abort.
         commit: bool,
+        /// Number of the partition's run behind this message; an abort begins a new one.
+        run: u64,
         /// Whether the coordinator wants to hear that it is done.
         acknowledge: bool,
     },
@@ -151,7 +168,7 @@ pub enum FragmentPart {
 }
 
 /// What a partition tells the coordinator.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum FromPartition {
     /// The answer to a round.
     Answer {
@@ -161,6 +178,8 @@ pub enum FromPartition {
         transaction: TransactionId,
         /// The round.
         round: u32,
+        /// The partition's run in which it was answered.
+        run: u64,
         /// One table per fragment, in wire form, or why the transaction must abort.
         result: Result<Vec<Vec<u8>>, Failure>,
     },

@@ -1,17 +1,19 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
-use crate::coordinator::{write_count, write_modified};
 use crate::message::{
     FragmentPart, FragmentTask, FromPartition, SchemaTask, StatementCall, ToPartition,
 };
 use crate::parameters::with_parameters;
+use crate::tables::{write_count, write_modified};
 use lockstep_exec::database::{Database, DatabaseOptions, TransactionContext};
 use lockstep_exec::distributed::{execute_apply, execute_fragment};
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
+use lockstep_storage::UndoMark;
+use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{
     Admission, EntryHeader, EntryKind, LogBuffer, OrderedStream, SinglePartitionInitiator,
 };
@@ -25,60 +27,123 @@ use std::sync::Arc;
 pub struct SiteLimits {
     /// Calls held back at a partition while a multi-partition transaction runs.
     pub held_calls: usize,
+    /// Calls that a partition runs speculatively behind undecided transactions.
+    pub speculative_calls: usize,
+    /// Bytes of answers that a partition keeps for them.
+    pub speculative_bytes: usize,
     /// Multi-partition calls that wait for their turn.
     pub waiting_multi: usize,
+    /// Multi-partition transactions under way at the same time.
+    pub active_multi: usize,
+    /// Every multi-partition transaction stops all partitions, one transaction at a time, and
+    /// nothing speculates: for comparison.
+    pub stop_everything: bool,
     /// Result tables of one call, bytes.
     pub result_bytes: usize,
     /// Intermediate results of one statement, bytes.
     pub temporary_bytes: usize,
+    /// Broken on purpose, to see that checks notice; nothing in a server.
+    pub faults: Faults,
 }
 
-/// Messages of the coordinator that may come before their turn. It sends a partition only the
-/// rounds of one transaction and its decision ahead of an answer.
-const EARLY_MESSAGES: usize = 64;
+/// Ways to break the protocol, for the tests of its checks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// An abort leaves the changes in place.
+    pub skip_undo: bool,
+    /// A call behind an undecided transaction is answered at once.
+    pub answer_early: bool,
+    /// The coordinator decides without the answer of the last participant.
+    pub drop_vote: bool,
+    /// A partition runs the coordinator's messages as they arrive.
+    pub lose_order: bool,
+    /// The coordinator goes by answers that an abort made void.
+    pub keep_void_answers: bool,
+}
+
 /// The first configuration; it changes only with the members of a cluster.
 const FIRST_EPOCH: u64 = 1;
 
 /// What a partition asks its surroundings to do.
-pub enum PartitionEffect<C> {
+pub enum PartitionEffect<H, A, C> {
     /// Deliver a message to the coordinator.
     Send(FromPartition),
     /// A schema change is in force here: this is the catalog from now on.
     CatalogInForce(C),
-    /// The partition goes on: held calls can run.
-    Resumed,
+    /// The answer of a call that ran speculatively may go.
+    Answer(H, A),
 }
 
-/// A partition. `H` is what the surroundings hold of a call that waits, `C` their catalog.
-pub struct Site<H, C> {
+/// A call that waited and runs now.
+#[derive(Debug)]
+pub enum Ready<H> {
+    /// To be run and answered.
+    Run(H, EntryHeader),
+    /// To be run; the answer is to be kept ([`Site::keep`]).
+    Speculate(H, EntryHeader),
+}
+
+/// What the coordinator asked for.
+#[derive(Debug)]
+enum Work<C> {
+    Tasks(Arc<[FragmentTask]>, Option<TimeLimit>),
+    Schema(Arc<SchemaTask<C>>),
+}
+
+/// How often a partition did what, since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpeculationCounts {
+    /// Calls and fragments that ran behind undecided transactions.
+    pub speculated: u64,
+    /// Calls and fragments that ran again.
+    pub repeated: u64,
+    /// Transactions that were aborted here.
+    pub aborted: u64,
+}
+
+/// A partition. `H` is what the surroundings hold of a call that waits, `A` an answer that is
+/// kept, `C` their catalog.
+pub struct Site<H, A, C> {
     partition: PartitionId,
-    initiator: SinglePartitionInitiator<H>,
+    initiator: SinglePartitionInitiator<H, A, Work<C>, UndoMark>,
     stream: OrderedStream<ToPartition<C>>,
     database: Database,
     log: LogBuffer,
+    /// The sequence number of the last entry that was logged: what runs again is logged once.
+    logged_to: u64,
     catalog_version: u32,
-    /// The multi-partition transaction that has begun here.
-    open: Option<TransactionId>,
-    stopwatch: Option<Stopwatch>,
     schema: Option<Arc<SchemaTask<C>>>,
+    stopwatch: Option<Stopwatch>,
+    counts: SpeculationCounts,
+    faults: Faults,
 }
 
-impl<H, C: Clone> Site<H, C> {
+impl<H, A, C: Clone> Site<H, A, C> {
     /// An empty partition of a ring.
-    pub fn new(partition: PartitionId, ring: HashRing, limits: &SiteLimits) -> Site<H, C> {
+    pub fn new(partition: PartitionId, ring: HashRing, limits: &SiteLimits) -> Site<H, A, C> {
         let mut options = DatabaseOptions::new(partition, Arc::new(ring));
         options.result_limit_bytes = limits.result_bytes;
         options.temporary_limit_bytes = limits.temporary_bytes;
+        let partition_limits = PartitionLimits {
+            held_calls: limits.held_calls,
+            speculative_calls: if limits.stop_everything { 0 } else { limits.speculative_calls },
+            speculative_bytes: limits.speculative_bytes,
+        };
+        // Of each transaction under way a partition can have a round and a decision ahead of a
+        // missing message.
+        let early_messages = 64 + 4 * limits.active_multi;
         Site {
             partition,
-            initiator: SinglePartitionInitiator::new(partition, FIRST_EPOCH, limits.held_calls),
-            stream: OrderedStream::new(EARLY_MESSAGES),
+            initiator: SinglePartitionInitiator::new(partition, FIRST_EPOCH, partition_limits),
+            stream: OrderedStream::new(early_messages),
             database: Database::new(options),
             log: LogBuffer::default(),
+            logged_to: 0,
             catalog_version: 0,
-            open: None,
-            stopwatch: None,
             schema: None,
+            stopwatch: None,
+            counts: SpeculationCounts::default(),
+            faults: limits.faults,
         }
     }
 
@@ -105,7 +170,10 @@ impl<H, C: Clone> Site<H, C> {
     /// Whether a call may run now.
     #[inline]
     pub fn admit(&mut self, now_us: i64) -> Admission {
-        self.initiator.admit(now_us / 1000)
+        match self.initiator.admit(now_us / 1000) {
+            Admission::Speculate(header) if self.faults.answer_early => Admission::Run(header),
+            admission => admission,
+        }
     }
 
     /// Keeps a call that was told to hold.
@@ -116,9 +184,39 @@ impl<H, C: Clone> Site<H, C> {
         self.initiator.hold(call)
     }
 
-    /// The next held call that can run now.
-    pub fn release(&mut self, now_us: i64) -> Option<(H, EntryHeader)> {
-        self.initiator.release(now_us / 1000)
+    /// Keeps the answer of a call that ran speculatively, of so many bytes, until what it ran
+    /// behind is decided.
+    pub fn keep(&mut self, call: H, header: EntryHeader, answer: A, bytes: usize) {
+        self.counts.speculated += 1;
+        self.initiator.keep(call, header, answer, bytes);
+    }
+
+    /// The next call that waited and can run now; fragments that can run before it do. To be
+    /// asked until there is none, after each message.
+    pub fn next(
+        &mut self,
+        now_us: i64,
+        effects: &mut Vec<PartitionEffect<H, A, C>>,
+    ) -> Option<Ready<H>> {
+        loop {
+            match self.initiator.next(now_us / 1000)? {
+                Next::Call(call, header) => return Some(Ready::Run(call, header)),
+                Next::Speculate(call, header) => return Some(Ready::Speculate(call, header)),
+                Next::Fragments(fragments, header) => {
+                    let mark = self.database.mark();
+                    let result = self.run_work(&fragments, &header);
+                    effects.push(PartitionEffect::Send(FromPartition::Answer {
+                        partition: self.partition,
+                        transaction: fragments.transaction,
+                        round: fragments.round,
+                        run: self.initiator.run(),
+                        result,
+                    }));
+                    self.counts.speculated += u64::from(!self.initiator.is_decided());
+                    self.initiator.ran_fragments(fragments, mark);
+                }
+            }
+        }
     }
 
     /// Runs a single-partition call: the log entry, the procedure, commit or rollback. Result
@@ -133,11 +231,9 @@ impl<H, C: Clone> Site<H, C> {
         addresses_partition: bool,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        debug_assert!(self.open.is_none(), "a stopped partition runs no calls");
         let read_only = procedure.definition().read_only;
         if !read_only {
-            let (kind, version) = (EntryKind::Command, self.catalog_version);
-            self.log.append(header, kind, version, procedure_number, &[], parameters.bytes());
+            self.log(header, EntryKind::Command, procedure_number, &[], parameters.bytes());
         }
         let context = TransactionContext {
             transaction_id: header.transaction,
@@ -148,11 +244,7 @@ impl<H, C: Clone> Site<H, C> {
         };
         self.database.begin(&context);
         let outcome = run_procedure(&mut self.database, procedure, *parameters, &context, out);
-        if outcome.failure.is_none() {
-            self.database.commit();
-        } else {
-            self.database.rollback();
-        }
+        self.end_call(outcome.failure.is_none());
         outcome
     }
 
@@ -163,11 +255,10 @@ impl<H, C: Clone> Site<H, C> {
         call: &StatementCall,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        debug_assert!(self.open.is_none(), "a stopped partition runs no calls");
         if !call.read_only {
             for bound in &call.statements {
-                let (kind, version) = (EntryKind::Fragments, self.catalog_version);
-                self.log.append(header, kind, version, 0, &[self.partition.0], &bound.parameters);
+                let place = [self.partition.0];
+                self.log(header, EntryKind::Fragments, 0, &place, &bound.parameters);
             }
         }
         let context = TransactionContext {
@@ -188,11 +279,11 @@ impl<H, C: Clone> Site<H, C> {
                 execute(database, &bound.statement, parameters, out)
             });
             if let Err(failure) = result {
-                self.database.rollback();
+                self.end_call(false);
                 return Outcome::failed(failure);
             }
         }
-        self.database.commit();
+        self.end_call(true);
         if call.counted {
             out.truncate(start);
             write_count(out, call.statements.len());
@@ -212,9 +303,7 @@ impl<H, C: Clone> Site<H, C> {
         parameters: &[u8],
         out: &mut Vec<u8>,
     ) -> Outcome {
-        debug_assert!(self.open.is_none(), "a stopped partition runs no calls");
-        let (kind, version) = (EntryKind::Fragments, self.catalog_version);
-        self.log.append(header, kind, version, 0, &[self.partition.0], parameters);
+        self.log(header, EntryKind::Fragments, 0, &[self.partition.0], parameters);
         self.limit_time(None);
         self.database.begin(&TransactionContext {
             transaction_id: header.transaction,
@@ -223,26 +312,55 @@ impl<H, C: Clone> Site<H, C> {
             single_partition: false,
             read_only: false,
         });
-        match load_rows(&mut self.database, statement, rows) {
+        let loaded = load_rows(&mut self.database, statement, rows);
+        self.end_call(loaded.is_ok());
+        match loaded {
             Ok(count) => {
-                self.database.commit();
                 write_count(out, count as usize);
                 Outcome::success(1)
             }
-            Err(error) => {
-                self.database.rollback();
-                Outcome::failed(error.to_failure())
-            }
+            Err(error) => Outcome::failed(error.to_failure()),
         }
     }
 
-    /// A message of the coordinator arrives, in whatever order.
+    /// A call has run: its changes are final, or undone, or, behind an undecided transaction,
+    /// kept to be taken back.
+    #[inline]
+    fn end_call(&mut self, succeeded: bool) {
+        match (succeeded, self.initiator.is_decided()) {
+            (true, true) => self.database.commit(),
+            (true, false) => {}
+            (false, _) => self.database.rollback(),
+        }
+    }
+
+    #[inline]
+    fn log(
+        &mut self,
+        header: &EntryHeader,
+        kind: EntryKind,
+        procedure: u32,
+        participants: &[u32],
+        body: &[u8],
+    ) {
+        // An entry may have several parts; what runs again has been logged.
+        if header.sequence < self.logged_to {
+            return;
+        }
+        self.logged_to = header.sequence;
+        self.log.append(header, kind, self.catalog_version, procedure, participants, body);
+    }
+
+    /// A message of the coordinator arrives, in whatever order. [`Site::next`] is due behind it.
     pub fn receive(
         &mut self,
         number: u64,
         message: ToPartition<C>,
-        effects: &mut Vec<PartitionEffect<C>>,
+        effects: &mut Vec<PartitionEffect<H, A, C>>,
     ) {
+        if self.faults.lose_order {
+            return self.act(message, effects);
+        }
         // A repeat has been acted upon already; more early messages than the limit cannot come
         // from a coordinator that awaits answers.
         if self.stream.receive(number, message).is_err() {
@@ -253,69 +371,77 @@ impl<H, C: Clone> Site<H, C> {
         }
     }
 
-    fn act(&mut self, message: ToPartition<C>, effects: &mut Vec<PartitionEffect<C>>) {
+    fn act(&mut self, message: ToPartition<C>, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+        let arrived = |transaction, round, last, work| Fragments {
+            transaction,
+            round,
+            last,
+            header: None,
+            work,
+        };
         match message {
-            ToPartition::Fragments { transaction, round, time_limit, tasks } => {
-                self.limit_time(time_limit);
-                let result = self.fragments(transaction, &tasks);
-                let partition = self.partition;
-                let answer = FromPartition::Answer { partition, transaction, round, result };
-                effects.push(PartitionEffect::Send(answer));
+            ToPartition::Fragments { transaction, round, time_limit, last, tasks } => {
+                let work = Work::Tasks(tasks, time_limit);
+                self.initiator.arrive(arrived(transaction, round, last, work));
             }
+            // Stops the partition until the decision: no catalog changes behind speculation.
             ToPartition::Schema { transaction, round, task } => {
-                self.limit_time(None);
-                let result = self.prepare_schema(transaction, task);
-                let partition = self.partition;
-                let answer = FromPartition::Answer { partition, transaction, round, result };
-                effects.push(PartitionEffect::Send(answer));
+                self.initiator.arrive(arrived(transaction, round, false, Work::Schema(task)));
             }
-            ToPartition::Decision { transaction, commit, acknowledge } => {
-                self.decide(transaction, commit, effects);
+            ToPartition::Decision { transaction, commit, run, acknowledge } => {
+                match commit {
+                    true => self.commit(transaction, effects),
+                    false => self.abort(transaction, run),
+                }
                 if acknowledge {
                     let partition = self.partition;
                     let message = FromPartition::Acknowledged { partition, transaction };
                     effects.push(PartitionEffect::Send(message));
                 }
-                effects.push(PartitionEffect::Resumed);
             }
         }
     }
 
-    /// The partition stops for the transaction, if it has not yet.
-    fn open(&mut self, transaction: TransactionId) -> EntryHeader {
-        let timestamp_us = transaction.time_ms() * 1000;
-        let header = self.initiator.begin_fragment(transaction, timestamp_us);
-        if self.open != Some(transaction) {
-            assert!(self.open.is_none(), "one multi-partition transaction at a time");
-            self.open = Some(transaction);
-            self.database.begin(&TransactionContext {
-                transaction_id: transaction,
-                timestamp_us,
-                addresses_partition: true,
-                single_partition: false,
-                read_only: false,
-            });
+    fn run_work(
+        &mut self,
+        fragments: &Fragments<Work<C>>,
+        header: &EntryHeader,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        self.database.begin(&TransactionContext {
+            transaction_id: fragments.transaction,
+            timestamp_us: header.timestamp_us,
+            addresses_partition: true,
+            single_partition: false,
+            read_only: false,
+        });
+        match &fragments.work {
+            Work::Tasks(tasks, time_limit) => {
+                self.limit_time(*time_limit);
+                self.run_tasks(tasks, header)
+            }
+            Work::Schema(task) => {
+                self.limit_time(None);
+                self.prepare_schema(Arc::clone(task))
+            }
         }
-        header
     }
 
-    fn fragments(
+    fn run_tasks(
         &mut self,
-        transaction: TransactionId,
         tasks: &[FragmentTask],
+        header: &EntryHeader,
     ) -> Result<Vec<Vec<u8>>, Failure> {
-        let header = self.open(transaction);
         let mut tables = Vec::with_capacity(tasks.len());
         for task in tasks {
             let bound = &task.bound;
             if !bound.statement.statement().read_only {
-                let (kind, version) = (EntryKind::Fragments, self.catalog_version);
-                self.log.append(&header, kind, version, 0, &[self.partition.0], &bound.parameters);
+                let place = [self.partition.0];
+                self.log(header, EntryKind::Fragments, 0, &place, &bound.parameters);
             }
             let (database, statement) = (&mut self.database, &bound.statement);
             let mut table = Vec::new();
             let out = &mut table;
-            with_parameters(bound, |parameters| match task.part {
+            let run = with_parameters(bound, |parameters| match task.part {
                 FragmentPart::Whole => execute(database, statement, parameters, out),
                 FragmentPart::Fragment(number) => {
                     execute_fragment(database, statement, number, parameters, out)
@@ -325,18 +451,18 @@ impl<H, C: Clone> Site<H, C> {
                     let rows = shipped.and_then(|rows| rows.get(self.partition.index()));
                     execute_apply(database, statement, parameters, rows.map_or(&[], |r| r), out)
                 }
-            })?;
+            });
+            if let Err(failure) = run {
+                // The transaction cannot commit any more; what runs behind it must not see it.
+                self.database.rollback();
+                return Err(failure);
+            }
             tables.push(table);
         }
         Ok(tables)
     }
 
-    fn prepare_schema(
-        &mut self,
-        transaction: TransactionId,
-        task: Arc<SchemaTask<C>>,
-    ) -> Result<Vec<Vec<u8>>, Failure> {
-        self.open(transaction);
+    fn prepare_schema(&mut self, task: Arc<SchemaTask<C>>) -> Result<Vec<Vec<u8>>, Failure> {
         let swap = task.swap;
         let prepared = match swap {
             Some(swap) => self.database.prepare_swap(swap.first, swap.second),
@@ -351,31 +477,37 @@ impl<H, C: Clone> Site<H, C> {
         Ok(vec![table])
     }
 
-    fn decide(
-        &mut self,
-        transaction: TransactionId,
-        commit: bool,
-        effects: &mut Vec<PartitionEffect<C>>,
-    ) {
-        assert_eq!(self.open, Some(transaction), "a decision on what was never begun");
-        self.open = None;
-        let header = self.initiator.end_transaction(transaction, transaction.time_ms() * 1000);
-        let kind = if commit { EntryKind::Commit } else { EntryKind::Abort };
-        self.log.append(&header, kind, self.catalog_version, 0, &[], &[]);
-        let schema = self.schema.take();
-        if commit {
-            self.database.commit();
-        } else {
-            self.database.rollback();
+    fn commit(&mut self, transaction: TransactionId, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+        let released = self.initiator.commit(transaction);
+        let header = self.initiator.multi_entry(transaction);
+        self.log(&header, EntryKind::Commit, 0, &[], &[]);
+        match released.safe_to {
+            Some(mark) => self.database.commit_to(mark),
+            None => self.database.commit(),
         }
-        match (schema, commit) {
-            (None, _) => {}
-            (Some(_), false) => self.database.rollback_change(),
-            (Some(task), true) => {
-                self.database.commit_change();
-                self.catalog_version += 1;
-                effects.push(PartitionEffect::CatalogInForce(task.catalog.clone()));
-            }
+        if let Some(task) = self.schema.take() {
+            assert!(self.initiator.is_decided(), "no schema change behind speculation");
+            self.database.commit_change();
+            self.catalog_version += 1;
+            effects.push(PartitionEffect::CatalogInForce(task.catalog.clone()));
+        }
+        let answers = released.answers.into_iter();
+        effects.extend(answers.map(|(call, answer)| PartitionEffect::Answer(call, answer)));
+    }
+
+    fn abort(&mut self, transaction: TransactionId, run: u64) {
+        let waiting = self.initiator.waiting_count();
+        let mark = self.initiator.abort(transaction, run);
+        self.counts.repeated += (self.initiator.waiting_count() - waiting) as u64;
+        let header = self.initiator.multi_entry(transaction);
+        self.log(&header, EntryKind::Abort, 0, &[], &[]);
+        assert!(self.initiator.is_decided(), "what ran behind an abort runs again");
+        self.counts.aborted += 1;
+        if !self.faults.skip_undo {
+            self.database.rollback_to(mark);
+        }
+        if self.schema.take().is_some() {
+            self.database.rollback_change();
         }
     }
 
@@ -398,8 +530,13 @@ impl<H, C: Clone> Site<H, C> {
         self.log.totals()
     }
 
-    /// The multi-partition transaction that has stopped this partition.
-    pub fn stopped_by(&self) -> Option<TransactionId> {
-        self.initiator.stopped_by()
+    /// True when nothing is undecided here and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.initiator.is_idle()
+    }
+
+    /// How often the partition ran speculatively, and again.
+    pub fn speculation(&self) -> SpeculationCounts {
+        self.counts
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Round {
     pub(crate) tasks: Vec<Vec<FragmentTask>>,
     /// Per partition, one table for each task.
     pub(crate) answers: Vec<Vec<Vec<u8>>>,
+    /// The batch ends with it.
+    pub(crate) is_last: bool,
     statements: Vec<StatementPart>,
 }
 
@@ -45,10 +47,11 @@ impl Round {
         let mut round = Round {
             tasks: vec![Vec::new(); partition_count],
             answers: vec![Vec::new(); partition_count],
+            is_last: false,
             statements: Vec::new(),
         };
         for bound in batch {
-            let ships = matches!(bound.statement.statement().execution, Execution::Shipped { .. });
+            let ships = is_shipped(bound);
             if ships && !round.statements.is_empty() {
                 break;
             }
@@ -58,7 +61,29 @@ impl Round {
                 break;
             }
         }
+        let waits = |part: &StatementPart| part.bound.shipped.is_none() && is_shipped(&part.bound);
+        round.is_last =
+            round.statements.len() == batch.len() && !round.statements.last().is_some_and(waits);
         Ok(round)
+    }
+
+    /// The partitions that all statements of a batch need.
+    pub(crate) fn partitions_of(
+        batch: &VecDeque<BoundStatement>,
+        desk: &Desk<'_>,
+    ) -> Result<Vec<PartitionId>, Failure> {
+        if batch.iter().any(is_shipped) {
+            return Ok((0..desk.ring.partition_count()).map(PartitionId).collect());
+        }
+        let partition_count = desk.ring.partition_count() as usize;
+        let mut needed = vec![false; partition_count];
+        for bound in batch {
+            for sources in places(bound, desk)? {
+                sources.iter().for_each(|(_, partition)| needed[partition.index()] = true);
+            }
+        }
+        let taken = (0..partition_count).filter(|place| needed[*place]);
+        Ok(taken.map(|place| PartitionId(place as u32)).collect())
     }
 
     /// The partitions that have something to do.
@@ -75,30 +100,10 @@ impl Round {
         bound: &BoundStatement,
         desk: &Desk<'_>,
     ) -> Result<Vec<Vec<(PartitionId, usize)>>, Failure> {
-        let all = || (0..desk.ring.partition_count()).map(PartitionId);
-        if bound.shipped.is_some() {
-            let apply = all().map(|partition| self.task(partition, bound, FragmentPart::Apply));
-            return Ok(vec![apply.collect()]);
-        }
-        if let Execution::Local { routing, .. } = &bound.statement.statement().execution {
-            let partition = match routing {
-                None => PartitionId(0),
-                Some(value) => owner_of(bound, value, desk)?,
-            };
-            return Ok(vec![vec![self.task(partition, bound, FragmentPart::Whole)]]);
-        }
-        let mut sources = Vec::new();
-        for (number, fragment) in fragments(&bound.statement).iter().enumerate() {
-            let partitions = match &fragment.target {
-                Target::All => all().collect(),
-                Target::One => vec![PartitionId(0)],
-                Target::Owner(value) => vec![owner_of(bound, value, desk)?],
-            };
-            let part = FragmentPart::Fragment(number);
-            let task = |partition| self.task(partition, bound, part);
-            sources.push(partitions.into_iter().map(task).collect());
-        }
-        Ok(sources)
+        let place = |parts: Vec<(FragmentPart, PartitionId)>| {
+            parts.into_iter().map(|(part, partition)| self.task(partition, bound, part)).collect()
+        };
+        Ok(places(bound, desk)?.into_iter().map(place).collect())
     }
 
     fn task(
@@ -161,6 +166,39 @@ impl Round {
         }
         Ok(Merged::Result(out))
     }
+}
+
+fn is_shipped(bound: &BoundStatement) -> bool {
+    matches!(bound.statement.statement().execution, Execution::Shipped { .. })
+}
+
+/// Per fragment of a statement, the partitions where it runs.
+fn places(
+    bound: &BoundStatement,
+    desk: &Desk<'_>,
+) -> Result<Vec<Vec<(FragmentPart, PartitionId)>>, Failure> {
+    let all = || (0..desk.ring.partition_count()).map(PartitionId);
+    if bound.shipped.is_some() {
+        return Ok(vec![all().map(|partition| (FragmentPart::Apply, partition)).collect()]);
+    }
+    if let Execution::Local { routing, .. } = &bound.statement.statement().execution {
+        let partition = match routing {
+            None => PartitionId(0),
+            Some(value) => owner_of(bound, value, desk)?,
+        };
+        return Ok(vec![vec![(FragmentPart::Whole, partition)]]);
+    }
+    let mut places = Vec::new();
+    for (number, fragment) in fragments(&bound.statement).iter().enumerate() {
+        let partitions = match &fragment.target {
+            Target::All => all().collect(),
+            Target::One => vec![PartitionId(0)],
+            Target::Owner(value) => vec![owner_of(bound, value, desk)?],
+        };
+        let part = |partition| (FragmentPart::Fragment(number), partition);
+        places.push(partitions.into_iter().map(part).collect());
+    }
+    Ok(places)
 }
 
 enum Merged {

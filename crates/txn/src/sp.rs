@@ -1,113 +1,320 @@
-//! The initiator of one partition: numbers its log entries, and stops it for multi-partition
-//! transactions.
+//! The initiator of one partition: numbers its log entries, and keeps the order between its own
+//! calls and the fragments of multi-partition transactions.
+//!
+//! A partition is in one of three states:
+//!
+//! * *free*: calls run and are answered at once;
+//! * *stopped* by a multi-partition transaction whose last fragment here has not come: whatever
+//!   arrives waits;
+//! * *speculating* behind transactions whose last fragment has run here and whose decision has
+//!   not come: calls and last fragments run, their answers are kept. A commit lets the answers up
+//!   to the next undecided transaction go; an abort takes everything behind it back, to run again
+//!   in the same order.
+//!
+//! A fragment that is not the last of its transaction here runs only on decided state, because
+//! its coordinator acts on what it reads.
 
 use crate::clock::TransactionClock;
 use crate::log_entry::EntryHeader;
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::VecDeque;
 
-/// Orders the calls of one partition. `C` is whatever the caller needs to run a held call.
+/// Limits of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionLimits {
+    /// Calls that wait.
+    pub held_calls: usize,
+    /// Calls and fragments that run speculatively; 0 to hold everything until the decision.
+    pub speculative_calls: usize,
+    /// Bytes of answers that are kept until a decision.
+    pub speculative_bytes: usize,
+}
+
+/// Orders the calls of one partition. `H` is what the caller needs to run a call that waited, `A`
+/// an answer that is kept, `F` the work of a fragment, `M` a point to go back to.
 #[derive(Debug)]
-pub struct SinglePartitionInitiator<C> {
+pub struct SinglePartitionInitiator<H, A, F, M> {
     clock: TransactionClock,
     epoch: u64,
     sequence: u64,
-    /// The multi-partition transaction that has stopped this partition.
-    stopped_by: Option<TransactionId>,
-    held: VecDeque<C>,
-    held_limit: usize,
+    limits: PartitionLimits,
+    pending: VecDeque<Pending<H, F>>,
+    pending_calls: usize,
+    /// What ran and is not safe, in order: the first is always a multi-partition transaction.
+    speculated: VecDeque<Speculated<H, A, F, M>>,
+    speculated_bytes: usize,
+    /// The transaction that has stopped this partition, and where it began.
+    stopped: Option<(TransactionId, M)>,
+    /// Number of aborts that were carried out.
+    run: u64,
+}
+
+#[derive(Debug)]
+enum Pending<H, F> {
+    /// With its place in the log if it ran before.
+    Call(H, Option<EntryHeader>),
+    Fragments(Fragments<F>),
+}
+
+#[derive(Debug)]
+enum Speculated<H, A, F, M> {
+    Call { call: H, header: EntryHeader, answer: A, bytes: usize },
+    Fragments { fragments: Fragments<F>, mark: M },
+}
+
+/// The fragments of one round of a multi-partition transaction for this partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fragments<F> {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Its round.
+    pub round: u32,
+    /// No further round comes.
+    pub last: bool,
+    /// Its place in the log, from when it runs for the first time.
+    pub header: Option<EntryHeader>,
+    /// What to do.
+    pub work: F,
 }
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It runs now, at this place in the log.
+    /// It runs now, at this place in the log, and is answered.
     Run(EntryHeader),
-    /// The partition has stopped for a multi-partition transaction: hold the call.
+    /// It runs now; its answer is kept ([`SinglePartitionInitiator::keep`]).
+    Speculate(EntryHeader),
+    /// It waits.
     Hold,
 }
 
-impl<C> SinglePartitionInitiator<C> {
-    /// The initiator of a partition in an epoch, holding back at most `held_limit` calls.
-    pub fn new(partition: PartitionId, epoch: u64, held_limit: usize) -> Self {
+/// What is to run next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next<H, F> {
+    /// A call that waited.
+    Call(H, EntryHeader),
+    /// A call that waited; its answer is kept.
+    Speculate(H, EntryHeader),
+    /// Fragments: to be given back with the point before them
+    /// ([`SinglePartitionInitiator::ran_fragments`]).
+    Fragments(Fragments<F>, EntryHeader),
+}
+
+/// What a commit lets go.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Released<H, A, M> {
+    /// Answers, in order, with their calls.
+    pub answers: Vec<(H, A)>,
+    /// What is safe ends here; `None`: everything is.
+    pub safe_to: Option<M>,
+}
+
+impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
+    /// The initiator of a partition in an epoch.
+    pub fn new(partition: PartitionId, epoch: u64, limits: PartitionLimits) -> Self {
         SinglePartitionInitiator {
             clock: TransactionClock::new(partition),
             epoch,
             sequence: 0,
-            stopped_by: None,
-            held: VecDeque::new(),
-            held_limit,
+            limits,
+            pending: VecDeque::new(),
+            pending_calls: 0,
+            speculated: VecDeque::new(),
+            speculated_bytes: 0,
+            stopped: None,
+            run: 0,
         }
     }
 
     /// A call wants to run.
     #[inline]
     pub fn admit(&mut self, now_ms: i64) -> Admission {
-        // A held call was there before: it goes first, also when the partition is free again.
-        if self.stopped_by.is_some() || !self.held.is_empty() {
+        // What waits was there before: it goes first, also when the partition is free again.
+        if self.stopped.is_some() || !self.pending.is_empty() {
             return Admission::Hold;
         }
-        Admission::Run(self.next_entry(now_ms))
+        if self.speculated.is_empty() {
+            return Admission::Run(self.next_entry(now_ms));
+        }
+        match self.may_speculate() {
+            true => Admission::Speculate(self.next_entry(now_ms)),
+            false => Admission::Hold,
+        }
     }
 
     /// Keeps a call that was told to hold.
     ///
     /// # Errors
-    /// Gives the call back when as many as the limit are held; it is to be refused.
-    pub fn hold(&mut self, call: C) -> Result<(), C> {
-        if self.held.len() >= self.held_limit {
+    /// Gives the call back when as many as the limit wait; it is to be refused.
+    pub fn hold(&mut self, call: H) -> Result<(), H> {
+        if self.pending_calls >= self.limits.held_calls {
             return Err(call);
         }
-        self.held.push_back(call);
+        self.pending_calls += 1;
+        self.pending.push_back(Pending::Call(call, None));
         Ok(())
     }
 
-    /// The next held call, once the partition is free; it runs at the place given with it.
-    pub fn release(&mut self, now_ms: i64) -> Option<(C, EntryHeader)> {
-        if self.stopped_by.is_some() {
+    /// Fragments arrived, in the order of the coordinator's stream.
+    pub fn arrive(&mut self, fragments: Fragments<F>) {
+        let goes_on = self.stopped.as_ref().is_some_and(|(by, _)| *by == fragments.transaction);
+        match goes_on {
+            // The partition has stopped for it.
+            true => self.pending.push_front(Pending::Fragments(fragments)),
+            false => self.pending.push_back(Pending::Fragments(fragments)),
+        }
+    }
+
+    /// What is to run next, of what waits; the caller runs it before it asks again.
+    pub fn next(&mut self, now_ms: i64) -> Option<Next<H, F>> {
+        let free = self.speculated.is_empty();
+        let runs = match (self.pending.front()?, &self.stopped) {
+            (Pending::Fragments(next), Some((by, _))) => next.transaction == *by,
+            (Pending::Call(..), Some(_)) => false,
+            (Pending::Fragments(next), None) if !next.last => free,
+            _ => free || self.may_speculate(),
+        };
+        if !runs {
             return None;
         }
-        let call = self.held.pop_front()?;
-        Some((call, self.next_entry(now_ms)))
+        match self.pending.pop_front()? {
+            Pending::Call(call, header) => {
+                self.pending_calls -= 1;
+                let header = header.unwrap_or_else(|| self.next_entry(now_ms));
+                Some(if free { Next::Call(call, header) } else { Next::Speculate(call, header) })
+            }
+            Pending::Fragments(mut fragments) => {
+                let entry = |initiator: &mut Self| initiator.multi_entry(fragments.transaction);
+                let header = fragments.header.unwrap_or_else(|| entry(self));
+                fragments.header = Some(header);
+                Some(Next::Fragments(fragments, header))
+            }
+        }
     }
 
-    /// A fragment of a multi-partition transaction is to run: the partition stops for it, or has.
-    /// The entry carries the transaction's own id and time.
-    pub fn begin_fragment(&mut self, transaction: TransactionId, timestamp_us: i64) -> EntryHeader {
+    /// Keeps the answer of a call that ran speculatively, of so many bytes.
+    pub fn keep(&mut self, call: H, header: EntryHeader, answer: A, bytes: usize) {
+        assert!(!self.speculated.is_empty(), "answers are kept behind an undecided transaction");
+        self.speculated_bytes += bytes;
+        self.speculated.push_back(Speculated::Call { call, header, answer, bytes });
+    }
+
+    /// Fragments that [`SinglePartitionInitiator::next`] gave have run; `mark` is the point
+    /// before them.
+    pub fn ran_fragments(&mut self, fragments: Fragments<F>, mark: M) {
+        let begun = self.stopped.take();
         assert!(
-            self.stopped_by.is_none_or(|current| current == transaction),
-            "one multi-partition transaction at a time"
+            begun.as_ref().is_none_or(|(by, _)| *by == fragments.transaction),
+            "a stopped partition runs only what it stopped for"
         );
-        self.stopped_by = Some(transaction);
+        let mark = begun.map_or(mark, |(_, begun)| begun);
+        match fragments.last {
+            true => self.speculated.push_back(Speculated::Fragments { fragments, mark }),
+            false => {
+                assert!(self.speculated.is_empty(), "the coordinator acts on decided state only");
+                self.stopped = Some((fragments.transaction, mark));
+            }
+        }
+    }
+
+    /// The transaction is committed. Everything up to the next undecided one is safe.
+    pub fn commit(&mut self, transaction: TransactionId) -> Released<H, A, M> {
+        self.take_decided(transaction);
+        let mut answers = Vec::new();
+        while let Some(Speculated::Call { .. }) = self.speculated.front() {
+            let Some(Speculated::Call { call, answer, bytes, .. }) = self.speculated.pop_front()
+            else {
+                unreachable!("it was looked at");
+            };
+            self.speculated_bytes -= bytes;
+            answers.push((call, answer));
+        }
+        let safe_to = match self.speculated.front() {
+            Some(Speculated::Fragments { mark, .. }) => Some(*mark),
+            _ => None,
+        };
+        Released { answers, safe_to }
+    }
+
+    /// The transaction is aborted: everything since the point that is returned is to be taken
+    /// back. What ran behind it waits to run again; `run` is the number of that run.
+    pub fn abort(&mut self, transaction: TransactionId, run: u64) -> M {
+        assert!(run > self.run, "each abort begins a run");
+        self.run = run;
+        let mark = self.take_decided(transaction);
+        while let Some(last) = self.speculated.pop_back() {
+            self.pending.push_front(match last {
+                Speculated::Call { call, header, bytes, .. } => {
+                    self.pending_calls += 1;
+                    self.speculated_bytes -= bytes;
+                    Pending::Call(call, Some(header))
+                }
+                Speculated::Fragments { fragments, .. } => Pending::Fragments(fragments),
+            });
+        }
+        mark
+    }
+
+    /// Takes the transaction off; decisions come in the order in which the partition ran.
+    fn take_decided(&mut self, transaction: TransactionId) -> M {
+        if let Some((by, mark)) = self.stopped.take() {
+            assert_eq!(by, transaction, "a decision on what was never begun");
+            return mark;
+        }
+        match self.speculated.pop_front() {
+            Some(Speculated::Fragments { fragments, mark })
+                if fragments.transaction == transaction =>
+            {
+                mark
+            }
+            _ => panic!("the decision on {transaction:?} is not the next that is due here"),
+        }
+    }
+
+    /// The next place in the log, for fragments of a multi-partition transaction or its decision.
+    pub fn multi_entry(&mut self, transaction: TransactionId) -> EntryHeader {
         self.sequence += 1;
-        EntryHeader { epoch: self.epoch, sequence: self.sequence, transaction, timestamp_us }
+        EntryHeader {
+            epoch: self.epoch,
+            sequence: self.sequence,
+            transaction,
+            timestamp_us: transaction.time_ms() * 1000,
+        }
     }
 
-    /// The decision on the transaction that stopped this partition: it goes on.
-    pub fn end_transaction(
-        &mut self,
-        transaction: TransactionId,
-        timestamp_us: i64,
-    ) -> EntryHeader {
-        assert_eq!(self.stopped_by, Some(transaction), "a decision on what was never begun");
-        self.stopped_by = None;
-        self.sequence += 1;
-        EntryHeader { epoch: self.epoch, sequence: self.sequence, transaction, timestamp_us }
+    /// The number of the partition's run: how many aborts it has carried out.
+    pub fn run(&self) -> u64 {
+        self.run
     }
 
-    /// The transaction that has stopped this partition.
-    pub fn stopped_by(&self) -> Option<TransactionId> {
-        self.stopped_by
+    /// True when nothing is undecided here.
+    pub fn is_decided(&self) -> bool {
+        self.stopped.is_none() && self.speculated.is_empty()
     }
 
-    /// Number of calls held back.
+    /// True when nothing is undecided here and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.is_decided() && self.pending.is_empty()
+    }
+
+    /// Number of calls and fragments that wait.
+    pub fn waiting_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Number of calls that wait.
     pub fn held_count(&self) -> usize {
-        self.held.len()
+        self.pending_calls
     }
 
     /// Number of entries so far.
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    fn may_speculate(&self) -> bool {
+        self.speculated.len() < self.limits.speculative_calls
+            && self.speculated_bytes < self.limits.speculative_bytes
     }
 
     #[inline]
@@ -128,33 +335,129 @@ mod tests {
     use super::*;
 
     const NOW: i64 = 1_700_000_000_000;
+    const LIMITS: PartitionLimits =
+        PartitionLimits { held_calls: 2, speculative_calls: 4, speculative_bytes: 100 };
+
+    type Initiator = SinglePartitionInitiator<char, char, &'static str, u32>;
+
+    fn initiator(limits: PartitionLimits) -> Initiator {
+        SinglePartitionInitiator::new(PartitionId(1), 7, limits)
+    }
+
+    fn multi(counter: u32) -> TransactionId {
+        TransactionId::new(NOW, counter, PartitionId::MULTI)
+    }
+
+    fn arrive(initiator: &mut Initiator, transaction: TransactionId, round: u32, last: bool) {
+        initiator.arrive(Fragments { transaction, round, last, header: None, work: "work" });
+    }
+
+    /// Runs what is due; `mark` stands for the point before it.
+    fn run_fragments(initiator: &mut Initiator, mark: u32) -> EntryHeader {
+        match initiator.next(NOW) {
+            Some(Next::Fragments(fragments, header)) => {
+                initiator.ran_fragments(fragments, mark);
+                header
+            }
+            other => panic!("fragments were due, not {other:?}"),
+        }
+    }
+
+    fn speculate(initiator: &mut Initiator, call: char) -> EntryHeader {
+        let Admission::Speculate(header) = initiator.admit(NOW) else { panic!("it speculates") };
+        initiator.keep(call, header, call.to_ascii_uppercase(), 10);
+        header
+    }
 
     #[test]
-    fn calls_wait_for_the_decision_and_keep_their_order() {
-        let mut initiator = SinglePartitionInitiator::new(PartitionId(1), 7, 2);
+    fn calls_wait_while_rounds_are_to_come_and_keep_their_order() {
+        let mut initiator = initiator(LIMITS);
         let Admission::Run(first) = initiator.admit(NOW) else { panic!("the partition is free") };
         assert_eq!((first.epoch, first.sequence), (7, 1));
-        let multi = TransactionId::new(NOW, 0, PartitionId::MULTI);
-        assert_eq!(initiator.begin_fragment(multi, 5).sequence, 2);
+        arrive(&mut initiator, multi(0), 1, false);
+        assert_eq!(run_fragments(&mut initiator, 5).sequence, 2);
         assert_eq!(initiator.admit(NOW), Admission::Hold);
         assert_eq!(initiator.hold('a'), Ok(()));
         assert_eq!(initiator.hold('b'), Ok(()));
         assert_eq!(initiator.hold('c'), Err('c'));
-        assert_eq!(initiator.begin_fragment(multi, 5).sequence, 3);
-        assert!(initiator.release(NOW).is_none());
-        initiator.end_transaction(multi, 5);
-        // A newcomer must not overtake the held calls.
+        // Another transaction waits behind the calls; the next round of the first does not.
+        arrive(&mut initiator, multi(1), 1, true);
+        assert_eq!(initiator.next(NOW), None);
+        arrive(&mut initiator, multi(0), 2, false);
+        run_fragments(&mut initiator, 6);
+        assert_eq!(initiator.commit(multi(0)), Released { answers: vec![], safe_to: None });
+        // A newcomer must not overtake what waits.
         assert_eq!(initiator.admit(NOW), Admission::Hold);
-        assert_eq!(initiator.release(NOW).map(|r| r.0), Some('a'));
-        assert_eq!(initiator.release(NOW).map(|r| r.0), Some('b'));
-        assert!(matches!(initiator.admit(NOW), Admission::Run(_)));
+        assert!(matches!(initiator.next(NOW), Some(Next::Call('a', _))));
+        assert!(matches!(initiator.next(NOW), Some(Next::Call('b', _))));
+        run_fragments(&mut initiator, 8);
+        assert!(matches!(initiator.admit(NOW), Admission::Speculate(_)));
     }
 
     #[test]
-    #[should_panic(expected = "one multi-partition transaction at a time")]
-    fn two_transactions_at_once_stop_the_host() {
-        let mut initiator = SinglePartitionInitiator::<()>::new(PartitionId(0), 1, 1);
-        initiator.begin_fragment(TransactionId::new(NOW, 0, PartitionId::MULTI), 0);
-        initiator.begin_fragment(TransactionId::new(NOW, 1, PartitionId::MULTI), 0);
+    fn a_commit_lets_answers_go_up_to_the_next_undecided_transaction() {
+        let mut initiator = initiator(LIMITS);
+        arrive(&mut initiator, multi(0), 1, true);
+        run_fragments(&mut initiator, 10);
+        speculate(&mut initiator, 'a');
+        arrive(&mut initiator, multi(1), 1, true);
+        run_fragments(&mut initiator, 20);
+        speculate(&mut initiator, 'b');
+        // Four are kept already.
+        assert_eq!(initiator.admit(NOW), Admission::Hold);
+        let released = initiator.commit(multi(0));
+        assert_eq!(released, Released { answers: vec![('a', 'A')], safe_to: Some(20) });
+        let released = initiator.commit(multi(1));
+        assert_eq!(released, Released { answers: vec![('b', 'B')], safe_to: None });
+        assert!(initiator.is_idle());
+    }
+
+    #[test]
+    fn an_abort_runs_everything_behind_it_again_at_its_place() {
+        let mut initiator = initiator(LIMITS);
+        arrive(&mut initiator, multi(0), 1, true);
+        run_fragments(&mut initiator, 10);
+        let a = speculate(&mut initiator, 'a');
+        arrive(&mut initiator, multi(1), 1, true);
+        let fragments = run_fragments(&mut initiator, 20);
+        let b = speculate(&mut initiator, 'b');
+        assert_eq!(initiator.abort(multi(0), 1), 10);
+        assert_eq!(initiator.run(), 1);
+        assert_eq!(initiator.next(NOW), Some(Next::Call('a', a)));
+        assert_eq!(run_fragments(&mut initiator, 11), fragments);
+        assert_eq!(initiator.next(NOW), Some(Next::Speculate('b', b)));
+    }
+
+    #[test]
+    fn what_is_not_the_last_round_runs_on_decided_state() {
+        let mut initiator = initiator(LIMITS);
+        arrive(&mut initiator, multi(0), 1, true);
+        run_fragments(&mut initiator, 10);
+        arrive(&mut initiator, multi(1), 1, false);
+        assert_eq!(initiator.next(NOW), None);
+        initiator.commit(multi(0));
+        run_fragments(&mut initiator, 20);
+        assert_eq!(initiator.abort(multi(1), 1), 20);
+    }
+
+    #[test]
+    fn without_speculation_everything_waits_for_the_decision() {
+        let mut initiator = initiator(PartitionLimits { speculative_calls: 0, ..LIMITS });
+        arrive(&mut initiator, multi(0), 1, true);
+        run_fragments(&mut initiator, 10);
+        assert_eq!(initiator.admit(NOW), Admission::Hold);
+        assert_eq!(initiator.hold('a'), Ok(()));
+        assert_eq!(initiator.next(NOW), None);
+        initiator.commit(multi(0));
+        assert!(matches!(initiator.next(NOW), Some(Next::Call('a', _))));
+    }
+
+    #[test]
+    #[should_panic(expected = "is not the next that is due here")]
+    fn a_decision_out_of_order_stops_the_host() {
+        let mut initiator = initiator(LIMITS);
+        arrive(&mut initiator, multi(0), 1, true);
+        run_fragments(&mut initiator, 10);
+        initiator.commit(multi(1));
     }
 }

@@ -3,9 +3,11 @@
 //! in their second half. Every move counts up a version in the rows that it touches, so a read
 //! of all rows tells which moves it has seen.
 
-use crate::world::World;
+use crate::world::{Shape, World};
 use lockstep_base::bytes::ByteReader;
+use lockstep_base::random::SeededRandom;
 use lockstep_exec::PreparedStatement;
+use lockstep_site::Faults;
 use lockstep_types::{Datum, TableView};
 use std::fmt;
 use std::sync::Arc;
@@ -50,6 +52,10 @@ pub struct Report {
     pub aborted: usize,
     /// Reads of everything.
     pub reads: usize,
+    /// Calls and fragments that ran behind undecided transactions, and those that ran again.
+    pub speculated: u64,
+    /// See `speculated`.
+    pub repeated: u64,
     /// A hash of everything that happened.
     pub trace: u64,
     /// A hash of what the partitions held at the end.
@@ -104,7 +110,15 @@ struct Bank {
 /// # Errors
 /// The first check that failed.
 pub fn run_seed(seed: u64, calls: usize) -> Result<Report, Failure> {
-    let mut bank = Bank::open(seed);
+    run_with(seed, calls, Faults::default())
+}
+
+/// Runs one seed with a host that is broken in some way.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_with(seed: u64, calls: usize, faults: Faults) -> Result<Report, Failure> {
+    let mut bank = Bank::open(seed, faults);
     let clients = 1 + bank.world.random.below(12) as usize;
     bank.world.repeat_one_in = [0, 3, 20][bank.world.random.below(3) as usize];
     while bank.calls.len() < calls {
@@ -128,16 +142,22 @@ pub fn run_seed(seed: u64, calls: usize) -> Result<Report, Failure> {
         calls: bank.calls.len(),
         aborted: bank.aborted,
         reads: bank.reads,
+        speculated: bank.world.speculation().speculated,
+        repeated: bank.world.speculation().repeated,
         trace: bank.world.trace,
         content: hashes.iter().fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash),
     })
 }
 
 impl Bank {
-    fn open(seed: u64) -> Bank {
-        let mut world = World::new(seed, 1);
-        let partitions = 1 + world.random.below(7) as u32;
-        world = World::new(seed, partitions);
+    fn open(seed: u64, faults: Faults) -> Bank {
+        let mut random = SeededRandom::new(seed ^ 0x5eed);
+        let mut shape = Shape::of(1 + random.below(7) as u32);
+        shape.active_multi = [1, 3, 64][random.below(3) as usize];
+        shape.speculates = random.chance(4, 5);
+        shape.stop_everything = random.chance(1, 10);
+        shape.faults = faults;
+        let mut world = World::new(seed, shape);
         let accounts = 2 + world.random.below(10) as i64;
         world.schema(SCHEMA);
         let insert = world.prepare("INSERT INTO pockets VALUES (?, ?, ?, 0)");

@@ -13,4 +13,5 @@
 pub mod bank;
 pub mod world;
 
-pub use bank::{Failure, Report, run_seed};
+pub use bank::{Failure, Report, run_seed, run_with};
+pub use lockstep_site::Faults;

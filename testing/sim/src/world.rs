@@ -5,8 +5,9 @@ use lockstep_exec::{PreparedStatement, routing_value};
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
 use lockstep_plan_ir::Execution;
 use lockstep_site::{
-    BoundStatement, Coordinator, CoordinatorOutput, FromPartition, MultiCall, MultiWork, Numbered,
-    PartitionEffect, SchemaTask, Site, SiteLimits, StatementCall, ToPartition,
+    BoundStatement, Coordinator, CoordinatorOutput, Faults, FromPartition, MultiCall, MultiWork,
+    Numbered, PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
+    StatementCall,
 };
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_txn::Admission;
@@ -18,6 +19,34 @@ use std::sync::Arc;
 const START_US: i64 = 1_700_000_000_000_000;
 /// How far one step moves the clock at most.
 const STEP_US: u64 = 700;
+
+/// What a simulated host is like.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Its partitions.
+    pub partitions: u32,
+    /// Multi-partition transactions under way at the same time.
+    pub active_multi: usize,
+    /// Partitions run calls behind undecided transactions.
+    pub speculates: bool,
+    /// Multi-partition transactions stop everything.
+    pub stop_everything: bool,
+    /// What is broken in it.
+    pub faults: Faults,
+}
+
+impl Shape {
+    /// A sound host with so many partitions.
+    pub fn of(partitions: u32) -> Shape {
+        Shape {
+            partitions,
+            active_multi: 64,
+            speculates: true,
+            stop_everything: false,
+            faults: Faults::default(),
+        }
+    }
+}
 
 /// Who waits for a call.
 pub type CallNumber = usize;
@@ -53,7 +82,7 @@ pub struct World {
     /// Decides everything that is not decided by the code under test.
     pub random: SeededRandom,
     ring: HashRing,
-    sites: Vec<Site<PartitionCall, u64>>,
+    sites: Vec<Site<PartitionCall, Answer, u64>>,
     coordinator: Coordinator<CallNumber, u64>,
     in_flight: Vec<Message>,
     catalog: Catalog,
@@ -63,6 +92,8 @@ pub struct World {
     pub repeat_one_in: u64,
     /// A hash of everything that happened, in order.
     pub trace: u64,
+    /// Messages between the coordinator and partitions, repeats at partitions included.
+    pub messages: u64,
 }
 
 struct NoNatives;
@@ -74,12 +105,18 @@ impl NativeProcedures for NoNatives {
 }
 
 impl World {
-    /// A host with this many partitions and no tables.
-    pub fn new(seed: u64, partitions: u32) -> World {
+    /// A host without tables.
+    pub fn new(seed: u64, shape: Shape) -> World {
+        let partitions = shape.partitions;
         let ring = HashRing::new(partitions);
         let limits = SiteLimits {
             held_calls: 10_000,
+            speculative_calls: if shape.speculates { 1_000 } else { 0 },
+            speculative_bytes: 1 << 20,
             waiting_multi: 10_000,
+            active_multi: shape.active_multi,
+            stop_everything: shape.stop_everything,
+            faults: shape.faults,
             result_bytes: 1 << 20,
             temporary_bytes: 1 << 24,
         };
@@ -95,6 +132,7 @@ impl World {
             now_us: START_US,
             repeat_one_in: 0,
             trace: 0,
+            messages: 0,
         }
     }
 
@@ -112,8 +150,9 @@ impl World {
             catalog_version: version,
         };
         let work = MultiWork::Schema(Arc::new(task));
-        let call =
-            MultiCall { origin: usize::MAX, catalog_version: before, time_limit: None, work };
+        let declared = Vec::new();
+        let (origin, catalog_version, time_limit) = (usize::MAX, before, None);
+        let call = MultiCall { origin, catalog_version, time_limit, declared, work };
         self.in_flight.push(Message::Multi(call));
         self.settle();
         let answers = std::mem::take(&mut self.answers);
@@ -153,7 +192,9 @@ impl World {
             None => {
                 let work = MultiWork::Statements(statements);
                 let catalog_version = self.catalog.version;
-                Message::Multi(MultiCall { origin: call, catalog_version, time_limit: None, work })
+                let declared = Vec::new();
+                let (origin, time_limit) = (call, None);
+                Message::Multi(MultiCall { origin, catalog_version, time_limit, declared, work })
             }
         });
     }
@@ -210,11 +251,22 @@ impl World {
         self.sites.iter().map(|site| site.database().content_hash()).collect()
     }
 
+    /// How often all partitions speculated, ran again and aborted.
+    pub fn speculation(&self) -> SpeculationCounts {
+        self.sites.iter().map(Site::speculation).fold(SpeculationCounts::default(), |sum, own| {
+            SpeculationCounts {
+                speculated: sum.speculated + own.speculated,
+                repeated: sum.repeated + own.repeated,
+                aborted: sum.aborted + own.aborted,
+            }
+        })
+    }
+
     /// True when nothing waits anywhere.
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
             && self.coordinator.is_idle()
-            && self.sites.iter().all(|site| site.stopped_by().is_none())
+            && self.sites.iter().all(Site::is_idle)
     }
 
     fn note(&mut self, what: u64) {
@@ -243,9 +295,10 @@ impl World {
                 let site = &mut self.sites[partition.index()];
                 match site.admit(self.now_us) {
                     Admission::Run(header) => {
-                        let answer = run(site, &header, call);
+                        let answer = run(site, &header, &call);
                         self.answers.push(answer);
                     }
+                    Admission::Speculate(header) => speculate(site, header, call),
                     Admission::Hold => {
                         assert!(site.hold(call).is_ok(), "the workload stays within the limits");
                     }
@@ -257,23 +310,32 @@ impl World {
     fn deliver_to_partition(&mut self, message: Numbered<u64>) {
         let place = message.partition.index();
         self.note(4 + ((place as u64) << 8) + (message.number << 16));
+        self.messages += 1;
         let mut effects = Vec::new();
-        let site = &mut self.sites[place];
-        site.receive(message.number, message.message, &mut effects);
-        for effect in effects {
+        self.sites[place].receive(message.number, message.message, &mut effects);
+        self.apply(&mut effects);
+        while let Some(ready) = self.sites[place].next(self.now_us, &mut effects) {
+            self.apply(&mut effects);
+            let site = &mut self.sites[place];
+            match ready {
+                Ready::Run(call, header) => self.answers.push(run(site, &header, &call)),
+                Ready::Speculate(call, header) => speculate(site, header, call),
+            }
+        }
+        self.apply(&mut effects);
+    }
+
+    fn apply(&mut self, effects: &mut Vec<PartitionEffect<PartitionCall, Answer, u64>>) {
+        for effect in effects.drain(..) {
             match effect {
                 PartitionEffect::Send(answer) => {
+                    self.messages += 1;
                     self.in_flight.push(Message::FromPartition(answer));
                 }
                 PartitionEffect::CatalogInForce(version) => {
                     assert!(version <= self.catalog.version, "no catalog from the future");
                 }
-                PartitionEffect::Resumed => {
-                    while let Some((call, header)) = self.sites[place].release(self.now_us) {
-                        let answer = run(&mut self.sites[place], &header, call);
-                        self.answers.push(answer);
-                    }
-                }
+                PartitionEffect::Answer(_, answer) => self.answers.push(answer),
             }
         }
     }
@@ -296,13 +358,23 @@ impl World {
 }
 
 fn run(
-    site: &mut Site<PartitionCall, u64>,
+    site: &mut Site<PartitionCall, Answer, u64>,
     header: &lockstep_txn::EntryHeader,
-    call: PartitionCall,
+    call: &PartitionCall,
 ) -> Answer {
     let mut tables = Vec::new();
     let outcome = site.statements(header, &call.statements, &mut tables);
     Answer { call: call.call, outcome, tables }
+}
+
+fn speculate(
+    site: &mut Site<PartitionCall, Answer, u64>,
+    header: lockstep_txn::EntryHeader,
+    call: PartitionCall,
+) {
+    let answer = run(site, &header, &call);
+    let bytes = answer.tables.len();
+    site.keep(call, header, answer, bytes);
 }
 
 /// Messages between the coordinator and partitions may arrive twice; calls of clients are sent
@@ -310,43 +382,7 @@ fn run(
 fn copy_of(message: &Message) -> Option<Message> {
     match message {
         Message::Call(..) | Message::Multi(_) => None,
-        Message::FromPartition(FromPartition::Acknowledged { partition, transaction }) => {
-            let (partition, transaction) = (*partition, *transaction);
-            Some(Message::FromPartition(FromPartition::Acknowledged { partition, transaction }))
-        }
-        Message::FromPartition(FromPartition::Answer { partition, transaction, round, result }) => {
-            Some(Message::FromPartition(FromPartition::Answer {
-                partition: *partition,
-                transaction: *transaction,
-                round: *round,
-                result: result.clone(),
-            }))
-        }
-        Message::ToPartition(numbered) => {
-            let message = match &numbered.message {
-                ToPartition::Fragments { transaction, round, time_limit, tasks } => {
-                    ToPartition::Fragments {
-                        transaction: *transaction,
-                        round: *round,
-                        time_limit: *time_limit,
-                        tasks: tasks.clone(),
-                    }
-                }
-                ToPartition::Schema { transaction, round, task } => ToPartition::Schema {
-                    transaction: *transaction,
-                    round: *round,
-                    task: Arc::clone(task),
-                },
-                ToPartition::Decision { transaction, commit, acknowledge } => {
-                    ToPartition::Decision {
-                        transaction: *transaction,
-                        commit: *commit,
-                        acknowledge: *acknowledge,
-                    }
-                }
-            };
-            let (partition, number) = (numbered.partition, numbered.number);
-            Some(Message::ToPartition(Numbered { partition, number, message }))
-        }
+        Message::FromPartition(message) => Some(Message::FromPartition(message.clone())),
+        Message::ToPartition(message) => Some(Message::ToPartition(message.clone())),
     }
 }

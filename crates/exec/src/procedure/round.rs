@@ -74,22 +74,26 @@ pub fn run_round(
     ProcedureRound::Finished { outcome, tables }
 }
 
-/// A list of statements runs one a round: a later one may read what an earlier one wrote.
+/// A list of statements is one batch: each partition runs its parts in order, so that a later
+/// statement finds what an earlier one wrote.
 fn statements_round(
     procedure: &PreparedProcedure,
     parameters: &[Datum<'_>],
     history: &[BatchResult],
 ) -> ProcedureRound {
-    let done = history.len();
-    let Some(statement) = procedure.statements.get(done) else {
-        let outcome = Outcome::success(done as u16);
-        let tables = history.iter().flat_map(|batch| batch.tables.concat()).collect();
-        return ProcedureRound::Finished { outcome, tables };
-    };
-    let count = |prepared: &Arc<PreparedStatement>| prepared.statement().parameters.len();
-    let first: usize = procedure.statements[..done].iter().map(count).sum();
-    let own = parameters.get(first..first + count(statement)).unwrap_or(&[]);
-    ProcedureRound::Batch(vec![queued_statement(statement, own)])
+    if let Some(done) = history.first() {
+        let outcome = Outcome::success(done.tables.len() as u16);
+        return ProcedureRound::Finished { outcome, tables: done.tables.concat() };
+    }
+    let mut rest = parameters;
+    let mut batch = Vec::with_capacity(procedure.statements.len());
+    for statement in &procedure.statements {
+        let count = statement.statement().parameters.len().min(rest.len());
+        let (own, after) = rest.split_at(count);
+        rest = after;
+        batch.push(queued_statement(statement, own));
+    }
+    ProcedureRound::Batch(batch)
 }
 
 /// A statement with its parameters encoded.

@@ -150,7 +150,8 @@ impl Control {
     ) {
         let catalog_version = self.catalog.version();
         let origin = MultiOrigin { origin, body };
-        let request = MultiRequest { origin, catalog_version, time_limit, work };
+        let declared = Vec::new();
+        let request = MultiRequest { origin, catalog_version, time_limit, declared, work };
         self.outbox.send(0, Envelope::Multi(Box::new(request)));
     }
 

@@ -1,6 +1,6 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
-use super::{HeldCall, Shard};
+use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::{HostProcedure, Routing};
 use crate::connection::ConnectionKey;
 use crate::execution::{not_found, run_invocation};
@@ -10,7 +10,7 @@ use crate::message::{
     NO_PROCEDURE, Origin, PARTITION_WEIGHT,
 };
 use crate::routing;
-use lockstep_site::MultiWork;
+use lockstep_site::{MultiWork, Ready};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
 use lockstep_wire_volt::{Invocation, response};
@@ -103,11 +103,15 @@ impl Shard {
                 let status = self.execute(&header, origin, invocation, output);
                 self.statistics.count_answer(&origin, status, self.now_us);
             }
-            Admission::Hold => {
+            waits => {
                 let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
                 let mut copy = self.spare_buffer();
                 copy.extend_from_slice(body);
-                self.hold(HeldCall::Invocation(ForwardedCall { origin, body: copy }));
+                let call = HeldCall::Invocation(ForwardedCall { origin, body: copy });
+                match waits {
+                    Admission::Speculate(header) => self.speculate(header, call),
+                    _ => self.hold(call),
+                }
             }
         }
     }
@@ -144,18 +148,47 @@ impl Shard {
     /// A call from a connection of another thread, for the partition of this one.
     pub(super) fn forwarded_call(&mut self, call: ForwardedCall) {
         match self.site.admit(self.now_us) {
-            Admission::Run(header) => self.run_forwarded(&header, call),
+            Admission::Run(header) => self.run_held(&header, HeldCall::Invocation(call)),
+            Admission::Speculate(header) => self.speculate(header, HeldCall::Invocation(call)),
             Admission::Hold => self.hold(HeldCall::Invocation(call)),
         }
     }
 
-    fn run_forwarded(&mut self, header: &EntryHeader, call: ForwardedCall) {
-        let invocation =
-            Invocation::decode(&call.body).expect("the connection's thread decoded it before");
+    /// Runs a call that came from another thread or waited, and answers it.
+    fn run_held(&mut self, header: &EntryHeader, call: HeldCall) {
+        let KeptAnswer { status, frame } = self.execute_held(header, &call);
+        self.answer(call.origin(), status, frame);
+        if let HeldCall::Invocation(call) = call {
+            self.recycle(call.body);
+        }
+    }
+
+    /// Runs a call behind a transaction whose outcome is not known yet: its answer is kept.
+    fn speculate(&mut self, header: EntryHeader, call: HeldCall) {
+        let answer = self.execute_held(&header, &call);
+        let bytes = answer.frame.len();
+        self.site.keep(call, header, answer, bytes);
+    }
+
+    fn execute_held(&mut self, header: &EntryHeader, call: &HeldCall) -> KeptAnswer {
         let mut frame = self.spare_buffer();
-        let status = self.execute(header, call.origin, &invocation, &mut frame);
-        self.answer(call.origin, status, frame);
-        self.recycle(call.body);
+        match call {
+            HeldCall::Invocation(call) => {
+                let invocation = Invocation::decode(&call.body)
+                    .expect("the connection's thread decoded it before");
+                let status = self.execute(header, call.origin, &invocation, &mut frame);
+                KeptAnswer { status, frame }
+            }
+            HeldCall::AdHoc(call) => {
+                let start = response::begin(&mut frame);
+                self.site.limit_time(call.time_limit.filter(|_| call.call.read_only));
+                let outcome = self.site.statements(header, &call.call, &mut frame);
+                let waited_ms = ((self.now_us - call.origin.arrived_us) / 1000) as i32;
+                response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
+                let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
+                KeptAnswer { status, frame }
+            }
+        }
     }
 
     /// Ad hoc statements that the planner sent to this partition.
@@ -164,20 +197,10 @@ impl Shard {
             return self.plan_again(call.origin, call.body);
         }
         match self.site.admit(self.now_us) {
-            Admission::Run(header) => self.run_ad_hoc(&header, &call),
+            Admission::Run(header) => self.run_held(&header, HeldCall::AdHoc(call)),
+            Admission::Speculate(header) => self.speculate(header, HeldCall::AdHoc(call)),
             Admission::Hold => self.hold(HeldCall::AdHoc(call)),
         }
-    }
-
-    fn run_ad_hoc(&mut self, header: &EntryHeader, call: &AdHocCall) {
-        let mut frame = self.spare_buffer();
-        let start = response::begin(&mut frame);
-        self.site.limit_time(call.time_limit.filter(|_| call.call.read_only));
-        let outcome = self.site.statements(header, &call.call, &mut frame);
-        let waited_ms = ((self.now_us - call.origin.arrived_us) / 1000) as i32;
-        response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
-        let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
-        self.answer(call.origin, status, frame);
     }
 
     /// Plans that a schema change overtook are made anew. The call was let in before, so a pause
@@ -190,10 +213,7 @@ impl Shard {
 
     fn hold(&mut self, call: HeldCall) {
         if let Err(call) = self.site.hold(call) {
-            let origin = match &call {
-                HeldCall::Invocation(call) => call.origin,
-                HeldCall::AdHoc(call) => call.origin,
-            };
+            let origin = call.origin();
             let limit = self.facts.options.max_held_calls;
             self.answer_failure(
                 origin,
@@ -208,16 +228,17 @@ impl Shard {
         }
     }
 
-    /// Runs the calls that were held, as long as the partition is free.
-    pub(super) fn release_held(&mut self) {
-        while let Some((call, header)) = self.site.release(self.now_us) {
-            match call {
-                HeldCall::Invocation(call) => self.run_forwarded(&header, call),
-                HeldCall::AdHoc(call) if call.catalog_version != self.catalog.version() => {
-                    self.plan_again(call.origin, call.body);
-                }
-                HeldCall::AdHoc(call) => self.run_ad_hoc(&header, &call),
-            }
+    /// Runs a call that waited and whose turn it is.
+    pub(super) fn run_waiting(&mut self, ready: Ready<HeldCall>) {
+        let (Ready::Run(call, _) | Ready::Speculate(call, _)) = &ready;
+        if let HeldCall::AdHoc(call) = call
+            && call.catalog_version != self.catalog.version()
+        {
+            return self.plan_again(call.origin, Arc::clone(&call.body));
+        }
+        match ready {
+            Ready::Run(call, header) => self.run_held(&header, call),
+            Ready::Speculate(call, header) => self.speculate(header, call),
         }
     }
 
@@ -234,7 +255,8 @@ impl Shard {
         let catalog_version = self.catalog.version();
         let origin = MultiOrigin { origin, body: body.into() };
         let time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
-        let request = MultiRequest { origin, catalog_version, time_limit, work };
+        let declared = Vec::new();
+        let request = MultiRequest { origin, catalog_version, time_limit, declared, work };
         let coordinator = self.coordinator_thread();
         self.send(coordinator, Envelope::Multi(Box::new(request)));
     }

@@ -20,13 +20,13 @@ use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
 use crate::mailbox::{Bell, Inbox, Outbox};
-use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin};
+use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin};
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use accept::Listener;
 use lockstep_base::counting;
 use lockstep_site::{Coordinator, Site};
-use lockstep_types::{HashRing, PartitionId};
+use lockstep_types::{HashRing, PartitionId, Status};
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -82,6 +82,21 @@ enum HeldCall {
     AdHoc(Box<AdHocCall>),
 }
 
+impl HeldCall {
+    fn origin(&self) -> Origin {
+        match self {
+            HeldCall::Invocation(call) => call.origin,
+            HeldCall::AdHoc(call) => call.origin,
+        }
+    }
+}
+
+/// The answer of a call that ran behind a transaction whose outcome is not known yet.
+struct KeptAnswer {
+    status: Status,
+    frame: Vec<u8>,
+}
+
 /// What a thread is made from.
 pub struct ShardParts {
     /// Number of the thread, site and partition.
@@ -111,7 +126,7 @@ pub struct Shard {
     inbox: Inbox<Envelope>,
     facts: Arc<HostFacts>,
     catalog: Arc<HostCatalog>,
-    site: Site<HeldCall, Arc<HostCatalog>>,
+    site: Site<HeldCall, KeptAnswer, Arc<HostCatalog>>,
     coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
     listener: Option<Listener>,
     connections: Vec<Option<Connection>>,

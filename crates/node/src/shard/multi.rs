@@ -1,7 +1,7 @@
 //! Multi-partition transactions: this thread's part as a partition, and on the first thread as
 //! the coordinator.
 
-use super::Shard;
+use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::message::{ControlRequest, Envelope, MultiOrigin, MultiRequest};
 use lockstep_site::{
@@ -10,6 +10,8 @@ use lockstep_site::{
 use lockstep_types::{Failure, Status};
 use lockstep_wire_volt::response;
 use std::sync::Arc;
+
+type Effect = PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>;
 
 impl Shard {
     /// A call for the coordinator arrived.
@@ -83,7 +85,16 @@ impl Shard {
     pub(super) fn coordinator_asked(&mut self, message: Numbered<Arc<HostCatalog>>) {
         let mut effects = Vec::new();
         self.site.receive(message.number, message.message, &mut effects);
-        for effect in effects {
+        self.apply(&mut effects);
+        while let Some(ready) = self.site.next(self.now_us, &mut effects) {
+            self.apply(&mut effects);
+            self.run_waiting(ready);
+        }
+        self.apply(&mut effects);
+    }
+
+    fn apply(&mut self, effects: &mut Vec<Effect>) {
+        for effect in effects.drain(..) {
             match effect {
                 PartitionEffect::Send(answer) => {
                     let coordinator = self.coordinator_thread();
@@ -93,7 +104,12 @@ impl Shard {
                     self.statistics.follow_catalog(&self.catalog, &catalog);
                     self.catalog = catalog;
                 }
-                PartitionEffect::Resumed => self.release_held(),
+                PartitionEffect::Answer(call, KeptAnswer { status, frame }) => {
+                    self.answer(call.origin(), status, frame);
+                    if let HeldCall::Invocation(call) = call {
+                        self.recycle(call.body);
+                    }
+                }
             }
         }
     }

@@ -21,3 +21,30 @@ fn the_same_seed_gives_the_same_run() {
         assert_ne!(first.trace, 0);
     }
 }
+
+/// Runs seeds until one fails; a failed assertion of the code under test counts.
+fn seeds_until_caught(faults: lockstep_sim::Faults) -> Option<u64> {
+    (1..=300).find(|seed| {
+        let run = std::panic::catch_unwind(|| lockstep_sim::run_with(*seed, 200, faults).is_err());
+        run.unwrap_or(true)
+    })
+}
+
+#[test]
+fn injected_faults_are_caught() {
+    use lockstep_sim::Faults;
+    std::panic::set_hook(Box::new(|_| {}));
+    let sound = Faults::default();
+    for (name, faults) in [
+        ("skip_undo", Faults { skip_undo: true, ..sound }),
+        ("answer_early", Faults { answer_early: true, ..sound }),
+        ("drop_vote", Faults { drop_vote: true, ..sound }),
+        ("lose_order", Faults { lose_order: true, ..sound }),
+        ("keep_void_answers", Faults { keep_void_answers: true, ..sound }),
+    ] {
+        let caught = seeds_until_caught(faults);
+        println!("{name}: {caught:?}");
+        assert!(caught.is_some(), "{name} goes unnoticed");
+    }
+    let _ = std::panic::take_hook();
+}
