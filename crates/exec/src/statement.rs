@@ -71,6 +71,11 @@ impl PreparedStatement {
         PreparedStatement { statement, fast, counts, inserted }
     }
 
+    /// Prepares a statement that always runs by its operators, so that they can be counted.
+    pub fn without_fast_path(statement: Arc<Statement>) -> PreparedStatement {
+        PreparedStatement { fast: None, ..PreparedStatement::new(statement) }
+    }
+
     /// The plan.
     pub fn statement(&self) -> &Arc<Statement> {
         &self.statement

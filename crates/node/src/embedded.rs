@@ -100,10 +100,20 @@ impl EmbeddedHost {
                         .map_err(plan_failure)?;
                     let statement = Arc::new(PreparedStatement::new(Arc::new(planned)));
                     let parameters = Arc::from(&[0u8, 0][..]);
-                    statements.push(BoundStatement { statement, parameters, shipped: None });
+                    statements.push(BoundStatement {
+                        statement,
+                        parameters,
+                        shipped: None,
+                        profile: None,
+                    });
                 }
                 let read_only = statements.iter().all(|b| b.statement.statement().read_only);
-                MultiWork::Statements(StatementCall { statements, read_only, counted: false })
+                MultiWork::Statements(StatementCall {
+                    statements,
+                    read_only,
+                    counted: false,
+                    answer: None,
+                })
             }
         };
         let finished = self.run_multi(work);

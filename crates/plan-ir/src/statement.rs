@@ -25,8 +25,6 @@ pub struct Statement {
     pub subquery_count: u16,
     /// True when the order of the result's rows is decided by the statement.
     pub ordered: bool,
-    /// The plan as text, one step a line, indented: what EXPLAIN prints.
-    pub explanation: String,
 }
 
 impl Statement {

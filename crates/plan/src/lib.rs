@@ -25,5 +25,6 @@ pub use catalog::{
 pub use error::PlanError;
 pub use lockstep_plan_ir as plan_ir;
 pub use planning::Planning;
+pub use query::explain::{Explaining, OperatorCount, explain};
 pub use query::{PlanContext, plan_statement, plan_statement_with};
 pub use rules::{RULES, Rule, RuleSet};

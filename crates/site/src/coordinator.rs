@@ -426,6 +426,11 @@ impl<O, C: Clone> Coordinator<O, C> {
                     write_count(&mut tables, call.statements.len());
                     return Next::End(Outcome::success(1), tables);
                 }
+                MultiWork::Statements(crate::StatementCall { answer: Some(answer), .. }) => {
+                    let mut tables = Vec::new();
+                    let count = (answer.0)(&mut tables);
+                    return Next::End(Outcome::success(count), tables);
+                }
                 MultiWork::Statements(_) => {
                     return statements_end(&active.results, self.limits.result_bytes);
                 }
@@ -528,6 +533,7 @@ fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
         statement: statement.statement,
         parameters: statement.parameters.into(),
         shipped: None,
+        profile: None,
     };
     queued.into_iter().map(bind).collect()
 }

@@ -23,6 +23,6 @@ mod tables;
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, MultiCall, MultiWork, Numbered,
-    SchemaTask, StatementCall, TableSwap, ToPartition,
+    OtherAnswer, SchemaTask, StatementCall, TableSwap, ToPartition,
 };
 pub use partition::{Faults, PartitionEffect, Ready, Site, SiteLimits, SpeculationCounts};

@@ -1,6 +1,6 @@
 //! What the coordinator and the partitions say to each other, and what they are asked to do.
 
-use lockstep_exec::watch::TimeLimit;
+use lockstep_exec::watch::{Profiler, TimeLimit};
 use lockstep_exec::{PreparedProcedure, PreparedStatement};
 use lockstep_plan_ir::StorageChange;
 use lockstep_types::{Failure, PartitionId, TableId, TransactionId};
@@ -15,6 +15,34 @@ pub struct BoundStatement {
     pub parameters: Arc<[u8]>,
     /// Between the rounds of a statement that ships rows: per partition, the table of its rows.
     pub shipped: Option<Arc<Vec<Vec<u8>>>>,
+    /// Counts what the statement's operators do: at the partitions in their order, then at the
+    /// coordinator.
+    pub profile: Option<Arc<[Arc<Profiler>]>>,
+}
+
+impl BoundStatement {
+    /// What counts at a partition, if anything does.
+    pub(crate) fn profiler_at(&self, partition: PartitionId) -> Option<Arc<Profiler>> {
+        self.profile.as_ref()?.get(partition.index()).cloned()
+    }
+
+    /// What counts at the coordinator, if anything does.
+    pub(crate) fn profiler_of_coordinator(&self) -> Option<Arc<Profiler>> {
+        self.profile.as_ref()?.last().cloned()
+    }
+}
+
+/// Writes the answer in place of the statements' results: the tables, and returns their number.
+pub type WriteAnswer = dyn Fn(&mut Vec<u8>) -> u16 + Send + Sync;
+
+/// What a call answers in place of its results, once it has run.
+#[derive(Clone)]
+pub struct OtherAnswer(pub Arc<WriteAnswer>);
+
+impl std::fmt::Debug for OtherAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OtherAnswer")
+    }
 }
 
 /// Statements that run one after the other in one transaction; one result table each.
@@ -26,6 +54,8 @@ pub struct StatementCall {
     pub read_only: bool,
     /// A bulk load: its answer is one table with the number of statements, in place of theirs.
     pub counted: bool,
+    /// What is answered in place of the results: how the statements ran.
+    pub answer: Option<OtherAnswer>,
 }
 
 /// A multi-partition call: who waits for it, and what it does. `C` is the catalog that a schema

@@ -11,7 +11,7 @@ use lockstep_exec::distributed::{execute_apply, execute_fragment};
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
-use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{Profiler, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{
@@ -112,6 +112,8 @@ pub struct Site<H, A, C> {
     /// The sequence number of the last entry that was logged: what runs again is logged once.
     logged_to: u64,
     catalog_version: u32,
+    /// Whether the operators of the statement that runs are counted.
+    counting: bool,
     schema: Option<Arc<SchemaTask<C>>>,
     stopwatch: Option<Stopwatch>,
     counts: SpeculationCounts,
@@ -140,6 +142,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             log: LogBuffer::default(),
             logged_to: 0,
             catalog_version: 0,
+            counting: false,
             schema: None,
             stopwatch: None,
             counts: SpeculationCounts::default(),
@@ -165,6 +168,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if let Some(stopwatch) = &self.stopwatch {
             stopwatch.start(limit);
         }
+    }
+
+    /// From now on operators are counted, or no longer.
+    fn count_in(&mut self, profiler: Option<Arc<Profiler>>) {
+        if profiler.is_none() && !self.counting {
+            return;
+        }
+        self.counting = profiler.is_some();
+        let stop = self.stopwatch.as_ref().map(Stopwatch::check);
+        self.database.set_watch(Watch { stop, profiler });
     }
 
     /// Whether a call may run now.
@@ -274,16 +287,22 @@ impl<H, A, C: Clone> Site<H, A, C> {
             if call.counted {
                 out.truncate(start);
             }
+            self.count_in(bound.profiler_at(self.partition));
             let database = &mut self.database;
             let result = with_parameters(bound, |parameters| {
                 execute(database, &bound.statement, parameters, out)
             });
+            self.count_in(None);
             if let Err(failure) = result {
                 self.end_call(false);
                 return Outcome::failed(failure);
             }
         }
         self.end_call(true);
+        if let Some(answer) = &call.answer {
+            out.truncate(start);
+            return Outcome::success((answer.0)(out));
+        }
         if call.counted {
             out.truncate(start);
             write_count(out, call.statements.len());
@@ -438,6 +457,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 let place = [self.partition.0];
                 self.log(header, EntryKind::Fragments, 0, &place, &bound.parameters);
             }
+            self.count_in(bound.profiler_at(self.partition));
             let (database, statement) = (&mut self.database, &bound.statement);
             let mut table = Vec::new();
             let out = &mut table;
@@ -452,6 +472,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
                     execute_apply(database, statement, parameters, rows.map_or(&[], |r| r), out)
                 }
             });
+            self.count_in(None);
             if let Err(failure) = run {
                 // The transaction cannot commit any more; what runs behind it must not see it.
                 self.database.rollback();

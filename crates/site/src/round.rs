@@ -147,11 +147,13 @@ impl Round {
             part.sources.iter().map(|sources| sources.iter().map(table).collect()).collect();
         let bound = &part.bound;
         let statement = &*bound.statement;
+        let mut context = desk.context.clone();
+        context.watch.profiler = bound.profiler_of_coordinator();
         let mut out = Vec::new();
         match &statement.statement().execution {
             Execution::Local { .. } => out.extend_from_slice(inputs[0][0]),
             Execution::Distributed { .. } => with_parameters(bound, |parameters| {
-                coordinate(statement, parameters, &inputs, &desk.context, &mut out)
+                coordinate(statement, parameters, &inputs, &context, &mut out)
             })?,
             Execution::Shipped { .. } if bound.shipped.is_some() => {
                 coordinate_counts(statement, &inputs[0], &mut out)
@@ -159,7 +161,7 @@ impl Round {
             }
             Execution::Shipped { .. } => {
                 let rows = with_parameters(bound, |parameters| {
-                    ship(statement, parameters, &inputs, &desk.context, desk.ring)
+                    ship(statement, parameters, &inputs, &context, desk.ring)
                 })?;
                 return Ok(Merged::Shipped(rows));
             }

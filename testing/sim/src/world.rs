@@ -181,12 +181,14 @@ impl World {
                     statement: Arc::clone(statement),
                     parameters: writer.bytes().into(),
                     shipped: None,
+                    profile: None,
                 }
             })
             .collect();
         let read_only = bound.iter().all(|b| b.statement.statement().read_only);
         let partition = self.only_partition(&bound);
-        let statements = StatementCall { statements: bound, read_only, counted: false };
+        let statements =
+            StatementCall { statements: bound, read_only, counted: false, answer: None };
         self.in_flight.push(match partition {
             Some(partition) => Message::Call(partition, PartitionCall { call, statements }),
             None => {

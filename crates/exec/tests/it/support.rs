@@ -263,7 +263,6 @@ pub fn statement(operation: Operation, parameters: usize) -> Statement {
         slot_count: 8,
         subquery_count: 2,
         ordered: false,
-        explanation: String::new(),
     }
 }
 

@@ -13,7 +13,7 @@ use lockstep_plan::{
 };
 use lockstep_plan_ir::{Execution, Statement};
 use lockstep_site::{BoundStatement, MultiWork, SchemaTask, StatementCall};
-use lockstep_sql::ast::ParsedStatement;
+use lockstep_sql::ast::{ParsedStatement, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
@@ -82,6 +82,11 @@ impl Control {
             BatchKind::Ddl => {
                 self.check_not_paused(call.admin)?;
                 self.change_schema(call.origin, &parsed)
+            }
+            BatchKind::DmlQueries
+                if parsed.iter().any(|part| part.kind() == StatementKind::Explain) =>
+            {
+                self.explain_parsed(call, parsed, given)
             }
             BatchKind::DmlQueries => {
                 let began_ns = clock::monotonic_ns();
@@ -173,9 +178,10 @@ impl Control {
             statement,
             parameters: Arc::clone(&parameters),
             shipped: None,
+            profile: None,
         };
         let statements = statements.into_iter().map(bind).collect();
-        let work = StatementCall { statements, read_only, counted: false };
+        let work = StatementCall { statements, read_only, counted: false, answer: None };
         self.send_work(call, work, partition);
         Ok(())
     }
@@ -245,15 +251,16 @@ impl Control {
             statement,
             parameters: Arc::clone(&parameters),
             shipped: None,
+            profile: None,
         };
         let statements = statements.into_iter().map(bind).collect();
-        let work = StatementCall { statements, read_only, counted: false };
+        let work = StatementCall { statements, read_only, counted: false, answer: None };
         let partition = self.facts.ring.partition_of(key);
         self.send_work(call, work, Destination::One(partition));
         Ok(())
     }
 
-    fn check_parameters(
+    pub(super) fn check_parameters(
         &self,
         statements: &[Arc<PreparedStatement>],
         given: ParameterSet<'_>,
@@ -281,7 +288,7 @@ impl Control {
     }
 
     /// The partition that all statements can run at.
-    fn common_partition(
+    pub(super) fn common_partition(
         &self,
         statements: &[Arc<PreparedStatement>],
         given: ParameterSet<'_>,

@@ -1,23 +1,40 @@
 //! `@Explain`, `@ExplainProc` and `@ExplainView`: plans as text.
 
-use super::Control;
 use super::ad_hoc::{plan_failure, syntax_failure};
 use super::system::text_parameter;
+use super::{Control, SystemCall};
+use crate::clock;
 use crate::message::Origin;
-use lockstep_plan::BatchKind;
-use lockstep_plan_ir::Statement;
-use lockstep_types::{Datum, Failure, SqlType, TableBuilder, TableSchema};
+use lockstep_exec::procedure::routing_value;
+use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::watch::Profiler;
+use lockstep_plan::{BatchKind, Explaining, OperatorCount};
+use lockstep_plan_ir::Expression;
+use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
+use lockstep_sql::ast::{ParsedStatement, Statement};
+use lockstep_types::{Datum, Failure, ParameterSet, SqlType, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
+use std::sync::Arc;
 
 impl Control {
+    /// `@Explain` of statements, or of `ANALYZE` and queries.
     pub(super) fn explain(
         &mut self,
-        origin: Origin,
+        call: SystemCall,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
         let text = text_parameter(invocation, 0).ok_or_else(|| {
             Failure::graceful("@Explain requires the SQL text as its first parameter.")
         })?;
+        let first = text.split_whitespace().next().unwrap_or("");
+        let explained;
+        let text = match first.eq_ignore_ascii_case("ANALYZE") {
+            true => {
+                explained = format!("EXPLAIN {text}");
+                &explained
+            }
+            false => text,
+        };
         let parsed = lockstep_sql::parse_batch(text, &self.sql_limits())
             .map_err(|error| syntax_failure(text, &error))?;
         if parsed.is_empty() {
@@ -26,17 +43,106 @@ impl Control {
         if lockstep_plan::classify_batch(&parsed).map_err(plan_failure)? == BatchKind::Ddl {
             return Err(Failure::graceful("Explain doesn't support DDL."));
         }
-        let plans = self.plan_all(&parsed)?;
-        let schema = TableSchema::new(&[("EXECUTION_PLAN", SqlType::Varchar)]);
-        self.answer_tables(origin, |out| {
-            for plan in &plans {
-                let mut table = TableBuilder::begin(out, &schema);
-                table.row(&schema, &[Datum::Text(&plan.statement().explanation)]);
-                table.finish();
+        let given = invocation.parameters.without_first().unwrap_or(ParameterSet::EMPTY);
+        self.explain_parsed(call, parsed, given)
+    }
+
+    /// Answers with one plan for each statement; `EXPLAIN` in front of them may be missing.
+    pub(super) fn explain_parsed(
+        &mut self,
+        call: SystemCall,
+        parsed: Vec<ParsedStatement>,
+        given: ParameterSet<'_>,
+    ) -> Result<(), Failure> {
+        let mut analyzed = false;
+        let inner = |mut parsed: ParsedStatement| {
+            if let Statement::Explain { analyze, statement } = parsed.statement {
+                analyzed |= analyze;
+                parsed.statement = *statement;
             }
-            plans.len() as u16
-        });
+            parsed
+        };
+        let parsed: Vec<ParsedStatement> = parsed.into_iter().map(inner).collect();
+        if analyzed && self.next_catalog.is_some() {
+            self.wait_for_schema(call);
+            return Ok(());
+        }
+        let plans = self.plan_all(&parsed)?;
+        if analyzed {
+            return self.analyze(call, plans, given);
+        }
+        let explain = self.explainer();
+        let texts: Vec<String> = plans.iter().map(|plan| explain(plan, &[], false)).collect();
+        self.answer_tables(call.origin, |out| write_plans(out, &texts));
         Ok(())
+    }
+
+    /// Runs queries and answers with their plans, and what their operators did.
+    fn analyze(
+        &mut self,
+        call: SystemCall,
+        plans: Vec<Arc<PreparedStatement>>,
+        given: ParameterSet<'_>,
+    ) -> Result<(), Failure> {
+        if plans.iter().any(|plan| !plan.statement().read_only) {
+            return Err(Failure::graceful(
+                "EXPLAIN ANALYZE runs the statement, and is for queries only; EXPLAIN shows the \
+                 plan of a change.",
+            ));
+        }
+        let parameters = self.check_parameters(&plans, given)?;
+        let destination = self.common_partition(&plans, given)?;
+        let places = self.facts.partition_count as usize + 1;
+        let mut statements = Vec::with_capacity(plans.len());
+        let mut counted = Vec::with_capacity(plans.len());
+        for plan in &plans {
+            let prepared = PreparedStatement::without_fast_path(Arc::clone(plan.statement()));
+            let profiler =
+                || Arc::new(Profiler::new(Arc::clone(plan.statement()), clock::monotonic_ns));
+            let profile: Arc<[Arc<Profiler>]> = (0..places).map(|_| profiler()).collect();
+            counted.push((Arc::clone(plan), Arc::clone(&profile)));
+            statements.push(BoundStatement {
+                statement: Arc::new(prepared),
+                parameters: Arc::clone(&parameters),
+                shipped: None,
+                profile: Some(profile),
+            });
+        }
+        let explain = self.explainer();
+        let answer = OtherAnswer(Arc::new(move |out: &mut Vec<u8>| {
+            let texts = counted.iter().map(|(plan, profile)| {
+                let counts: Vec<Vec<OperatorCount>> = profile.iter().map(|p| counts(p)).collect();
+                explain(plan, &counts, false)
+            });
+            write_plans(out, &texts.collect::<Vec<String>>())
+        }));
+        let work =
+            StatementCall { statements, read_only: true, counted: false, answer: Some(answer) };
+        self.send_work(call, work, destination);
+        Ok(())
+    }
+
+    /// What makes a text of a plan, the counts of its operators, and whether it belongs to a
+    /// single-partition procedure.
+    fn explainer(
+        &self,
+    ) -> impl Fn(&PreparedStatement, &[Vec<OperatorCount>], bool) -> String + use<> {
+        let (catalog, facts) = (Arc::clone(&self.catalog), Arc::clone(&self.facts));
+        let planning = self.planning.clone();
+        move |prepared, counts, in_procedure| {
+            let partition_of = |value: &Expression| {
+                let value = routing_value(prepared, value, ParameterSet::EMPTY).ok()?;
+                Some(facts.ring.partition_of(value.as_datum()).0)
+            };
+            let explaining = Explaining {
+                catalog: &catalog.plan,
+                planning: &planning,
+                in_procedure,
+                partition_of: &partition_of,
+                counts,
+            };
+            lockstep_plan::explain(prepared.statement(), &explaining)
+        }
     }
 
     pub(super) fn explain_procedure(
@@ -60,6 +166,8 @@ impl Control {
         let definition = found.map(|procedure| procedure.definition.clone());
         let definition = definition
             .ok_or_else(|| Failure::graceful(format!("Procedure {name} not in catalog")))?;
+        let explain = self.explainer();
+        let single = definition.is_single_partition();
         let schema = TableSchema::new(&[
             ("STATEMENT_NAME", SqlType::Varchar),
             ("SQL_STATEMENT", SqlType::Varchar),
@@ -68,14 +176,11 @@ impl Control {
         self.answer_tables(origin, |out| {
             let mut table = TableBuilder::begin(out, &schema);
             for (name, statement) in &definition.statements {
-                let statement: &Statement = statement;
+                let prepared = PreparedStatement::new(Arc::clone(statement));
+                let explanation = explain(&prepared, &[], single);
                 table.row(
                     &schema,
-                    &[
-                        Datum::Text(name),
-                        Datum::Text(&statement.text),
-                        Datum::Text(&statement.explanation),
-                    ],
+                    &[Datum::Text(name), Datum::Text(&statement.text), Datum::Text(&explanation)],
                 );
             }
             table.finish();
@@ -108,6 +213,27 @@ impl Control {
         });
         Ok(())
     }
+}
+
+/// What a profiler has counted.
+fn counts(profiler: &Profiler) -> Vec<OperatorCount> {
+    let count = |counted: lockstep_exec::watch::OperatorProfile| OperatorCount {
+        rows: counted.rows,
+        runs: counted.loops,
+        nanoseconds: counted.ticks,
+    };
+    profiler.operators().into_iter().map(count).collect()
+}
+
+/// One table a plan.
+fn write_plans(out: &mut Vec<u8>, texts: &[String]) -> u16 {
+    let schema = TableSchema::new(&[("EXECUTION_PLAN", SqlType::Varchar)]);
+    for text in texts {
+        let mut table = TableBuilder::begin(out, &schema);
+        table.row(&schema, &[Datum::Text(text)]);
+        table.finish();
+    }
+    texts.len() as u16
 }
 
 /// How a view is kept up, one row for each aggregate that needs more than arithmetic.

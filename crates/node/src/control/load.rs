@@ -26,12 +26,14 @@ impl Control {
             statement: Arc::clone(&statement),
             parameters,
             shipped: None,
+            profile: None,
         };
         let rows = row_parameters(&load.rows)?;
         let work = StatementCall {
             statements: rows.into_iter().map(bind).collect(),
             read_only: false,
             counted: true,
+            answer: None,
         };
         self.send_work(call, work, Destination::Several);
         Ok(())

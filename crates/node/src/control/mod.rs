@@ -195,7 +195,7 @@ impl Control {
             "@SystemCatalog" => self.system_catalog(origin, invocation),
             "@SystemInformation" => self.system_information(origin, invocation),
             "@GetPartitionKeys" => self.partition_keys(origin, invocation),
-            "@Explain" => self.explain(origin, invocation),
+            "@Explain" => self.explain(call, invocation),
             "@ExplainProc" => self.explain_procedure(origin, invocation),
             "@ExplainView" => self.explain_view(origin, invocation),
             "@AdHocSpForTest" => self.ad_hoc_at_partition(call, invocation),

@@ -51,12 +51,14 @@ pub(crate) struct Estimator<'p> {
     slots: BTreeMap<u16, Known<'p>>,
     /// Share of a table's rows that constants in the query leave, by column.
     left: BTreeMap<(u16, u16), f64>,
+    /// Rows by the address of a relation, once they are asked for.
+    recorded: Option<BTreeMap<usize, f64>>,
 }
 
 impl<'p> Estimator<'p> {
     /// An estimator that knows of no slot yet.
     pub(crate) fn new(planning: &'p Planning) -> Self {
-        Estimator { planning, slots: BTreeMap::new(), left: BTreeMap::new() }
+        Estimator { planning, slots: BTreeMap::new(), left: BTreeMap::new(), recorded: None }
     }
 
     /// Learns that a slot holds rows of a table.
@@ -315,6 +317,24 @@ impl Estimator<'_> {
     /// Rows that a relation gives; `fragments` are those that it may receive from. Learns the
     /// slots that it binds.
     pub(crate) fn rows(&mut self, relation: &Relation, fragments: &[Fragment]) -> f64 {
+        let rows = self.rows_of(relation, fragments);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.insert(std::ptr::from_ref(relation).addr(), rows);
+        }
+        rows
+    }
+
+    /// From now on the rows of each relation are kept.
+    pub(crate) fn record(&mut self) {
+        self.recorded = Some(BTreeMap::new());
+    }
+
+    /// The rows of a relation that were kept.
+    pub(crate) fn recorded(&self, relation: &Relation) -> Option<f64> {
+        self.recorded.as_ref()?.get(&std::ptr::from_ref(relation).addr()).copied()
+    }
+
+    fn rows_of(&mut self, relation: &Relation, fragments: &[Fragment]) -> f64 {
         match relation {
             Relation::OneRow => 1.0,
             Relation::Scan(scan) => self.scan_rows(scan),

@@ -3,7 +3,7 @@
 mod access;
 mod bind;
 mod estimate;
-mod explain;
+pub(crate) mod explain;
 mod flatten;
 mod imply;
 mod logical;
@@ -61,8 +61,6 @@ pub fn plan_statement_with(
     let mut binder = Binder::new(catalog, statement.parameter_count)?;
     let (plan, result, ordered) = plan(&mut binder, planning, statement, context)?;
     let read_only = matches!(statement.statement, ast::Statement::Query(_));
-    let in_procedure = context == PlanContext::SinglePartition;
-    let explanation = explain::explain(catalog, &plan.execution, in_procedure);
     Ok(Statement {
         text: statement.text.clone(),
         parameters: binder.finish_parameters()?,
@@ -73,7 +71,6 @@ pub fn plan_statement_with(
         slot_count: binder.slot_count(),
         subquery_count: binder.subquery_count(),
         ordered,
-        explanation,
     })
 }
 

@@ -6,7 +6,9 @@
 //! runs at one partition. The lines below are what comes of it.
 
 use lockstep_plan::plan_ir::Statement;
-use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
+use lockstep_plan::{
+    Catalog, Explaining, NativeProcedures, NativeSource, PlanContext, explain, plan_statement,
+};
 use lockstep_sql::ast::StatementKind;
 use lockstep_sql::{Limits, parse_batch, parse_statement};
 use std::fmt::Write;
@@ -85,7 +87,7 @@ fn answer(catalog: &mut Catalog, command: &str) -> String {
     }
     let statement = parse_statement(sql, &limits).expect("it was parsed above");
     match plan_statement(catalog, &statement, context) {
-        Ok(plan) => text(&plan),
+        Ok(plan) => text(catalog, &plan, context),
         Err(error) => {
             let place =
                 error.span.map_or_else(String::new, |span| format!(" (at column {})", span.column));
@@ -94,8 +96,15 @@ fn answer(catalog: &mut Catalog, command: &str) -> String {
     }
 }
 
-fn text(plan: &Statement) -> String {
-    let mut text = format!("{}\n", plan.explanation);
+fn text(catalog: &Catalog, plan: &Statement, context: PlanContext) -> String {
+    let explaining = Explaining {
+        catalog,
+        planning: &catalog.planning,
+        in_procedure: context == PlanContext::SinglePartition,
+        partition_of: &|_| None,
+        counts: &[],
+    };
+    let mut text = format!("{}\n", explain(plan, &explaining));
     let columns: Vec<String> = plan
         .result
         .names()

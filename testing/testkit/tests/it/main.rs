@@ -1,5 +1,6 @@
 //! The SQL corpus in every configuration.
 
+mod explain;
 mod generated;
 
 use lockstep_testkit::configuration::Configuration;

@@ -12,6 +12,8 @@ use lockstep_plan_ir::{
 use lockstep_types::{IndexId, TableId, Value};
 use std::collections::BTreeMap;
 
+/// Longest text that stands for a computed column, in bytes.
+const MAX_NAME: usize = 80;
 /// Longest text of one expression in bytes.
 const MAX_BYTES: usize = 2000;
 
@@ -19,13 +21,22 @@ const MAX_BYTES: usize = 2000;
 pub(super) struct Names<'c> {
     tables: BTreeMap<TableId, &'c TableDefinition>,
     slots: BTreeMap<u16, TableId>,
+    /// What the columns of computed rows are.
+    computed: BTreeMap<u16, Vec<String>>,
+    /// What the columns of fragments' rows are.
+    sent: Vec<Vec<String>>,
 }
 
 impl<'c> Names<'c> {
     /// The catalog's tables.
     pub(super) fn new(catalog: &'c Catalog) -> Self {
         let tables = catalog.tables.values().map(|table| &*table.definition);
-        Names { tables: tables.map(|t| (t.id, t)).collect(), slots: BTreeMap::new() }
+        Names {
+            tables: tables.map(|t| (t.id, t)).collect(),
+            slots: BTreeMap::new(),
+            computed: BTreeMap::new(),
+            sent: Vec::new(),
+        }
     }
 
     /// Learns which slots hold rows of which tables.
@@ -33,17 +44,33 @@ impl<'c> Names<'c> {
         match execution {
             Execution::Local { operation, .. } => self.learn_operation(operation),
             Execution::Distributed { fragments, coordinator } => {
-                fragments.iter().for_each(|f| self.learn_operation(&f.operation));
+                fragments.iter().for_each(|f| self.learn_fragment(&f.operation));
                 if let Coordinator::Query(query) = coordinator {
                     self.learn_query(query);
                 }
             }
             Execution::Shipped { fragments, query, apply, .. } => {
-                fragments.iter().for_each(|f| self.learn_operation(&f.operation));
+                fragments.iter().for_each(|f| self.learn_fragment(&f.operation));
                 self.learn_query(query);
+                self.sent = vec![self.texts(query.output.iter())];
                 self.learn_operation(apply);
             }
         }
+    }
+
+    fn learn_fragment(&mut self, operation: &Operation) {
+        self.learn_operation(operation);
+        let sent = match operation {
+            Operation::Query(query) => self.texts(query.output.iter()),
+            _ => Vec::new(),
+        };
+        self.sent.push(sent);
+    }
+
+    /// Short texts of expressions; empty for long ones.
+    fn texts<'e>(&self, expressions: impl Iterator<Item = &'e Expression>) -> Vec<String> {
+        let short = |text: String| if text.len() > MAX_NAME { String::new() } else { text };
+        expressions.map(|expression| short(self.text(expression))).collect()
     }
 
     fn learn_operation(&mut self, operation: &Operation) {
@@ -66,10 +93,22 @@ impl<'c> Names<'c> {
             Relation::Scan(scan) => {
                 self.slots.insert(scan.slot, scan.table);
             }
-            Relation::OneRow | Relation::Receive { .. } | Relation::Working { .. } => {}
+            Relation::OneRow | Relation::Working { .. } => {}
+            Relation::Receive { slot, fragment, .. } => {
+                let sent = self.sent.get(usize::from(*fragment)).cloned().unwrap_or_default();
+                self.computed.insert(*slot, sent);
+            }
+            Relation::Project { input, slot, expressions } => {
+                self.learn_relation(input);
+                self.computed.insert(*slot, self.texts(expressions.iter()));
+            }
+            Relation::Aggregate { input, slot, group, calls } => {
+                self.learn_relation(input);
+                let mut texts = self.texts(group.iter());
+                texts.extend(calls.iter().map(|call| self.aggregate(call)));
+                self.computed.insert(*slot, texts);
+            }
             Relation::Filter { input, .. }
-            | Relation::Project { input, .. }
-            | Relation::Aggregate { input, .. }
             | Relation::Sort { input, .. }
             | Relation::Limit { input, .. }
             | Relation::Distinct { input, .. }
@@ -79,8 +118,10 @@ impl<'c> Names<'c> {
                 self.learn_relation(left);
                 self.learn_relation(right);
             }
-            Relation::SetOperation { branches, .. } => {
+            Relation::SetOperation { branches, slot, .. } => {
                 branches.iter().for_each(|branch| self.learn_branch(branch));
+                let first = branches.first().map(|branch| self.texts(branch.output.iter()));
+                self.computed.insert(*slot, first.unwrap_or_default());
             }
             Relation::Recursive { base, step, .. } => {
                 self.learn_branch(base);
@@ -96,6 +137,13 @@ impl<'c> Names<'c> {
     /// A table's name.
     pub(super) fn table(&self, table: TableId) -> String {
         self.tables.get(&table).map_or_else(|| format!("table {table}"), |t| t.name.clone())
+    }
+
+    /// The name of a table's partitioning column, if it has one.
+    pub(super) fn partition_column(&self, table: TableId) -> Option<String> {
+        let definition = self.tables.get(&table)?;
+        let column = column_name(definition, definition.partition_column?);
+        Some(format!("{}.{column}", definition.name))
     }
 
     /// True for a table that every partition holds.
@@ -119,6 +167,8 @@ impl<'c> Names<'c> {
                 let here = Names {
                     tables: self.tables.clone(),
                     slots: BTreeMap::from([(0, definition.id)]),
+                    computed: BTreeMap::new(),
+                    sent: Vec::new(),
                 };
                 here.text(expression)
             }
@@ -255,7 +305,10 @@ impl<'c> Names<'c> {
         let definition = self.slots.get(&slot).and_then(|table| self.tables.get(table));
         match definition {
             Some(definition) => format!("{}.{}", definition.name, column_name(definition, column)),
-            None => format!("#{slot}.{column}"),
+            None => match self.computed.get(&slot).and_then(|c| c.get(usize::from(column))) {
+                Some(text) if !text.is_empty() => text.clone(),
+                _ => format!("#{slot}.{column}"),
+            },
         }
     }
 }

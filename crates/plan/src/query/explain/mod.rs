@@ -2,37 +2,68 @@
 
 mod expression;
 
+use super::estimate::Estimator;
 use crate::catalog::Catalog;
+use crate::planning::Planning;
 use expression::Names;
 use lockstep_plan_ir::expression::Subquery;
 use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod, KeyList, SetBranch, SortKey};
 use lockstep_plan_ir::statement::{Coordinator, Fragment, Query, Target};
-use lockstep_plan_ir::{Access, Execution, Expression, Node, Operation, Relation, Scan};
+use lockstep_plan_ir::{
+    Access, Execution, Expression, Node, Operation, Relation, Scan, Statement, TableDefinition,
+};
 use lockstep_types::TableId;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Longest explanation in bytes; the rest is cut off.
 const MAX_BYTES: usize = 256 << 10;
 
-/// The text of a plan.
-pub(crate) fn explain(catalog: &Catalog, execution: &Execution, in_procedure: bool) -> String {
-    let mut writer = Writer { names: Names::new(catalog), text: String::new() };
-    writer.names.learn(execution);
+/// What an explanation is made from besides the plan.
+pub struct Explaining<'e> {
+    /// The schema that the plan was made with.
+    pub catalog: &'e Catalog,
+    /// Where the estimates come from.
+    pub planning: &'e Planning,
+    /// The statement is part of a procedure that runs at one partition.
+    pub in_procedure: bool,
+    /// The partition of a partitioning value, where it can be told without parameters.
+    pub partition_of: &'e dyn Fn(&Expression) -> Option<u32>,
+    /// What the operators did at each place that has counted: at the partitions in their order,
+    /// then at the coordinator. As [`Statement::operators`] lists them. Empty if it did not run.
+    pub counts: &'e [Vec<OperatorCount>],
+}
+
+/// What an operator did at one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OperatorCount {
+    /// Rows that it gave, over all its runs.
+    pub rows: u64,
+    /// How often it ran.
+    pub runs: u64,
+    /// Time, with that of the operators below.
+    pub nanoseconds: u64,
+}
+
+/// The plan of a statement as text: one step a line, its inputs indented below it.
+pub fn explain(statement: &Statement, explaining: &Explaining<'_>) -> String {
+    let execution = &statement.execution;
+    let mut writer = Writer::new(statement, explaining);
+    writer.line(0, "RETURN RESULTS TO STORED PROCEDURE");
     match execution {
         Execution::Local { operation, routing } => {
-            writer.line(0, "RETURN RESULTS TO STORED PROCEDURE");
             let place = match routing {
-                Some(value) => format!(
-                    "at one partition: the owner of {}, which fixes the partitioning column",
-                    writer.names.text(value)
-                ),
-                None if in_procedure => "at the partition of the procedure's call".to_string(),
-                None => "at any one partition: only replicated tables are read".to_string(),
+                Some(value) => writer.owner(operation, value),
+                None if explaining.in_procedure => {
+                    "at the partition of the procedure's call".to_string()
+                }
+                None => ANY_ONE.to_string(),
             };
             writer.line(1, &place);
             writer.operation(1, operation);
         }
         Execution::Distributed { fragments, coordinator } => {
-            writer.line(0, "RETURN RESULTS TO STORED PROCEDURE");
             match coordinator {
                 Coordinator::Query(query) => writer.query(1, query),
                 Coordinator::SumCounts => writer.line(1, "SUM of the partitions' counts"),
@@ -43,7 +74,6 @@ pub(crate) fn explain(catalog: &Catalog, execution: &Execution, in_procedure: bo
             writer.fragments(fragments);
         }
         Execution::Shipped { fragments, query, partition_column, apply, .. } => {
-            writer.line(0, "RETURN RESULTS TO STORED PROCEDURE");
             let towards = match partition_column {
                 Some(column) => format!("to the owner of column {}", column + 1),
                 None => "to all partitions".to_string(),
@@ -59,9 +89,76 @@ pub(crate) fn explain(catalog: &Catalog, execution: &Execution, in_procedure: bo
     writer.text
 }
 
-struct Writer<'c> {
-    names: Names<'c>,
+const ANY_ONE: &str = "at any one partition, because only replicated tables are read";
+
+struct Writer<'e> {
+    names: Names<'e>,
+    explaining: &'e Explaining<'e>,
+    estimator: Estimator<'e>,
+    /// Numbers of the operators by address.
+    numbers: BTreeMap<usize, usize>,
+    /// By fragment, whether it runs at one partition.
+    single: Vec<bool>,
     text: String,
+}
+
+impl<'e> Writer<'e> {
+    fn new(statement: &Statement, explaining: &'e Explaining<'e>) -> Self {
+        let mut names = Names::new(explaining.catalog);
+        names.learn(&statement.execution);
+        let mut estimator = Estimator::new(explaining.planning);
+        estimator.record();
+        let operators = statement.operators();
+        let tables = explaining.catalog.tables.values();
+        let tables: BTreeMap<_, _> = tables.map(|t| (t.definition.id, &t.definition)).collect();
+        for operator in &operators {
+            learn_scan(&mut estimator, &tables, operator);
+        }
+        let fragments: &[Fragment] = match &statement.execution {
+            Execution::Local { .. } => &[],
+            Execution::Distributed { fragments, .. } => fragments,
+            Execution::Shipped { fragments, .. } => fragments,
+        };
+        let mut roots: Vec<&Relation> =
+            fragments.iter().filter_map(|fragment| fragment.operation.relation()).collect();
+        match &statement.execution {
+            Execution::Local { operation, .. } => roots.extend(operation.relation()),
+            Execution::Distributed { coordinator: Coordinator::Query(query), .. } => {
+                roots.push(&query.relation);
+            }
+            Execution::Distributed { .. } => {}
+            Execution::Shipped { query, apply, .. } => {
+                roots.push(&query.relation);
+                roots.extend(apply.relation());
+            }
+        }
+        for root in roots {
+            estimator.rows(root, fragments);
+        }
+        let numbers = operators.into_iter().map(address).zip(0..).collect();
+        let single = fragments.iter().map(|fragment| fragment.target != Target::All).collect();
+        Writer { names, explaining, estimator, numbers, single, text: String::new() }
+    }
+}
+
+fn learn_scan(
+    estimator: &mut Estimator<'_>,
+    tables: &BTreeMap<TableId, &Arc<TableDefinition>>,
+    operator: &Relation,
+) {
+    let Relation::Scan(scan) = operator else { return };
+    let Some(definition) = tables.get(&scan.table) else { return };
+    estimator.learn_table(scan.slot, definition);
+    match &scan.filter {
+        Some(Expression { node: Node::And(parts), .. }) => {
+            estimator.learn_conditions(parts.iter());
+        }
+        filter => estimator.learn_conditions(filter.iter()),
+    }
+}
+
+fn address(relation: &Relation) -> usize {
+    std::ptr::from_ref(relation).addr()
 }
 
 impl Writer<'_> {
@@ -74,34 +171,68 @@ impl Writer<'_> {
         self.text.push('\n');
     }
 
+    /// A line about an operator, with how many rows it gives.
+    fn step(&mut self, depth: usize, relation: &Relation, text: &str) {
+        let mut line = text.to_string();
+        let estimated = self.estimator.recorded(relation);
+        if let Some(rows) = estimated {
+            let rows = rows.round().max(0.0) as u64;
+            let _ = write!(line, " (about {rows} row{}", if rows == 1 { "" } else { "s" });
+        }
+        let number = self.numbers.get(&address(relation));
+        let counts = self.explaining.counts.iter();
+        let counts: Vec<OperatorCount> = number
+            .map(|number| counts.filter_map(|place| place.get(*number).copied()).collect())
+            .unwrap_or_default();
+        if !counts.is_empty() {
+            line.push_str(if estimated.is_some() { "; " } else { " (" });
+            line.push_str(&real(&counts));
+        }
+        if estimated.is_some() || !counts.is_empty() {
+            line.push(')');
+        }
+        self.line(depth, &line);
+    }
+
     fn fragments(&mut self, fragments: &[Fragment]) {
         for (number, fragment) in fragments.iter().enumerate() {
             let place = match &fragment.target {
                 Target::All => self.why_all(&fragment.operation),
-                Target::One => "at any one partition: only replicated tables".to_string(),
-                Target::Owner(value) => {
-                    format!("at one partition: the owner of {}", self.names.text(value))
-                }
+                Target::One => ANY_ONE.to_string(),
+                Target::Owner(value) => self.owner(&fragment.operation, value),
             };
             self.line(0, &format!("FRAGMENT {number} {place}"));
             self.operation(1, &fragment.operation);
         }
     }
 
+    /// Why an operation runs at one partition.
+    fn owner(&self, operation: &Operation, value: &Expression) -> String {
+        let partition = match (self.explaining.partition_of)(value) {
+            Some(partition) => format!("partition {partition}"),
+            None => "one partition".to_string(),
+        };
+        let column = spread_table(&self.names, operation)
+            .and_then(|table| self.names.partition_column(table))
+            .unwrap_or_else(|| "the partitioning column".to_string());
+        format!("at {partition}, because {column} = {}", self.names.text(value))
+    }
+
     /// Why an operation runs at all partitions.
     fn why_all(&self, operation: &Operation) -> String {
-        let written = match operation {
-            Operation::Query(_) => None,
-            Operation::Insert(insert) => Some(insert.table),
-            Operation::Update(update) => Some(update.table),
-            Operation::Delete(delete) => Some(delete.table),
-            Operation::Truncate(table) => Some(*table),
+        let reason = match written_table(operation) {
+            Some(table) if self.names.is_replicated(table) => {
+                format!("each holds {}", self.names.table(table))
+            }
+            _ => match spread_table(&self.names, operation) {
+                Some(table) => match self.names.partition_column(table) {
+                    Some(column) => format!("no value of {column} is known"),
+                    None => format!("each holds groups of {}", self.names.table(table)),
+                },
+                None => "each has rows of its own".to_string(),
+            },
         };
-        let reason = match written {
-            Some(table) if self.names.is_replicated(table) => "each holds the table",
-            _ => "no one value fixes the partitioning column",
-        };
-        format!("at all partitions: {reason}")
+        format!("at all partitions, because {reason}")
     }
 
     fn operation(&mut self, depth: usize, operation: &Operation) {
@@ -143,23 +274,24 @@ impl Writer<'_> {
 
     fn relation(&mut self, depth: usize, relation: &Relation) {
         match relation {
-            Relation::OneRow => self.line(depth, "ONE ROW"),
-            Relation::Scan(scan) => self.scan(depth, scan),
+            Relation::OneRow => self.step(depth, relation, "ONE ROW"),
+            Relation::Scan(scan) => self.scan(depth, relation, scan),
             Relation::Receive { fragment, .. } => {
-                self.line(depth, &format!("RECEIVE FROM ALL PARTITIONS of fragment {fragment}"));
+                let text = self.receive(*fragment);
+                self.step(depth, relation, &text);
             }
             Relation::Filter { input, predicate } => {
                 let text = self.names.text(predicate);
-                self.line(depth, &format!("FILTER by {text}"));
+                self.step(depth, relation, &format!("FILTER by {text}"));
                 self.subqueries(depth + 1, std::iter::once(predicate));
                 self.relation(depth + 1, input);
             }
             Relation::Project { input, expressions, .. } => {
-                self.line(depth, &format!("PROJECT {} columns", expressions.len()));
+                self.step(depth, relation, &format!("PROJECT {} columns", expressions.len()));
                 self.subqueries(depth + 1, expressions.iter());
                 self.relation(depth + 1, input);
             }
-            Relation::Join(join) => self.join(depth, join),
+            Relation::Join(join) => self.join(depth, relation, join),
             Relation::Aggregate { input, group, calls, .. } => {
                 let calls: Vec<String> =
                     calls.iter().map(|call| self.names.aggregate(call)).collect();
@@ -168,43 +300,53 @@ impl Writer<'_> {
                 } else {
                     format!("Hash AGGREGATION by {}", self.names.list(group))
                 };
-                self.line(depth, &format!("{kind} ops: {}", calls.join(", ")));
+                self.step(depth, relation, &format!("{kind} ops: {}", calls.join(", ")));
                 self.relation(depth + 1, input);
             }
             Relation::Sort { input, keys, limit, offset } => {
                 let keys = self.keys(keys);
                 let cut = self.cut(limit.as_ref(), offset.as_ref());
-                self.line(depth, &format!("ORDER BY (SORT) {keys}{cut}"));
+                self.step(depth, relation, &format!("ORDER BY (SORT) {keys}{cut}"));
                 self.relation(depth + 1, input);
             }
             Relation::Limit { input, limit, offset } => {
                 let cut = self.cut(limit.as_ref(), offset.as_ref());
-                self.line(depth, cut.trim_start());
+                self.step(depth, relation, cut.trim_start());
                 self.relation(depth + 1, input);
             }
             Relation::Distinct { input, .. } => {
-                self.line(depth, "DISTINCT");
+                self.step(depth, relation, "DISTINCT");
                 self.relation(depth + 1, input);
             }
             Relation::SetOperation { operator, all, branches, .. } => {
                 let all = if *all { " ALL" } else { "" };
-                let name = format!("{operator:?}").to_ascii_uppercase();
-                self.line(depth, &format!("{name}{all}"));
+                let text = format!("{operator:?}{all}").to_ascii_uppercase();
+                self.step(depth, relation, &text);
                 branches.iter().for_each(|branch| self.branch(depth + 1, branch));
             }
             Relation::Window { input, calls, .. } => {
-                self.line(depth, &format!("WINDOW FUNCTION AGGREGATION: {} calls", calls.len()));
+                let text = format!("WINDOW FUNCTION AGGREGATION: {} calls", calls.len());
+                self.step(depth, relation, &text);
                 self.relation(depth + 1, input);
             }
             Relation::Recursive { number, base, step, .. } => {
-                self.line(depth, &format!("RECURSIVE common table {number}: first rows, then"));
+                let text = format!("RECURSIVE common table {number}: first rows, then");
+                self.step(depth, relation, &text);
                 self.branch(depth + 1, base);
                 self.branch(depth + 1, step);
             }
             Relation::Working { number, .. } => {
-                self.line(depth, &format!("PREVIOUS ROUND of common table {number}"));
+                self.step(depth, relation, &format!("PREVIOUS ROUND of common table {number}"));
             }
         }
+    }
+
+    fn receive(&self, fragment: u16) -> String {
+        let from = match self.single.get(usize::from(fragment)) {
+            Some(true) => "ONE PARTITION",
+            _ => "ALL PARTITIONS",
+        };
+        format!("RECEIVE FROM {from} of fragment {fragment}")
     }
 
     fn branch(&mut self, depth: usize, branch: &SetBranch) {
@@ -212,7 +354,7 @@ impl Writer<'_> {
         self.subqueries(depth + 1, branch.output.iter());
     }
 
-    fn scan(&mut self, depth: usize, scan: &Scan) {
+    fn scan(&mut self, depth: usize, relation: &Relation, scan: &Scan) {
         let name = self.names.table(scan.table);
         let line = match &scan.access {
             Access::Full => format!("SEQUENTIAL SCAN of \"{name}\""),
@@ -254,7 +396,7 @@ impl Writer<'_> {
                 format!("INDEX SCAN of \"{name}\" using \"{index_name}\" for each {key} IN {list}")
             }
         };
-        self.line(depth, &line);
+        self.step(depth, relation, &line);
         if let Some(filter) = &scan.filter {
             let text = self.names.text(filter);
             self.line(depth + 1, &format!("filter by {text}"));
@@ -276,7 +418,7 @@ impl Writer<'_> {
         }
     }
 
-    fn join(&mut self, depth: usize, join: &Join) {
+    fn join(&mut self, depth: usize, relation: &Relation, join: &Join) {
         let kind = match join.kind {
             JoinKind::Inner => "INNER",
             JoinKind::Left => "LEFT OUTER",
@@ -296,7 +438,7 @@ impl Writer<'_> {
                 ("HASH", format!(" on {}", keys.collect::<Vec<_>>().join(" AND ")))
             }
         };
-        self.line(depth, &format!("{method} {kind} JOIN{keys}"));
+        self.step(depth, relation, &format!("{method} {kind} JOIN{keys}"));
         if let Some(condition) = &join.condition {
             let text = self.names.text(condition);
             self.line(depth + 1, &format!("filter by {text}"));
@@ -355,4 +497,51 @@ impl Writer<'_> {
 
 fn is_lookup(relation: &Relation) -> bool {
     matches!(relation, Relation::Scan(Scan { access: Access::Index { .. }, .. }))
+}
+
+/// What an operator did: rows and times of several places in their order.
+fn real(counts: &[OperatorCount]) -> String {
+    /// More places than this are summed up.
+    const TOLD: usize = 8;
+    let ran: Vec<&OperatorCount> = counts.iter().filter(|count| count.runs > 0).collect();
+    if ran.is_empty() {
+        return "not run".to_string();
+    }
+    let list = |value: &dyn Fn(&OperatorCount) -> String| {
+        ran.iter().map(|count| value(count)).collect::<Vec<_>>().join(" + ")
+    };
+    let runs: u64 = ran.iter().map(|count| count.runs).sum();
+    let again = match runs > ran.len() as u64 {
+        true => format!(", {runs} runs"),
+        false => String::new(),
+    };
+    let micros = |count: &OperatorCount| (count.nanoseconds / 1000).to_string();
+    if ran.len() > TOLD {
+        let rows: u64 = ran.iter().map(|count| count.rows).sum();
+        let longest = ran.iter().map(|count| count.nanoseconds / 1000).max().unwrap_or(0);
+        let places = ran.len();
+        return format!("gave {rows} rows at {places} places, {longest} us at most{again}");
+    }
+    format!("gave {} rows in {} us{again}", list(&|count| count.rows.to_string()), list(&micros))
+}
+
+/// The table that an operation changes.
+fn written_table(operation: &Operation) -> Option<TableId> {
+    match operation {
+        Operation::Query(_) => None,
+        Operation::Insert(insert) => Some(insert.table),
+        Operation::Update(update) => Some(update.table),
+        Operation::Delete(delete) => Some(delete.table),
+        Operation::Truncate(table) => Some(*table),
+    }
+}
+
+/// The first table of an operation whose rows are spread over partitions.
+fn spread_table(names: &Names<'_>, operation: &Operation) -> Option<TableId> {
+    let scanned = operation.relation().into_iter().flat_map(Relation::operators);
+    let scanned = scanned.filter_map(|operator| match operator {
+        Relation::Scan(scan) => Some(scan.table),
+        _ => None,
+    });
+    written_table(operation).into_iter().chain(scanned).find(|table| !names.is_replicated(*table))
 }
