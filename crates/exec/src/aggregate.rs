@@ -44,7 +44,7 @@ enum State<'a> {
 /// A sum by the kind of its values. Integers are summed wide and tested at the end, so that the
 /// order of rows never decides whether a sum overflows.
 #[derive(Debug, Clone, Copy)]
-enum Sum {
+pub(crate) enum Sum {
     Integer(i128),
     Decimal(Decimal),
     Float(f64),
@@ -155,13 +155,7 @@ impl<'a> Accumulator<'a> {
             State::Count(count) => Ok(Datum::Int(*count)),
             State::Extreme(extreme) => Ok(*extreme),
             State::Sum(None, _) => Ok(Datum::Null),
-            State::Sum(Some(sum), count) => {
-                let value = match self.function {
-                    AggregateFunction::Average => average(*sum, *count)?,
-                    _ => *sum,
-                };
-                self.number(value)
-            }
+            State::Sum(Some(sum), count) => sum_result(self.function, self.sql_type, *sum, *count),
             State::Moments(moments) => moments.finish(self.function, arena),
             State::Sketch(sketch) => match self.function {
                 AggregateFunction::ApproximateCountDistinctSketch => {
@@ -182,27 +176,36 @@ impl<'a> Accumulator<'a> {
         };
         self.seen.as_ref().map_or(0, BTreeSet::len) * ENTRY_BYTES + sketch
     }
+}
 
-    /// A sum or average as a value of the result's type.
-    fn number(&self, value: Sum) -> Result<Datum<'a>, SqlError> {
-        match (value, self.sql_type) {
-            (Sum::Integer(v), SqlType::Float) => Ok(Datum::Float(v as f64)),
-            (Sum::Integer(v), _) => {
-                let (low, high) = self.sql_type.integer_range().unwrap_or((-i64::MAX, i64::MAX));
-                match i64::try_from(v) {
-                    Ok(i64::MIN) => Ok(Datum::Null),
-                    Ok(v) if (low..=high).contains(&v) => Ok(Datum::Int(v)),
-                    Ok(v) => Err(SqlError::cast_out_of_range(SqlType::BigInt, v, self.sql_type)),
-                    Err(_) => Err(SqlError::out_of_range(format!(
-                        "{} of {v} will overflow BigInt storage",
-                        self.function.name()
-                    ))),
-                }
+/// SUM or AVG over values with this sum and, at least one, count.
+pub(crate) fn sum_result<'a>(
+    function: AggregateFunction,
+    sql_type: SqlType,
+    sum: Sum,
+    count: i64,
+) -> Result<Datum<'a>, SqlError> {
+    let value = match function {
+        AggregateFunction::Average => average(sum, count)?,
+        _ => sum,
+    };
+    match (value, sql_type) {
+        (Sum::Integer(v), SqlType::Float) => Ok(Datum::Float(v as f64)),
+        (Sum::Integer(v), _) => {
+            let (low, high) = sql_type.integer_range().unwrap_or((-i64::MAX, i64::MAX));
+            match i64::try_from(v) {
+                Ok(i64::MIN) => Ok(Datum::Null),
+                Ok(v) if (low..=high).contains(&v) => Ok(Datum::Int(v)),
+                Ok(v) => Err(SqlError::cast_out_of_range(SqlType::BigInt, v, sql_type)),
+                Err(_) => Err(SqlError::out_of_range(format!(
+                    "{} of {v} will overflow BigInt storage",
+                    function.name()
+                ))),
             }
-            (Sum::Decimal(v), SqlType::Float) => Ok(Datum::Float(v.to_f64())),
-            (Sum::Decimal(v), _) => Ok(Datum::Decimal(v)),
-            (Sum::Float(v), _) => float_result(v, || format!("function {}", self.function.name())),
         }
+        (Sum::Decimal(v), SqlType::Float) => Ok(Datum::Float(v.to_f64())),
+        (Sum::Decimal(v), _) => Ok(Datum::Decimal(v)),
+        (Sum::Float(v), _) => float_result(v, || format!("function {}", function.name())),
     }
 }
 

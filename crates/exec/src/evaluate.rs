@@ -115,20 +115,47 @@ fn is_true_with_scratch<'a>(
     context: &Context<'a>,
     frame: &Frame<'a>,
 ) -> Result<bool, SqlError> {
+    with_scratch(|scratch| match scratch {
+        Some(arena) => {
+            evaluate_in(arena, condition, context, frame).map(|value| value == Datum::Bool(true))
+        }
+        None => Ok(evaluate(condition, context, frame)? == Datum::Bool(true)),
+    })
+}
+
+/// Lends the scratch memory; a condition of a subquery within a condition finds it taken.
+fn with_scratch<T>(body: impl FnOnce(Option<&Arena>) -> T) -> T {
     SCRATCH.with(|scratch| {
-        // A condition of a subquery within a condition finds the memory taken.
-        let Ok(mut arena) = scratch.try_borrow_mut() else {
-            return Ok(evaluate(condition, context, frame)? == Datum::Bool(true));
-        };
-        let truth =
-            evaluate_in(&arena, condition, context, frame).map(|value| value == Datum::Bool(true));
+        let Ok(mut arena) = scratch.try_borrow_mut() else { return body(None) };
+        let result = body(Some(&arena));
         if arena.is_used() {
             arena.reset();
             if arena.reserved_bytes() > KEPT_SCRATCH_BYTES {
                 arena.shrink(KEPT_SCRATCH_BYTES);
             }
         }
-        truth
+        result
+    })
+}
+
+/// The value of an expression that makes no text or bytes: what it makes on the way is forgotten.
+pub(crate) fn evaluate_plain<'a>(
+    expression: &'a Expression,
+    context: &Context<'a>,
+    frame: &Frame<'a>,
+) -> Result<Datum<'static>, SqlError> {
+    let plain = |value: Datum<'_>| match value {
+        Datum::Null => Ok(Datum::Null),
+        Datum::Bool(value) => Ok(Datum::Bool(value)),
+        Datum::Int(value) => Ok(Datum::Int(value)),
+        Datum::Float(value) => Ok(Datum::Float(value)),
+        Datum::Decimal(value) => Ok(Datum::Decimal(value)),
+        Datum::Timestamp(value) => Ok(Datum::Timestamp(value)),
+        Datum::Text(_) | Datum::Bytes(_) => Err(SqlError::sql("a value is not of its type")),
+    };
+    with_scratch(|scratch| match scratch {
+        Some(arena) => evaluate_in(arena, expression, context, frame).and_then(plain),
+        None => evaluate(expression, context, frame).and_then(plain),
     })
 }
 

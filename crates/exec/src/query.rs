@@ -4,6 +4,7 @@
 //! when the sink returns, the slot may hold anything. What an operator keeps beyond that call it
 //! copies (`saved`), and what it keeps is counted against the statement's memory.
 
+mod batch;
 mod filter;
 mod group;
 mod join;
@@ -25,6 +26,7 @@ use crate::error::SqlError;
 use crate::evaluate::{evaluate, is_true};
 use crate::frame::{Frame, Slot};
 use crate::watch::{OperatorProfile, Profiler, ROWS_PER_CHECK, Watch};
+use batch::is_batch_sort;
 use lockstep_plan_ir::expression::Expression;
 use lockstep_plan_ir::relation::Relation;
 use lockstep_storage::Tables;
@@ -40,7 +42,6 @@ pub(crate) struct Settings<'a> {
     /// Memory for intermediate results, in bytes.
     pub(crate) memory_limit: usize,
     /// Whether relations may be run in batches.
-    #[expect(dead_code, reason = "read by the batch path to come")]
     pub(crate) batches: bool,
     /// Stops and counts.
     pub(crate) watch: &'a Watch,
@@ -214,6 +215,41 @@ impl<'a> Run<'_, 'a> {
     }
 
     fn run_operator(&self, relation: &'a Relation, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        if let Some(input) = batched_input(relation)
+            && self.is_worth_batches(input)
+        {
+            return self.run_batched(relation, sink);
+        }
+        self.run_rows(relation, sink)
+    }
+
+    /// Runs a relation whose input is worth batches.
+    fn run_batched(&self, relation: &'a Relation, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        match relation {
+            Relation::Aggregate { input, slot, group, calls } => {
+                if group.is_empty()
+                    && let Some(flow) = self.counted_group(input, *slot, calls, sink)?
+                {
+                    return Ok(flow);
+                }
+                self.batch_aggregate(input, *slot, group, calls, sink)
+            }
+            Relation::Sort { input, keys, limit, offset }
+                if is_batch_sort(keys, limit.is_some()) =>
+            {
+                let cut = self.cut(limit.as_ref(), offset.as_ref())?;
+                self.batch_sort(input, keys, cut, sink)
+            }
+            Relation::Scan(_)
+            | Relation::Filter { .. }
+            | Relation::Project { .. }
+            | Relation::Distinct { .. }
+            | Relation::Join(_) => self.run_in_batches(relation, sink),
+            _ => self.run_rows(relation, sink),
+        }
+    }
+
+    fn run_rows(&self, relation: &'a Relation, sink: Sink<'_>) -> Result<Flow, SqlError> {
         match relation {
             Relation::OneRow => sink(),
             Relation::Scan(scan) => self.scan(scan, sink),
@@ -326,6 +362,21 @@ impl<'a> Run<'_, 'a> {
 
 fn received_fault(error: DecodeError) -> SqlError {
     SqlError::sql(format!("a fragment's table cannot be read: {error}"))
+}
+
+/// What decides whether an operator runs in batches: its input, or the operator itself. Scans
+/// without a filter give single rows as fast as they can be.
+fn batched_input(relation: &Relation) -> Option<&Relation> {
+    match relation {
+        Relation::Aggregate { input, .. } | Relation::Sort { input, .. } => Some(input),
+        Relation::Scan(scan) if scan.filter.is_none() => None,
+        Relation::Scan(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Distinct { .. }
+        | Relation::Join(_) => Some(relation),
+        _ => None,
+    }
 }
 
 /// Which frames of a sequence are wanted.

@@ -41,7 +41,7 @@
 //! # Reading
 //! Point: [`Table::get`]. Ranges: [`Table::range`] and [`Table::equal`] give an [`IndexCursor`]
 //! (`next_row`, `next_id`, `collect_into`, `count_rows`). Scans: [`Table::scan`] borrows the
-//! table; a [`ScanCursor`] does not. A statement that changes what it reads collects row ids
+//! table; a [`ScanCursor`] does not. Many rows at once: a [`RowBatch`] reads them column by column. A statement that changes what it reads collects row ids
 //! first, into a vector that it keeps, so that it never meets its own result.
 //!
 //! # Undo
@@ -60,6 +60,7 @@
 //! casts. Keys for lookups are looser: an integer for a FLOAT or DECIMAL part is converted, and
 //! an integer outside the part's range is found nowhere.
 
+mod batch;
 mod blocks;
 mod btree;
 mod cursor;
@@ -75,6 +76,7 @@ mod tables;
 mod tail;
 mod undo;
 
+pub use batch::RowBatch;
 pub use cursor::IndexCursor;
 pub use error::StorageError;
 pub use index::{Index, IndexDefinition, KeyEvaluator, KeySource, KeyWriter};

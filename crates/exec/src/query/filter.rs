@@ -84,6 +84,21 @@ impl<'a> RowFilter<'a> {
     }
 }
 
+/// Which parts of a scan's filter are direct tests: those are made before all others.
+pub(super) fn direct_parts<'a>(
+    run: &Run<'_, 'a>,
+    slot: u16,
+    parts: &[&'a Expression],
+) -> Vec<bool> {
+    let mut count = 0;
+    let mut is_direct = |part: &&'a Expression| {
+        let direct = count < TEST_LIMIT && direct_test(run, slot, part).is_some();
+        count += usize::from(direct);
+        direct
+    };
+    parts.iter().map(&mut is_direct).collect()
+}
+
 #[inline]
 fn order_index(order: Ordering) -> usize {
     (order as i8 + 1) as usize

@@ -67,6 +67,11 @@ impl<'a> Run<'_, 'a> {
         calls: &'a [AggregateCall],
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
+        if group.is_empty()
+            && let Some(flow) = self.counted_group(input, slot, calls, sink)?
+        {
+            return Ok(flow);
+        }
         let mut calls: Vec<Call<'a>> = calls.iter().map(Call::new).collect();
         if group.is_empty() {
             return self.one_group(input, slot, &mut calls, sink);
@@ -105,14 +110,15 @@ impl<'a> Run<'_, 'a> {
         Ok(Flow::Continue)
     }
 
-    fn one_group(
+    /// The only group, when its rows need not be visited to be counted.
+    pub(super) fn counted_group(
         &self,
         input: &'a Relation,
         slot: u16,
-        calls: &mut [Call<'a>],
+        calls: &'a [AggregateCall],
         sink: Sink<'_>,
-    ) -> Result<Flow, SqlError> {
-        let counts_only = |call: &Call<'_>| call.plan.function == AggregateFunction::CountStar;
+    ) -> Result<Option<Flow>, SqlError> {
+        let counts_only = |call: &AggregateCall| call.function == AggregateFunction::CountStar;
         if calls.iter().all(counts_only)
             && let Relation::Scan(scan) = input
             && let Some(count) = self.count_scan(scan)?
@@ -120,8 +126,18 @@ impl<'a> Run<'_, 'a> {
             let cells = self.buffer(slot, calls.len());
             cells.iter().for_each(|cell| cell.set(Datum::Int(count as i64)));
             self.frame.bind(slot, Slot::Buffer(cells));
-            return sink();
+            return sink().map(Some);
         }
+        Ok(None)
+    }
+
+    fn one_group(
+        &self,
+        input: &'a Relation,
+        slot: u16,
+        calls: &mut [Call<'a>],
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
         let mut accumulators: Vec<Accumulator<'a>> = calls.iter().map(Call::accumulator).collect();
         self.run(input, &mut || {
             for (call, accumulator) in calls.iter_mut().zip(&mut accumulators) {

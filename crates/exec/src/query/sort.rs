@@ -33,6 +33,10 @@ impl Direction {
         self.descending
     }
 
+    pub(super) fn is_nulls_first(self) -> bool {
+        self.nulls_first
+    }
+
     #[inline]
     fn compare(self, a: Datum<'_>, b: Datum<'_>) -> Ordering {
         let null_order = |first| if first { Ordering::Less } else { Ordering::Greater };

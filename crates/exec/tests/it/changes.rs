@@ -204,7 +204,7 @@ fn results_and_intermediate_rows_have_limits() {
     database.prepare_change(&[StorageChange::Create(Arc::new(definition()))]).expect("a table");
     database.commit_change();
     database.begin(&transaction());
-    for id in 0..20_000 {
+    for id in 0..40_000 {
         must(&mut database, insert(0, vec![int(id), int(id), text("x")]));
     }
     let all = query(scan(0, 0), vec![big(0, 0)]);

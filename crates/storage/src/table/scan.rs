@@ -47,7 +47,33 @@ impl ScanCursor {
     }
 }
 
+impl ScanCursor {
+    /// Visits at most `limit` rows that follow, with the addresses of their slots.
+    #[inline]
+    pub(crate) fn visit(
+        &mut self,
+        table: &Table,
+        limit: usize,
+        mut visit: impl FnMut(RowId, *const u8),
+    ) {
+        for _ in 0..limit {
+            let Some(row) = table.blocks.next_live(self.next) else { return };
+            self.next = row.0 + 1;
+            // SAFETY: live rows lie below `fresh`.
+            visit(row, unsafe { table.blocks.slot(row) });
+        }
+    }
+}
+
 impl Table {
+    /// The address of a live row's slot.
+    #[inline]
+    pub(crate) fn slot_address(&self, row: RowId) -> *const u8 {
+        assert!(self.blocks.is_live(row), "only live rows have an address");
+        // SAFETY: live rows lie below `fresh`.
+        unsafe { self.blocks.slot(row) }
+    }
+
     /// The live rows in slot order.
     #[inline]
     pub fn scan(&self) -> TableScan<'_> {

@@ -1,0 +1,280 @@
+//! Hash joins whose left side comes in batches.
+//!
+//! The right side is kept whole, chained by equal keys in the order in which it came. Pairs are
+//! made for whole left frames, some hundreds at a time, so that each left frame's partners are
+//! seen together.
+
+use super::evaluate::{BatchFilter, Programs};
+use super::frames::{Content, Frames, RIDER};
+use super::keys::{KeyTable, NONE};
+use super::vector::{Kind, Vector};
+use super::{BATCH, BatchSink, Flow, Run};
+use crate::error::SqlError;
+use crate::frame::Slot;
+use lockstep_plan_ir::Node;
+use lockstep_plan_ir::expression::Expression;
+use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod};
+
+/// The kinds in which the key parts of both sides are compared; `None` when some part has none.
+pub(super) fn key_kinds(left: &[Expression], right: &[Expression]) -> Option<Vec<Kind>> {
+    // The row join does not evaluate the parts behind a NULL: those must not fail.
+    let is_column = |part: &Expression| matches!(part.node, Node::Column { .. });
+    if left.is_empty() || !left[1..].iter().chain(&right[1..]).all(is_column) {
+        return None;
+    }
+    let kind = |(left, right): (&Expression, &Expression)| match (
+        Kind::of(left.sql_type)?,
+        Kind::of(right.sql_type)?,
+    ) {
+        (a, b) if a == b => Some(a),
+        (Kind::Float, Kind::Int | Kind::Decimal) | (Kind::Int | Kind::Decimal, Kind::Float) => {
+            Some(Kind::Float)
+        }
+        (Kind::Int, Kind::Decimal) | (Kind::Decimal, Kind::Int) => Some(Kind::Decimal),
+        _ => None,
+    };
+    left.iter().zip(right).map(kind).collect()
+}
+
+/// The right side.
+struct Build<'a> {
+    keys: KeyTable<'a>,
+    /// Per key, its first and last frame.
+    ends: Vec<(u32, u32)>,
+    /// Per frame, the next with the same key.
+    next: Vec<u32>,
+    frames: Frames<'a>,
+}
+
+/// What is made of the left frames.
+struct Probe<'a, 'p> {
+    kind: JoinKind,
+    condition: Option<BatchFilter<'a>>,
+    build: &'p Build<'a>,
+    /// Both sides, with the pairs at hand.
+    pairs: Frames<'a>,
+    left_slots: usize,
+    /// The left and right frames of the pairs; no right frame is [`NONE`].
+    left: Vec<u32>,
+    right: Vec<u32>,
+}
+
+impl<'a> Run<'_, 'a> {
+    pub(super) fn batch_join(
+        &self,
+        join: &'a Join,
+        sink: BatchSink<'_, 'a>,
+    ) -> Result<Flow, SqlError> {
+        let JoinMethod::Hash { left, right } = &join.method else {
+            return Err(SqlError::sql("only hash joins run in batches"));
+        };
+        let kinds = key_kinds(left, right).unwrap_or_default();
+        let mut build = self.batch_build(join, right, &kinds)?;
+        let Some(empty) = self.shape(&join.left)? else {
+            return Err(SqlError::sql("the columns of a join are not known"));
+        };
+        let left_slots = empty.slots().len();
+        let mut pairs = empty;
+        for (slot, content) in Frames::like(&build.frames).slots() {
+            pairs.push_slot(*slot, content.clone());
+            self.frame.bind(*slot, Slot::Unbound);
+        }
+        let mut keys = std::mem::replace(&mut build.keys, KeyTable::new(Vec::new()));
+        let mut probe = Probe {
+            kind: join.kind,
+            condition: join.condition.as_ref().map(BatchFilter::new),
+            build: &build,
+            pairs,
+            left_slots,
+            left: Vec::new(),
+            right: Vec::new(),
+        };
+        let mut programs = Programs::of_kinds(left.iter().zip(kinds.iter().copied()));
+        let mut numbers = Vec::new();
+        self.run_batches(&join.left, &mut |frames| {
+            let error = programs.compute(self, frames);
+            keys.find(programs.columns(), programs.length(), &mut numbers);
+            if probe.probe(self, frames, &numbers, sink)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+            error.map_or(Ok(Flow::Continue), Err)
+        })
+    }
+
+    fn batch_build(
+        &self,
+        join: &'a Join,
+        keys: &'a [Expression],
+        kinds: &[Kind],
+    ) -> Result<Build<'a>, SqlError> {
+        let Some(frames) = self.shape(&join.right)? else {
+            return Err(SqlError::sql("the columns of a join are not known"));
+        };
+        let columns = kinds.iter().map(|kind| Vector::new(*kind)).collect();
+        let mut build =
+            Build { keys: KeyTable::new(columns), ends: Vec::new(), next: Vec::new(), frames };
+        let mut programs = Programs::of_kinds(keys.iter().zip(kinds.iter().copied()));
+        let (mut numbers, mut selection) = (Vec::new(), Vec::new());
+        self.run_batches(&join.right, &mut |frames| {
+            let error = programs.compute(self, frames);
+            let before = build.keys.len();
+            build.keys.insert(programs.columns(), programs.length(), true, &mut numbers);
+            let added = build.keys.len() - before;
+            build.ends.resize(build.keys.len(), (NONE, NONE));
+            selection.clear();
+            for (frame, number) in (0..).zip(&numbers) {
+                if *number == NONE {
+                    continue;
+                }
+                let kept = build.next.len() as u32;
+                build.next.push(NONE);
+                let (first, last) = &mut build.ends[*number as usize];
+                match *last {
+                    NONE => *first = kept,
+                    last => build.next[last as usize] = kept,
+                }
+                *last = kept;
+                selection.push(frame);
+            }
+            build.frames.append_chosen(frames, &selection);
+            let frame_bytes = build.frames.frame_bytes() + 4;
+            self.charge(added * (build.keys.bytes_per_key() + 8) + selection.len() * frame_bytes)?;
+            error.map_or(Ok(Flow::Continue), Err)
+        })?;
+        Ok(build)
+    }
+}
+
+impl<'a> Probe<'a, '_> {
+    /// Pushes what the left frames give; `numbers` are those of their keys.
+    fn probe(
+        &mut self,
+        run: &Run<'_, 'a>,
+        frames: &mut Frames<'a>,
+        numbers: &[u32],
+        sink: BatchSink<'_, 'a>,
+    ) -> Result<Flow, SqlError> {
+        if self.condition.is_none() && matches!(self.kind, JoinKind::Semi | JoinKind::Anti) {
+            let wants = self.kind == JoinKind::Semi;
+            let chosen = (0..).zip(numbers).filter(|(_, number)| (**number != NONE) == wants);
+            self.left.clear();
+            self.left.extend(chosen.map(|(frame, _)| frame));
+            frames.truncate(numbers.len());
+            frames.keep(&self.left);
+            return if frames.len() > 0 { sink(frames) } else { Ok(Flow::Continue) };
+        }
+        let mut start = 0;
+        while start < numbers.len() {
+            let end = self.find_pairs(run, numbers, start)?;
+            if self.push_pairs(run, frames, start..end, sink)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+            start = end;
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Finds the partners of left frames until there are enough; gives the frame behind the last.
+    fn find_pairs(
+        &mut self,
+        run: &Run<'_, 'a>,
+        numbers: &[u32],
+        start: usize,
+    ) -> Result<usize, SqlError> {
+        self.left.clear();
+        self.right.clear();
+        let keeps_left = self.condition.is_none() && self.kind == JoinKind::Left;
+        for (frame, number) in numbers.iter().enumerate().skip(start) {
+            if self.left.len() >= BATCH {
+                return Ok(frame);
+            }
+            if *number == NONE {
+                if keeps_left {
+                    self.left.push(frame as u32);
+                    self.right.push(NONE);
+                }
+                continue;
+            }
+            let mut next = self.build.ends[*number as usize].0;
+            while next != NONE {
+                run.tick()?;
+                self.left.push(frame as u32);
+                self.right.push(next);
+                next = self.build.next[next as usize];
+            }
+        }
+        Ok(numbers.len())
+    }
+
+    fn push_pairs(
+        &mut self,
+        run: &Run<'_, 'a>,
+        frames: &Frames<'a>,
+        range: std::ops::Range<usize>,
+        sink: BatchSink<'_, 'a>,
+    ) -> Result<Flow, SqlError> {
+        self.make_pairs(frames);
+        let mut error = None;
+        if let Some(condition) = &mut self.condition {
+            // The pairs that pass are told by numbers that ride along.
+            let count = self.pairs.len();
+            let numbers = Vector::Int((0..count as i64).collect());
+            self.pairs.push_slot(RIDER, Content::Values(vec![numbers], &[]));
+            error = condition.apply(run, &mut self.pairs);
+            let passed = match self.pairs.pop_slot() {
+                Some(Content::Values(columns, _)) => columns,
+                _ => Vec::new(),
+            };
+            let Some(Vector::Int(passed)) = passed.first() else { return Ok(Flow::Continue) };
+            if self.kind != JoinKind::Inner {
+                if let Some(error) = error {
+                    return Err(error);
+                }
+                self.match_left(passed, range);
+                if self.kind != JoinKind::Left {
+                    let mut some = frames.clone();
+                    some.keep(&self.left);
+                    return if some.len() > 0 { sink(&mut some) } else { Ok(Flow::Continue) };
+                }
+                self.make_pairs(frames);
+            }
+        }
+        if self.pairs.len() > 0 && sink(&mut self.pairs)? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+        error.map_or(Ok(Flow::Continue), Err)
+    }
+
+    fn make_pairs(&mut self, frames: &Frames<'a>) {
+        self.pairs.clear();
+        self.pairs.gather(0, frames, &self.left);
+        self.pairs.gather(self.left_slots, &self.build.frames, &self.right);
+        self.pairs.set_length(self.left.len());
+    }
+
+    /// Replaces the pairs by what the passed ones make of the left frames in the range.
+    fn match_left(&mut self, passed: &[i64], range: std::ops::Range<usize>) {
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        let mut passed = passed.iter().map(|pair| *pair as usize).peekable();
+        for frame in range {
+            let mut matched = false;
+            while let Some(pair) = passed.next_if(|pair| self.left[*pair] as usize == frame) {
+                matched = true;
+                if self.kind == JoinKind::Left {
+                    left.push(frame as u32);
+                    right.push(self.right[pair]);
+                }
+            }
+            let alone = match self.kind {
+                JoinKind::Left | JoinKind::Anti => !matched,
+                _ => matched,
+            };
+            if alone {
+                left.push(frame as u32);
+                right.push(NONE);
+            }
+        }
+        self.left = left;
+        self.right = right;
+    }
+}
