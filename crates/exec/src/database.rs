@@ -120,6 +120,12 @@ impl Database {
         }
     }
 
+    /// Whether the queries that follow may work on batches of rows. They give the same either
+    /// way; tests compare.
+    pub fn set_batches(&mut self, batches: bool) {
+        self.options.batches = batches;
+    }
+
     /// How the statements that follow are watched, until this is called again.
     pub fn set_watch(&mut self, watch: Watch) {
         self.watch = watch;

@@ -41,8 +41,9 @@
 //! # Reading
 //! Point: [`Table::get`]. Ranges: [`Table::range`] and [`Table::equal`] give an [`IndexCursor`]
 //! (`next_row`, `next_id`, `collect_into`, `count_rows`). Scans: [`Table::scan`] borrows the
-//! table; a [`ScanCursor`] does not. Many rows at once: a [`RowBatch`] reads them column by column. A statement that changes what it reads collects row ids
-//! first, into a vector that it keeps, so that it never meets its own result.
+//! table; a [`ScanCursor`] does not. Many rows at once: a [`RowBatch`] reads them column by
+//! column. A statement that changes what it reads collects row ids first, into a vector that it
+//! keeps, so that it never meets its own result.
 //!
 //! # Undo
 //! [`UndoLog::mark`] before a statement, a transaction, a queue of speculative transactions;

@@ -1,6 +1,7 @@
 //! Plans built by hand, executed: what goes in is a plan, what comes out is a result table.
 
 mod allocation;
+mod batches;
 mod changes;
 mod procedures;
 mod queries;

@@ -1,6 +1,7 @@
 //! Sets of expressions and filters over batches, with what happens where a frame fails.
 
 use super::frames::Frames;
+use super::kernels::Fault;
 use super::program::{Node, compile};
 use super::vector::{FALSE, Kind, TRUE, Vector};
 use crate::error::SqlError;
@@ -95,6 +96,8 @@ pub(super) struct BatchFilter<'a> {
     predicate: &'a Expression,
     /// The parts of an AND in the order in which they are tested.
     parts: Vec<&'a Expression>,
+    /// The first parts that drop a frame at once, whatever those behind them would be.
+    direct: usize,
     nodes: Vec<Node<'a>>,
     selection: Vec<u32>,
     /// Frames that will not pass, but whose further parts may fail.
@@ -110,6 +113,7 @@ impl<'a> BatchFilter<'a> {
         BatchFilter {
             predicate,
             parts,
+            direct: 0,
             nodes: Vec::new(),
             selection: Vec::new(),
             doomed: Vec::new(),
@@ -128,46 +132,61 @@ impl<'a> BatchFilter<'a> {
         for (part, is_direct) in filter.parts.iter().zip(direct) {
             if is_direct { first.push(*part) } else { then.push(*part) }
         }
+        filter.direct = first.len();
         first.append(&mut then);
         filter.parts = first;
         filter
     }
 
+    pub(super) fn predicate(&self) -> &'a Expression {
+        self.predicate
+    }
+
     /// Keeps the frames that pass, or of those before the first that fails.
     pub(super) fn apply(&mut self, run: &Run<'_, 'a>, frames: &mut Frames<'a>) -> Option<SqlError> {
+        match self.try_apply(run, frames) {
+            Ok(()) => None,
+            Err(Fault) => apply_rows(run, self.predicate, frames),
+        }
+    }
+
+    /// Keeps the frames that pass, unless some may fail: then keeps those that are to be tested
+    /// one by one.
+    pub(super) fn try_apply(
+        &mut self,
+        run: &Run<'_, 'a>,
+        frames: &mut Frames<'a>,
+    ) -> Result<(), Fault> {
         if self.nodes.len() < self.parts.len() {
             let node = |part: &&'a Expression| compile(run, frames, part, Kind::Bool);
             self.nodes = self.parts.iter().map(node).collect();
         }
-        if self.nodes.iter().any(Node::is_fallible) {
-            return self.apply_careful(run, frames);
-        }
-        for node in &mut self.nodes {
-            if node.compute(run, frames).is_err() {
-                return apply_rows(run, self.predicate, frames);
-            }
+        let is_careful = self.nodes.iter().any(Node::is_fallible);
+        let simple = if is_careful { self.direct } else { self.nodes.len() };
+        for node in &mut self.nodes[..simple] {
+            node.compute(run, frames)?;
             passing(node, frames, &mut self.selection);
             frames.keep(&self.selection);
             if frames.len() == 0 {
-                return None;
+                return Ok(());
             }
         }
-        None
+        if is_careful { self.apply_careful(run, frames) } else { Ok(()) }
     }
 
     /// The same with parts that may fail: a frame for which a part is unknown stays until all
     /// parts that may fail have seen it, as AND has it.
-    fn apply_careful(&mut self, run: &Run<'_, 'a>, frames: &mut Frames<'a>) -> Option<SqlError> {
+    fn apply_careful(&mut self, run: &Run<'_, 'a>, frames: &mut Frames<'a>) -> Result<(), Fault> {
         let whole = frames.clone();
         self.doomed.clear();
         self.doomed.resize(frames.len(), false);
         let count = self.nodes.len();
-        for number in 0..count {
+        for number in self.direct..count {
             let fails_later = self.nodes[number + 1..].iter().any(Node::is_fallible);
             let node = &mut self.nodes[number];
             if node.compute(run, frames).is_err() {
                 *frames = whole;
-                return apply_rows(run, self.predicate, frames);
+                return Err(Fault);
             }
             let truths = truths(node, frames);
             self.selection.clear();
@@ -186,7 +205,7 @@ impl<'a> BatchFilter<'a> {
             self.selection.extend(doomed.filter(|(_, doomed)| !**doomed).map(|(n, _)| n));
             frames.keep(&self.selection);
         }
-        None
+        Ok(())
     }
 }
 

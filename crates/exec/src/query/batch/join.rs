@@ -215,34 +215,31 @@ impl<'a> Probe<'a, '_> {
     ) -> Result<Flow, SqlError> {
         self.make_pairs(frames);
         let mut error = None;
-        if let Some(condition) = &mut self.condition {
-            // The pairs that pass are told by numbers that ride along.
-            let count = self.pairs.len();
-            let numbers = Vector::Int((0..count as i64).collect());
-            self.pairs.push_slot(RIDER, Content::Values(vec![numbers], &[]));
-            error = condition.apply(run, &mut self.pairs);
-            let passed = match self.pairs.pop_slot() {
-                Some(Content::Values(columns, _)) => columns,
-                _ => Vec::new(),
-            };
-            let Some(Vector::Int(passed)) = passed.first() else { return Ok(Flow::Continue) };
-            if self.kind != JoinKind::Inner {
-                if let Some(error) = error {
-                    return Err(error);
-                }
-                self.match_left(passed, range);
-                if self.kind != JoinKind::Left {
-                    let mut some = frames.clone();
-                    some.keep(&self.left);
-                    return if some.len() > 0 { sink(&mut some) } else { Ok(Flow::Continue) };
-                }
+        if self.kind == JoinKind::Inner {
+            if let Some(condition) = &mut self.condition {
+                error = condition.apply(run, &mut self.pairs);
+            }
+        } else if self.condition.is_some() {
+            error = self.match_left(run, frames, range);
+            if self.kind == JoinKind::Left {
                 self.make_pairs(frames);
+            } else {
+                self.pairs.clear();
             }
         }
-        if self.pairs.len() > 0 && sink(&mut self.pairs)? == Flow::Stop {
-            return Ok(Flow::Stop);
+        let flow = if self.kind == JoinKind::Semi || self.kind == JoinKind::Anti {
+            let mut chosen = frames.clone();
+            chosen.keep(&self.left);
+            if chosen.len() > 0 { sink(&mut chosen)? } else { Flow::Continue }
+        } else if self.pairs.len() > 0 {
+            sink(&mut self.pairs)?
+        } else {
+            Flow::Continue
+        };
+        match error {
+            Some(error) if flow == Flow::Continue => Err(error),
+            _ => Ok(flow),
         }
-        error.map_or(Ok(Flow::Continue), Err)
     }
 
     fn make_pairs(&mut self, frames: &Frames<'a>) {
@@ -252,11 +249,36 @@ impl<'a> Probe<'a, '_> {
         self.pairs.set_length(self.left.len());
     }
 
-    /// Replaces the pairs by what the passed ones make of the left frames in the range.
-    fn match_left(&mut self, passed: &[i64], range: std::ops::Range<usize>) {
+    /// Replaces the pairs by what those that meet the condition make of the left frames in the
+    /// range, or of those before the first that fails.
+    fn match_left(
+        &mut self,
+        run: &Run<'_, 'a>,
+        frames: &Frames<'a>,
+        range: std::ops::Range<usize>,
+    ) -> Option<SqlError> {
+        let Some(condition) = &mut self.condition else { return None };
+        // The pairs that pass are told by numbers that ride along.
+        let numbers = Vector::Int((0..self.left.len() as i64).collect());
+        self.pairs.push_slot(RIDER, Content::Values(vec![numbers], &[]));
+        let applied = condition.try_apply(run, &mut self.pairs);
+        let rider = self.pairs.pop_slot();
+        let (mut passed, mut failed) = (Vec::new(), None);
+        match (applied, rider) {
+            (Ok(()), Some(Content::Values(columns, _))) => {
+                if let Some(Vector::Int(numbers)) = columns.first() {
+                    passed.extend(numbers.iter().map(|number| *number as usize));
+                }
+            }
+            _ => {
+                self.make_pairs(frames);
+                (passed, failed) = self.match_pairs(run);
+            }
+        }
+        let end = failed.as_ref().map_or(range.end, |(frame, _)| *frame);
         let (mut left, mut right) = (Vec::new(), Vec::new());
-        let mut passed = passed.iter().map(|pair| *pair as usize).peekable();
-        for frame in range {
+        let mut passed = passed.into_iter().peekable();
+        for frame in range.start..range.end.min(end + 1) {
             let mut matched = false;
             while let Some(pair) = passed.next_if(|pair| self.left[*pair] as usize == frame) {
                 matched = true;
@@ -269,12 +291,35 @@ impl<'a> Probe<'a, '_> {
                 JoinKind::Left | JoinKind::Anti => !matched,
                 _ => matched,
             };
-            if alone {
+            if alone && frame < end {
                 left.push(frame as u32);
                 right.push(NONE);
             }
         }
         self.left = left;
         self.right = right;
+        failed.map(|(_, error)| error)
+    }
+
+    /// The pairs that meet the condition, tested one by one, up to the left frame with one that
+    /// fails. A match ends a semi-join's search.
+    #[cold]
+    fn match_pairs(&self, run: &Run<'_, 'a>) -> (Vec<usize>, Option<(usize, SqlError)>) {
+        let mut passed: Vec<usize> = Vec::new();
+        let Some(condition) = &self.condition else { return (passed, None) };
+        let is_search = self.kind != JoinKind::Left;
+        for (pair, frame) in self.left.iter().enumerate() {
+            let is_found = passed.last().is_some_and(|last| self.left[*last] == *frame);
+            if is_search && is_found {
+                continue;
+            }
+            self.pairs.bind(run, pair);
+            match run.holds(condition.predicate()) {
+                Ok(true) => passed.push(pair),
+                Ok(false) => {}
+                Err(error) => return (passed, Some((*frame as usize, error))),
+            }
+        }
+        (passed, None)
     }
 }
