@@ -18,8 +18,8 @@ pub struct Arena {
     /// The next free byte of the current chunk and the end of it.
     next: Cell<usize>,
     end: Cell<usize>,
-    /// Something was handed out since the last reset.
-    used: Cell<bool>,
+    /// Bytes of the chunks in use since the last reset.
+    taken: Cell<usize>,
     /// Base of the current chunk, for its provenance.
     base: Cell<NonNull<u8>>,
     chunks: RefCell<Chunks>,
@@ -42,7 +42,7 @@ impl Default for Arena {
         Arena {
             next: Cell::new(0),
             end: Cell::new(0),
-            used: Cell::new(false),
+            taken: Cell::new(0),
             base: Cell::new(NonNull::dangling()),
             chunks: RefCell::default(),
         }
@@ -129,12 +129,11 @@ impl Arena {
 
     #[cold]
     fn allocate_slow(&self, bytes: usize) -> NonNull<u8> {
-        // After a reset the first allocation comes here.
-        self.used.set(true);
         let mut chunks = self.chunks.borrow_mut();
         if bytes > CHUNK_BYTES / 4 {
             let chunk = new_chunk(bytes);
             chunks.large.push((chunk, bytes));
+            self.taken.set(self.taken.get() + bytes);
             return chunk;
         }
         if chunks.used == chunks.standard.len() {
@@ -142,6 +141,7 @@ impl Arena {
         }
         let chunk = chunks.standard[chunks.used];
         chunks.used += 1;
+        self.taken.set(self.taken.get() + CHUNK_BYTES);
         self.base.set(chunk);
         self.next.set(bytes);
         self.end.set(CHUNK_BYTES);
@@ -151,7 +151,14 @@ impl Arena {
     /// Whether anything was handed out since the last reset.
     #[inline]
     pub fn is_used(&self) -> bool {
-        self.used.get()
+        self.taken.get() > 0
+    }
+
+    /// Bytes of the chunks in use, up to one chunk more than [`Arena::used_bytes`]: for those who
+    /// ask often.
+    #[inline]
+    pub fn taken_bytes(&self) -> usize {
+        self.taken.get()
     }
 
     /// Takes back everything that was handed out.
@@ -163,7 +170,7 @@ impl Arena {
             unsafe { dealloc(chunk.as_ptr(), chunk_layout(bytes)) };
         }
         chunks.used = 0;
-        self.used.set(false);
+        self.taken.set(0);
         self.next.set(0);
         self.end.set(0);
     }
@@ -230,6 +237,8 @@ mod tests {
             }
             assert!(arena.fill(1_000_000, 9u8).iter().all(|b| *b == 9));
             assert!(arena.used_bytes() >= 1_100_000);
+            assert!(arena.taken_bytes() >= arena.used_bytes());
+            assert!(arena.taken_bytes() - arena.used_bytes() <= CHUNK_BYTES);
             assert!(arena.is_used());
             arena.reset();
             assert!(!arena.is_used());

@@ -212,7 +212,8 @@ impl SqlError {
         SqlError::limit(
             state::TEMPORARY_MEMORY,
             format!(
-                "More than {megabytes} MB of temp table memory used while executing SQL.  Aborting."
+                "More than {megabytes} MB of temp table memory used while executing SQL.  \
+                 Aborting. (option max_temporary_bytes)"
             ),
         )
     }

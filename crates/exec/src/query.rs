@@ -125,10 +125,10 @@ impl<'a> Run<'_, 'a> {
     #[inline]
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), SqlError> {
         let executor = self.executor;
-        let used = executor.memory_used.get() + bytes;
-        executor.memory_used.set(used);
+        let kept = executor.memory_used.get() + bytes;
+        executor.memory_used.set(kept);
         let limit = executor.settings.memory_limit;
-        if used > limit {
+        if kept + self.context.arena.taken_bytes() > limit {
             return Err(SqlError::temporary_memory(limit));
         }
         self.tick()
@@ -138,7 +138,9 @@ impl<'a> Run<'_, 'a> {
     #[inline]
     pub(crate) fn tick(&self) -> Result<(), SqlError> {
         let left = self.executor.until_check.get();
-        if left == 0 {
+        // Rows may compute large values: those are looked at with each.
+        let large = self.context.arena.taken_bytes() > self.executor.settings.memory_limit;
+        if left == 0 || large {
             return self.check();
         }
         self.executor.until_check.set(left - 1);
@@ -151,7 +153,7 @@ impl<'a> Run<'_, 'a> {
     pub(crate) fn check(&self) -> Result<(), SqlError> {
         let executor = self.executor;
         executor.until_check.set(ROWS_PER_CHECK);
-        let used = executor.memory_used.get() + self.context.arena.used_bytes();
+        let used = executor.memory_used.get() + self.context.arena.taken_bytes();
         let limit = executor.settings.memory_limit;
         if used > limit {
             return Err(SqlError::temporary_memory(limit));

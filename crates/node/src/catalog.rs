@@ -160,5 +160,6 @@ pub fn site_limits(options: &Options) -> SiteLimits {
         result_bytes: options.max_response_bytes as usize,
         temporary_bytes: options.max_temporary_bytes as usize,
         faults: Faults::default(),
+        undo_bytes: options.max_undo_bytes,
     }
 }

@@ -74,6 +74,17 @@ options! {
         "Length of the SQL text of one call.";
     max_nesting_depth: 500, 10, 500, "levels",
         "Nesting of expressions and subqueries in a statement.";
+    max_statements: 10_000, 1, 1_000_000, "statements",
+        "Statements in the SQL text of one call, and in a procedure.";
+    max_columns: 1_024, 1, 1_024, "columns",
+        "Columns that a table declares or a select list names, and expressions in GROUP BY, ORDER \
+         BY and calls of functions; `*` gives up to 1,024 whatever is set here.";
+    max_parameters: 1_025, 0, 1_025, "parameters",
+        "Parameters of a statement.";
+    max_joined_tables: 200, 1, 200, "tables",
+        "Tables that a statement reads, those of subqueries included.";
+    max_in_list: 100_000, 1, 10_000_000, "values",
+        "Values in a list behind IN, and rows behind VALUES.";
     max_unread_bytes: 8 * MIB, 64 * 1_024, 1_024 * MIB, "bytes",
         "Answers that a client has not read, per connection; above it the connection is paused.";
     unread_timeout_ms: 30_000, 100, 3_600_000, "ms",
@@ -104,6 +115,8 @@ options! {
          bring another limit. Calls that write are never stopped.";
     max_temporary_bytes: 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
         "Intermediate results of one statement at one site.";
+    max_undo_bytes: 4 << 30, 64 * 1_024, 1 << 40, "bytes",
+        "What a site keeps to take back open transactions; one that changes more fails.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
     max_ordered_sources: 8, 1, 12, "sources",

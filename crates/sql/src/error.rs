@@ -17,9 +17,10 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// A limit that was passed: what is too large, the limit's name and value.
+    /// A limit that was passed: what is too large, the limit's name and value. A host has an
+    /// option for each.
     pub(crate) fn limit(what: String, name: &str, value: u32, span: Span) -> SqlError {
-        let message = format!("{what} (max is {value}, limit {name})");
+        let message = format!("{what} (max is {value}, option max_{name})");
         SqlError { message, span, expected: Vec::new(), found: None }
     }
 

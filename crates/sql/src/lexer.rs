@@ -135,7 +135,7 @@ pub(crate) fn tokenize(text: &str, limits: &Limits) -> Result<Vec<Token>, SqlErr
     if length > limits.batch_bytes {
         let span = Span { offset: 0, length: 0, line: 1, column: 1 };
         let what = format!("the text is {} bytes long", text.len());
-        return Err(SqlError::limit(what, "batch_bytes", limits.batch_bytes, span));
+        return Err(SqlError::limit(what, "statement_bytes", limits.batch_bytes, span));
     }
     let mut tokens = Vec::with_capacity(text.len() / 4 + 2);
     let mut raw = Vec::new();

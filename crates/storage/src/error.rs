@@ -174,7 +174,11 @@ impl fmt::Display for StorageError {
                 write!(f, "column {column}: no column can have type {sql_type}")
             }
             E::UndoLimit { limit } => {
-                write!(f, "open transactions changed more than the undo limit of {limit} bytes")
+                write!(
+                    f,
+                    "open transactions changed more than the undo limit of {limit} bytes \
+                     (option max_undo_bytes)"
+                )
             }
             E::KeyExpression { message } => f.write_str(message),
         }

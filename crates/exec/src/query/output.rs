@@ -60,7 +60,10 @@ pub(crate) fn too_large(row_bytes: usize, result_limit: usize) -> SqlError {
     let message = if row_bytes > MAX_ROW_BYTES {
         format!("a result row of {row_bytes} bytes is over the limit of {MAX_ROW_BYTES} bytes")
     } else {
-        format!("the result is over the limit of {result_limit} bytes; select less or use LIMIT")
+        format!(
+            "the result is over the limit of {result_limit} bytes (option max_response_bytes); \
+             select less or use LIMIT"
+        )
     };
     SqlError::limit(state::RESULT_TOO_LARGE, message)
 }

@@ -219,7 +219,8 @@ fn results_and_intermediate_rows_have_limits() {
     let error = run(&mut database, query(sorted, vec![big(0, 0)]), &[]).expect_err("too much");
     assert_eq!(
         error.message(),
-        "More than 1 MB of temp table memory used while executing SQL.  Aborting."
+        "More than 1 MB of temp table memory used while executing SQL.  Aborting. \
+         (option max_temporary_bytes)"
     );
 }
 

@@ -5,6 +5,7 @@ mod allocation;
 mod calls;
 mod clients;
 mod frames;
+mod limits;
 mod memory;
 mod schema;
 mod statistics;

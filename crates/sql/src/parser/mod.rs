@@ -50,7 +50,7 @@ pub(crate) struct Parser<'a> {
     parameters: u32,
     /// Where the first of them stands.
     first_parameter: Span,
-    /// Tables in the FROM clause that is being parsed.
+    /// Tables in this statement.
     tables: u32,
     /// What was looked for at token `expected_at`.
     expected: Vec<&'static str>,

@@ -111,6 +111,7 @@ impl Parser<'_> {
         if !self.eat_keyword(Keyword::Begin) {
             let statement = self.body_statement()?;
             self.parameters = 0;
+            self.tables = 0;
             return Ok(ProcedureBody::Statements(vec![statement]));
         }
         let mut statements = Vec::new();
@@ -133,12 +134,14 @@ impl Parser<'_> {
         }
         // The parameters are the body statements' own.
         self.parameters = 0;
+        self.tables = 0;
         Ok(ProcedureBody::Statements(statements))
     }
 
     fn body_statement(&mut self) -> Parsed<BodyStatement> {
         let start = self.token().span;
         self.parameters = 0;
+        self.tables = 0;
         let statement = self.query_or_dml()?;
         let span = self.since(start);
         let text = self.source(span).to_string();

@@ -165,7 +165,6 @@ impl Parser<'_> {
 
     fn select(&mut self) -> Parsed<(Select, LimitClause)> {
         let start = self.advance().span;
-        let tables = core::mem::replace(&mut self.tables, 0);
         let mut top = self.top()?;
         let distinct = self.peek_keyword() == Keyword::Distinct;
         if distinct || self.peek_keyword() == Keyword::All {
@@ -189,7 +188,6 @@ impl Parser<'_> {
             false => Vec::new(),
         };
         let having = self.optional_clause(Keyword::Having)?;
-        self.tables = tables;
         let span = self.since(start);
         Ok((Select { distinct, items, from, selection, group_by, having, span }, top))
     }

@@ -13,6 +13,7 @@ impl Parser<'_> {
     pub(super) fn parsed_statement(&mut self) -> Parsed<ParsedStatement> {
         let start = self.token().span;
         self.parameters = 0;
+        self.tables = 0;
         let statement = self.statement()?;
         let span = self.since(start);
         if span.length > self.limits.statement_bytes {

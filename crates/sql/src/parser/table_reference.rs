@@ -107,7 +107,7 @@ impl Parser<'_> {
     fn count_table(&mut self) -> Parsed<()> {
         self.tables += 1;
         let most = self.limits.joined_tables;
-        self.check_count(self.tables as usize, "tables in one FROM", "joined_tables", most)
+        self.check_count(self.tables as usize, "tables in the statement", "joined_tables", most)
     }
 
     /// Whether the parenthesis at the current token opens a query rather than joined tables.

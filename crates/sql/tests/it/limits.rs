@@ -19,7 +19,7 @@ fn small() -> Limits {
 #[track_caller]
 fn refused(text: &str, limit: &str) {
     let error = parse_batch(text, &small()).expect_err("over the limit");
-    assert!(error.message.ends_with(&format!("limit {limit})")), "{}", error.message);
+    assert!(error.message.ends_with(&format!("option max_{limit})")), "{}", error.message);
 }
 
 #[track_caller]
@@ -35,7 +35,7 @@ fn lengths_are_limited() {
     let half = format!("SELECT '{}' FROM t; ", "x".repeat(1200));
     accepted(&half.repeat(2));
     refused(&format!("CREATE PROCEDURE p AS BEGIN {}END", half.repeat(2)), "statement_bytes");
-    refused(&half.repeat(4), "batch_bytes");
+    refused(&half.repeat(4), "statement_bytes");
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn counts_are_limited() {
     refused("INSERT INTO t VALUES (1, 2, 3, 4, 5)", "columns");
     accepted("SELECT 1 FROM a, b, c");
     refused("SELECT 1 FROM a, b, c, d", "joined_tables");
+    refused("SELECT 1 FROM a, b WHERE x IN (SELECT 1 FROM c, d)", "joined_tables");
     refused("SELECT 1 FROM a JOIN b ON 1 = 1 JOIN c ON 1 = 1 JOIN d ON 1 = 1", "joined_tables");
-    // Each FROM counts for itself.
-    accepted("SELECT 1 FROM a, b WHERE EXISTS (SELECT 1 FROM c, d, e)");
+    accepted("SELECT 1 FROM a, b WHERE EXISTS (SELECT 1 FROM c); SELECT 1 FROM a, b, c");
     accepted("SELECT a FROM t WHERE a IN (1, 2, 3, 4, 5)");
     refused("SELECT a FROM t WHERE a IN (1, 2, 3, 4, 5, 6)", "in_list");
 }
@@ -100,28 +100,36 @@ fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
 #[test]
 fn nesting_ends_in_an_error_not_in_an_overflow() {
     on_a_small_stack(|| {
-        let limits = Limits::default();
+        let limits = Limits { joined_tables: u32::MAX, ..Limits::default() };
         for (open, inside, close) in NESTS {
             let deep = format!("{}{inside}{}", open.repeat(20_000), close.repeat(20_000));
             let error = parse_expression(&deep, &limits).expect_err(open);
-            assert!(error.message.ends_with("limit nesting_depth)"), "{open}: {}", error.message);
+            assert!(
+                error.message.ends_with("option max_nesting_depth)"),
+                "{open}: {}",
+                error.message
+            );
         }
         for (open, close) in [("(", ")"), ("(SELECT 1 FROM t UNION (SELECT 1 FROM t) UNION ", ")")]
         {
             let deep = format!("{}SELECT 1{}", open.repeat(9_000), close.repeat(9_000));
             let error = parse_batch(&deep, &limits).expect_err(open);
-            assert!(error.message.ends_with("limit nesting_depth)"), "{open}: {}", error.message);
+            assert!(
+                error.message.ends_with("option max_nesting_depth)"),
+                "{open}: {}",
+                error.message
+            );
         }
         let deep = format!("SELECT 1 FROM {}t", "(".repeat(20_000));
         let error = parse_batch(&deep, &limits).expect_err("joins");
-        assert!(error.message.ends_with("limit nesting_depth)"), "{}", error.message);
+        assert!(error.message.ends_with("option max_nesting_depth)"), "{}", error.message);
     });
 }
 
 #[test]
 fn the_deepest_accepted_trees_can_be_used_on_a_small_stack() {
     on_a_small_stack(|| {
-        let limits = Limits::default();
+        let limits = Limits { joined_tables: u32::MAX, ..Limits::default() };
         for (open, inside, close) in NESTS {
             let text = |depth| format!("{}{inside}{}", open.repeat(depth), close.repeat(depth));
             let fits = |depth: &usize| parse_expression(&text(*depth), &limits).is_ok();
@@ -145,13 +153,13 @@ fn long_chains_are_no_deep_trees() {
         let sum = |terms: usize| format!("1{}", " + 1".repeat(terms));
         parse_expression(&sum(400), &limits).expect("a sum of 401 terms");
         let error = parse_expression(&sum(600), &limits).expect_err("a sum of 601 terms");
-        assert!(error.message.ends_with("limit nesting_depth)"), "{}", error.message);
+        assert!(error.message.ends_with("option max_nesting_depth)"), "{}", error.message);
         // Sums within sums add up.
         let mut tall = "1".to_string();
         for _ in 0..40 {
             tall = format!("({tall}){}", " + 1".repeat(40));
         }
         let error = parse_expression(&tall, &limits).expect_err("a tower of sums");
-        assert!(error.message.ends_with("limit nesting_depth)"), "{}", error.message);
+        assert!(error.message.ends_with("option max_nesting_depth)"), "{}", error.message);
     });
 }

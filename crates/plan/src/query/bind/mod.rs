@@ -69,7 +69,7 @@ impl<'c> Binder<'c> {
         if parameter_count > MAX_PARAMETERS {
             return Err(PlanError::new(format!(
                 "The statement has {parameter_count} parameters (max is {MAX_PARAMETERS}, \
-                 limit parameters)"
+                 option max_parameters)"
             )));
         }
         Ok(Binder {
@@ -120,7 +120,7 @@ impl<'c> Binder<'c> {
                 span,
                 format!(
                     "The statement reads too many tables (max is {MAX_SOURCES}, \
-                     limit joined_tables)"
+                     option max_joined_tables)"
                 ),
             ));
         }
@@ -236,7 +236,7 @@ impl Binder<'_> {
         }
         if query.output.len() > MAX_COLUMNS {
             return Err(PlanError::new(format!(
-                "The result has {} columns (max is {MAX_COLUMNS}, limit columns)",
+                "The result has {} columns (max is {MAX_COLUMNS}, option max_columns)",
                 query.output.len()
             )));
         }

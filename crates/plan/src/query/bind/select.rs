@@ -345,7 +345,8 @@ impl Binder<'_> {
                 }
             }
             if output.len() > super::MAX_COLUMNS {
-                let message = "The select list has too many columns (max is 1024, limit columns)";
+                let message =
+                    "The select list has too many columns (max is 1024, option max_columns)";
                 return Err(PlanError::new(message));
             }
         }
