@@ -148,6 +148,14 @@ impl Arena {
 }
 
 impl Campaign {
+    /// The first script, in the reference's SQL.
+    pub fn text(&self) -> String {
+        let dialect = self.reference.dialect();
+        let steps = script(self.seed, self.reference.size(), dialect);
+        let lines = steps.iter().map(|step| step.phrase().render(dialect));
+        lines.filter(|line| !line.is_empty()).map(|line| line + ";\n").collect()
+    }
+
     /// Runs scripts until enough statements are compared or too much differs.
     ///
     /// # Errors

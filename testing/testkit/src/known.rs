@@ -54,6 +54,8 @@ known! {
     Quantified = "quantified", true, false;
     /// `INTERSECT ALL`, `EXCEPT ALL`, parentheses around branches.
     WholeSetOperations = "whole-set-operations", true, false;
+    /// GREATEST and LEAST leave NULLs out.
+    NullAmongExtremes = "null-among-extremes", true, false;
     /// Case of letters beyond ASCII.
     CaseOfLetters = "case-of-letters", true, true;
     /// Functions that the other database does not have.

@@ -1,6 +1,6 @@
 //! Random statements against a reference, until enough are compared:
 //! `REFERENCE=sites|views|sqlite|postgres STATEMENTS=200000 SEED=1 random-sql`. With `REASONS=1`
-//! it tells why statements were refused.
+//! it tells why statements were refused; with `PRINT=1` it only prints the script of the seed.
 
 use lockstep_testkit::campaign::{Campaign, Reference};
 use std::process::ExitCode;
@@ -27,6 +27,10 @@ fn run() -> Result<bool, String> {
         let reference = Reference::named(name)
             .ok_or_else(|| format!("REFERENCE={name}: one of {}", names.join(", ")))?;
         let campaign = Campaign { reference, seed, statements };
+        if number("PRINT", 0)? > 0 {
+            print!("{}", campaign.text());
+            continue;
+        }
         let report = campaign.run().map_err(|error| format!("{name}: {error}"))?;
         if number("REASONS", 0)? > 0 {
             let mut reasons: Vec<(&String, &u64)> = report.reasons.iter().collect();

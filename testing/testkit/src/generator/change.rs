@@ -1,7 +1,7 @@
 //! Changes of rows, some of which constraints refuse.
 
 use super::schema::Table;
-use super::{Dialect, Generator, Phrase, Reference, Role, Step};
+use super::{Dialect, Family, Generator, Phrase, Reference, Role, Step};
 use crate::known::Known;
 
 impl Generator {
@@ -16,6 +16,7 @@ impl Generator {
             5..=7 => self.update(table),
             8 if self.may_limit(table) => self.update_first(table),
             9 if self.may_limit(table) => self.delete_first(table),
+            11 if self.random.chance(1, 2) => self.delete_common(table),
             10 if self.random.chance(1, 5) => {
                 let name = Phrase::word(self.tables[table].name.as_str());
                 let texts = ["TRUNCATE TABLE {0}", "DELETE FROM {0}", "DELETE FROM {0}"];
@@ -47,8 +48,18 @@ impl Generator {
                 }
             })
             .collect();
-        let values = Phrase::all_of(", ", values);
-        let source = Phrase::new(Role::Fixed, "VALUES ({0})", vec![values]);
+        let row = Phrase::new(Role::Fixed, "({0})", vec![Phrase::all_of(", ", values)]);
+        let mut rows = vec![row];
+        while !upsert && self.random.chance(1, 10) {
+            let values = places.iter().map(|place| {
+                let column = &table.columns[*place];
+                self.literal_or_null(column.family, column.required)
+            });
+            let values = Phrase::all_of(", ", values.collect());
+            rows.push(Phrase::new(Role::Fixed, "({0})", vec![values]));
+        }
+        let rows = Phrase::list(", ", rows);
+        let source = Phrase::new(Role::Fixed, "VALUES {0}", vec![rows]);
         insert(&table, upsert, &places, partly, source)
     }
 
@@ -88,8 +99,8 @@ impl Generator {
     }
 
     /// ` SET` and one or two assignments.
-    fn assignments(&mut self, target: &Table) -> Phrase {
-        let seen = target.references("");
+    fn assignments(&mut self, target: &Table, subqueries: bool) -> Phrase {
+        let seen = target.references(&target.name);
         let count = self.random.between(1, 2) as usize;
         let first = match self.may(Known::UniqueAtTheEnd) && self.random.chance(1, 5) {
             true => self.random.below(target.columns.len() as u64) as usize,
@@ -108,9 +119,10 @@ impl Generator {
             .iter()
             .map(|place| {
                 let column = &target.columns[*place];
-                let value = match self.random.chance(1, 2) {
-                    true => self.literal_or_null(column.family, column.required),
-                    false => self.value(column.family, &seen, 1),
+                let value = match self.random.below(8) {
+                    0..=3 => self.literal_or_null(column.family, column.required),
+                    4 if subqueries => self.value_of_others(column.family, &seen),
+                    _ => self.value(column.family, &seen, 1),
                 };
                 let name = Phrase::word(column.name.as_str());
                 Phrase::new(Role::Fixed, "{0} = {1}", vec![name, value])
@@ -119,9 +131,41 @@ impl Generator {
         Phrase::list(", ", assignments)
     }
 
+    /// The least or greatest value of other rows, tied to this one or not.
+    fn value_of_others(&mut self, family: Family, over: &[Reference]) -> Phrase {
+        let (from, inner) = self.source(0);
+        let mut seen = inner.clone();
+        seen.extend_from_slice(over);
+        let filter = self.filter(&seen, 1, false);
+        let bytes = family == Family::Bytes && !self.may(Known::BytesExtremes);
+        match self.of_family(family, &inner) {
+            Some(value) if !bytes => {
+                let function = self.one_of(&["MIN", "MAX"]);
+                let parts = vec![function, value, from, filter];
+                Phrase::new(Role::Value(family), "(SELECT {0}({1}) FROM {2}{3})", parts)
+            }
+            _ => self.literal(family),
+        }
+    }
+
+    /// DELETE of rows that a common table names.
+    fn delete_common(&mut self, table: usize) -> Phrase {
+        let target = self.tables[table].clone();
+        let (from, seen) = self.source(0);
+        let filter = self.filter(&seen, 1, false);
+        let column = self.pick(&target.columns).clone();
+        let value = self.value(column.family, &seen, 1);
+        let not = self.one_of(&["", "", "NOT "]);
+        let name = Phrase::word(column.name);
+        let parts = vec![value, from, filter, Phrase::word(target.name), name, not];
+        let text = "WITH w AS (SELECT {0} AS C0 FROM {1}{2}) DELETE FROM {3} WHERE {4} {5}IN \
+                    (SELECT C0 FROM w)";
+        Phrase::new(Role::Fixed, text, parts)
+    }
+
     fn update(&mut self, table: usize) -> Phrase {
         let target = self.tables[table].clone();
-        let assignments = self.assignments(&target);
+        let assignments = self.assignments(&target, true);
         let filter = self.row_filter(table, true);
         let parts = vec![Phrase::word(target.name), assignments, filter];
         Phrase::new(Role::Fixed, "UPDATE {0} SET {1}{2}", parts)
@@ -137,7 +181,7 @@ impl Generator {
         let target = self.tables[table].clone();
         let parts = vec![
             Phrase::word(target.name.as_str()),
-            self.assignments(&target),
+            self.assignments(&target, false),
             self.row_filter(table, false),
             self.first_rows(&target),
         ];

@@ -40,10 +40,19 @@ fn micros(text: &str) -> i64 {
 }
 
 const INTEGERS: &[&str] = &["0", "1", "2", "3", "4", "5", "-1", "-2", "7", "10"];
+const LARGE_INTEGERS: &[&str] = &["127", "128", "32767", "-32768", "2147483647", "4000000000"];
 const FLOATS: &[&str] = &["0.5E0", "1.5E0", "-2.25E0", "3.0E0", "0.0E0", "100.0E0"];
 const DECIMALS: &[&str] = &["0.5", "1.25", "-2.75", "3.0", "10.125"];
 const TEXTS: &[&str] =
     &["'a'", "'b'", "'ab'", "'abc'", "'B'", "'a%'", "'x_y'", "''", "' a'", "'日'"];
+/// Too long for a slot, and too long for most columns.
+const LONG_TEXTS: &[&str] = &[
+    "'abcdefghijkl'",
+    "'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz'",
+    "'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyZ'",
+];
+const LONG_BYTES: &str = "00010203040506070809101112131415161718192021222324252627282930\
+                          3132333435363738394041424344454647484950515253545556575859606162636465";
 const CASED_TEXTS: &[&str] = &["'a'", "'é'", "'É'", "'ab'", "''", "'ß'"];
 const TIMES: &[&str] = &[
     "2020-01-01 00:00:00",
@@ -59,14 +68,24 @@ impl Generator {
     pub(super) fn literal(&mut self, family: Family) -> Phrase {
         let plain = |text: &str| Phrase::new(Role::Value(family), text, Vec::new());
         match family {
+            Family::Integer if self.random.chance(1, 20) => {
+                let text = self.text_of(LARGE_INTEGERS);
+                // PostgreSQL would compute with 32 bits.
+                let postgres = format!("CAST({text} AS BIGINT)");
+                Phrase::each(Role::Value(family), [text, text, &postgres], Vec::new())
+            }
             Family::Integer => plain(self.text_of(INTEGERS)),
             Family::Float => float(self.text_of(FLOATS)),
             Family::Decimal => plain(self.text_of(DECIMALS)),
             Family::Text => {
+                if self.random.chance(1, 12) {
+                    return plain(self.text_of(LONG_TEXTS));
+                }
                 let cased = self.may(Known::CaseOfLetters) && self.random.chance(1, 3);
                 plain(self.text_of(if cased { CASED_TEXTS } else { TEXTS }))
             }
             Family::Timestamp => timestamp(self.text_of(TIMES)),
+            Family::Bytes if self.random.chance(1, 12) => bytes(LONG_BYTES),
             Family::Bytes => bytes(self.text_of(BYTES)),
         }
     }
@@ -119,6 +138,10 @@ impl Generator {
                 Phrase::new(role, "CASE {0} WHEN {1} THEN {2} WHEN {3} THEN {4} END", parts)
             }
             2 => Phrase::new(role, "COALESCE({0}, {1})", vec![of(self), of(self)]),
+            4 if self.may(Known::NullAmongExtremes) => {
+                let function = self.one_of(&["GREATEST", "LEAST"]);
+                Phrase::new(role, "{0}({1}, {2})", vec![function, of(self), of(self)])
+            }
             3 => Phrase::new(role, "NULLIF({0}, {1})", vec![of(self), self.literal(family)]),
             _ => self.called(family, over, depth),
         }

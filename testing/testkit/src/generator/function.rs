@@ -63,6 +63,11 @@ macro_rules! sqlite_field {
 const SQLITE_FLOOR: &str = "CAST(CAST({0} AS INTEGER) - ({0} < CAST({0} AS INTEGER)) AS REAL)";
 const SQLITE_CEILING: &str = "CAST(CAST({0} AS INTEGER) + ({0} > CAST({0} AS INTEGER)) AS REAL)";
 
+/// Ties to even.
+const POSTGRES_ROUND: &str = "CASE WHEN ABS({0} * POWER(10.0, {1}) - TRUNC({0} * POWER(10.0, {1}))) \
+     = 0.5 THEN ROUND({0} * POWER(10.0, {1}) / 2, 0) * 2 / POWER(10.0, {1}) ELSE ROUND({0}, {1}) \
+     END";
+
 /// PostgreSQL: a field of a timestamp.
 macro_rules! postgres_field {
     ($field:literal) => {
@@ -202,7 +207,7 @@ pub(super) static TEMPLATES: &[Template] = &[
     plain(Decimal, D, "ABS({0})"),
     function(Decimal, D, "FLOOR({0})", SQLITE_FLOOR, "FLOOR({0})"),
     function(Decimal, D, "CEILING({0})", SQLITE_CEILING, "CEILING({0})"),
-    function(Decimal, &[Of(Decimal), Small], "ROUND({0}, {1})", "", "ROUND({0}, {1})"),
+    function(Decimal, &[Of(Decimal), Small], "ROUND({0}, {1})", "", POSTGRES_ROUND),
     function(
         Decimal,
         I,
@@ -272,6 +277,24 @@ pub(super) static TEMPLATES: &[Template] = &[
         "CASE WHEN {0} IS NOT NULL THEN CHAR(65 + ABS({0}) % 20) END",
         "CHR(CAST(65 + MOD(ABS({0}), 20) AS INTEGER))",
     ),
+    function(Text, TN, "LPAD({0}, {1}, 'xy')", "", "LPAD({0}, {1}, 'xy')"),
+    function(Text, TN, "RPAD({0}, {1})", "", "RPAD({0}, {1})"),
+    function(Text, T, "REVERSE({0})", "", "REVERSE({0})"),
+    function(Text, T, "INITCAP({0})", "", "INITCAP({0})"),
+    function(Text, T, "SPLIT_PART({0}, 'b', 1)", "", "SPLIT_PART({0}, 'b', 1)"),
+    function(Text, T, "TRANSLATE({0}, 'ab', 'b')", "", "TRANSLATE({0}, 'ab', 'b')"),
+    function(Text, TT, "CONCAT_WS('-', {0}, {1})", "", "CONCAT_WS('-', {0}, {1})"),
+    function(Integer, T, "ASCII({0})", "", "CAST(ASCII({0}) AS BIGINT)"),
+    function(
+        Integer,
+        TT,
+        "STRPOS({0}, {1})",
+        "INSTR({0}, {1})",
+        "CAST(STRPOS({0}, {1}) AS BIGINT)",
+    ),
+    function(Integer, I, "SIGN({0})", "(({0} > 0) - ({0} < 0))", "CAST(SIGN({0}) AS BIGINT)"),
+    function(Decimal, &[Of(Decimal), Small], "TRUNC({0}, {1})", "", "TRUNC({0}, {1})"),
+    function(Decimal, D, "SIGN({0})", "", "SIGN({0})"),
     function(Text, I, "BIN({0})", "", ""),
     function(Text, D, "STR({0}, 10, 2)", "", ""),
     function(Text, D, "FORMAT_CURRENCY({0}, 1)", "", ""),

@@ -77,6 +77,8 @@ pub fn script(seed: u64, size: ScriptSize, against: Dialect) -> Vec<Step> {
         tables: Vec::new(),
         views: Vec::new(),
         aliases: 0,
+        later: 0,
+        dropped: 0,
     };
     let mut steps = generator.schema(size.views);
     for table in 0..generator.tables.len() {
@@ -86,6 +88,10 @@ pub fn script(seed: u64, size: ScriptSize, against: Dialect) -> Vec<Step> {
     }
     for _ in 0..size.statements {
         generator.aliases = 0;
+        if generator.random.chance(1, 30) {
+            generator.later_schema(&mut steps);
+            steps.extend(generator.checks());
+        }
         if generator.random.chance(size.changes_of_ten, 10) {
             steps.push(generator.change());
             steps.extend(generator.checks());
@@ -154,6 +160,10 @@ struct Generator {
     /// Views: what they give and their queries.
     views: Vec<(Table, Phrase)>,
     aliases: usize,
+    /// Changes of the schema that came later.
+    later: usize,
+    /// The last of these that dropped something.
+    dropped: usize,
 }
 
 impl Generator {

@@ -7,16 +7,52 @@ use crate::known::Known;
 impl Generator {
     /// A query of any form.
     pub(super) fn query(&mut self) -> Step {
+        if self.random.chance(1, 10) {
+            return self.ordered_by_source();
+        }
         let select = match self.random.below(14) {
             0 | 1 => self.set_operation(1),
             2 => self.common_tables(),
             3 => self.recursive(),
             4 | 5 => self.window(),
+            6 => self.select(2),
             _ => self.select(1),
         };
         let ordered = self.random.chance(1, 3);
         let tail = ordered.then(|| self.order(select.families.len()));
         Step::Query { body: select.phrase, tail }
+    }
+
+    /// Rows in the order of what is not selected, and after it of all that can be seen.
+    fn ordered_by_source(&mut self) -> Step {
+        let (from, seen) = self.source(1);
+        let filter = self.filter(&seen, 1, true);
+        let items: Vec<(Phrase, Family)> = (0..self.random.between(1, 3))
+            .map(|_| {
+                let family = self.family(&seen);
+                (self.value(family, &seen, 1), family)
+            })
+            .collect();
+        let (list, _) = listed(items);
+        let parts = vec![list, from, filter];
+        let body = Phrase::new(Role::Fixed, "SELECT {0} FROM {1}{2}", parts);
+        let first = self.random.below(seen.len() as u64) as usize;
+        let mut keys: Vec<Phrase> = Vec::new();
+        let family = seen[first].family;
+        if self.random.chance(1, 2) && family.is_number() {
+            keys.push(self.key(&format!("({} + 1)", seen[first].text)));
+        }
+        keys.extend((0..seen.len()).map(|n| {
+            let text = seen[(n + first) % seen.len()].text.clone();
+            self.key(&text)
+        }));
+        let limit = match self.random.chance(2, 3) {
+            true => self.limit(),
+            false => Phrase::nothing(),
+        };
+        let parts = vec![Phrase::all_of(", ", keys), limit];
+        let tail = Phrase::new(Role::Fixed, " ORDER BY {0}{1}", parts);
+        Step::Query { body, tail: Some(tail) }
     }
 
     /// ORDER BY over all columns, and perhaps LIMIT and OFFSET.
@@ -32,7 +68,10 @@ impl Generator {
 
     /// One key of ORDER BY: NULL is lowest wherever nothing is said.
     pub(super) fn key(&mut self, text: &str) -> Phrase {
-        let texts = match self.random.below(4) {
+        let texts = match self.random.below(7) {
+            4 => ["{0} NULLS LAST"; 3],
+            5 => ["{0} DESC NULLS FIRST"; 3],
+            6 => ["{0} NULLS FIRST"; 3],
             0 => ["{0} DESC", "{0} DESC", "{0} DESC NULLS LAST"],
             1 => ["{0} ASC", "{0} ASC", "{0} ASC NULLS FIRST"],
             _ => ["{0}", "{0}", "{0} NULLS FIRST"],
@@ -41,7 +80,7 @@ impl Generator {
     }
 
     pub(super) fn limit(&mut self) -> Phrase {
-        let mut text = format!(" LIMIT {}", self.random.below(7));
+        let mut text = format!(" LIMIT {}", self.random.between(0, 9));
         if self.random.chance(1, 3) {
             text += &format!(" OFFSET {}", self.random.below(4));
         }

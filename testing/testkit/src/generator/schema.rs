@@ -52,7 +52,7 @@ const fn of(
     ColumnType { family, texts: [own, sqlite, pg] }
 }
 
-const TYPES: [ColumnType; 10] = [
+const TYPES: [ColumnType; 12] = [
     integer!("TINYINT", "127"),
     integer!("SMALLINT", "32767"),
     integer!("INTEGER", "2147483647"),
@@ -70,6 +70,18 @@ const TYPES: [ColumnType; 10] = [
         "VARCHAR(7 BYTES)",
         "TEXT CHECK (LENGTH(CAST({0} AS BLOB)) <= 7)",
         "TEXT CHECK (OCTET_LENGTH({0}) <= 7)",
+    ),
+    of(
+        Family::Text,
+        "VARCHAR(200)",
+        "TEXT CHECK (LENGTH({0}) <= 200)",
+        "TEXT CHECK (CHAR_LENGTH({0}) <= 200)",
+    ),
+    of(
+        Family::Bytes,
+        "VARBINARY(100)",
+        "BLOB CHECK (LENGTH({0}) <= 100)",
+        "BYTEA CHECK (LENGTH({0}) <= 100)",
     ),
     of(Family::Timestamp, "TIMESTAMP", "BIGINT", "TIMESTAMP"),
     of(
@@ -178,6 +190,26 @@ impl Generator {
         }
         if self.random.chance(1, 4) {
             self.unique_index(table, steps);
+        }
+    }
+
+    /// Indexes that come and go, and views, while there are rows.
+    pub(super) fn later_schema(&mut self, steps: &mut Vec<Step>) {
+        let place = self.random.below(self.tables.len() as u64) as usize;
+        let table = self.tables[place].clone();
+        let name = &table.name;
+        self.later += 1;
+        let number = self.later;
+        match self.random.below(3) {
+            0 => {
+                let keys = self.index_key(&table);
+                steps.push(own(format!("CREATE INDEX L{number} ON {name} ({keys})")));
+            }
+            1 if self.dropped < number && number > 1 => {
+                self.dropped = number;
+                steps.push(own(format!("DROP INDEX L{} IF EXISTS", number - 1)));
+            }
+            _ => self.later_view(number, place, steps),
         }
     }
 

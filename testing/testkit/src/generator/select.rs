@@ -183,9 +183,20 @@ impl Generator {
             return (called(family, "COUNT({0})", vec![value]), family);
         }
         let distinct = self.one_of(&["", "", "DISTINCT "]);
-        match self.random.below(6) {
+        match self.random.below(8) {
             0 => (called(Family::Integer, "COUNT(*)", Vec::new()), Family::Integer),
             1 => (called(Family::Integer, "COUNT({0}{1})", vec![distinct, value]), Family::Integer),
+            6 => {
+                let condition = self.simple_condition(seen);
+                let text = "COUNT({0}) FILTER (WHERE {1})";
+                (called(Family::Integer, text, vec![value, condition]), Family::Integer)
+            }
+            7 => {
+                let function = self.one_of(&["MIN", "MAX"]);
+                let condition = self.simple_condition(seen);
+                let parts = vec![function, value, condition];
+                (called(family, "{0}({1}) FILTER (WHERE {2})", parts), family)
+            }
             2 | 3 if family.is_number() => {
                 (Phrase::each(Role::Value(family), sum(family), vec![distinct, value]), family)
             }

@@ -20,6 +20,14 @@ impl Generator {
         }
     }
 
+    /// A view of rows that are there.
+    pub(super) fn later_view(&mut self, number: usize, table: usize, steps: &mut Vec<Step>) {
+        if self.views.len() < 12 {
+            let (body, columns) = self.view_of_one(table);
+            self.create_view(format!("L{number}"), body, columns, steps);
+        }
+    }
+
     fn create_view(
         &mut self,
         name: String,

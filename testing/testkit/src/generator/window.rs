@@ -16,6 +16,11 @@ const FRAMES: &[&str] = &[
     " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
     " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
     " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    " GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+    " GROUPS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+    " ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING EXCLUDE CURRENT ROW",
+    " ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE TIES",
+    " GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP",
 ];
 
 impl Generator {
@@ -40,10 +45,14 @@ impl Generator {
         let extremes = family != Family::Bytes || self.may(Known::BytesExtremes);
         let number = Family::Integer;
         let plain = |text: &str, of: Vec<Phrase>| Phrase::new(Role::Fixed, text, of);
-        let (function, gives, framed) = match self.random.below(11) {
+        let (function, gives, framed) = match self.random.below(15) {
             0 => (plain("RANK()", Vec::new()), number, false),
             1 => (plain("DENSE_RANK()", Vec::new()), number, false),
             2 => (plain("ROW_NUMBER()", Vec::new()), number, false),
+            11 => (plain("NTILE(3)", Vec::new()), number, false),
+            12 => (plain("CUME_DIST()", Vec::new()), Family::Float, false),
+            13 => (plain("PERCENT_RANK()", Vec::new()), Family::Float, false),
+            14 => (plain("NTH_VALUE({0}, {1})", vec![value, offset]), family, true),
             3 => (plain("LAG({0}, {1})", vec![value, offset]), family, false),
             4 => (plain("LEAD({0}, {1})", vec![value, offset]), family, false),
             5 => (plain("FIRST_VALUE({0})", vec![value]), family, true),
