@@ -85,7 +85,12 @@ impl Binder<'_> {
             let mut output = Vec::with_capacity(row.len());
             for (value, position) in row.iter().zip(listed) {
                 let column = &table.columns[usize::from(*position)];
-                let expression = self.assigned(table, column, value)?;
+                let mut expression = self.assigned(table, column, value)?;
+                // Rows that are put together are kept in the column's type, where a wider number
+                // would lose its upper part.
+                if rows.len() > 1 && expression.sql_type != column.sql_type {
+                    expression = super::cast::converted(expression, column.sql_type);
+                }
                 output.push(Output { name: column.name.clone(), expression });
             }
             branches.push(one_row(output));

@@ -1,0 +1,10 @@
+-- Found against PostgreSQL: INSERT of several rows cut a number off to its column's width.
+CREATE TABLE t (id INTEGER NOT NULL, k BIGINT NOT NULL, PRIMARY KEY (k, id));
+PARTITION TABLE t ON COLUMN k;
+INSERT INTO t VALUES (SINCE_EPOCH(MICROSECOND, CAST('2020-01-01 00:00:00' AS TIMESTAMP)), 7), (10, 3);
+--> refused
+INSERT INTO t VALUES (SINCE_EPOCH(SECOND, CAST('2020-01-01 00:00:00' AS TIMESTAMP)), 7), (10, 3);
+--> 2
+SELECT * FROM t;
+--> 10 | 3
+--> 1577836800 | 7
