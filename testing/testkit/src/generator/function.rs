@@ -64,9 +64,9 @@ const SQLITE_FLOOR: &str = "CAST(CAST({0} AS INTEGER) - ({0} < CAST({0} AS INTEG
 const SQLITE_CEILING: &str = "CAST(CAST({0} AS INTEGER) + ({0} > CAST({0} AS INTEGER)) AS REAL)";
 
 /// Ties to even.
-const POSTGRES_ROUND: &str = "CASE WHEN ABS({0} * POWER(10.0, {1}) - TRUNC({0} * POWER(10.0, {1}))) \
-     = 0.5 THEN ROUND({0} * POWER(10.0, {1}) / 2, 0) * 2 / POWER(10.0, {1}) ELSE ROUND({0}, {1}) \
-     END";
+const POSTGRES_ROUND: &str = "CASE WHEN ABS({0} * POWER(10.0, {1}) \
+     - TRUNC({0} * POWER(10.0, {1}))) = 0.5 \
+     THEN ROUND({0} * POWER(10.0, {1}) / 2, 0) * 2 / POWER(10.0, {1}) ELSE ROUND({0}, {1}) END";
 
 /// PostgreSQL: a field of a timestamp.
 macro_rules! postgres_field {
@@ -298,7 +298,13 @@ pub(super) static TEMPLATES: &[Template] = &[
     function(Text, I, "BIN({0})", "", ""),
     function(Text, D, "STR({0}, 10, 2)", "", ""),
     function(Text, D, "FORMAT_CURRENCY({0}, 1)", "", ""),
-    function(Text, T, "FIELD(SET_FIELD('{\"a\":1}', 'b', '\"z\"'), {0})", "", ""),
+    function(
+        Text,
+        T,
+        "FIELD('{\"a\":1,\"b\":\"z\"}', CASE WHEN {0} > 'a' THEN 'a' ELSE 'b' END)",
+        "",
+        "",
+    ),
     function(Text, S, "FORMAT_TIMESTAMP({0}, 'UTC')", "", ""),
     function(
         Timestamp,
