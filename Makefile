@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 60
 SOAK_STATEMENTS ?= 200000
 
-.PHONY: help demo test check fix build bench-compare bench-sql soak fuzz
+.PHONY: help demo test check fix build bench-compare bench-sql bench-load soak fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ bench-compare: build ## ratios against Redis and an echo server, from one run
 
 bench-sql: ## ratios of SQL statements against SQLite, planning, memory a row
 	cargo run --release -p lockstep-bench-sql --bin bench-sql
+
+bench-load: build ## loading CSV against PostgreSQL's COPY (needs postgresql-15)
+	cargo run --release -p lockstep-bench --bin bench-load
 
 soak: ## random SQL scripts and the simulator with new seeds for SOAK_MINUTES
 	for reference in sites rules views sqlite postgres; do \

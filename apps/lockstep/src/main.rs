@@ -2,7 +2,10 @@
 //! modules of their names; this file only parses and dispatches.
 
 mod bench;
+mod csv;
 mod demo;
+mod export;
+mod load;
 mod sql;
 mod start;
 
@@ -26,6 +29,8 @@ fn command() -> Command {
         )
         .subcommand(start::command())
         .subcommand(sql::command())
+        .subcommand(load::command())
+        .subcommand(export::command())
         .subcommand(bench::command())
         .subcommand(demo::command())
         .subcommand(help_command())
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
     let result = match matches.subcommand() {
         Some(("start", arguments)) => start::run(arguments),
         Some(("sql", arguments)) => sql::run(arguments),
+        Some(("load", arguments)) => load::run(arguments),
+        Some(("export", arguments)) => export::run(arguments),
         Some(("bench", arguments)) => bench::run(arguments),
         Some(("demo", arguments)) => demo::run(arguments),
         Some(("help", arguments)) => help(arguments.get_one::<String>("topic")),

@@ -135,6 +135,11 @@ impl Routing {
         hosts.into_iter()
     }
 
+    /// The partition that a value lives on; `None` before the topology is read.
+    pub fn partition_of(&self, value: Datum<'_>) -> Option<PartitionId> {
+        self.ring.partition_of(value)
+    }
+
     /// Number of procedures known.
     pub fn procedure_count(&self) -> usize {
         self.procedures.len()

@@ -1,6 +1,7 @@
 //! The binary as people use it: the shell against a host, benchmarks, and the demo.
 
-mod load;
+mod bench;
+mod csv;
 mod shell;
 
 use lockstep_node::options::Options;

@@ -40,12 +40,14 @@ impl Listing {
     }
 }
 
-/// The selectors of `@SystemCatalog`.
-pub const SELECTORS: [&str; 13] = [
+/// The selectors of `@SystemCatalog`. `KEYS` is not VoltDB's: its tables of indexes have the
+/// columns of a key by name, and whoever reads in an index's order must know that order.
+pub const SELECTORS: [&str; 14] = [
     "TABLES",
     "COLUMNS",
     "INDEXINFO",
     "PRIMARYKEYS",
+    "KEYS",
     "PROCEDURES",
     "PROCEDURECOLUMNS",
     "FUNCTIONS",
@@ -69,6 +71,7 @@ impl Catalog {
             "COLUMNS" => tables::columns(self),
             "INDEXINFO" => tables::indexes(self),
             "PRIMARYKEYS" => tables::primary_keys(self),
+            "KEYS" => tables::keys(self),
             "PROCEDURES" => procedures::procedures(self),
             "PROCEDURECOLUMNS" => procedures::columns(self),
             "FUNCTIONS" => Listing::new(&[

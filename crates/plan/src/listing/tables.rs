@@ -203,6 +203,32 @@ pub(super) fn primary_keys(catalog: &Catalog) -> Listing {
     listing
 }
 
+/// Every index's key, part by part in its own order.
+pub(super) fn keys(catalog: &Catalog) -> Listing {
+    let mut listing = Listing::new(&[
+        ("TABLE_NAME", TEXT),
+        ("INDEX_NAME", TEXT),
+        ("KIND", TEXT),
+        ("KEY_SEQ", SqlType::SmallInt),
+        ("KEY_PART", TEXT),
+    ]);
+    for name in catalog.tables.keys() {
+        let Some(table) = catalog.describe(name) else { continue };
+        for index in &table.indexes {
+            for (place, part) in index.keys.iter().enumerate() {
+                listing.rows.push(vec![
+                    text(&table.name),
+                    text(&index.name),
+                    text(index.kind),
+                    int(place as i32 + 1),
+                    text(part),
+                ]);
+            }
+        }
+    }
+    listing
+}
+
 /// The columns that an index's key reads. VoltDB numbers them by their names.
 fn columns_by_name<'a>(table: &'a TableDefinition, index: &IndexDefinition) -> Vec<&'a str> {
     let mut columns = BTreeSet::new();

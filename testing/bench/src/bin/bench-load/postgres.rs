@@ -1,0 +1,139 @@
+//! A PostgreSQL server of our own: in a temporary folder, on the loopback address, gone with us.
+
+use lockstep_bench::process::free_address;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Who runs the server where we are root, whom it refuses.
+const USER: &str = "postgres";
+/// Durability is left out on both sides: no sync, and no log of rows that are copied into a table
+/// that the same transaction emptied.
+const SETTINGS: &[&str] = &[
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=8GB",
+    "shared_buffers=1GB",
+    "maintenance_work_mem=256MB",
+    "autovacuum=off",
+    "listen_addresses=127.0.0.1",
+];
+
+/// The server; it stops when this is dropped.
+pub struct Postgres {
+    child: Child,
+    folder: PathBuf,
+    programs: PathBuf,
+    port: u16,
+}
+
+/// Where PostgreSQL's programs are.
+///
+/// # Errors
+/// They are nowhere.
+pub fn find(given: Option<&Path>) -> Result<PathBuf, String> {
+    let mut folders: Vec<PathBuf> = given.into_iter().map(Path::to_path_buf).collect();
+    let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut installed: Vec<PathBuf> = installed.map(|entry| entry.path().join("bin")).collect();
+    installed.sort();
+    folders.extend(installed.into_iter().rev());
+    folders.into_iter().find(|folder| folder.join("initdb").exists()).ok_or_else(|| {
+        "PostgreSQL is not installed (on Debian: apt install postgresql-15); --postgres names the \
+         folder of initdb"
+            .to_string()
+    })
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self")
+        .is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
+}
+
+/// A command that runs as a user whom PostgreSQL accepts.
+fn unprivileged(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]).arg(program);
+    command
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).to_string()),
+        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+impl Postgres {
+    /// Makes a database and starts a server for it.
+    ///
+    /// # Errors
+    /// One of PostgreSQL's programs fails.
+    pub fn start(programs: &Path) -> Result<Postgres, String> {
+        let port = free_address().map_err(|error| error.to_string())?.port();
+        let folder = std::env::temp_dir().join(format!("bench-load-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        if is_root() {
+            run(Command::new("chown").arg(USER).arg(&folder))?;
+        }
+        let data = folder.join("data");
+        run(unprivileged(&programs.join("initdb"))
+            .args(["--auth", "trust", "--username", USER, "--no-sync", "--pgdata"])
+            .arg(&data)
+            .current_dir("/"))?;
+        let mut command = unprivileged(&programs.join("postgres"));
+        command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-k"]).arg(&folder);
+        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let postgres = Postgres { child, folder, programs: programs.to_path_buf(), port };
+        let patience = Instant::now() + Duration::from_secs(30);
+        while let Err(error) = postgres.sql("SELECT 1") {
+            if Instant::now() > patience {
+                return Err(format!("PostgreSQL does not answer: {error}"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(postgres)
+    }
+
+    /// A client's command line, to which statements are added.
+    pub fn client(&self) -> Command {
+        let mut command = Command::new(self.programs.join("psql"));
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-d", USER]);
+        command.args(["-q", "-A", "-t", "-X", "-v", "ON_ERROR_STOP=1"]);
+        command
+    }
+
+    /// Runs a statement; its output.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub fn sql(&self, statement: &str) -> Result<String, String> {
+        run(self.client().args(["-c", statement])).map(|text| text.trim().to_string())
+    }
+
+    /// The server's version.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub fn version(&self) -> Result<String, String> {
+        self.sql("SHOW server_version")
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is waited for. Interrupted, it ends its own
+        // processes too.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
