@@ -13,6 +13,9 @@ pub struct ProcedureDefinition {
     pub kind: ProcedureKind,
     /// How its calls find their partition; `None` is a multi-partition procedure.
     pub partitioning: Option<ProcedurePartitioning>,
+    /// The partitions of a multi-partition procedure that declares them, each by a column and a
+    /// parameter; empty: those that its statements turn out to need.
+    pub declared: Vec<ProcedurePartitioning>,
     /// Its parameters.
     pub parameters: Vec<ProcedureParameter>,
     /// Its statements: with their names, planned at creation and again after schema changes.

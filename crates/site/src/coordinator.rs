@@ -344,6 +344,9 @@ impl<O, C: Clone> Coordinator<O, C> {
             }
         } else {
             let strangers = self.initiator.strangers(transaction, &partitions);
+            if let Some(failure) = self.undeclared(transaction, &strangers) {
+                return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
+            }
             if !strangers.is_empty() {
                 return self.order_again(transaction, strangers, outputs);
             }
@@ -368,11 +371,17 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) -> Result<(), Failure> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let mut set: BTreeSet<PartitionId> = first_round.iter().copied().collect();
-        set.extend(&active.call.declared);
-        set.extend(&active.needed);
         let context = desk_context(active, self.limits, self.stopwatch.as_ref());
         let desk = Desk { ring: &self.ring, context };
         set.extend(Round::partitions_of(&active.batch, &desk)?);
+        let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
+        let strangers: Vec<PartitionId> = set.difference(&declared).copied().collect();
+        set.extend(declared);
+        set.extend(&active.needed);
+        if let Some(failure) = self.undeclared(transaction, &strangers) {
+            return Err(failure);
+        }
+        let active = self.active.get_mut(&transaction).expect("it is under way");
         if active.enlargements >= MAX_ENLARGEMENTS || self.stop_everything {
             set.extend((0..self.ring.partition_count()).map(PartitionId));
         }
@@ -380,6 +389,26 @@ impl<O, C: Clone> Coordinator<O, C> {
         active.partition_count = set.len() as u32;
         self.initiator.enlist(transaction, &set);
         Ok(())
+    }
+
+    /// Why a procedure that declares its partitions may not go on to others.
+    fn undeclared(&self, transaction: TransactionId, strangers: &[PartitionId]) -> Option<Failure> {
+        let active = &self.active[&transaction];
+        let MultiWork::Procedure { procedure, .. } = &active.call.work else { return None };
+        if active.call.declared.is_empty() {
+            return None;
+        }
+        let stranger = strangers.first()?;
+        let text = active.batch.front().map_or("", |bound| &bound.statement.statement().text);
+        Some(Failure::graceful(format!(
+            "VOLTDB ERROR: SQL ERROR procedure {} declares the partitions of its PARTITION ON \
+             clauses, {:?} with these parameters, and its batch that begins with \"{text}\" needs \
+             partition {} as well. Declare that one too, or create the procedure without \
+             PARTITION ON.",
+            procedure.definition().name,
+            active.call.declared.iter().map(|partition| partition.0).collect::<Vec<_>>(),
+            stranger.0
+        )))
     }
 
     /// The transaction met partitions outside its set: it is undone, and ordered again with them.

@@ -84,6 +84,7 @@ fn transfer() -> PreparedProcedure {
     ];
     let named = |statement| ("s".to_string(), Arc::new(statement));
     let definition = ProcedureDefinition {
+        declared: Vec::new(),
         name: "Transfer".to_string(),
         kind: ProcedureKind::Native("Transfer".to_string()),
         partitioning: None,

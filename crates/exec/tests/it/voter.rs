@@ -125,6 +125,7 @@ pub fn host() -> (Database, PreparedProcedure) {
     ];
     let named = |(number, statement): (usize, Statement)| (number.to_string(), Arc::new(statement));
     let definition = ProcedureDefinition {
+        declared: Vec::new(),
         name: "Vote".to_string(),
         kind: ProcedureKind::Native("Vote".to_string()),
         partitioning: Some(ProcedurePartitioning::Directed),

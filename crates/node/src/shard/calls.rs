@@ -10,6 +10,7 @@ use crate::message::{
     NO_PROCEDURE, Origin, PARTITION_WEIGHT,
 };
 use crate::routing;
+use lockstep_plan_ir::procedure::ProcedurePartitioning;
 use lockstep_site::{MultiWork, Ready};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
@@ -21,8 +22,8 @@ use std::sync::atomic::Ordering;
 enum Destination {
     /// Runs at a partition.
     Partition(PartitionId),
-    /// Runs at several.
-    Multi,
+    /// Runs at several: those that its procedure declares, or those that it turns out to need.
+    Multi(Vec<PartitionId>),
     /// Cannot run.
     Refused(Failure),
 }
@@ -79,9 +80,9 @@ impl Shard {
                 let call = ForwardedCall { origin, body: copy };
                 self.outbox.send(partition.index(), Envelope::Call(call));
             }
-            Destination::Multi => {
+            Destination::Multi(declared) => {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
-                self.call_coordinator(origin, &invocation, body);
+                self.call_coordinator(origin, &invocation, body, declared);
             }
             Destination::Refused(failure) => {
                 self.statistics.count_refused(origin.procedure);
@@ -243,7 +244,13 @@ impl Shard {
     }
 
     /// A multi-partition procedure goes to the coordinator.
-    fn call_coordinator(&mut self, origin: Origin, invocation: &Invocation<'_>, body: &[u8]) {
+    fn call_coordinator(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        declared: Vec<PartitionId>,
+    ) {
         let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
         let count = invocation.parameters.count() as u16;
         let mut parameters = count.to_be_bytes().to_vec();
@@ -255,7 +262,6 @@ impl Shard {
         let catalog_version = self.catalog.version();
         let origin = MultiOrigin { origin, body: body.into() };
         let time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
-        let declared = Vec::new();
         let request = MultiRequest { origin, catalog_version, time_limit, declared, work };
         let coordinator = self.coordinator_thread();
         self.send(coordinator, Envelope::Multi(Box::new(request)));
@@ -273,7 +279,9 @@ impl Shard {
         };
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts) {
-            Destination::Multi => self.call_coordinator(origin, &invocation, &body),
+            Destination::Multi(declared) => {
+                self.call_coordinator(origin, &invocation, &body, declared);
+            }
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
             Destination::Partition(partition) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
@@ -361,36 +369,67 @@ fn destination(
         return all_partition_leg(procedure, invocation, facts);
     }
     match &procedure.routing {
-        Routing::Multi => Destination::Multi,
+        Routing::Multi => declared_partitions(procedure, invocation, facts),
         Routing::Directed => Destination::Refused(Failure::graceful(format!(
             "Procedure {} is a work procedure and needs to be invoked appropriately. The \
              Client.callAllPartitionProcedure method should be used.",
             invocation.procedure
         ))),
         Routing::Parameter { index, column_type } => {
-            let refused = |value: &str, reason: &str| {
-                let definition = &procedure.definition;
-                let failure = routing::misrouted(definition, value, *column_type, reason);
-                Destination::Refused(failure)
-            };
-            match invocation.parameters.get(usize::from(*index)) {
-                // A null of some type hashes like that type's; only one without is refused.
-                Some(Ok(Parameter::Scalar(SqlType::Null, _))) if procedure.definition.read_only => {
-                    let text = "Illegal partition parameter. Value cannot be null";
-                    Destination::Refused(Failure::graceful(text))
-                }
-                Some(Ok(parameter)) => {
-                    match routing::partition_of_parameter(&parameter, *column_type, &facts.ring) {
-                        Ok(partition) => Destination::Partition(partition),
-                        Err(reason) => refused(&describe(&parameter), &reason),
-                    }
-                }
-                // Bytes that are no parameters: the partition's check says which.
-                Some(Err(_)) => Destination::Partition(PartitionId(0)),
-                None => refused("null", "the call does not have that parameter"),
+            match partition_by(*index, *column_type, procedure, invocation, facts) {
+                Ok(partition) => Destination::Partition(partition),
+                Err(failure) => Destination::Refused(failure),
             }
         }
     }
+}
+
+/// The partition that a call's routing parameter names.
+fn partition_by(
+    index: u16,
+    column_type: SqlType,
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &super::HostFacts,
+) -> Result<PartitionId, Failure> {
+    let refused = |value: &str, reason: &str| {
+        Err(routing::misrouted(&procedure.definition, value, column_type, reason))
+    };
+    match invocation.parameters.get(usize::from(index)) {
+        // A null of some type hashes like that type's; only one without is refused.
+        Some(Ok(Parameter::Scalar(SqlType::Null, _))) if procedure.definition.read_only => {
+            let text = "Illegal partition parameter. Value cannot be null";
+            Err(Failure::graceful(text))
+        }
+        Some(Ok(parameter)) => {
+            match routing::partition_of_parameter(&parameter, column_type, &facts.ring) {
+                Ok(partition) => Ok(partition),
+                Err(reason) => refused(&describe(&parameter), &reason),
+            }
+        }
+        // Bytes that are no parameters: the partition's check says which.
+        Some(Err(_)) => Ok(PartitionId(0)),
+        None => refused("null", "the call does not have that parameter"),
+    }
+}
+
+/// The partitions that a multi-partition procedure declares.
+fn declared_partitions(
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &super::HostFacts,
+) -> Destination {
+    let mut declared = Vec::new();
+    for partitioning in &procedure.definition.declared {
+        let ProcedurePartitioning::Column { parameter, column_type, .. } = partitioning else {
+            continue;
+        };
+        match partition_by(*parameter, *column_type, procedure, invocation, facts) {
+            Ok(partition) => declared.push(partition),
+            Err(failure) => return Destination::Refused(failure),
+        }
+    }
+    Destination::Multi(declared)
 }
 
 fn describe(parameter: &Parameter<'_>) -> String {

@@ -7,6 +7,7 @@ mod clients;
 mod frames;
 mod limits;
 mod memory;
+mod multi;
 mod schema;
 mod statistics;
 mod support;

@@ -84,6 +84,7 @@ impl Draft<'_> {
             }
         });
         Ok(ProcedureDefinition {
+            declared: Vec::new(),
             name,
             kind: ProcedureKind::Generated { table: table.id, verb },
             partitioning,

@@ -137,7 +137,7 @@ impl Draft<'_> {
             return Err(procedure_error(source.span, name, "is not declared by CREATE PROCEDURE"));
         };
         let directed = create.kind == ast::ProcedureKind::Directed;
-        // A procedure of two partitions runs as one of all of them.
+        // A procedure of several partitions runs as a transaction over those.
         let column = match create.partitions.as_slice() {
             [single] if !directed => Some(single),
             _ => None,
@@ -168,8 +168,12 @@ impl Draft<'_> {
             let reason = format!("has {} parameters (max is {MAX_PARAMETERS})", parameters.len());
             return Err(procedure_error(source.span, name, reason));
         }
+        let mut declared = Vec::new();
         for partition in &create.partitions {
-            plan.partitioning(partition, &parameters)?;
+            declared.push(plan.partitioning(partition, &parameters)?);
+        }
+        if declared.len() == 1 {
+            declared.clear();
         }
         let partitioning = match (directed, column) {
             (true, _) => Some(ProcedurePartitioning::Directed),
@@ -180,6 +184,7 @@ impl Draft<'_> {
             name: name.to_string(),
             kind,
             partitioning,
+            declared,
             parameters,
             read_only: statements.iter().all(|(_, statement)| statement.read_only),
             statements,

@@ -9,7 +9,7 @@ pub struct CreateProcedure {
     pub kind: ProcedureKind,
     /// Its name. None for FROM CLASS without a name: the class's simple name is taken.
     pub name: Option<CaseName>,
-    /// PARTITION ON TABLE, and AND ON TABLE for a second partition: at most two.
+    /// PARTITION ON TABLE, and AND ON TABLE for each further partition.
     pub partitions: Vec<ProcedurePartition>,
     /// ALLOW role, ...
     pub allow: Vec<Name>,

@@ -9,6 +9,9 @@ use crate::error::SqlError;
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
+/// The most partitions that a procedure may declare.
+const MAX_PARTITIONS: u32 = 64;
+
 impl Parser<'_> {
     /// CREATE PROCEDURE in all its forms.
     pub(super) fn create_procedure(&mut self) -> Parsed<CreateProcedure> {
@@ -70,7 +73,12 @@ impl Parser<'_> {
     /// `ON TABLE t COLUMN c [PARAMETER n] [AND ON TABLE ...]`
     fn procedure_partitions(&mut self) -> Parsed<Vec<ProcedurePartition>> {
         let mut partitions = vec![self.procedure_partition()?];
-        if self.eat_keyword(Keyword::And) {
+        while self.eat_keyword(Keyword::And) {
+            if partitions.len() >= MAX_PARTITIONS as usize {
+                let place = self.token().span;
+                let what = "the procedure declares more partitions".to_string();
+                return Err(SqlError::limit(what, "partitions", MAX_PARTITIONS, place));
+            }
             partitions.push(self.procedure_partition()?);
         }
         Ok(partitions)
