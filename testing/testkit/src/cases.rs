@@ -13,17 +13,21 @@
 //! Each line's text takes the place of `{}`. An answer shows the types of the columns and then the
 //! rows, ` / ` between rows and ` | ` between values; `none` stands for no rows. The counts of
 //! changed rows are left out beside other tables; ` ; ` stands between tables. An error shows a
-//! part of the message.
+//! part of the message. ` ;; ` in a template stands between calls of their own: all are made, the
+//! answer is the first error or what all gave; `ok` stands for schema changes alone.
 
 use crate::configuration::Configuration;
 use crate::slt::show_value;
 use lockstep_client::Connection;
 use lockstep_client::rows::Table;
+use lockstep_types::Value;
 
 /// Where a case's text stands in the template.
 const PLACE: &str = "{}";
 /// Between a case's text and its answer.
 const ARROW: &str = " => ";
+/// Between the calls of one case.
+const CALLS: &str = " ;; ";
 /// How many queries are sent as one batch; a batch that differs is run again one by one.
 const QUERIES_AT_ONCE: usize = 16;
 /// In front of what the planner says.
@@ -113,10 +117,19 @@ impl Cases {
         configuration: &Configuration,
         number: usize,
     ) -> String {
-        match configuration.execute(connection, &self.statement(number)) {
-            Ok(tables) => show(&tables),
-            Err(message) => match self.cases[number].1.strip_prefix("error ") {
-                Some(part) if message.contains(part) => self.cases[number].1.clone(),
+        let statement = self.statement(number);
+        let mut tables = Vec::new();
+        let mut first_error = None;
+        for call in statement.split(CALLS) {
+            match configuration.execute(connection, call) {
+                Ok(given) => tables.extend(given),
+                Err(message) => first_error = first_error.or(Some(message)),
+            }
+        }
+        match first_error {
+            None => show(&tables),
+            Some(message) => match self.cases[number].1.strip_prefix("error ") {
+                Some(part) if one_line(&message).contains(part) => self.cases[number].1.clone(),
                 _ => format!("error {}", essence(&message)),
             },
         }
@@ -132,9 +145,13 @@ impl Cases {
     }
 }
 
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The message without its frame, in one line.
 fn essence(message: &str) -> String {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = one_line(message);
     let unquoted = line.rsplit_once("\" - ").map_or(line.as_str(), |(_, rest)| rest);
     let rest = match line.find("\" unexpected ") {
         Some(at) => line[at + 2..].split(';').next().unwrap_or_default(),
@@ -146,12 +163,16 @@ fn essence(message: &str) -> String {
 }
 
 fn show(tables: &[Table]) -> String {
-    let counts = |table: &&Table| table.names != ["modified_tuples"];
-    let told: Vec<&Table> = match tables.iter().any(|table| counts(&table)) {
-        true => tables.iter().filter(counts).collect(),
-        false => tables.iter().collect(),
-    };
-    told.into_iter().map(show_table).collect::<Vec<_>>().join(" ; ")
+    let is_count = |table: &&Table| table.names == ["modified_tuples"];
+    let done = [vec![Value::Int(0)]];
+    let is_status = |table: &&Table| table.names == ["STATUS"] && table.rows == done;
+    let results: Vec<&Table> = tables.iter().filter(|table| !is_status(table)).collect();
+    let rows: Vec<&Table> = results.iter().copied().filter(|table| !is_count(table)).collect();
+    let told = if rows.is_empty() { results } else { rows };
+    match told.is_empty() {
+        true => "ok".to_string(),
+        false => told.into_iter().map(show_table).collect::<Vec<_>>().join(" ; "),
+    }
 }
 
 fn show_table(table: &Table) -> String {
