@@ -1,15 +1,16 @@
 //! Takes multi-partition transactions through their rounds, many at a time.
 
+use crate::active::{
+    Active, DeskLimits, Next, Submitted, context_of, desk_context, statements_end, time_limit,
+};
 use crate::message::{
     BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, ToPartition,
 };
 use crate::partition::{Faults, SiteLimits};
 use crate::round::{Desk, Round};
 use crate::tables::{total, write_count, write_modified, write_status};
-use lockstep_exec::database::TransactionContext;
-use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};
-use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::Stopwatch;
 use lockstep_txn::mp::MultiLimits;
 use lockstep_txn::{Addressed, MultiPartitionInitiator, RoundProgress};
 use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, TransactionId};
@@ -60,50 +61,6 @@ pub struct Coordinator<O, C> {
     stop_everything: bool,
     stopwatch: Option<Stopwatch>,
     faults: Faults,
-}
-
-#[derive(Clone, Copy)]
-struct DeskLimits {
-    result_bytes: usize,
-    temporary_bytes: usize,
-}
-
-/// A call that waits, perhaps to be ordered again.
-struct Submitted<O, C> {
-    call: MultiCall<O, C>,
-    /// Partitions that it met outside its set before.
-    needed: Vec<PartitionId>,
-    enlargements: u32,
-}
-
-/// A transaction under way.
-struct Active<O, C> {
-    call: MultiCall<O, C>,
-    needed: Vec<PartitionId>,
-    enlargements: u32,
-    context: TransactionContext,
-    /// Statements that wait for their round.
-    batch: VecDeque<BoundStatement>,
-    /// Results of the batch so far.
-    results: Vec<Vec<u8>>,
-    /// Results of earlier batches: what the procedure has seen.
-    history: Vec<BatchResult>,
-    round: Option<Round>,
-    /// Per partition, its answer to the round.
-    answers: Vec<Option<Answered>>,
-    rounds: u32,
-    partition_count: u32,
-    /// Set once the outcome is known, while acknowledgements are awaited.
-    finished: Option<(Outcome, Vec<u8>)>,
-}
-
-/// One table per fragment, or why the transaction must abort.
-type Answered = Result<Vec<Vec<u8>>, Failure>;
-
-/// What a transaction does next.
-enum Next {
-    Round(Round),
-    End(Outcome, Vec<u8>),
 }
 
 impl<O, C: Clone> Coordinator<O, C> {
@@ -565,53 +522,4 @@ fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
         profile: None,
     };
     queued.into_iter().map(bind).collect()
-}
-
-fn context_of<O, C>(transaction: TransactionId, call: &MultiCall<O, C>) -> TransactionContext {
-    let read_only = match &call.work {
-        MultiWork::Statements(statements) => statements.read_only,
-        MultiWork::Procedure { procedure, .. } => procedure.definition().read_only,
-        MultiWork::Schema(_) => false,
-    };
-    TransactionContext {
-        transaction_id: transaction,
-        timestamp_us: transaction.time_ms() * 1000,
-        addresses_partition: true,
-        single_partition: false,
-        read_only,
-    }
-}
-
-/// What limits the time of the transaction's queries.
-fn time_limit<O, C>(active: &Active<O, C>) -> Option<TimeLimit> {
-    active.call.time_limit.filter(|_| active.context.read_only)
-}
-
-fn desk_context<O, C>(
-    active: &Active<O, C>,
-    limits: DeskLimits,
-    stopwatch: Option<&Stopwatch>,
-) -> CoordinatorContext {
-    let stop = stopwatch.map(|stopwatch| {
-        stopwatch.start(time_limit(active));
-        stopwatch.check()
-    });
-    CoordinatorContext {
-        timestamp_us: active.context.timestamp_us,
-        result_limit_bytes: limits.result_bytes,
-        temporary_limit_bytes: limits.temporary_bytes,
-        watch: Watch { stop, profiler: None },
-    }
-}
-
-fn statements_end(results: &[Vec<u8>], limit_bytes: usize) -> Next {
-    let bytes: usize = results.iter().map(Vec::len).sum();
-    if bytes > limit_bytes {
-        let text = format!(
-            "VOLTDB ERROR: SQL ERROR the result of {bytes} bytes is over the limit of \
-             {limit_bytes} bytes (option max_response_bytes)"
-        );
-        return Next::End(Outcome::failed(Failure::graceful(text)), Vec::new());
-    }
-    Next::End(Outcome::success(results.len() as u16), results.concat())
 }

@@ -13,6 +13,7 @@
 //! the same partitions, everybody who took part hears the decision. Meanwhile the partitions have
 //! gone on speculatively behind the last round: [`Site::keep`] holds the answers back.
 
+mod active;
 mod coordinator;
 mod message;
 mod parameters;

@@ -1,0 +1,106 @@
+//! What the coordinator keeps of a transaction, and what its statements run with.
+
+use crate::message::{BoundStatement, MultiCall, MultiWork};
+use crate::round::Round;
+use lockstep_exec::database::TransactionContext;
+use lockstep_exec::distributed::CoordinatorContext;
+use lockstep_exec::procedure::BatchResult;
+use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
+use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy)]
+pub(crate) struct DeskLimits {
+    pub(crate) result_bytes: usize,
+    pub(crate) temporary_bytes: usize,
+}
+
+/// A call that waits, perhaps to be ordered again.
+pub(crate) struct Submitted<O, C> {
+    pub(crate) call: MultiCall<O, C>,
+    /// Partitions that it met outside its set before.
+    pub(crate) needed: Vec<PartitionId>,
+    pub(crate) enlargements: u32,
+}
+
+/// A transaction under way.
+pub(crate) struct Active<O, C> {
+    pub(crate) call: MultiCall<O, C>,
+    pub(crate) needed: Vec<PartitionId>,
+    pub(crate) enlargements: u32,
+    pub(crate) context: TransactionContext,
+    /// Statements that wait for their round.
+    pub(crate) batch: VecDeque<BoundStatement>,
+    /// Results of the batch so far.
+    pub(crate) results: Vec<Vec<u8>>,
+    /// Results of earlier batches: what the procedure has seen.
+    pub(crate) history: Vec<BatchResult>,
+    pub(crate) round: Option<Round>,
+    /// Per partition, its answer to the round.
+    pub(crate) answers: Vec<Option<Answered>>,
+    pub(crate) rounds: u32,
+    pub(crate) partition_count: u32,
+    /// Set once the outcome is known, while acknowledgements are awaited.
+    pub(crate) finished: Option<(Outcome, Vec<u8>)>,
+}
+
+/// One table per fragment, or why the transaction must abort.
+pub(crate) type Answered = Result<Vec<Vec<u8>>, Failure>;
+
+/// What a transaction does next.
+pub(crate) enum Next {
+    Round(Round),
+    End(Outcome, Vec<u8>),
+}
+
+pub(crate) fn context_of<O, C>(
+    transaction: TransactionId,
+    call: &MultiCall<O, C>,
+) -> TransactionContext {
+    let read_only = match &call.work {
+        MultiWork::Statements(statements) => statements.read_only,
+        MultiWork::Procedure { procedure, .. } => procedure.definition().read_only,
+        MultiWork::Schema(_) => false,
+    };
+    TransactionContext {
+        transaction_id: transaction,
+        timestamp_us: transaction.time_ms() * 1000,
+        addresses_partition: true,
+        single_partition: false,
+        read_only,
+    }
+}
+
+/// What limits the time of the transaction's queries.
+pub(crate) fn time_limit<O, C>(active: &Active<O, C>) -> Option<TimeLimit> {
+    active.call.time_limit.filter(|_| active.context.read_only)
+}
+
+pub(crate) fn desk_context<O, C>(
+    active: &Active<O, C>,
+    limits: DeskLimits,
+    stopwatch: Option<&Stopwatch>,
+) -> CoordinatorContext {
+    let stop = stopwatch.map(|stopwatch| {
+        stopwatch.start(time_limit(active));
+        stopwatch.check()
+    });
+    CoordinatorContext {
+        timestamp_us: active.context.timestamp_us,
+        result_limit_bytes: limits.result_bytes,
+        temporary_limit_bytes: limits.temporary_bytes,
+        watch: Watch { stop, profiler: None },
+    }
+}
+
+pub(crate) fn statements_end(results: &[Vec<u8>], limit_bytes: usize) -> Next {
+    let bytes: usize = results.iter().map(Vec::len).sum();
+    if bytes > limit_bytes {
+        let text = format!(
+            "VOLTDB ERROR: SQL ERROR the result of {bytes} bytes is over the limit of \
+             {limit_bytes} bytes (option max_response_bytes)"
+        );
+        return Next::End(Outcome::failed(Failure::graceful(text)), Vec::new());
+    }
+    Next::End(Outcome::success(results.len() as u16), results.concat())
+}
