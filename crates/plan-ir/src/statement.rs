@@ -133,6 +133,8 @@ pub enum Target {
     One,
     /// The partition that owns this value (literals and parameters only).
     Owner(Expression),
+    /// The partitions that own these values, at least one (literals and parameters only).
+    Owners(Vec<Expression>),
 }
 
 /// What the coordinator does with the fragments' tables.

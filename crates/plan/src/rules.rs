@@ -66,6 +66,8 @@ rules! {
         "DISTINCT drops duplicates at each partition first.";
     PushOutput "push_output"
         "Result columns with subqueries are computed where the rows are.";
+    PartitionLists "partition_lists"
+        "Where partitioning columns are in a list of values, only their partitions are asked.";
     OnePartition "one_partition"
         "A query whose partitioning columns equal one value runs at that value's partition.";
 }

@@ -9,6 +9,7 @@ use lockstep_exec::distributed::{
 use lockstep_plan_ir::statement::Target;
 use lockstep_plan_ir::{Execution, Expression};
 use lockstep_types::{Failure, HashRing, PartitionId};
+use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -196,6 +197,11 @@ fn places(
             Target::All => all().collect(),
             Target::One => vec![PartitionId(0)],
             Target::Owner(value) => vec![owner_of(bound, value, desk)?],
+            Target::Owners(values) => {
+                let owners = values.iter().map(|value| owner_of(bound, value, desk));
+                let owners: BTreeSet<PartitionId> = owners.collect::<Result<_, _>>()?;
+                owners.into_iter().collect()
+            }
         };
         let part = |partition| (FragmentPart::Fragment(number), partition);
         places.push(partitions.into_iter().map(part).collect());

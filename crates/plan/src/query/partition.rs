@@ -173,7 +173,7 @@ fn step(
 }
 
 /// True for types whose equal values belong to the same partition.
-fn hashes_alike(a: SqlType, b: SqlType) -> bool {
+pub(crate) fn hashes_alike(a: SqlType, b: SqlType) -> bool {
     a == b || a.is_integer() && b.is_integer()
 }
 

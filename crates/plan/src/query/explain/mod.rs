@@ -13,7 +13,7 @@ use lockstep_plan_ir::{
     Access, Execution, Expression, Node, Operation, Relation, Scan, Statement, TableDefinition,
 };
 use lockstep_types::TableId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -97,8 +97,8 @@ struct Writer<'e> {
     estimator: Estimator<'e>,
     /// Numbers of the operators by address.
     numbers: BTreeMap<usize, usize>,
-    /// By fragment, whether it runs at one partition.
-    single: Vec<bool>,
+    /// Where each fragment runs.
+    targets: Vec<Target>,
     text: String,
 }
 
@@ -136,8 +136,8 @@ impl<'e> Writer<'e> {
             estimator.rows(root, fragments);
         }
         let numbers = operators.into_iter().map(address).zip(0..).collect();
-        let single = fragments.iter().map(|fragment| fragment.target != Target::All).collect();
-        Writer { names, explaining, estimator, numbers, single, text: String::new() }
+        let targets = fragments.iter().map(|fragment| fragment.target.clone()).collect();
+        Writer { names, explaining, estimator, numbers, targets, text: String::new() }
     }
 }
 
@@ -200,6 +200,7 @@ impl Writer<'_> {
                 Target::All => self.why_all(&fragment.operation),
                 Target::One => ANY_ONE.to_string(),
                 Target::Owner(value) => self.owner(&fragment.operation, value),
+                Target::Owners(values) => self.owners(&fragment.operation, values),
             };
             self.line(0, &format!("FRAGMENT {number} {place}"));
             self.operation(1, &fragment.operation);
@@ -212,10 +213,31 @@ impl Writer<'_> {
             Some(partition) => format!("partition {partition}"),
             None => "one partition".to_string(),
         };
-        let column = spread_table(&self.names, operation)
-            .and_then(|table| self.names.partition_column(table))
-            .unwrap_or_else(|| "the partitioning column".to_string());
+        let column = self.spread_column(operation);
         format!("at {partition}, because {column} = {}", self.names.text(value))
+    }
+
+    /// Why an operation runs at some partitions.
+    fn owners(&self, operation: &Operation, values: &[Expression]) -> String {
+        let numbers: Option<BTreeSet<u32>> =
+            values.iter().map(|value| (self.explaining.partition_of)(value)).collect();
+        let partitions = match numbers {
+            Some(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+                let plural = if numbers.len() == 1 { "" } else { "s" };
+                format!("partition{plural} {}", numbers.join(" and "))
+            }
+            None => "the owners of the values".to_string(),
+        };
+        let column = self.spread_column(operation);
+        format!("at {partitions}, because {column} IN ({})", self.names.list(values))
+    }
+
+    /// The partitioning column of an operation's first spread table.
+    fn spread_column(&self, operation: &Operation) -> String {
+        spread_table(&self.names, operation)
+            .and_then(|table| self.names.partition_column(table))
+            .unwrap_or_else(|| "the partitioning column".to_string())
     }
 
     /// Why an operation runs at all partitions.
@@ -342,9 +364,10 @@ impl Writer<'_> {
     }
 
     fn receive(&self, fragment: u16) -> String {
-        let from = match self.single.get(usize::from(fragment)) {
-            Some(true) => "ONE PARTITION",
-            _ => "ALL PARTITIONS",
+        let from = match self.targets.get(usize::from(fragment)) {
+            Some(Target::All) | None => "ALL PARTITIONS",
+            Some(Target::Owners(_)) => "SOME PARTITIONS",
+            Some(Target::One | Target::Owner(_)) => "ONE PARTITION",
         };
         format!("RECEIVE FROM {from} of fragment {fragment}")
     }

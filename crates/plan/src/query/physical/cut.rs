@@ -9,7 +9,7 @@ use crate::query::walk;
 use crate::rules::Rule;
 use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_plan_ir::relation::AggregateCall;
-use lockstep_plan_ir::statement::{Query as PlannedQuery, Target};
+use lockstep_plan_ir::statement::Query as PlannedQuery;
 use lockstep_plan_ir::{AggregateFunction, Comparison, Expression, Node, Relation};
 use lockstep_types::{SqlType, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,7 @@ impl Planner<'_, '_> {
         }
         let nothing = BTreeSet::new();
         let rows = self.rows(select, Place::Here, &nothing)?;
+        self.cut_target = self.partitions_of(select);
         match &select.aggregate {
             None => self.cut_rows(query, select, rows, &select.from.slots(), bound),
             Some(aggregate)
@@ -125,7 +126,7 @@ impl Planner<'_, '_> {
             let rows = self.top(query, Relation::Distinct { input, slot })?;
             let types = query_types(distinct);
             let output = columns_of(slot, &types);
-            let received = self.ship(rows, output, Target::All)?;
+            let received = self.ship(rows, output, self.cut_target.clone())?;
             let Relation::Receive { slot: received_slot, .. } = received else {
                 return Err(PlanError::new("a fragment is not received"));
             };
@@ -133,7 +134,10 @@ impl Planner<'_, '_> {
             let relation = Relation::Distinct { input, slot: received_slot };
             return self.ordered(relation, query, Place::Coordinator, bound);
         }
-        let rows = if plain && select.window.is_none() { self.top(query, rows)? } else { rows };
+        let rows = match plain && select.window.is_none() {
+            true => self.first_rows(query, select, rows)?,
+            false => rows,
+        };
         let received = self.receive(query, select, rows, slots, false)?;
         self.behind_groups(received, query, select, Place::Coordinator, bound)
     }
@@ -176,7 +180,7 @@ impl Planner<'_, '_> {
             output.expression = column.clone();
         }
         let rows = self.top(&over_values, rows)?;
-        let received = self.ship(rows, columns, Target::All)?;
+        let received = self.ship(rows, columns, self.cut_target.clone())?;
         self.ordered(received, &over_values, Place::Coordinator, bound)
     }
 
@@ -193,6 +197,28 @@ impl Planner<'_, '_> {
             let subquery = walk::any(e, &|e| walk::subquery_of(e).is_some());
             !subquery && self.fits_fragment(e, &slots, &Values::new())
         })
+    }
+
+    /// As [`Planner::top`]; the first rows of a single table are read from an index that has the
+    /// order, if there is one.
+    fn first_rows(
+        &mut self,
+        query: &Query,
+        select: &Select,
+        rows: Relation,
+    ) -> Result<Relation, PlanError> {
+        let from_index = self.uses(Rule::PushLimits)
+            && self.uses(Rule::IndexOrder)
+            && query.limit.is_some()
+            && !query.order.is_empty()
+            && select.aggregate.is_none();
+        if from_index
+            && let Some(scan) = self.ordered_scan(select, &query.order, &[], &BTreeSet::new())?
+        {
+            let unordered = Query { order: Vec::new(), ..query.clone() };
+            return self.top(&unordered, scan);
+        }
+        self.top(query, rows)
     }
 
     /// The first rows in order, at each partition: as many as limit and offset ask for together.
@@ -252,7 +278,7 @@ impl Planner<'_, '_> {
         let columns = columns
             .into_iter()
             .map(|((slot, column), sql_type)| Expression::column(slot, column, sql_type));
-        self.ship(rows, columns.collect(), Target::All)
+        self.ship(rows, columns.collect(), self.cut_target.clone())
     }
 
     /// Partial aggregates at the partitions, merged by group at the coordinator, so that the
@@ -274,7 +300,7 @@ impl Planner<'_, '_> {
         let input = Box::new(rows);
         let relation = Relation::Aggregate { input, slot, group, calls: parts };
         let query = PlannedQuery { relation, output: columns_of(slot, &types) };
-        let fragment = self.add_fragment(Target::All, query, &types)?;
+        let fragment = self.add_fragment(self.cut_target.clone(), query, &types)?;
         let received = self.binder.new_slot()?;
         let mut columns = columns_of(received, &types);
         let values = columns.split_off(groups);

@@ -200,10 +200,7 @@ impl Planner<'_, '_> {
         };
         let spread = definition.partition_column.is_some() && routing.is_none() && !single;
         if spread && limited {
-            return Err(PlanError::new(
-                "DELETE statements affecting partitioned tables must be able to execute on one \
-                 partition when ORDER BY and LIMIT or OFFSET clauses are present.",
-            ));
+            return self.plan_shipped_rows(change, is_update);
         }
         // The first use is the target itself.
         let reads_spread = uses.iter().skip(1).any(|used| !used.table.definition.is_replicated());
@@ -216,7 +213,11 @@ impl Planner<'_, '_> {
         } else if routing.is_some() {
             Execution::Local { operation, routing }
         } else if definition.partition_column.is_some() {
-            everywhere(operation, Coordinator::SumCounts)
+            let target = match &change.source.body {
+                Body::Select(select) => self.partitions_of(select),
+                _ => Target::All,
+            };
+            everywhere_at(target, operation, Coordinator::SumCounts)
         } else {
             everywhere(operation, Coordinator::SameCount)
         };
@@ -314,30 +315,35 @@ impl Planner<'_, '_> {
         is_update: bool,
     ) -> Result<Plan, PlanError> {
         let definition = &change.table.definition;
-        let (Body::Select(select), None, None) =
-            (&change.source.body, &change.source.limit, &change.source.offset)
-        else {
-            return Err(PlanError::new(
-                "UPDATE and DELETE with LIMIT and a subquery over partitioned tables are not \
-                 supported yet",
-            ));
+        let source = &change.source;
+        let Body::Select(select) = &source.body else {
+            return Err(PlanError::new("UPDATE and DELETE change the rows of a table"));
         };
+        let limited = source.limit.is_some() || source.offset.is_some();
+        if limited && primary_key(definition).is_none() {
+            return Err(PlanError::new(format!(
+                "UPDATE and DELETE with LIMIT or OFFSET over several partitions tell rows by the \
+                 primary key, which table {} lacks. Restrict the partitioning column to one value, \
+                 or declare a PRIMARY KEY.",
+                definition.name
+            )));
+        }
         let mut types: Vec<SqlType> = definition.columns.iter().map(|c| c.sql_type).collect();
         let mut expressions = columns_of(change.slot, &types);
         for (_, value) in &change.assignments {
             types.push(value.sql_type);
             expressions.push(value.clone());
         }
-        let slot = self.binder.new_slot()?;
-        let output = columns_of(slot, &types).into_iter();
-        let output = output.map(|expression| Output { name: String::new(), expression });
-        let distinct = Some(Distinct { slot, expressions });
-        let query = Query {
-            body: Body::Select(Select { distinct, ..select.clone() }),
-            output: output.collect(),
-            order: Vec::new(),
-            limit: None,
-            offset: None,
+        let named = |expression| Output { name: String::new(), expression };
+        let query = if limited {
+            // The first rows over all partitions; no two have one key.
+            Query { output: expressions.into_iter().map(named).collect(), ..source.clone() }
+        } else {
+            let slot = self.binder.new_slot()?;
+            let output = columns_of(slot, &types).into_iter().map(named).collect();
+            let distinct = Some(Distinct { slot, expressions });
+            let body = Body::Select(Select { distinct, ..select.clone() });
+            Query { body, output, order: Vec::new(), limit: None, offset: None }
         };
         self.note_query(&query);
         let mut shipped = self.query(&query, Place::Coordinator, &BTreeSet::new())?;
@@ -442,8 +448,12 @@ fn walk_shallow<'e>(expression: &'e Expression, visit: &mut dyn FnMut(&'e Expres
 }
 
 fn everywhere(operation: Operation, coordinator: Coordinator) -> Execution {
+    everywhere_at(Target::All, operation, coordinator)
+}
+
+fn everywhere_at(target: Target, operation: Operation, coordinator: Coordinator) -> Execution {
     let result = TableSchema::modified_tuples();
-    let fragments = vec![Fragment { target: Target::All, operation, result }];
+    let fragments = vec![Fragment { target, operation, result }];
     Execution::Distributed { fragments, coordinator }
 }
 

@@ -2,12 +2,14 @@
 
 use super::{Place, Planner, columns_of, filtered};
 use crate::error::PlanError;
-use crate::query::logical::{Leaf, LeafKind};
+use crate::query::logical::{From, Leaf, LeafKind, Select};
 use crate::query::{partition, walk};
 use crate::rules::Rule;
 use lockstep_plan_ir::relation::AggregateCall;
 use lockstep_plan_ir::statement::{Query as PlannedQuery, Target};
-use lockstep_plan_ir::{AggregateFunction, Expression, Node, Relation, TableDefinition};
+use lockstep_plan_ir::{
+    AggregateFunction, Comparison, Expression, Node, Relation, TableDefinition,
+};
 use lockstep_types::SqlType;
 use std::collections::BTreeSet;
 
@@ -35,6 +37,7 @@ impl Planner<'_, '_> {
                 alone && (reads || !definition.is_partial)
             });
         let empty = BTreeSet::new();
+        let listed = self.partitions_for(&[leaf], &there);
         let scan = self.scan(definition, leaf.slot, &empty, there)?;
         let relation = if definition.is_partial {
             self.merged_groups(leaf.slot, definition, scan)?
@@ -45,13 +48,45 @@ impl Planner<'_, '_> {
                     Some(value) if partition::is_known(value) && self.uses(Rule::OnePartition) => {
                         Target::Owner(value.clone())
                     }
-                    _ => Target::All,
+                    _ => listed,
                 },
             };
             self.columns_needed(leaf.slot, scan, target)?
         };
         let here = self.lower_all(here.iter(), Place::Coordinator, bound)?;
         Ok(filtered(relation, here))
+    }
+
+    /// The partitions that hold all rows of a SELECT whose spread sources lie together.
+    pub(super) fn partitions_of(&self, select: &Select) -> Target {
+        let Some(tied) = partition::colocation(select) else { return Target::All };
+        let mut leaves = Vec::new();
+        select.from.each_leaf(&mut |leaf| {
+            let column = partition::partition_column(leaf);
+            if column.is_some_and(|column| tied.contains_key(&column)) {
+                leaves.push(leaf);
+            }
+        });
+        let joined: &[Expression] = match &select.from {
+            From::Inner { conjuncts, .. } => conjuncts,
+            _ => &[],
+        };
+        let conditions: Vec<Expression> = select.filter.iter().chain(joined).cloned().collect();
+        self.partitions_for(&leaves, &conditions)
+    }
+
+    /// The partitions of a list of values that the partitioning column of a source must be in.
+    fn partitions_for(&self, leaves: &[&Leaf], conditions: &[Expression]) -> Target {
+        if !self.uses(Rule::PartitionLists) {
+            return Target::All;
+        }
+        let columns: Vec<(u16, u16)> =
+            leaves.iter().filter_map(|leaf| partition::partition_column(leaf)).collect();
+        let lists = conditions.iter().filter_map(|condition| listed(condition, &columns));
+        match lists.min_by_key(Vec::len) {
+            Some(values) if values.len() <= MAX_OWNERS => Target::Owners(values),
+            _ => Target::All,
+        }
     }
 
     /// Sends the columns that the statement reads of a table.
@@ -120,5 +155,40 @@ impl Planner<'_, '_> {
         });
         let calls = calls.collect();
         Ok(Relation::Aggregate { input: Box::new(input), slot, group: columns, calls })
+    }
+}
+
+/// Most values by which partitions are told; more are likely to need all of them.
+const MAX_OWNERS: usize = 256;
+
+/// The values that one of some columns must be in, if a condition says so.
+fn listed(condition: &Expression, columns: &[(u16, u16)]) -> Option<Vec<Expression>> {
+    let fits = |column: &Expression, value: &Expression| {
+        let place = match column.node {
+            Node::Column { slot, column } => (slot, column),
+            _ => return false,
+        };
+        columns.contains(&place)
+            && partition::is_known(value)
+            && partition::hashes_alike(column.sql_type, value.sql_type)
+    };
+    match &condition.node {
+        Node::InList { value, list } => {
+            list.iter().all(|item| fits(value, item)).then(|| list.clone())
+        }
+        Node::Compare(Comparison::Equal, a, b) => match (fits(a, b), fits(b, a)) {
+            (true, _) => Some(vec![(**b).clone()]),
+            (_, true) => Some(vec![(**a).clone()]),
+            _ => None,
+        },
+        Node::Or(parts) => {
+            let mut values = Vec::new();
+            for part in parts {
+                values.extend(listed(part, columns)?);
+            }
+            Some(values)
+        }
+        Node::And(parts) => parts.iter().find_map(|part| listed(part, columns)),
+        _ => None,
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Planner<'b, 'c> {
     /// Columns that the statement reads, by slot, with their types.
     used: BTreeMap<u16, BTreeMap<u16, SqlType>>,
     planned: BTreeMap<(u16, bool), Subquery>,
+    /// Where the fragments of the SELECT that is being cut run.
+    cut_target: Target,
     /// What is known of columns in the SELECT that is being planned.
     values: Values,
     depth: usize,
@@ -80,6 +82,7 @@ impl<'b, 'c> Planner<'b, 'c> {
             moved: BTreeMap::new(),
             used: BTreeMap::new(),
             planned: BTreeMap::new(),
+            cut_target: Target::All,
             values: Values::new(),
             depth: 0,
         }

@@ -165,7 +165,7 @@ impl Planner<'_, '_> {
     }
 
     /// The scan of a SELECT's only table in the order of `keys`, if an index gives it.
-    fn ordered_scan(
+    pub(super) fn ordered_scan(
         &mut self,
         select: &Select,
         keys: &[SortKey],
