@@ -87,6 +87,12 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     // Before the ready line, so that a signal right behind it is not lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     let server = Server::start(configuration).map_err(|error| error.to_string())?;
+    // An administrator's @Shutdown ends the host as the signal does.
+    server.on_shutdown(|| {
+        if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
+            eprintln!("lockstep: cannot stop: {error}");
+        }
+    });
     println!(
         "lockstep: {sites} site{}, data in memory only (nothing survives a stop), admin port {}",
         if sites == 1 { "" } else { "s" },

@@ -15,8 +15,8 @@ use mio::{Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 /// Connections that wait to be accepted.
@@ -107,6 +107,12 @@ impl Server {
     /// on. Answers do not change; tests compare plans with it.
     pub fn disable_rules(&self, rules: RuleSet) {
         self.facts.disabled_rules.store(rules.bits(), Ordering::Release);
+    }
+
+    /// What to do when an administrator calls `@Shutdown`: the caller of this stops the host in
+    /// its own time. Without it that call is refused. The first one given stays.
+    pub fn on_shutdown(&self, action: impl Fn() + Send + Sync + 'static) {
+        let _ = self.facts.on_shutdown.set(Box::new(action));
     }
 
     /// Stops the host: every thread ends its round, then its connections close.
@@ -247,6 +253,7 @@ fn host_facts(
         accepted_connections: AtomicU64::new(0),
         dropped_connections: AtomicU64::new(0),
         paused: AtomicBool::new(false),
+        on_shutdown: OnceLock::new(),
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules),
     })
 }

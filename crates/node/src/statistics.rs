@@ -115,6 +115,26 @@ pub struct InitiatorCounters {
     pub failures: u64,
 }
 
+/// The times that a thread slept.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IdleCounters {
+    /// How often.
+    pub count: u64,
+    /// How long, nanoseconds.
+    pub slept_ns: Extent,
+    /// The sum of the squares, for their deviation.
+    pub squares_ns: f64,
+}
+
+/// The calls that came to run at a site.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct QueueCounters {
+    /// How many.
+    pub polled: u64,
+    /// From reading them to running them, microseconds.
+    pub waited_us: Extent,
+}
+
 type InitiatorKey = (ConnectionKey, u32);
 
 /// The counters of one thread.
@@ -125,6 +145,8 @@ pub struct ShardStatistics {
     last_initiator: Option<(InitiatorKey, usize)>,
     latency_us: Histogram<u64>,
     answers_this_round: u64,
+    idle: IdleCounters,
+    queue: QueueCounters,
 }
 
 /// A call's number, and when it began if it is timed.
@@ -146,6 +168,8 @@ impl ShardStatistics {
             last_initiator: None,
             latency_us,
             answers_this_round: 0,
+            idle: IdleCounters::default(),
+            queue: QueueCounters::default(),
         }
     }
 
@@ -234,6 +258,20 @@ impl ShardStatistics {
             Status::UserAbort => counters.aborts += 1,
             _ => counters.failures += 1,
         }
+    }
+
+    /// A call comes to run, so long after it was read.
+    #[inline]
+    pub fn count_wait(&mut self, waited_us: i64) {
+        self.queue.polled += 1;
+        self.queue.waited_us.add(waited_us.max(0) as u64);
+    }
+
+    /// The thread slept.
+    pub fn count_sleep(&mut self, slept_ns: u64) {
+        self.idle.count += 1;
+        self.idle.slept_ns.add(slept_ns);
+        self.idle.squares_ns += slept_ns as f64 * slept_ns as f64;
     }
 
     /// The round ends, `elapsed_us` after it began: calls that were answered within it took
@@ -328,6 +366,9 @@ impl ShardStatistics {
             log_entries: site.log_totals().0,
             log_bytes: site.log_totals().1,
             latency_us: self.latency_us.clone(),
+            idle: self.idle,
+            queue: self.queue,
+            waiting: site.waiting_count() as u64,
             connections,
             mispartitioned: None,
         }
@@ -351,6 +392,12 @@ pub struct ShardSnapshot {
     pub log_bytes: u64,
     /// From reading a call to its answer.
     pub latency_us: Histogram<u64>,
+    /// When the thread slept.
+    pub idle: IdleCounters,
+    /// Calls that came to run.
+    pub queue: QueueCounters,
+    /// Calls and fragments that wait now.
+    pub waiting: u64,
     /// Connections.
     pub connections: Vec<ConnectionSnapshot>,
     /// If asked for: rows that belong to another partition, of each table that has any.

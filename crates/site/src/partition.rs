@@ -153,6 +153,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }
     }
 
+    /// Calls and fragments that wait here.
+    pub fn waiting_count(&self) -> usize {
+        self.initiator.waiting_count()
+    }
+
     /// The data.
     pub fn database(&self) -> &Database {
         &self.database

@@ -203,6 +203,7 @@ impl Control {
             "@SwapTables" => self.swap_tables(call, invocation),
             "@ValidatePartitioning" => self.validate_partitioning(origin),
             "@Pause" => self.set_paused(origin, admin, true),
+            "@Shutdown" => self.shut_down(admin, invocation),
             "@Resume" => self.set_paused(origin, admin, false),
             "@Quiesce" | "@UpdateLogging" => self.answer_status(origin),
             "@GC" => self.collect_garbage(origin),

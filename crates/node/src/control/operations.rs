@@ -34,7 +34,6 @@ const LATER: &[&str] = &[
     "@ProfCtl",
     "@QueryStats",
     "@ResetDR",
-    "@Shutdown",
     "@SnapshotRestore",
     "@SnapshotSave",
     "@StopReplicas",
@@ -145,6 +144,33 @@ impl Control {
         self.facts.paused.store(paused, Ordering::Relaxed);
         tracing::info!(paused, "client port");
         self.answer_status(origin)
+    }
+
+    /// `@Shutdown`: the host ends in order, and its connections with it: nobody is answered.
+    pub(super) fn shut_down(
+        &mut self,
+        admin: bool,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if !admin {
+            return Err(Failure::unexpected("@Shutdown is not available to this client"));
+        }
+        if invocation.parameters.count() > 0 {
+            return Err(Failure::graceful(
+                "@Shutdown takes no parameters: this release has no snapshot to save on the way",
+            ));
+        }
+        let Some(stop) = self.facts.on_shutdown.get() else {
+            return Err(Failure::graceful("This host ends with the program that it is part of."));
+        };
+        tracing::info!("shut down by an administrator");
+        stop();
+        Ok(())
+    }
+
+    /// What `@SystemInformation` says of the host.
+    pub(super) fn cluster_state(&self) -> &'static str {
+        if self.facts.paused.load(Ordering::Relaxed) { "PAUSED" } else { "RUNNING" }
     }
 
     /// Refuses what writes while clients are paused.

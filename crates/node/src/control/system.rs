@@ -147,7 +147,7 @@ impl Control {
             ("VERSION", env!("CARGO_PKG_VERSION").to_string()),
             ("CATALOG", format!("version {}", self.catalog.version())),
             ("DEPLOYMENT", none()),
-            ("CLUSTERSTATE", "RUNNING".to_string()),
+            ("CLUSTERSTATE", self.cluster_state().to_string()),
             ("CLUSTERSAFETY", "FULL".to_string()),
             ("INITIALIZED", "true".to_string()),
             ("REPLICATIONROLE", "NONE".to_string()),

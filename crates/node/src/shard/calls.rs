@@ -125,7 +125,9 @@ impl Shard {
         invocation: &Invocation<'_>,
         output: &mut Vec<u8>,
     ) -> Status {
-        let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
+        let waited_us = self.now_us - origin.arrived_us;
+        self.statistics.count_wait(waited_us);
+        let waited_ms = (waited_us / 1000) as i32;
         if invocation.procedure == LOAD_AT_PARTITION {
             return self.execute_load(header, invocation, waited_ms, output);
         }
@@ -184,7 +186,9 @@ impl Shard {
                 let start = response::begin(&mut frame);
                 self.site.limit_time(call.time_limit.filter(|_| call.call.read_only));
                 let outcome = self.site.statements(header, &call.call, &mut frame);
-                let waited_ms = ((self.now_us - call.origin.arrived_us) / 1000) as i32;
+                let waited_us = self.now_us - call.origin.arrived_us;
+                self.statistics.count_wait(waited_us);
+                let waited_ms = (waited_us / 1000) as i32;
                 response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
                 let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
                 KeptAnswer { status, frame }

@@ -30,8 +30,8 @@ use lockstep_types::{HashRing, PartitionId, Status};
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The token of the thread's own waker; connections have their place as token.
@@ -72,6 +72,8 @@ pub struct HostFacts {
     pub dropped_connections: AtomicU64,
     /// Clients may only read; administrators may write.
     pub paused: AtomicBool,
+    /// Run when an administrator asks the host to stop.
+    pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
     pub disabled_rules: AtomicU64,
 }
@@ -230,12 +232,14 @@ impl Shard {
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let busy = !self.to_read.is_empty() || !self.inbox.is_empty();
         let mut timeout = Some(Duration::ZERO);
+        let mut asleep_ns = None;
         if !busy && self.outbox.is_overflowing() {
             timeout = Some(Duration::from_micros(50));
         } else if !busy && !self.poll_busily(events)? {
             self.bell.prepare_sleep();
             if self.inbox.is_empty() {
                 timeout = Some(Duration::from_micros(DEADLINE_CHECK_US as u64));
+                asleep_ns = Some(clock::monotonic_ns());
             }
         } else if !busy {
             return Ok(());
@@ -245,6 +249,9 @@ impl Shard {
             other => other?,
         }
         self.bell.awake();
+        if let Some(asleep_ns) = asleep_ns {
+            self.statistics.count_sleep(clock::monotonic_ns() - asleep_ns);
+        }
         Ok(())
     }
 

@@ -138,3 +138,76 @@ fn connections_and_planning_are_counted() {
     assert!(number(10) >= 1 && number(10) <= number(12) && number(12) <= number(11));
     assert_eq!(number(13), 1, "{planner:?}");
 }
+
+fn numbers(row: &[String]) -> Vec<f64> {
+    row.iter().map(|cell| cell.parse().expect("a number")).collect()
+}
+
+#[test]
+fn sleep_and_waiting_are_counted_per_site() {
+    let server = start(3, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run("CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN id");
+    for id in 0..60 {
+        assert_eq!(peer.call("T.insert", &[Int(id)]).status, 1);
+    }
+    let idle = table(&mut peer, "IDLETIME", 0);
+    assert_eq!(idle.iter().map(|row| row[3].as_str()).collect::<Vec<_>>(), ["0", "1", "2"]);
+    for row in &idle {
+        let [count, percent, mean, min, max, deviation] = numbers(&row[4..])[..] else {
+            panic!("six numbers: {row:?}")
+        };
+        assert!(count > 0.0 && (0.0..=100.0).contains(&percent), "{row:?}");
+        assert!(min <= mean && mean <= max && deviation <= max, "{row:?}");
+    }
+    assert_eq!(table(&mut peer, "STARVATION", 0).len(), 3);
+    let queue = table(&mut peer, "QUEUE", 0);
+    let polled: f64 = queue.iter().map(|row| numbers(&row[4..])[1]).sum();
+    assert_eq!((queue.len(), polled), (3, 60.0));
+    for row in &queue {
+        let [depth, _, mean, max] = numbers(&row[4..])[..] else { panic!("four numbers") };
+        assert!(depth == 0.0 && mean <= max, "{row:?}");
+    }
+    table(&mut peer, "QUEUE", 1);
+    assert_eq!(peer.call("T.insert", &[Int(60)]).status, 1);
+    let since: f64 = table(&mut peer, "QUEUE", 1).iter().map(|row| numbers(&row[4..])[1]).sum();
+    assert_eq!(since, 1.0);
+    assert!(peer.call("@Statistics", &[Text("GC"), Int(0)]).rows.is_empty());
+}
+
+#[test]
+fn histograms_of_latency_are_in_hdr_encoding() {
+    let server = start(2, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run("CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN id");
+    for id in 0..20 {
+        assert_eq!(peer.call("T.insert", &[Int(id)]).status, 1);
+    }
+    for row in table(&mut peer, "LATENCY_HISTOGRAM", 0) {
+        assert!(row[4].to_ascii_lowercase().contains("1c849314"), "{row:?}");
+        assert!(row[5].to_ascii_lowercase().contains("1c849313"), "{row:?}");
+    }
+    assert_eq!(table(&mut peer, "LATENCY_COMPRESSED", 0).len(), 2);
+}
+
+#[test]
+fn an_administrator_stops_the_host() {
+    let server = start(2, &[]);
+    let stopped = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mut admin = Peer::login(server.admin_address());
+    let mut client = Peer::login(server.client_address());
+    let answer = client.call("@Shutdown", &[]);
+    assert_eq!((answer.status, &*answer.text), (-3, "@Shutdown is not available to this client"));
+    assert_eq!(admin.call("@Shutdown", &[]).status, -2, "nobody has said how");
+    let seen = std::sync::Arc::clone(&stopped);
+    server.on_shutdown(move || seen.store(true, std::sync::atomic::Ordering::SeqCst));
+    assert_eq!(admin.call("@Shutdown", &[Int(1)]).status, -2, "there is nothing to save");
+    assert_eq!(admin.call("@Pause", &[]).rows, "0");
+    assert!(client.call("@SystemInformation", &[]).rows.contains("CLUSTERSTATE,PAUSED"));
+    admin.send(&crate::support::call_frame("@Shutdown", 9, &crate::support::parameters(&[])));
+    crate::support::eventually("told to stop", || {
+        stopped.load(std::sync::atomic::Ordering::SeqCst)
+    });
+    server.stop().expect("it stops");
+    assert!(admin.is_closed(), "nobody is answered");
+}

@@ -10,7 +10,7 @@ import time
 import unittest
 
 import wire
-from harness import Case, GRACEFUL_FAILURE
+from harness import Case, GRACEFUL_FAILURE, UNEXPECTED_FAILURE
 from server import Server
 from wire import Closed
 
@@ -231,3 +231,15 @@ class Shutdown(unittest.TestCase):
         for connection in held:
             self.assertTrue(connection.is_closed(5))
             connection.close()
+
+    def test_an_administrator_stops_it(self):
+        server = Server(2)
+        server.start()
+        with wire.Connection(server.port) as client, wire.Connection(server.admin_port) as admin:
+            refused = client.call("@Shutdown")
+            self.assertEqual(refused.status, UNEXPECTED_FAILURE, refused.text)
+            admin.send(wire.invocation("@Shutdown", (), 1))
+            self.assertTrue(admin.is_closed(10))
+            self.assertTrue(client.is_closed(10))
+        self.assertEqual(server.process.wait(10), 0)
+        self.assertEqual(server.stop(), 0)

@@ -15,6 +15,11 @@ pub(super) fn subtract(now: &mut [ShardSnapshot], earlier: &[ShardSnapshot]) {
     for (now, earlier) in now.iter_mut().zip(earlier) {
         subtract_procedures(now, earlier);
         subtract_connections(now, earlier);
+        less(&mut now.idle.count, earlier.idle.count);
+        less_sum(&mut now.idle.slept_ns, &earlier.idle.slept_ns);
+        now.idle.squares_ns -= earlier.idle.squares_ns;
+        less(&mut now.queue.polled, earlier.queue.polled);
+        less_sum(&mut now.queue.waited_us, &earlier.queue.waited_us);
         // A histogram only grows, and both have the same bounds, so this cannot fail.
         now.latency_us.subtract(&earlier.latency_us).unwrap_or_default();
     }

@@ -2,6 +2,7 @@
 //! counted. Selectors of features that this release lacks give their columns without rows.
 
 mod absent;
+mod histogram;
 mod host;
 mod procedures;
 mod sites;
@@ -170,9 +171,9 @@ const INDEX: Table = Table {
     rows: sites::index,
 };
 
-const IDLETIME: Table = empty(
-    Common::Site,
-    &[
+const IDLETIME: Table = Table {
+    common: Common::Site,
+    own: &[
         ("COUNT", BigInt),
         ("PERCENT", Float),
         ("AVG", BigInt),
@@ -180,17 +181,19 @@ const IDLETIME: Table = empty(
         ("MAX", BigInt),
         ("STDDEV", BigInt),
     ],
-);
+    rows: sites::idle_time,
+};
 
-const QUEUE: Table = empty(
-    Common::Site,
-    &[
+const QUEUE: Table = Table {
+    common: Common::Site,
+    own: &[
         ("CURRENT_DEPTH", Integer),
         ("POLL_COUNT", BigInt),
         ("AVG_WAIT", BigInt),
         ("MAX_WAIT", BigInt),
     ],
-);
+    rows: sites::queue,
+};
 
 const CPU: Table =
     Table { common: Common::Host, own: &[("PERCENT_USED", BigInt)], rows: host::cpu };
@@ -316,14 +319,19 @@ const SELECTORS: &[Selector] = &[
     },
     Selector {
         names: &["LATENCY_COMPRESSED"],
-        tables: &[empty(Common::Site, &[("HISTOGRAM", T::Varbinary)])],
+        tables: &[Table {
+            common: Common::Site,
+            own: &[("HISTOGRAM", T::Varbinary)],
+            rows: histogram::compressed,
+        }],
     },
     Selector {
         names: &["LATENCY_HISTOGRAM"],
-        tables: &[empty(
-            Common::Site,
-            &[("HISTOGRAM", T::Varbinary), ("UNCOMPRESSED_HISTOGRAM", T::Varbinary)],
-        )],
+        tables: &[Table {
+            common: Common::Site,
+            own: &[("HISTOGRAM", T::Varbinary), ("UNCOMPRESSED_HISTOGRAM", T::Varbinary)],
+            rows: histogram::both,
+        }],
     },
     Selector {
         names: &["LIVECLIENTS"],

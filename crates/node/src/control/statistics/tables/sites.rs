@@ -1,6 +1,6 @@
 //! Statistics of tables and indexes, per site.
 
-use super::{Row, View, number, text};
+use super::{Row, View, number, small, text};
 use lockstep_types::Value;
 
 const KIB: u64 = 1024;
@@ -28,6 +28,41 @@ pub(super) fn table(view: &View) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// How long each thread slept, in nanoseconds, and its share of the time.
+pub(super) fn idle_time(view: &View) -> Vec<Row> {
+    let elapsed_ns = (view.now_ms - view.since_ms).max(1) as f64 * 1e6;
+    let row = |snapshot: &crate::statistics::ShardSnapshot| {
+        let idle = &snapshot.idle;
+        let mean = idle.slept_ns.sum as f64 / idle.count.max(1) as f64;
+        let variance = idle.squares_ns / idle.count.max(1) as f64 - mean * mean;
+        vec![
+            Value::Int(snapshot.index as i64),
+            number(idle.count),
+            Value::Float((idle.slept_ns.sum as f64 * 100.0 / elapsed_ns).min(100.0)),
+            number(idle.slept_ns.mean(idle.count)),
+            number(idle.slept_ns.smallest()),
+            number(idle.slept_ns.max),
+            number(variance.max(0.0).sqrt() as u64),
+        ]
+    };
+    view.snapshots.iter().map(row).collect()
+}
+
+/// Calls that wait at each site, and how long those that ran had waited, in microseconds.
+pub(super) fn queue(view: &View) -> Vec<Row> {
+    let row = |snapshot: &crate::statistics::ShardSnapshot| {
+        let queue = &snapshot.queue;
+        vec![
+            Value::Int(snapshot.index as i64),
+            small(snapshot.waiting),
+            number(queue.polled),
+            number(queue.waited_us.mean(queue.polled)),
+            number(queue.waited_us.max),
+        ]
+    };
+    view.snapshots.iter().map(row).collect()
 }
 
 pub(super) fn index(view: &View) -> Vec<Row> {
