@@ -4,7 +4,8 @@
 
 use crate::catalog::{HostCatalog, NativeRegistry, site_limits};
 use crate::clock;
-use crate::control::plan_cache::PlanCache;
+use crate::control::ad_hoc::plan_text;
+use crate::control::plan_cache::{Found, PlanCache};
 use crate::execution::run_invocation;
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
@@ -132,12 +133,14 @@ impl EmbeddedHost {
         &mut self,
         text: &str,
     ) -> Result<(bool, Vec<Arc<PreparedStatement>>), Failure> {
-        if let Some(plans) = self.plans.get(text) {
-            return Ok((true, plans.statements.clone()));
-        }
+        let limits = Limits::default();
+        let form = match self.plans.find(text, &limits, true) {
+            Found::Plans(plans) => return Ok((true, plans.statements)),
+            Found::Nothing(form) => form,
+        };
         let plan_failure = |error: lockstep_plan::PlanError| Failure::graceful(error.message);
-        let parsed = parse_batch(text, &Limits::default())
-            .map_err(|error| Failure::graceful(error.to_string()))?;
+        let parsed =
+            parse_batch(text, &limits).map_err(|error| Failure::graceful(error.to_string()))?;
         let (catalog, planning) = (&self.catalog.plan, &self.planning);
         let plan = |statement| {
             let context = PlanContext::MultiPartition;
@@ -146,7 +149,8 @@ impl EmbeddedHost {
             Ok(Arc::new(PreparedStatement::new(Arc::new(planned))))
         };
         let statements: Vec<_> = parsed.iter().map(plan).collect::<Result<_, Failure>>()?;
-        self.plans.insert(text, statements.clone());
+        let again = |text: &str| plan_text(catalog, planning, text, &limits);
+        self.plans.insert(text, form.as_ref(), &statements, again);
         Ok((false, statements))
     }
 

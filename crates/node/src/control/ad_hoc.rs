@@ -1,5 +1,6 @@
 //! `@AdHoc`: SQL text to plans, and the plans to where they run.
 
+use super::plan_cache::{CachedPlans, Found};
 use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
@@ -9,7 +10,7 @@ use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{
-    BatchKind, Catalog, PlanContext, PlanError, classify_batch, plan_statement_with,
+    BatchKind, Catalog, PlanContext, PlanError, Planning, classify_batch, plan_statement_with,
 };
 use lockstep_plan_ir::{Execution, Statement};
 use lockstep_site::{BoundStatement, MultiWork, SchemaTask, StatementCall};
@@ -72,12 +73,19 @@ impl Control {
             )));
         }
         let given = invocation.parameters.without_first().unwrap_or(ParameterSet::EMPTY);
-        if let Some(plans) = self.plans.get(text) {
-            let statements = plans.statements.clone();
-            return self.send_statements(call, statements, given);
-        }
-        let parsed =
-            parse_batch(text, &self.sql_limits()).map_err(|error| syntax_failure(text, &error))?;
+        let limits = self.sql_limits();
+        let form = match self.plans.find(text, &limits, given.count() == 0) {
+            Found::Nothing(form) => form,
+            Found::Plans(CachedPlans { statements, constants }) => {
+                let Some(constants) = &constants else {
+                    return self.send_statements(call, statements, given);
+                };
+                let given = ParameterSet::new(constants)
+                    .map_err(|error| Failure::unexpected(error.to_string()))?;
+                return self.send_statements(call, statements, given);
+            }
+        };
+        let parsed = parse_batch(text, &limits).map_err(|error| syntax_failure(text, &error))?;
         match classify_batch(&parsed).map_err(plan_failure)? {
             BatchKind::Ddl => {
                 self.check_not_paused(call.admin)?;
@@ -93,7 +101,9 @@ impl Control {
                 let planned = self.plan_all(&parsed);
                 self.plans.count_planning(clock::monotonic_ns() - began_ns, planned.is_err());
                 let statements = planned?;
-                self.plans.insert(text, statements.clone());
+                let (catalog, planning) = (&self.catalog.plan, &self.planning);
+                let plan = |text: &str| plan_text(catalog, planning, text, &limits);
+                self.plans.insert(text, form.as_ref(), &statements, plan);
                 self.send_statements(call, statements, given)
             }
         }
@@ -315,6 +325,18 @@ impl Control {
         // Replicated tables only: any partition has them all.
         Ok(Destination::One(common.unwrap_or(PartitionId(0))))
     }
+}
+
+/// The plan of a text of one statement, if it has one.
+pub(crate) fn plan_text(
+    catalog: &Catalog,
+    planning: &Planning,
+    text: &str,
+    limits: &Limits,
+) -> Option<Statement> {
+    let parsed = parse_batch(text, limits).ok()?;
+    let [statement] = parsed.as_slice() else { return None };
+    plan_statement_with(catalog, planning, statement, PlanContext::MultiPartition).ok()
 }
 
 /// What stands before all that is wrong with a statement.

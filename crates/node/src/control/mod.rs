@@ -5,12 +5,13 @@
 //! aside: their plans would be stale. Plans that a change overtakes on their way to a partition
 //! come back and are made again.
 
-mod ad_hoc;
+pub(crate) mod ad_hoc;
 mod answer;
 mod explain;
 mod load;
 pub(crate) mod operations;
 pub(crate) mod plan_cache;
+mod plan_template;
 mod statistics;
 mod survey;
 mod swap;

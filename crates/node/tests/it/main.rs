@@ -8,6 +8,7 @@ mod frames;
 mod limits;
 mod memory;
 mod multi;
+mod plans;
 mod schema;
 mod statistics;
 mod support;
