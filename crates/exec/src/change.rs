@@ -1,5 +1,6 @@
 //! Changes of rows: one row at a time, with its constraints and the views that follow it.
 
+mod exact_sum;
 mod fault;
 mod joined;
 mod keys;

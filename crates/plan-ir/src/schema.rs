@@ -159,4 +159,10 @@ pub struct ViewAggregate {
     /// For SUM of what may be NULL: which of the view's aggregates counts the values that are
     /// not. Once none is left the sum is NULL, not zero.
     pub counted_by: Option<u16>,
+    /// For SUM of FLOAT: which of the view's aggregates keeps the sum exactly, in a form of the
+    /// executor's. That one is a SUM of the same argument and of type VARBINARY.
+    pub kept_by: Option<u16>,
 }
+
+/// Bytes of an exact sum of FLOAT at most.
+pub const EXACT_SUM_BYTES: u32 = 273;

@@ -1,5 +1,6 @@
 //! Keeps materialized views: a change of a source row changes one group per view.
 
+use super::exact_sum::{ExactSum, LONGEST_BYTES};
 use super::{TableState, Writer};
 use crate::analysis::columns_read;
 use crate::arithmetic;
@@ -13,7 +14,7 @@ use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_plan_ir::schema::{ViewAggregate, ViewDefinition};
 use lockstep_plan_ir::{AggregateFunction, Expression, Node};
 use lockstep_storage::{RowId, RowRef, Table, Tally, UndoLog};
-use lockstep_types::{Datum, IndexId, TableId, Value};
+use lockstep_types::{Datum, IndexId, SqlType, TableId, Value};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -410,7 +411,11 @@ pub(super) fn apply<'a>(
         {
             Some(Datum::Null)
         } else {
-            match changed(aggregate, old, *argument, direction)? {
+            let old = match aggregate.kept_by {
+                Some(kept) => row.column(first + usize::from(kept)),
+                None => old,
+            };
+            match changed(aggregate, old, *argument, direction, arena)? {
                 Change::Same => None,
                 Change::Value(value) => Some(value),
                 Change::Gone => {
@@ -456,6 +461,9 @@ fn insert_group(
         values[group.len() + number] = match aggregate.function {
             AggregateFunction::CountStar => Datum::Int(1),
             AggregateFunction::Count => Datum::Int(i64::from(!argument.is_null())),
+            AggregateFunction::Sum if is_exact(aggregate) && !argument.is_null() => {
+                exact_sum(aggregate, Datum::Null, *argument, Direction::Add, arena)?
+            }
             _ => *argument,
         };
     }
@@ -476,6 +484,7 @@ fn changed<'a>(
     old: Datum<'_>,
     argument: Datum<'a>,
     direction: Direction,
+    arena: &'a crate::arena::Arena,
 ) -> Result<Change<'a>, SqlError> {
     let counts = aggregate.function == AggregateFunction::CountStar;
     if argument.is_null() && !counts {
@@ -485,6 +494,9 @@ fn changed<'a>(
     Ok(match (aggregate.function, old) {
         (AggregateFunction::CountStar | AggregateFunction::Count, Datum::Int(count)) => {
             Change::Value(Datum::Int(count + step))
+        }
+        (AggregateFunction::Sum, old) if is_exact(aggregate) || aggregate.kept_by.is_some() => {
+            Change::Value(exact_sum(aggregate, old, argument, direction, arena)?)
         }
         (AggregateFunction::Sum, Datum::Null) => Change::Value(argument),
         (AggregateFunction::Sum, old) => {
@@ -508,6 +520,32 @@ fn changed<'a>(
         }
         _ => Change::Same,
     })
+}
+
+/// Whether an aggregate is the exact form of a SUM of FLOAT.
+fn is_exact(aggregate: &ViewAggregate) -> bool {
+    aggregate.function == AggregateFunction::Sum && aggregate.sql_type == SqlType::Varbinary
+}
+
+/// A SUM of FLOAT after a change, exactly or as the nearest FLOAT; `kept` is the exact one before.
+fn exact_sum<'a>(
+    aggregate: &ViewAggregate,
+    kept: Datum<'_>,
+    argument: Datum<'_>,
+    direction: Direction,
+    arena: &'a crate::arena::Arena,
+) -> Result<Datum<'a>, SqlError> {
+    let of = || "SUM".to_string();
+    let Datum::Float(value) = argument else { return Ok(Datum::Null) };
+    // What is not finite is refused as a sum that is not would be.
+    arithmetic::float_result(value, of)?;
+    let mut sum = ExactSum::read(if let Datum::Bytes(bytes) = kept { bytes } else { &[] });
+    sum.change(value, direction == Direction::Add);
+    if aggregate.kept_by.is_some() {
+        return arithmetic::float_result(sum.value(), of);
+    }
+    let mut buffer = [0; LONGEST_BYTES];
+    Ok(Datum::Bytes(arena.copy(sum.write(&mut buffer))))
 }
 
 /// Sums are numbers: the result borrows nothing.

@@ -96,6 +96,7 @@ pub fn view(
             recompute: recompute.clone(),
             recompute_slots: 4,
             counted_by: counted_by(*function, *argument, aggregates),
+            kept_by: None,
         });
     }
     let keys: Vec<u16> = (0..groups.len() as u16).collect();

@@ -11,7 +11,7 @@ use crate::error::PlanError;
 use crate::query::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
 use lockstep_plan_ir::change::ColumnSource;
 use lockstep_plan_ir::expression::Node;
-use lockstep_plan_ir::schema::{DefaultValue, IndexKey, ViewAggregate};
+use lockstep_plan_ir::schema::{DefaultValue, EXACT_SUM_BYTES, IndexKey, ViewAggregate};
 use lockstep_plan_ir::{
     AggregateFunction, ColumnDefinition, Expression, Function, IndexDefinition, TableDefinition,
     ViewDefinition,
@@ -31,6 +31,8 @@ const GROUP_INDEX: &str = "MATVIEW_PK_INDEX";
 const GROUP_CONSTRAINT: &str = "MATVIEW_PK_CONSTRAINT";
 /// The column that counts the rows of a group where the view declares none.
 const HIDDEN_COUNT: &str = "VOLTDB_HIDDEN_COUNT";
+/// The name of hidden columns that keep an exact sum, with the place of the sum behind it.
+const HIDDEN_SUM: &str = "VOLTDB_HIDDEN_SUM";
 
 /// A view, bound to its sources.
 struct View {
@@ -238,6 +240,7 @@ fn bind_view(
         }
     };
     count_summands(&bound, &mut aggregates, &mut columns);
+    keep_exact_sums(&mut aggregates, &mut columns);
     let placement = join::placement(&bound)
         .map_err(|reason| refused(parsed, format!("Materialized view \"{name}\" {reason}")))?;
     let grouped = !bound.group.is_empty();
@@ -424,6 +427,7 @@ fn aggregate(column: &ViewColumn) -> Option<ViewAggregate> {
             recompute: None,
             recompute_slots: 0,
             counted_by: None,
+            kept_by: None,
         }),
         _ => None,
     }
@@ -441,6 +445,7 @@ fn hidden_count(argument: Option<Expression>) -> ViewAggregate {
         recompute: None,
         recompute_slots: 0,
         counted_by: None,
+        kept_by: None,
     }
 }
 
@@ -466,6 +471,22 @@ fn count_summands(
             aggregates.len() - 1
         });
         aggregates[place].counted_by = Some(count as u16);
+    }
+}
+
+/// Gives each SUM of FLOAT a hidden column with the exact sum, so that rounding does not depend on
+/// the order of changes.
+fn keep_exact_sums(aggregates: &mut Vec<ViewAggregate>, columns: &mut Vec<ColumnDefinition>) {
+    for place in 0..aggregates.len() {
+        let summed = &aggregates[place];
+        if summed.function != AggregateFunction::Sum || summed.sql_type != SqlType::Float {
+            continue;
+        }
+        let exact = ViewAggregate { sql_type: SqlType::Varbinary, ..summed.clone() };
+        let column = view_column(format!("{HIDDEN_SUM}_{place}"), SqlType::Varbinary);
+        columns.push(ColumnDefinition { length: EXACT_SUM_BYTES, ..column });
+        aggregates.push(exact);
+        aggregates[place].kept_by = Some(aggregates.len() as u16 - 1);
     }
 }
 
