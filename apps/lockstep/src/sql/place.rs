@@ -34,6 +34,9 @@ fn excerpt(text: &str, offset: usize) -> (String, String) {
 /// SQL, else the first word that the message ends with or quotes. The server is the judge; this
 /// only finds where to point.
 pub fn locate(statement: &str, message: &str) -> Option<usize> {
+    if let Some(offset) = stated_place(statement, message) {
+        return Some(offset);
+    }
     if message.contains("yntax error") || message.contains(" at line ") {
         let error = parse_batch(statement, &Limits::default()).err()?;
         return Some(error.span.offset as usize);
@@ -46,6 +49,20 @@ pub fn locate(statement: &str, message: &str) -> Option<usize> {
     // Names of columns come with their table in front, where the text may not have it.
     let last = name.rsplit('.').next().unwrap_or(name);
     find_word(statement, name).or_else(|| find_word(statement, last))
+}
+
+/// The place that a message names at its end: ` at line 2 column 14`.
+fn stated_place(statement: &str, message: &str) -> Option<usize> {
+    let (_, place) = message.rsplit_once(" at line ")?;
+    let (line, column) = place.split_once(" column ")?;
+    let end = column.find(|c: char| !c.is_ascii_digit()).unwrap_or(column.len());
+    let line: usize = line.parse().ok()?;
+    let column: usize = column[..end].parse().ok()?;
+    let before: usize =
+        statement.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
+    let rest = statement.get(before..)?;
+    let within = rest.char_indices().map(|(at, _)| at).nth(column.checked_sub(1)?);
+    Some(before + within.unwrap_or(rest.len()))
 }
 
 /// The first place of a whole word, whatever its case.

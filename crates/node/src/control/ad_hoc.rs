@@ -18,6 +18,7 @@ use lockstep_sql::ast::{ParsedStatement, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Control {
@@ -353,7 +354,7 @@ pub(super) enum Destination {
 /// What a client gets for text that is no SQL. Only where a token is the trouble is it a syntax
 /// error by name, with what would have been accepted.
 pub(super) fn syntax_failure(text: &str, error: &SqlError) -> Failure {
-    let statement = text.trim().trim_end_matches(';');
+    let statement = excerpt(text);
     if error.message.starts_with("unexpected token") {
         return Failure::graceful(format!("{PREFIX} SQL Syntax error in \"{statement}\" {error}"));
     }
@@ -367,12 +368,30 @@ pub(super) fn syntax_failure(text: &str, error: &SqlError) -> Failure {
 /// What a client gets for a statement that cannot be planned: what its binder refuses, in small
 /// letters, stands behind the statement.
 fn statement_failure(text: &str, error: &PlanError) -> Failure {
-    let message = &error.message;
+    let message = match error.span.filter(|span| span.line > 0) {
+        Some(span) => {
+            let (line, column) = (span.line, span.column);
+            format!("{} at line {line} column {column}", error.message.trim_end_matches('.'))
+        }
+        None => error.message.clone(),
+    };
     if message.starts_with(|first: char| first.is_lowercase()) {
-        let statement = text.trim().trim_end_matches(';');
+        let statement = excerpt(text);
         return Failure::graceful(format!("{PREFIX} Error in \"{statement}\" - {message}"));
     }
     Failure::graceful(format!("{PREFIX} {message}"))
+}
+
+/// Most characters of a statement that a refusal repeats.
+const SHOWN_CHARACTERS: usize = 1_000;
+
+/// A statement as refusals repeat it: without what ends it, and cut when it is long.
+fn excerpt(text: &str) -> Cow<'_, str> {
+    let statement = text.trim().trim_end_matches(';');
+    match statement.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &statement[..end])),
+        None => Cow::Borrowed(statement),
+    }
 }
 
 /// What a client gets for a text whose statements do not go together.

@@ -24,7 +24,7 @@ use physical::Planner;
 use physical::dml::Plan;
 
 pub(crate) use bind::view::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
-pub(crate) use bind::{bind_default, bind_table_expression};
+pub(crate) use bind::{bind_default, bind_table_expression, not_found_message};
 
 /// Where a statement will run, which decides how it may be planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! comes from, through all statements of the batch.
 
 use crate::error::PlanError;
+use crate::query::not_found_message;
 use lockstep_plan_ir::change::ColumnSource;
 use lockstep_plan_ir::expression::Node;
 use lockstep_plan_ir::schema::{DefaultValue, IndexKey};
@@ -74,10 +75,11 @@ impl Draft<'_> {
     /// The place of a column, or `object not found`.
     fn find_column(&self, table: &Name, column: &Name) -> Result<usize, PlanError> {
         let columns = &self.find_table(table)?.definition.columns;
-        columns
-            .iter()
-            .position(|c| c.name == column.text)
-            .ok_or_else(|| table_error(column.span, format!("object not found: {}", column.text)))
+        columns.iter().position(|c| c.name == column.text).ok_or_else(|| {
+            let names = columns.iter().map(|c| c.name.as_str());
+            let reason = not_found_message(&column.text, &column.text, names);
+            table_error(column.span, reason)
+        })
     }
 
     /// Where the columns of a table come from, to be changed along with them.

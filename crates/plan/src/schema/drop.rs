@@ -1,6 +1,7 @@
 //! DROP of every kind of object.
 
 use crate::error::PlanError;
+use crate::query::not_found_message;
 use lockstep_sql::ast::{Drop, ObjectKind, ParsedStatement, Statement};
 use std::sync::Arc;
 
@@ -49,7 +50,10 @@ impl Draft<'_> {
         if found.is_none() || (drop.kind == ObjectKind::View && !is_view) {
             return match drop.if_exists {
                 true => Ok(()),
-                false => Err(table_error_in(parsed, &format!("object not found: {name}"))),
+                false => {
+                    let tables = self.catalog.tables.keys().map(String::as_str);
+                    Err(table_error_in(parsed, &not_found_message(name, name, tables)))
+                }
             };
         }
         let dependents = self.dependent_views(name);

@@ -20,6 +20,7 @@ mod view;
 
 use crate::catalog::{Catalog, CatalogTable, NativeProcedures, SchemaChange};
 use crate::error::PlanError;
+use crate::query::not_found_message;
 use lockstep_plan_ir::StorageChange;
 use lockstep_plan_ir::change::ColumnSource;
 use lockstep_sql::ast::{
@@ -149,18 +150,22 @@ impl<'a> Draft<'a> {
 
     /// The table or view of a name, or `object not found`.
     fn find_table(&self, name: &Name) -> Result<&Arc<CatalogTable>, PlanError> {
-        self.catalog
-            .tables
-            .get(name.as_str())
-            .ok_or_else(|| table_error(name.span, format!("object not found: {}", name.text)))
+        self.catalog.tables.get(name.as_str()).ok_or_else(|| self.unknown_table(name))
+    }
+
+    /// The error for a table that is not there, with the nearest name there is.
+    fn unknown_table(&self, name: &Name) -> PlanError {
+        let tables = self.catalog.tables.keys().map(String::as_str);
+        table_error(name.span, not_found_message(&name.text, &name.text, tables))
     }
 
     /// As [`Draft::find_table`], to be changed.
     fn find_table_mut(&mut self, name: &Name) -> Result<&mut CatalogTable, PlanError> {
-        match self.catalog.tables.get_mut(name.as_str()) {
-            Some(table) => Ok(Arc::make_mut(table)),
-            None => Err(table_error(name.span, format!("object not found: {}", name.text))),
+        if !self.catalog.tables.contains_key(name.as_str()) {
+            return Err(self.unknown_table(name));
         }
+        let table = self.catalog.tables.get_mut(name.as_str());
+        Ok(Arc::make_mut(table.expect("it was found right above")))
     }
 
     /// Whether a table, view or index has this name.

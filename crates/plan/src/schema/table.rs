@@ -55,6 +55,7 @@ impl Draft<'_> {
         if let Some(ttl) = &create.ttl {
             return Err(refuse_ttl(name, &columns, ttl));
         }
+        self.check_references(parsed, create)?;
         let mut constraints = Vec::new();
         for declared in &create.columns {
             constraints.extend(column_keys(parsed, declared)?);
@@ -82,6 +83,30 @@ impl Draft<'_> {
         };
         self.catalog.tables.insert(name.clone(), Arc::new(table));
         constraints.iter().try_for_each(|constraint| self.add_key(&create.name, constraint))
+    }
+
+    /// Refuses foreign keys to tables that are not there; the others are refused later.
+    fn check_references(
+        &self,
+        parsed: &ParsedStatement,
+        create: &CreateTable,
+    ) -> Result<(), PlanError> {
+        let of_columns = create.columns.iter().flat_map(|column| &column.constraints);
+        let of_columns = of_columns.filter_map(|constraint| match &constraint.kind {
+            ColumnConstraintKind::References(table, _) => Some(table),
+            _ => None,
+        });
+        let of_table = create.constraints.iter().filter_map(|constraint| match &constraint.kind {
+            ConstraintKind::ForeignKey { table, .. } => Some(table),
+            _ => None,
+        });
+        let known = |table: &Name| self.catalog.tables.contains_key(table.as_str());
+        match of_columns.chain(of_table).find(|table| !known(table)) {
+            Some(table) => {
+                Err(table_error_in(parsed, &format!("object not found: {}", table.text)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Adds a PRIMARY KEY, UNIQUE or ASSUMEUNIQUE constraint to a table.
@@ -203,11 +228,11 @@ pub(super) fn column_keys<'a>(
             ColumnConstraintKind::References(table, _) => {
                 return Err(foreign_key(parsed, table));
             }
-            // CHECK is accepted and not enforced, as in VoltDB.
-            ColumnConstraintKind::NotNull
-            | ColumnConstraintKind::Null
-            | ColumnConstraintKind::Check(_)
-            | ColumnConstraintKind::Identity => continue,
+            ColumnConstraintKind::Check(_) => return Err(check_constraint(constraint.span)),
+            ColumnConstraintKind::Identity => {
+                return Err(not_supported(constraint.span, "IDENTITY columns"));
+            }
+            ColumnConstraintKind::NotNull | ColumnConstraintKind::Null => continue,
         };
         let name = ColumnName { table: None, name: column.name.clone() };
         let key =
@@ -232,7 +257,7 @@ pub(super) fn table_key<'a>(
         ConstraintKind::PrimaryKey(keys) => (true, Uniqueness::Unique, keys),
         ConstraintKind::Unique(keys) => (false, Uniqueness::Unique, keys),
         ConstraintKind::AssumeUnique(keys) => (false, Uniqueness::AssumeUnique, keys),
-        ConstraintKind::Check(_) => return Ok(None),
+        ConstraintKind::Check(_) => return Err(check_constraint(constraint.span)),
         ConstraintKind::ForeignKey { table, .. } => return Err(foreign_key(parsed, table)),
     };
     Ok(Some(KeyConstraint {
@@ -244,7 +269,12 @@ pub(super) fn table_key<'a>(
     }))
 }
 
+/// VoltDB takes CHECK and never holds a row against it; that would be found out too late.
+fn check_constraint(span: Span) -> PlanError {
+    not_supported(span, "CHECK constraints")
+}
+
 fn foreign_key(parsed: &ParsedStatement, table: &Name) -> PlanError {
-    let reason = format!("foreign keys are not supported: object not found: {}", table.text);
+    let reason = format!("foreign keys are not supported yet: REFERENCES {}", table.text);
     table_error_in(parsed, &reason)
 }

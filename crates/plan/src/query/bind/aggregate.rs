@@ -87,8 +87,10 @@ impl Binder<'_> {
                            not allowed.";
             return Err(PlanError::at(argument.span, message));
         }
-        let sql_type = result_type(function, bound.sql_type)
-            .ok_or_else(|| PlanError::at(argument.span, BAD_OPERATION))?;
+        let sql_type = result_type(function, bound.sql_type).ok_or_else(|| {
+            let message = format!("{BAD_OPERATION}: {} of {}", call.name.text, bound.sql_type);
+            PlanError::at(argument.span, message)
+        })?;
         // The least and the greatest are the same with or without duplicates.
         let extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
         let distinct = call.distinct && !extreme;

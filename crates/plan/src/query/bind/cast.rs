@@ -1,7 +1,7 @@
 //! CAST, and values brought to the type of a column, branch or result.
 
 use super::literal::{assign_constant, cast_timestamp, constant};
-use super::{BAD_COMBINATION, BAD_CONVERSION, Binder, is_untyped};
+use super::{BAD_CONVERSION, Binder, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::{Expression, Node};
 use lockstep_sql::ast::{self, DataType, LengthUnit, Span, TypeName};
@@ -40,7 +40,8 @@ impl Binder<'_> {
         let length = cast_length(target, data_type, in_bytes)?;
         self.give_type(&mut value, target);
         if !castable(value.sql_type, target) {
-            return Err(PlanError::at(operand.span, BAD_CONVERSION));
+            let message = format!("{BAD_CONVERSION}: {} to {target}", value.sql_type);
+            return Err(PlanError::at(operand.span, message));
         }
         if let Some(constant) = constant(&value) {
             check_constant_cast(constant, target, operand.span)?;
@@ -71,7 +72,8 @@ impl Binder<'_> {
             return Ok(Expression::literal(value, target));
         }
         if value.sql_type == SqlType::Boolean {
-            return Err(PlanError::at(span, BAD_CONVERSION));
+            let message = format!("{BAD_CONVERSION}: {} to {target}{context}", value.sql_type);
+            return Err(PlanError::at(span, message));
         }
         if same_kind(value.sql_type, target) {
             return Ok(value);
@@ -80,7 +82,8 @@ impl Binder<'_> {
             || value.sql_type.is_integer() && target == SqlType::Timestamp
             || value.sql_type == SqlType::Timestamp && target == SqlType::BigInt;
         if !convertible {
-            return Err(PlanError::at(span, BAD_CONVERSION));
+            let message = format!("{BAD_CONVERSION}: {} to {target}{context}", value.sql_type);
+            return Err(PlanError::at(span, message));
         }
         Ok(converted(value, target))
     }
@@ -94,7 +97,7 @@ impl Binder<'_> {
         let mut result = SqlType::Null;
         for value in values.iter() {
             result = combined(result, value.sql_type)
-                .ok_or_else(|| PlanError::at(span, BAD_COMBINATION))?;
+                .ok_or_else(|| super::bad_combination(span, result, value.sql_type))?;
         }
         if result == SqlType::Null {
             return Ok(result);

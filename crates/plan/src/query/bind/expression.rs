@@ -110,7 +110,7 @@ impl Binder<'_> {
         match bound.sql_type {
             SqlType::Boolean => Ok(bound),
             SqlType::Null => Err(PlanError::at(expression.span, CAST_NEEDED)),
-            _ => Err(PlanError::at(expression.span, message)),
+            found => Err(super::bad_type(expression.span, message, found, "a condition")),
         }
     }
 

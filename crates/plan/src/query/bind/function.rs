@@ -127,7 +127,7 @@ impl Binder<'_> {
         }
         if !fits(value.sql_type) {
             let message = if kind == Argument::Integer { BAD_CONVERSION } else { BAD_OPERATION };
-            return Err(PlanError::at(span, message));
+            return Err(super::bad_type(span, message, value.sql_type, kind.as_str()));
         }
         let exact = matches!(kind, Argument::Float | Argument::Decimal);
         if exact && value.sql_type != target {

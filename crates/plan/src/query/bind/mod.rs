@@ -19,6 +19,7 @@ mod window;
 
 pub(crate) use cast::same_kind;
 pub(crate) use literal::bind_default;
+pub(crate) use scope::not_found_message;
 
 use super::logical::{From, Query, Subqueries};
 use crate::catalog::Catalog;
@@ -194,6 +195,16 @@ pub(crate) const BAD_OPERATION: &str = "incompatible data type in operation";
 pub(crate) const BAD_COMBINATION: &str = "incompatible data types in combination";
 /// VoltDB's message for values that cannot be converted.
 pub(crate) const BAD_CONVERSION: &str = "incompatible data type in conversion";
+
+/// The error about two types that do not go together, by name.
+fn bad_combination(span: Span, a: SqlType, b: SqlType) -> PlanError {
+    PlanError::at(span, format!("{BAD_COMBINATION}: {a} and {b}"))
+}
+
+/// The error about a value of a type where another is expected.
+fn bad_type(span: Span, message: &str, found: SqlType, wanted: &str) -> PlanError {
+    PlanError::at(span, format!("{message}: {found} where {wanted} is expected"))
+}
 
 /// True for a value whose type nothing has decided.
 fn is_untyped(expression: &Expression) -> bool {

@@ -2,7 +2,7 @@
 
 use super::expression::boolean;
 use super::literal::{bytes_to_integer, constant, integer_type, keep_digits, negated};
-use super::{BAD_COMBINATION, BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
+use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_plan_ir::{Comparison, Expression, Function, Node};
@@ -40,7 +40,7 @@ impl Binder<'_> {
             return Err(PlanError::at(operand.span, CAST_NEEDED));
         }
         if !bound.sql_type.is_number() {
-            return Err(PlanError::at(operand.span, BAD_OPERATION));
+            return Err(super::bad_type(operand.span, BAD_OPERATION, bound.sql_type, "a number"));
         }
         let sql_type = bound.sql_type;
         Ok(Expression { node: Node::Negate(Box::new(bound)), sql_type })
@@ -92,7 +92,7 @@ impl Binder<'_> {
                 _ => !bytes,
             };
             if !fits {
-                return Err(PlanError::at(span, BAD_COMBINATION));
+                return Err(super::bad_combination(span, a.sql_type, b.sql_type));
             }
         }
         Ok(Expression { node: Node::Call(Function::ConcatOperator, vec![a, b]), sql_type })
@@ -128,12 +128,13 @@ impl Binder<'_> {
             }
         }
         if !a.sql_type.is_number() || !b.sql_type.is_number() {
-            let message = if a.sql_type == SqlType::Timestamp && b.sql_type == SqlType::Timestamp {
-                "interval qualifier missing"
-            } else {
-                BAD_COMBINATION
-            };
-            return Err(PlanError::at(span, message));
+            let both = SqlType::Timestamp;
+            return Err(match (a.sql_type, b.sql_type) {
+                (a, b) if a == both && b == both => {
+                    PlanError::at(span, "interval qualifier missing")
+                }
+                (a, b) => super::bad_combination(span, a, b),
+            });
         }
         if let (Some(Value::Int(x)), Some(Value::Int(y))) = (constant(&a), constant(&b))
             && let Some(folded) = fold(operator, *x, *y, a.sql_type, b.sql_type)
@@ -240,7 +241,10 @@ impl Binder<'_> {
         }
         let comparable =
             a.sql_type == b.sql_type || a.sql_type.is_number() && b.sql_type.is_number();
-        if comparable { Ok(()) } else { Err(PlanError::at(span, BAD_COMBINATION)) }
+        if comparable {
+            return Ok(());
+        }
+        Err(super::bad_combination(span, a.sql_type, b.sql_type))
     }
 }
 

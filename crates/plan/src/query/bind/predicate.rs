@@ -162,7 +162,7 @@ impl Binder<'_> {
         }
         self.give_type(&mut bound, SqlType::Varchar);
         if bound.sql_type != SqlType::Varchar {
-            return Err(PlanError::at(expression.span, BAD_OPERATION));
+            return Err(super::bad_type(expression.span, BAD_OPERATION, bound.sql_type, "VARCHAR"));
         }
         Ok(bound)
     }

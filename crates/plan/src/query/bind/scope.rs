@@ -175,6 +175,15 @@ pub(super) fn not_found<'n>(
     span: Span,
     candidates: impl Iterator<Item = &'n str>,
 ) -> PlanError {
+    PlanError::at(span, not_found_message(shown, name, candidates))
+}
+
+/// The text of `object not found`, with the nearest name there is.
+pub(crate) fn not_found_message<'n>(
+    shown: &str,
+    name: &str,
+    candidates: impl Iterator<Item = &'n str>,
+) -> String {
     let mut message = format!("object not found: {shown}");
     let mut nearest: Option<(usize, &str)> = None;
     for candidate in candidates.take(10_000) {
@@ -189,7 +198,7 @@ pub(super) fn not_found<'n>(
     {
         message.push_str(&format!(" (did you mean {candidate}?)"));
     }
-    PlanError::at(span, message)
+    message
 }
 
 /// Levenshtein distance, of the first 64 characters.

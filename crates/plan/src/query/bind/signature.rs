@@ -24,6 +24,20 @@ pub(super) enum Argument {
     TextOrInteger,
 }
 
+impl Argument {
+    /// What a message says is expected.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Argument::Text => "VARCHAR",
+            Argument::Integer => "an integer",
+            Argument::Number | Argument::Float | Argument::Decimal => "a number",
+            Argument::Time => "TIMESTAMP",
+            Argument::Bytes => "VARBINARY",
+            Argument::TextOrInteger => "VARCHAR or an integer",
+        }
+    }
+}
+
 /// The type of a function's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gives {

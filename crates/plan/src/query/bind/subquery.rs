@@ -2,7 +2,7 @@
 
 use super::expression::{boolean, negated_if};
 use super::operator::comparison_of;
-use super::{BAD_COMBINATION, Binder, CAST_NEEDED, is_untyped};
+use super::{Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use crate::query::logical::Query;
 use lockstep_plan_ir::expression::Subquery;
@@ -119,7 +119,7 @@ impl Binder<'_> {
                 return Err(PlanError::at(span, CAST_NEEDED));
             }
             if value.sql_type != *other && !numbers {
-                return Err(PlanError::at(span, BAD_COMBINATION));
+                return Err(super::bad_combination(span, value.sql_type, *other));
             }
         }
         Ok(())

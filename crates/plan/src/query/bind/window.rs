@@ -299,7 +299,8 @@ fn window_function(
         return Ok((WindowFunction::Aggregate(AggregateFunction::CountStar), SqlType::BigInt));
     }
     count(1..=1)?;
-    let sql_type =
-        result_type(aggregate, first).ok_or_else(|| PlanError::at(span, BAD_OPERATION))?;
+    let sql_type = result_type(aggregate, first).ok_or_else(|| {
+        PlanError::at(span, format!("{BAD_OPERATION}: {} of {first}", call.name.text))
+    })?;
     Ok((WindowFunction::Aggregate(aggregate), sql_type))
 }
