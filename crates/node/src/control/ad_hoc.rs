@@ -14,7 +14,7 @@ use lockstep_plan::{
 };
 use lockstep_plan_ir::{Execution, Statement};
 use lockstep_site::{BoundStatement, MultiWork, SchemaTask, StatementCall};
-use lockstep_sql::ast::{ParsedStatement, StatementKind};
+use lockstep_sql::ast::{ParsedStatement, Span, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
@@ -368,10 +368,11 @@ pub(super) fn syntax_failure(text: &str, error: &SqlError) -> Failure {
 /// What a client gets for a statement that cannot be planned: what its binder refuses, in small
 /// letters, stands behind the statement.
 fn statement_failure(text: &str, error: &PlanError) -> Failure {
-    let message = match error.span.filter(|span| span.line > 0) {
-        Some(span) => {
-            let (line, column) = (span.line, span.column);
-            format!("{} at line {line} column {column}", error.message.trim_end_matches('.'))
+    // VoltDB's whole sentences stay as they are.
+    let sentence = error.message.ends_with('.');
+    let message = match error.span.filter(|span| span.line > 0 && !sentence) {
+        Some(Span { line, column, .. }) => {
+            format!("{} at line {line} column {column}", error.message)
         }
         None => error.message.clone(),
     };

@@ -103,7 +103,9 @@ impl Draft<'_> {
         let known = |table: &Name| self.catalog.tables.contains_key(table.as_str());
         match of_columns.chain(of_table).find(|table| !known(table)) {
             Some(table) => {
-                Err(table_error_in(parsed, &format!("object not found: {}", table.text)))
+                let reason =
+                    format!("foreign keys are not supported yet; object not found: {}", table.text);
+                Err(table_error_in(parsed, &reason))
             }
             None => Ok(()),
         }
