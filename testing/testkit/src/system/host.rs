@@ -73,6 +73,10 @@ impl System for HostSystem {
         ways
     }
 
+    fn has_other_plans(&self) -> bool {
+        self.rules != Rules::On
+    }
+
     fn choose(&mut self, way: usize) {
         self.host.server().disable_rules(HostSystem::off(way));
     }

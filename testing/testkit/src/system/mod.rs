@@ -27,6 +27,11 @@ pub trait System {
     /// Answers in another way from now on: a place in [`System::ways`].
     fn choose(&mut self, _way: usize) {}
 
+    /// Whether it plans otherwise than this database does by itself.
+    fn has_other_plans(&self) -> bool {
+        false
+    }
+
     /// Takes the last change back; false where that is not possible.
     fn undo(&mut self) -> bool {
         false

@@ -134,7 +134,9 @@ impl Planner<'_, '_> {
             let relation = Relation::Distinct { input, slot: received_slot };
             return self.ordered(relation, query, Place::Coordinator, bound);
         }
-        let rows = match plain && select.window.is_none() {
+        // Before equal rows are one, no row may be cut off.
+        let whole = select.window.is_none() && select.distinct.is_none();
+        let rows = match plain && whole {
             true => self.first_rows(query, select, rows)?,
             false => rows,
         };
