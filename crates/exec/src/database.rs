@@ -34,6 +34,9 @@ pub struct TransactionContext {
     pub read_only: bool,
 }
 
+/// Tables of fewer rows are not worth compiling for.
+pub const BATCH_ROWS_MIN: u64 = 200;
+
 /// Limits and place of a [`Database`].
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
@@ -49,6 +52,8 @@ pub struct DatabaseOptions {
     pub undo_limit_bytes: u64,
     /// Whether queries may work on batches of rows; tests compare both ways.
     pub batches: bool,
+    /// Tables of fewer rows are not read in batches.
+    pub batch_rows_min: u64,
 }
 
 impl DatabaseOptions {
@@ -61,6 +66,7 @@ impl DatabaseOptions {
             temporary_limit_bytes: 100 << 20,
             undo_limit_bytes: lockstep_storage::DEFAULT_UNDO_LIMIT_BYTES,
             batches: true,
+            batch_rows_min: BATCH_ROWS_MIN,
         }
     }
 }
@@ -68,7 +74,11 @@ impl DatabaseOptions {
 impl DatabaseOptions {
     /// What bounds and watches executions.
     pub(crate) fn settings<'a>(&self, watch: &'a Watch) -> Settings<'a> {
-        Settings { memory_limit: self.temporary_limit_bytes, batches: self.batches, watch }
+        Settings {
+            memory_limit: self.temporary_limit_bytes,
+            batch_rows_min: self.batches.then_some(self.batch_rows_min),
+            watch,
+        }
     }
 }
 

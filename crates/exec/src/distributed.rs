@@ -294,7 +294,8 @@ impl<'b> Desk<'b> {
     fn executor<'d>(&'d self, slot_count: usize, context: &'d CoordinatorContext) -> Executor<'d> {
         let settings = Settings {
             memory_limit: context.temporary_limit_bytes,
-            batches: true,
+            // What a coordinator reads are no tables.
+            batch_rows_min: None,
             watch: &context.watch,
         };
         Executor::new(&self.tables, &self.arena, &self.received, slot_count, settings)

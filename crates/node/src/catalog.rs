@@ -159,6 +159,7 @@ pub fn site_limits(options: &Options) -> SiteLimits {
         stop_everything: options.stop_everything == 1,
         result_bytes: options.max_response_bytes as usize,
         temporary_bytes: options.max_temporary_bytes as usize,
+        batch_rows_min: options.min_batch_rows,
         faults: Faults::default(),
         undo_bytes: options.max_undo_bytes,
     }

@@ -42,6 +42,8 @@ pub struct SiteLimits {
     pub result_bytes: usize,
     /// Intermediate results of one statement, bytes.
     pub temporary_bytes: usize,
+    /// Tables of fewer rows are not read in batches.
+    pub batch_rows_min: u64,
     /// What open transactions may need to be taken back, bytes.
     pub undo_bytes: u64,
     /// Broken on purpose, to see that checks notice; nothing in a server.
@@ -128,6 +130,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let mut options = DatabaseOptions::new(partition, Arc::new(ring));
         options.result_limit_bytes = limits.result_bytes;
         options.temporary_limit_bytes = limits.temporary_bytes;
+        options.batch_rows_min = limits.batch_rows_min;
         options.undo_limit_bytes = limits.undo_bytes;
         let partition_limits = PartitionLimits {
             held_calls: limits.held_calls,

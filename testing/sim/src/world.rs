@@ -119,6 +119,7 @@ impl World {
             faults: shape.faults,
             result_bytes: 1 << 20,
             temporary_bytes: 1 << 24,
+            batch_rows_min: 0,
             undo_bytes: 1 << 30,
         };
         let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);

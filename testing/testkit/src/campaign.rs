@@ -120,7 +120,9 @@ impl Arena {
             _ if self.is_own() => (1, Rules::On),
             _ => (sites, Rules::On),
         };
-        let mut own = HostSystem::start(sites, rules)?;
+        // Batches on either side, or both, or none.
+        let batches = [seed / 2 % 2 == 0, seed / 4 % 2 == 0];
+        let mut own = HostSystem::start(sites, rules, batches[0])?;
         match (self.reference, &mut self.postgres) {
             (Reference::Sqlite, _) => {
                 let mut other = Sqlite::open()?;
@@ -135,7 +137,7 @@ impl Arena {
                     Reference::Rules => Rules::InTurn,
                     _ => Rules::On,
                 };
-                let mut other = HostSystem::start(3, rules)?;
+                let mut other = HostSystem::start(3, rules, batches[1])?;
                 let systems: &mut [&mut dyn System] = &mut [&mut own, &mut other];
                 Ok(compare(steps, systems))
             }

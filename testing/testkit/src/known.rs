@@ -46,6 +46,8 @@ known! {
     NullLikeAnything = "null-like-anything", true, true;
     /// A month later, the last day of a month is the last day.
     LastDayOfMonth = "last-day-of-month", true, true;
+    /// A statement does not see what it has changed itself.
+    OwnChanges = "own-changes", true, false;
     /// NULLs are equal in a unique index.
     EqualNulls = "equal-nulls", true, false;
     /// DECIMAL is exact.

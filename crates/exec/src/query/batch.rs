@@ -36,8 +36,6 @@ use lockstep_storage::{RowBatch, ScanCursor};
 use lockstep_types::SqlType;
 use vector::{Kind, Vector};
 
-/// Tables below this many rows are not worth compiling for.
-const WORTH_ROWS: u64 = 200;
 /// Frames of the first batch; each that follows may have twice as many.
 const FIRST_BATCH: usize = 64;
 /// The most frames of a batch.
@@ -49,13 +47,11 @@ type BatchSink<'s, 'a> = &'s mut dyn FnMut(&mut Frames<'a>) -> Result<Flow, SqlE
 impl<'a> Run<'_, 'a> {
     /// Whether the relation is better run in batches.
     pub(super) fn is_worth_batches(&self, relation: &Relation) -> bool {
-        if !self.executor.settings.batches {
-            return false;
-        }
+        let Some(worth_rows) = self.executor.settings.batch_rows_min else { return false };
         match relation {
             Relation::Scan(Scan { access: Access::Full, table, .. }) => {
                 let table = self.executor.tables.get(*table);
-                table.is_some_and(|table| table.row_count() >= WORTH_ROWS)
+                table.is_some_and(|table| table.row_count() >= worth_rows)
             }
             Relation::Filter { input, .. }
             | Relation::Project { input, .. }

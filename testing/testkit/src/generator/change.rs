@@ -121,7 +121,9 @@ impl Generator {
                 let column = &target.columns[*place];
                 let value = match self.random.below(8) {
                     0..=3 => self.literal_or_null(column.family, column.required),
-                    4 if subqueries => self.value_of_others(column.family, &seen),
+                    4 if subqueries && self.may(Known::OwnChanges) => {
+                        self.value_of_others(column.family, &seen)
+                    }
                     _ => self.value(column.family, &seen, 1),
                 };
                 let name = Phrase::word(column.name.as_str());
@@ -171,9 +173,9 @@ impl Generator {
         Phrase::new(Role::Fixed, "UPDATE {0} SET {1}{2}", parts)
     }
 
-    /// The first rows of all partitions are not found yet.
+    /// The first rows of several partitions are told by the primary key.
     fn may_limit(&self, table: usize) -> bool {
-        self.tables[table].partition.is_none()
+        self.tables[table].partition.is_none() || !self.tables[table].key.is_empty()
     }
 
     /// UPDATE of the first rows by all columns.

@@ -4,6 +4,7 @@ use super::{Answer, Cell, System};
 use crate::generator::Dialect;
 use crate::host::TestHost;
 use lockstep_client::Connection;
+use lockstep_node::options::Options;
 use lockstep_node::{RULES, RuleSet};
 use std::io;
 
@@ -31,14 +32,18 @@ pub enum Rules {
 }
 
 impl HostSystem {
-    /// A host with this many sites.
+    /// A host with this many sites, which reads all tables in batches or none.
     ///
     /// # Errors
     /// It does not start.
-    pub fn start(sites: u32, rules: Rules) -> io::Result<HostSystem> {
-        let host = TestHost::start(sites)?;
+    pub fn start(sites: u32, rules: Rules, batches: bool) -> io::Result<HostSystem> {
+        let min_batch_rows = if batches { 0 } else { u64::MAX };
+        let host = TestHost::start_with(sites, Options { min_batch_rows, ..Options::default() })?;
         let connection = host.connect().map_err(io::Error::other)?;
         let mut name = format!("{sites} site{}", if sites == 1 { "" } else { "s" });
+        if batches {
+            name += ", in batches";
+        }
         if rules == Rules::InTurn {
             name += ", a rule off";
         }
