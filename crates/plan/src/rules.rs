@@ -36,6 +36,8 @@ rules! {
         "Outer joins whose NULL-filled rows no condition lets through become inner joins.";
     ImpliedConditions "implied_conditions"
         "What is known of a column is tested of all columns that are equal to it.";
+    PushFilters "push_filters"
+        "Conditions over derived tables are tested within them, before they are grouped.";
     IndexAccess "index_access"
         "Tables are read through an index where its key's first parts are restricted.";
     IndexLists "index_lists"

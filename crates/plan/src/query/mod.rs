@@ -9,6 +9,7 @@ mod imply;
 mod logical;
 mod partition;
 mod physical;
+mod push;
 mod simplify;
 mod walk;
 
@@ -84,6 +85,9 @@ fn rewrite(planning: &Planning, query: &mut logical::Query, binder: &mut Binder<
     }
     if planning.uses(Rule::ImpliedConditions) {
         imply::imply(query, &mut binder.subqueries);
+    }
+    if planning.uses(Rule::PushFilters) {
+        push::push(query, &mut binder.subqueries);
     }
 }
 

@@ -185,7 +185,7 @@ impl Binder<'_> {
         }
         let fraction = matches!(distance, Some(SqlType::Float | SqlType::Decimal));
         self.give_type(&mut bound, distance.filter(|_| fraction).unwrap_or(SqlType::BigInt));
-        if !bound.sql_type.is_integer() && !(fraction && bound.sql_type.is_number()) {
+        if !(bound.sql_type.is_integer() || fraction && bound.sql_type.is_number()) {
             return Err(PlanError::at(expression.span, BAD_OPERATION));
         }
         Ok(bound)
