@@ -5,12 +5,14 @@
 //! which order messages arrive. Messages between the coordinator and the partitions may be
 //! delayed for long, overtake each other, and arrive twice; nothing of that may be visible.
 //!
-//! Checks, in every run: each read of the whole bank finds the same sum; a read sees every
+//! Checks, in every run. Bank: each read of the whole bank finds the same sum; a read sees every
 //! transfer that was answered before it began and none that began after it ended; an aborted
 //! transfer leaves no trace; every call is answered once faults stop; the same seed gives the
-//! same run.
+//! same run. Lists: what transactions saw has a serial order that respects real time. Faults that
+//! are put into the protocol by switches are each caught by both.
 
 pub mod bank;
+pub mod lists;
 pub mod world;
 
 pub use bank::{Failure, Report, run_seed, run_with};

@@ -22,11 +22,32 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
+#[test]
+fn lists_have_a_serial_order_that_respects_real_time() {
+    let (mut aborted, mut edges) = (0, 0);
+    for seed in 1..=60 {
+        let sound = lockstep_sim::Faults::default();
+        let report = lockstep_sim::lists::run_seed(seed, 120, sound);
+        let report = report.unwrap_or_else(|failure| panic!("{failure}"));
+        aborted += report.aborted;
+        edges += report.edges;
+    }
+    assert!(aborted > 100 && edges > 100_000, "{aborted} aborted, {edges} edges");
+}
+
 /// Runs seeds until one fails; a failed assertion of the code under test counts.
 fn seeds_until_caught(faults: lockstep_sim::Faults) -> Option<u64> {
     (1..=300).find(|seed| {
         let run = std::panic::catch_unwind(|| lockstep_sim::run_with(*seed, 200, faults).is_err());
         run.unwrap_or(true)
+    })
+}
+
+/// The same by lists alone.
+fn lists_until_caught(faults: lockstep_sim::Faults) -> Option<u64> {
+    (1..=300).find(|seed| {
+        let lists = || lockstep_sim::lists::run_seed(*seed, 120, faults).is_err();
+        std::panic::catch_unwind(lists).unwrap_or(true)
     })
 }
 
@@ -42,9 +63,10 @@ fn injected_faults_are_caught() {
         ("lose_order", Faults { lose_order: true, ..sound }),
         ("keep_void_answers", Faults { keep_void_answers: true, ..sound }),
     ] {
-        let caught = seeds_until_caught(faults);
-        println!("{name}: {caught:?}");
-        assert!(caught.is_some(), "{name} goes unnoticed");
+        for caught in [seeds_until_caught(faults), lists_until_caught(faults)] {
+            println!("{name}: {caught:?}");
+            assert!(caught.is_some(), "{name} goes unnoticed");
+        }
     }
     let _ = std::panic::take_hook();
 }
