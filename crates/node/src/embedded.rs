@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, Planning, classify_batch, plan_statement_with,
 };
@@ -39,6 +40,7 @@ pub struct EmbeddedHost {
     plans: PlanCache,
     now_us: i64,
     calls_this_round: u32,
+    time_limit: Option<TimeLimit>,
 }
 
 impl EmbeddedHost {
@@ -63,7 +65,15 @@ impl EmbeddedHost {
             plans: PlanCache::new(options.plan_cache_entries as usize),
             now_us: clock::now_us(),
             calls_this_round: 0,
+            time_limit: None,
         })
+    }
+
+    /// How long the queries of ad hoc text may run from now on.
+    pub fn limit_time(&mut self, limit: Option<TimeLimit>) {
+        self.site.set_stopwatch(clock::stopwatch());
+        self.coordinator.set_stopwatch(clock::stopwatch());
+        self.time_limit = limit;
     }
 
     /// What ad hoc statements are planned with. Answers do not depend on it.
@@ -159,7 +169,8 @@ impl EmbeddedHost {
         let mut outputs = Vec::new();
         let catalog_version = self.catalog.version();
         let declared = Vec::new();
-        let call = MultiCall { origin: (), catalog_version, time_limit: None, declared, work };
+        let call =
+            MultiCall { origin: (), catalog_version, time_limit: self.time_limit, declared, work };
         let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);
         assert!(accepted.is_ok(), "one call at a time is within every limit");
         let mut finished = None;

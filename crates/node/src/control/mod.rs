@@ -193,6 +193,7 @@ impl Control {
         let SystemCall { origin, admin, .. } = call;
         match invocation.procedure {
             "@Statistics" => self.statistics(origin, invocation),
+            "@QueryStats" => self.query_statistics(origin, invocation),
             "@SystemCatalog" => self.system_catalog(origin, invocation),
             "@SystemInformation" => self.system_information(origin, invocation),
             "@GetPartitionKeys" => self.partition_keys(origin, invocation),

@@ -32,7 +32,6 @@ const LATER: &[&str] = &[
     "@PrepareShutdown",
     "@PrepareStopNode",
     "@ProfCtl",
-    "@QueryStats",
     "@ResetDR",
     "@SnapshotRestore",
     "@SnapshotSave",

@@ -16,7 +16,10 @@ use lockstep_wire_volt::topology::{
 use std::io::Write;
 
 mod interval;
+mod query;
 mod tables;
+
+use query::StatisticsQuery;
 
 pub(super) use interval::Interval;
 
@@ -35,6 +38,8 @@ enum Purpose {
         /// Numbers since the last call that asked so, instead of since the start.
         interval: bool,
     },
+    /// `@QueryStats`.
+    Query(StatisticsQuery),
     /// `@ValidatePartitioning`.
     Validation,
 }
@@ -89,6 +94,20 @@ impl Control {
         Ok(())
     }
 
+    /// `@QueryStats`: SQL over tables of statistics.
+    pub(super) fn query_statistics(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let text = text_parameter(invocation, 0).ok_or_else(|| {
+            Failure::graceful("@QueryStats requires the SQL text as its only parameter.")
+        })?;
+        let query = StatisticsQuery::read(text)?;
+        self.gather(origin, Purpose::Query(query));
+        Ok(())
+    }
+
     /// `@ValidatePartitioning`: every site looks through its tables.
     pub(super) fn validate_partitioning(&mut self, origin: Origin) -> Result<(), Failure> {
         self.gather(origin, Purpose::Validation);
@@ -120,18 +139,42 @@ impl Control {
                 self.answer_tables(origin, |out| write_validation(out, &snapshots))
             }
             Purpose::Statistics { selector, interval } => {
-                self.answer_statistics(origin, &selector, interval, snapshots);
+                let view = self.view(&selector, interval, snapshots);
+                self.answer_tables(origin, |out| tables::write(out, &selector, &view));
             }
+            Purpose::Query(query) => self.answer_query(origin, &query, &snapshots),
         }
     }
 
-    fn answer_statistics(
+    fn answer_query(
         &mut self,
         origin: Origin,
+        query: &StatisticsQuery,
+        snapshots: &[ShardSnapshot],
+    ) {
+        let mut sources = Vec::new();
+        for source in &query.sources {
+            let view = self.view(&source.selector, source.interval, snapshots.to_vec());
+            let mut table = Vec::new();
+            tables::write(&mut table, &source.selector, &view);
+            sources.push(table);
+        }
+        match query.run(&sources, &self.facts.options) {
+            Err(failure) => self.answer_failure(origin, &failure),
+            Ok(result) => self.answer_tables(origin, |out| {
+                out.extend_from_slice(&result);
+                1
+            }),
+        }
+    }
+
+    /// What a selector's tables are made from.
+    fn view(
+        &mut self,
         selector: &str,
         interval: bool,
         mut snapshots: Vec<ShardSnapshot>,
-    ) {
+    ) -> tables::View {
         let now_ms = clock::now_us() / 1000;
         let mut since_ms = self.facts.cluster_created_ms;
         if interval {
@@ -141,7 +184,7 @@ impl Control {
                 interval::subtract(&mut snapshots, &earlier.snapshots);
             }
         }
-        let view = tables::View {
+        tables::View {
             facts: std::sync::Arc::clone(&self.facts),
             catalog: std::sync::Arc::clone(&self.catalog),
             snapshots,
@@ -155,8 +198,7 @@ impl Control {
                 failures: self.plans.failures,
                 planning_ns: self.plans.planning_ns,
             },
-        };
-        self.answer_tables(origin, |out| tables::write(out, selector, &view));
+        }
     }
 
     fn topology(&mut self, origin: Origin, json: bool) {

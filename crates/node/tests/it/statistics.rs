@@ -211,3 +211,69 @@ fn an_administrator_stops_the_host() {
     server.stop().expect("it stops");
     assert!(admin.is_closed(), "nobody is answered");
 }
+
+#[test]
+fn statistics_are_queried_with_sql() {
+    let server = start(3, &["query_timeout_ms=300"]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN id;
+        CREATE TABLE r (id INTEGER NOT NULL PRIMARY KEY);",
+    );
+    for id in 0..30 {
+        assert_eq!(peer.call("T.insert", &[Int(id)]).status, 1);
+    }
+    let queries = [
+        (
+            "SELECT table_name, SUM(tuple_count) AS n FROM statistics(TABLE, 0)
+            GROUP BY table_name ORDER BY n DESC",
+            "T,30\nR,0",
+        ),
+        (
+            "SELECT t.TABLE_NAME, COUNT(*) FROM STATISTICS( table , 0 ) t
+            JOIN STATISTICS('INDEX', 0) i ON i.TABLE_NAME = t.TABLE_NAME
+            AND i.SITE_ID = t.SITE_ID WHERE t.TABLE_NAME <> 'a statistics(x)'
+            GROUP BY t.TABLE_NAME ORDER BY 1",
+            "R,3\nT,3",
+        ),
+        // Names that are functions, types and keywords elsewhere, and one with a point in it.
+        (
+            "SELECT COUNT(*), CASE WHEN MAX(max) >= MIN(\"MIN\") THEN 'so' END
+            FROM statistics(IDLETIME, 0) WHERE count > 0 AND avg >= min",
+            "3,so",
+        ),
+        ("SELECT \"P99.9\" - \"P99.9\" FROM statistics(LATENCY, 0) WHERE interval >= 0", "0"),
+        (
+            "SELECT PROCEDURE FROM statistics(PROCEDUREPROFILE, 0) WHERE invocations = 30",
+            "T.insert",
+        ),
+    ];
+    for (text, rows) in queries {
+        let answer = peer.call("@QueryStats", &[Text(text)]);
+        assert_eq!((answer.status, answer.rows.as_str()), (1, rows), "{text}: {answer:?}");
+    }
+    let every = "MEMORY PLANNER GC QUEUE PROCEDUREDETAIL LATENCY_HISTOGRAM DRCONSUMER TASK \
+        SNAPSHOTSTATUS LIMITS IOSTATS CPU KSAFETY EXPORT COMMANDLOG INITIATOR LIVECLIENTS";
+    for selector in every.split(' ') {
+        let text = format!("SELECT * FROM statistics({selector}, 0)");
+        let answer = peer.call("@QueryStats", &[Text(&text)]);
+        assert_eq!(answer.status, 1, "{text}: {answer:?}");
+    }
+    for (text, part) in [
+        ("SELECT * FROM statistics(NOSUCH, 0)", "no statistics named NOSUCH"),
+        ("SELECT 1", "STATISTICS(SELECTOR, 0)"),
+        ("DELETE FROM statistics(TABLE, 0)", "one query"),
+        ("SELECT nothing FROM statistics(TABLE, 0)", "NOTHING"),
+        ("SELECT * FROM statistics(TABLE)", "STATISTICS(SELECTOR, 0)"),
+        ("SELECT 'x FROM statistics(TABLE, 0)", "STATISTICS(SELECTOR, 0)"),
+    ] {
+        let answer = peer.call("@QueryStats", &[Text(text)]);
+        assert!(answer.status < 0 && answer.text.contains(part), "{text}: {answer:?}");
+    } // Three rows, twenty times over: a query that nobody waits for.
+    let tables: Vec<String> = (0..20).map(|n| format!("statistics(QUEUE, 0) s{n}")).collect();
+    let sums: Vec<String> = (0..20).map(|n| format!("s{n}.poll_count")).collect();
+    let (tables, sum) = (tables.join(", "), sums.join(" + "));
+    let text = format!("SELECT COUNT(*) FROM {tables} WHERE {sum} < 0");
+    let answer = peer.call("@QueryStats", &[Text(&text)]);
+    assert!(answer.text.contains("default query timeout period"), "{answer:?}");
+}
