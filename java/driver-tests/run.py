@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--sites", type=int, action="append", help="instead of 1 and 3")
     arguments = parser.parse_args()
     if not binary().exists():
-        print("no server at %s: cargo build --release --bin lockstep" % binary())
+        print("no server at %s: cargo build --release --bin lockstep-under-test" % binary())
         return 2
     total = [0, 0, 0]
     for sites in arguments.sites or (1, 3):

@@ -146,12 +146,14 @@ fn run_golden(root: &Path) -> Result<Counts, String> {
     counted(root, Command::new(python).arg("testing/clients/python/golden.py"))
 }
 
-/// Builds the server, unless LOCKSTEP_BINARY names one that the client suites shall use.
+/// Builds the server with the procedures that only tests call, unless LOCKSTEP_BINARY names one
+/// that the client suites shall use.
 fn build_server(root: &Path) -> Result<(), String> {
     if std::env::var_os("LOCKSTEP_BINARY").is_some() {
         return Ok(());
     }
-    succeed(root, Command::new("cargo").args(["build", "--release", "--bin", "lockstep"]))
+    let arguments = ["build", "--release", "--bin", "lockstep-under-test"];
+    succeed(root, Command::new("cargo").args(arguments))
 }
 
 /// The Python with the client that the tests use, in `target/venv`; made at the first call.

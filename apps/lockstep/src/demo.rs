@@ -1,6 +1,6 @@
 //! `lockstep demo`: a host inside this process, voter against it over TCP, and a live view.
 
-use crate::start;
+use crate::{Procedures, start};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use lockstep_bench::driver::{DriverOptions, drive};
 use lockstep_bench::report::{self, Progress, grouped};
@@ -37,7 +37,7 @@ pub fn command() -> Command {
 ///
 /// # Errors
 /// The host cannot start or refuses something.
-pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
+pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, String> {
     let seconds = arguments.get_one::<u64>("duration").copied().unwrap_or(15);
     // The load needs a core as well.
     let sites = start::default_sites().saturating_sub(1).max(1);
@@ -47,7 +47,7 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         client: loopback,
         admin: loopback,
         options: Options::default(),
-        natives: start::natives(),
+        natives: start::natives(procedures),
         pin_to_cores: Vec::new(),
     })
     .map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! `lockstep start`: runs a host in the foreground until it is told to stop.
 
+use crate::Procedures;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
@@ -54,10 +55,10 @@ fn address(name: &'static str, default: &'static str, help: &'static str) -> Arg
         .help(help)
 }
 
-/// The procedures that this binary brings along.
-pub fn natives() -> NativeRegistry {
+/// The procedures of a binary, for a host.
+pub fn natives(procedures: Procedures) -> NativeRegistry {
     let mut natives = NativeRegistry::default();
-    for procedure in lockstep_workloads::native_procedures() {
+    for procedure in procedures() {
         natives.register(procedure);
     }
     natives
@@ -68,7 +69,7 @@ pub fn default_sites() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
+pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, String> {
     let mut options = Options::default();
     for setting in arguments.get_many::<String>("option").into_iter().flatten() {
         options.set(setting).map_err(|error| error.to_string())?;
@@ -81,7 +82,7 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         client: socket("client"),
         admin: socket("admin"),
         options,
-        natives: natives(),
+        natives: natives(procedures),
         pin_to_cores: arguments.get_many("pin").into_iter().flatten().copied().collect(),
     };
     // Before the ready line, so that a signal right behind it is not lost.

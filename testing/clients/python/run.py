@@ -130,7 +130,8 @@ def main():
     parser.add_argument("--sites", type=int, action="append", help="instead of 1 and 3")
     arguments = parser.parse_args()
     if not server_module.binary().exists():
-        print("no server at %s: cargo build --release --bin lockstep" % server_module.binary())
+        build = "cargo build --release --bin lockstep-under-test"
+        print("no server at %s: %s" % (server_module.binary(), build))
         return 2
     running = [server_module.Server(count) for count in arguments.sites or (1, 3)]
     results = []

@@ -16,8 +16,9 @@ STOP_TIMEOUT_S = 20
 
 
 def binary():
-    """The binary under test: LOCKSTEP_BINARY, or the release build of this tree."""
-    return pathlib.Path(os.environ.get("LOCKSTEP_BINARY") or ROOT / "target/release/lockstep")
+    """The binary under test: LOCKSTEP_BINARY, or the release build with the tests' procedures."""
+    ours = ROOT / "target/release/lockstep-under-test"
+    return pathlib.Path(os.environ.get("LOCKSTEP_BINARY") or ours)
 
 
 def free_port():

@@ -27,7 +27,7 @@ impl TestHost {
     pub fn start_with(sites: u32, options: Options) -> io::Result<TestHost> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut natives = NativeRegistry::default();
-        for procedure in lockstep_workloads::native_procedures() {
+        for procedure in lockstep_workloads::test_procedures() {
             natives.register(procedure);
         }
         let server = Server::start(ServerConfiguration {

@@ -26,7 +26,7 @@ pub fn start(sites: u32, options: &[&str]) -> Server {
         given.set(option).expect("an option within its range");
     }
     let mut natives = NativeRegistry::default();
-    for procedure in lockstep_workloads::native_procedures() {
+    for procedure in lockstep_workloads::test_procedures() {
         natives.register(procedure);
     }
     natives.register(Arc::new(crate::allocation::Allocations));

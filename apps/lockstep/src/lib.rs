@@ -1,0 +1,88 @@
+//! `lockstep`: one binary for everything that a person does with LockstepDB. The commands are in
+//! modules of their names; this file only parses and dispatches. It is a library so that tests
+//! have a binary with procedures of their own.
+
+mod bench;
+mod csv;
+mod demo;
+mod export;
+mod load;
+mod sql;
+mod start;
+
+use clap::{Arg, ArgAction, Command};
+use lockstep_exec::procedure::NativeProcedure;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The native procedures that a binary brings along.
+pub type Procedures = fn() -> Vec<Arc<dyn NativeProcedure>>;
+
+fn command() -> Command {
+    Command::new("lockstep")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("LockstepDB: in-memory SQL for transactions")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .arg(
+            Arg::new("log")
+                .long("log")
+                .global(true)
+                .value_name("FILTER")
+                .default_value("warn")
+                .help("What is logged to standard error: error, warn, info, debug, or a filter"),
+        )
+        .subcommand(start::command())
+        .subcommand(sql::command())
+        .subcommand(load::command())
+        .subcommand(export::command())
+        .subcommand(bench::command())
+        .subcommand(demo::command())
+        .subcommand(help_command())
+}
+
+fn help_command() -> Command {
+    Command::new("help")
+        .about("Show help; `help options` lists every limit and option of a host")
+        .arg(Arg::new("topic").action(ArgAction::Append).help("A command, or `options`"))
+}
+
+/// Does what the command line says.
+pub fn run(procedures: Procedures) -> ExitCode {
+    let matches = command().get_matches();
+    let filter = matches.get_one::<String>("log").map_or("warn", String::as_str);
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .init();
+    let result = match matches.subcommand() {
+        Some(("start", arguments)) => start::run(arguments, procedures),
+        Some(("sql", arguments)) => sql::run(arguments),
+        Some(("load", arguments)) => load::run(arguments),
+        Some(("export", arguments)) => export::run(arguments),
+        Some(("bench", arguments)) => bench::run(arguments),
+        Some(("demo", arguments)) => demo::run(arguments, procedures),
+        Some(("help", arguments)) => help(arguments.get_one::<String>("topic")),
+        _ => unreachable!("a subcommand is required"),
+    };
+    match result {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("lockstep: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help(topic: Option<&String>) -> Result<ExitCode, String> {
+    match topic.map(String::as_str) {
+        Some("options") => print!("{}", lockstep_node::options::help_text()),
+        Some(name) => match command().find_subcommand_mut(name) {
+            Some(found) => println!("{}", found.render_long_help()),
+            None => return Err(format!("there is no command '{name}'; try `lockstep --help`")),
+        },
+        None => println!("{}", command().render_long_help()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
