@@ -36,6 +36,11 @@ macro_rules! keywords {
     };
 }
 
+/// Every word of the grammar, in upper case and in order.
+pub fn keywords() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(text, _)| *text)
+}
+
 keywords! {
     Add "ADD" false,
     Aggregate "AGGREGATE" false,

@@ -14,6 +14,7 @@ mod split;
 mod unparse;
 
 pub use error::SqlError;
+pub use keyword::keywords;
 pub use limits::Limits;
 pub use parameterize::{ExtractedLiteral, Parameterized, parameterize};
 pub use split::{ScriptStatement, split_script};

@@ -98,6 +98,31 @@ pub fn ends_with_its_line(piece: &str) -> bool {
     }
 }
 
+/// What a statement may be sent together with, without waiting for its answer: statements of one
+/// kind give the same results in whatever order they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ahead {
+    /// It reads.
+    Read,
+    /// It adds one row that it states.
+    Row,
+}
+
+/// The kind of a statement; `None`: it has to run by itself.
+pub fn ahead(piece: &str) -> Option<Ahead> {
+    let upper = piece.to_ascii_uppercase();
+    match split_word(&upper).0 {
+        "SELECT" | "VALUES" => Some(Ahead::Read),
+        "INSERT" | "UPSERT" => {
+            // Several rows may be those of several partitions, which other rows can overtake.
+            let dense: String = upper.split_whitespace().collect();
+            let one_row = !dense.contains("SELECT") && !dense.contains("),(");
+            one_row.then_some(Ahead::Row)
+        }
+        _ => None,
+    }
+}
+
 /// Understands a piece.
 ///
 /// # Errors
@@ -171,6 +196,22 @@ mod tests {
             ("quit", "Exit"),
         ] {
             assert_eq!(parse(piece).map(|c| format!("{c:?}")), Ok(command.to_string()), "{piece}");
+        }
+    }
+
+    #[test]
+    fn statements_go_ahead_where_order_does_not_matter() {
+        for (piece, kind) in [
+            ("select 1 from t", Some(Ahead::Read)),
+            ("INSERT into t values (1, 'a')", Some(Ahead::Row)),
+            ("upsert into t (a) values (1)", Some(Ahead::Row)),
+            ("insert into t values (1) , (2)", None),
+            ("insert into t select * from u", None),
+            ("update t set a = 1", None),
+            ("with x as (select 1 from t) delete from t", None),
+            ("exec p 1", None),
+        ] {
+            assert_eq!(ahead(piece), kind, "{piece}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod command;
+mod completion;
 mod describe;
 mod format;
 mod place;

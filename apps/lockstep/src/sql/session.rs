@@ -1,13 +1,14 @@
 //! A session with a server: runs pieces one after the other and prints what comes of them.
 
 use super::arguments::{self, Literal};
-use super::command::{self, Command, CommandError, Listed};
+use super::command::{self, Ahead, Command, CommandError, Listed};
+use super::completion::Names;
 use super::describe;
 use super::format::{self, Format};
 use super::place;
 use super::script::Piece;
 use lockstep_client::rows::Table;
-use lockstep_client::{ClientError, Connection, OwnedResponse, ParameterWriter};
+use lockstep_client::{CallOptions, ClientError, Connection, OwnedResponse, ParameterWriter};
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
 use lockstep_types::{SqlType, Value};
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub enum Flow {
     Stop,
 }
 
+/// Most statements that are sent before the first is answered.
+const AHEAD: usize = 64;
+
 /// A session.
 pub struct Session<'o> {
     connection: Connection,
@@ -34,6 +38,8 @@ pub struct Session<'o> {
     pub failed: bool,
     /// Parameter types by procedure, read when a procedure is called first.
     types: Option<BTreeMap<String, Vec<SqlType>>>,
+    /// What there is to complete, read at a prompt; none after a schema change.
+    names: Option<Names>,
 }
 
 /// What went wrong with a piece, and where in it.
@@ -82,7 +88,8 @@ impl<'o> Session<'o> {
         out: &'o mut dyn Write,
         errors: &'o mut dyn Write,
     ) -> Session<'o> {
-        Session { connection, format, continue_on_error, out, errors, failed: false, types: None }
+        let (failed, types, names) = (false, None, None);
+        Session { connection, format, continue_on_error, out, errors, failed, types, names }
     }
 
     /// Runs pieces in order. Neighbouring schema changes go to the server as one call, which is
@@ -94,6 +101,15 @@ impl<'o> Session<'o> {
                 matches!(command::parse(&piece.text), Ok(Command::Sql { ddl: true }))
             };
             let ddl = pieces_in_front(rest, is_ddl);
+            let together = self.together(rest);
+            if together > 1 {
+                let (batch, next) = rest.split_at(together);
+                rest = next;
+                match self.run_ahead(source, batch) {
+                    Flow::Stop => return Flow::Stop,
+                    Flow::Continue => continue,
+                }
+            }
             let (batch, next) = match ddl {
                 count if count > 1 && !self.continue_on_error => rest.split_at(count),
                 _ => (std::slice::from_ref(first), behind),
@@ -111,6 +127,46 @@ impl<'o> Session<'o> {
                     if trouble.lost || !self.continue_on_error {
                         return Flow::Stop;
                     }
+                }
+            }
+        }
+        Flow::Continue
+    }
+
+    /// How many pieces in front can be sent before the first is answered. Where the session
+    /// stops at an error, nothing behind it may have changed anything.
+    fn together(&self, pieces: &[Piece]) -> usize {
+        let kind = |piece: &Piece| command::ahead(&piece.text);
+        match pieces.first().and_then(kind) {
+            None => 1,
+            Some(Ahead::Row) if !self.continue_on_error => 1,
+            first => pieces_in_front(pieces, |piece| kind(piece) == first).min(AHEAD),
+        }
+    }
+
+    /// Runs pieces that are sent together, and prints what they give in their order.
+    fn run_ahead(&mut self, source: &str, pieces: &[Piece]) -> Flow {
+        let mut submitted = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let mut parameters = ParameterWriter::default();
+            parameters.text(&piece.text);
+            let options = CallOptions::default();
+            submitted.push(self.connection.submit("@AdHoc", parameters.bytes(), &options));
+        }
+        for (piece, handle) in pieces.iter().zip(submitted) {
+            let start = Instant::now();
+            let result = handle
+                .and_then(|handle| self.connection.wait(handle))
+                .and_then(|response| response.tables())
+                .map_err(Trouble::from)
+                .and_then(|tables| {
+                    tables.iter().try_for_each(|table| self.print(table, start.elapsed()))?;
+                    Ok(self.out.flush()?)
+                });
+            if let Err(trouble) = result {
+                self.report(source, std::slice::from_ref(piece), &trouble);
+                if trouble.lost || !self.continue_on_error {
+                    return Flow::Stop;
                 }
             }
         }
@@ -173,8 +229,28 @@ impl<'o> Session<'o> {
         Ok(self.call(procedure, &parameters)?.1)
     }
 
+    /// The names of the schema; empty when the server does not give them.
+    pub fn names(&mut self) -> Names {
+        // Other clients change schemas too: the server says so.
+        if self.connection.take_notices().catalog_changed {
+            (self.types, self.names) = (None, None);
+        }
+        if self.names.is_none() {
+            let mut read = |selector| self.call_with_text("@SystemCatalog", selector);
+            let tables = (read("COLUMNS"), read("PROCEDURES"));
+            self.names = match tables {
+                (Ok(columns), Ok(procedures)) => match (columns.first(), procedures.first()) {
+                    (Some(columns), Some(procedures)) => Some(Names::read(columns, procedures)),
+                    _ => None,
+                },
+                _ => None,
+            };
+        }
+        self.names.clone().unwrap_or_default()
+    }
+
     fn change_schema(&mut self, batch: &[Piece]) -> Result<(), Trouble> {
-        self.types = None;
+        (self.types, self.names) = (None, None);
         let texts: Vec<&str> = batch.iter().map(|piece| piece.text.as_str()).collect();
         self.call_with_text("@AdHoc", &format!("{};", texts.join(";\n")))?;
         if self.format == Format::Table {

@@ -1,10 +1,11 @@
 //! The terminal: line editing, statements of several lines, and a history that is kept.
 
+use super::completion::SqlHelper;
 use super::script::ScriptReader;
 use super::session::{Flow, Session};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Config, Editor};
+use rustyline::{CompletionType, Config, Editor};
 use std::path::PathBuf;
 
 const MAX_HISTORY: usize = 10_000;
@@ -28,8 +29,9 @@ fn history_file() -> Option<PathBuf> {
 /// The terminal cannot be used.
 pub fn run(session: &mut Session<'_>, server: &str) -> Result<(), String> {
     let failed = |error: ReadlineError| format!("the terminal cannot be used: {error}");
-    let config = Config::builder().max_history_size(MAX_HISTORY).map_err(failed)?.build();
-    let mut editor: Editor<(), FileHistory> = Editor::with_config(config).map_err(failed)?;
+    let config = Config::builder().max_history_size(MAX_HISTORY).map_err(failed)?;
+    let config = config.completion_type(CompletionType::List).build();
+    let mut editor: Editor<SqlHelper, FileHistory> = Editor::with_config(config).map_err(failed)?;
     let history = history_file();
     if let Some(path) = &history {
         // The first session has none.
@@ -39,6 +41,10 @@ pub fn run(session: &mut Session<'_>, server: &str) -> Result<(), String> {
     let mut reader = ScriptReader::default();
     let mut entry = String::new();
     loop {
+        let before = reader.is_open().then(|| entry.clone()).unwrap_or_default();
+        // The schema may have changed with what ran last.
+        let names = session.names();
+        editor.set_helper(Some(SqlHelper { names, before }));
         let prompt = if reader.is_open() { "     ...> " } else { "lockstep> " };
         match editor.readline(prompt) {
             Ok(line) => {
