@@ -1,7 +1,7 @@
 //! What a plan's expressions and relations read.
 
 use lockstep_plan_ir::expression::{Expression, Node};
-use lockstep_plan_ir::relation::Relation;
+use lockstep_plan_ir::relation::{Access, JoinMethod, KeyList, Relation};
 
 /// Calls `visit` for the expression and all within it; subqueries' relations are not entered.
 pub(crate) fn walk<'a>(expression: &'a Expression, visit: &mut dyn FnMut(&'a Expression)) {
@@ -42,6 +42,57 @@ pub(crate) fn walk<'a>(expression: &'a Expression, visit: &mut dyn FnMut(&'a Exp
             each(right);
         }
     }
+}
+
+/// The expressions of a relation itself, without those of its inputs. Subqueries that give an
+/// index its keys are not entered.
+pub(crate) fn own_expressions(relation: &Relation) -> Vec<&Expression> {
+    let mut found: Vec<&Expression> = Vec::new();
+    match relation {
+        Relation::OneRow | Relation::Receive { .. } | Relation::Working { .. } => {}
+        Relation::Scan(scan) => {
+            found.extend(&scan.filter);
+            match &scan.access {
+                Access::Index { equal, lower, upper, .. } => {
+                    found.extend(equal);
+                    found.extend(lower.iter().chain(upper).map(|bound| &bound.value));
+                }
+                Access::IndexList { list: KeyList::Values(values), .. } => found.extend(values),
+                _ => {}
+            }
+        }
+        Relation::Filter { predicate, .. } => found.push(predicate),
+        Relation::Project { expressions, .. } => found.extend(expressions),
+        Relation::Join(join) => {
+            found.extend(&join.condition);
+            if let JoinMethod::Hash { left, right } = &join.method {
+                found.extend(left.iter().chain(right));
+            }
+        }
+        Relation::Aggregate { group, calls, .. } => {
+            found.extend(group);
+            found.extend(calls.iter().filter_map(|call| call.argument.as_ref()));
+        }
+        Relation::Sort { keys, limit, offset, .. } => {
+            found.extend(keys.iter().map(|key| &key.expression));
+            found.extend(limit.iter().chain(offset));
+        }
+        Relation::Limit { limit, offset, .. } => found.extend(limit.iter().chain(offset)),
+        Relation::Distinct { .. } => {}
+        Relation::SetOperation { branches, .. } => {
+            branches.iter().for_each(|branch| found.extend(&branch.output));
+        }
+        Relation::Window { calls, .. } => {
+            for call in calls {
+                found.extend(call.arguments.iter().chain(&call.partition));
+                found.extend(call.order.iter().map(|key| &key.expression));
+            }
+        }
+        Relation::Recursive { base, step, .. } => {
+            found.extend(base.output.iter().chain(&step.output))
+        }
+    }
+    found
 }
 
 /// Whether the expression reads tables through a subquery.

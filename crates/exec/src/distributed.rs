@@ -5,6 +5,10 @@
 //! then [`coordinate`]. Rounds of [`Execution::Shipped`]: the same fragments, then [`ship`], which
 //! gives each partition its rows; [`execute_apply`] there; then [`coordinate_counts`].
 
+mod alone;
+
+pub(crate) use alone::joined_up;
+
 use crate::arena::Arena;
 use crate::change::Work;
 use crate::context::{Context, NoSubqueries};
@@ -341,6 +345,13 @@ pub(crate) fn execute_alone(
             "the statement needs several partitions and runs in a single-partition procedure: {}",
             prepared.statement().text
         )));
+    }
+    if database.watch.profiler.is_none()
+        && let Some(query) = prepared.joined_up()
+    {
+        let statement = prepared.statement();
+        let work = Work { parameters, received: &[], slot_count: statement.slot_count.into() };
+        return run_operation(database, prepared, query, &statement.result, work, out);
     }
     let mut tables = vec![Vec::new(); fragments(prepared).len()];
     for (number, table) in tables.iter_mut().enumerate() {

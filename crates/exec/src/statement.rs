@@ -13,7 +13,7 @@ use fast::FastPath;
 use lockstep_plan_ir::Statement;
 use lockstep_plan_ir::statement::{Execution, Operation};
 use lockstep_types::{Datum, SqlType, TableBuilder, TableId, TableSchema, TableView};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A statement that is ready to run. Sites share it.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct PreparedStatement {
     counts: CountTable,
     /// The table into which VALUES go.
     inserted: Option<TableId>,
+    /// A distributed query for the only partition, once it was run there.
+    joined_up: OnceLock<Option<Box<Operation>>>,
 }
 
 /// The table of a statement that changes rows: the same bytes each time, but for the count.
@@ -68,7 +70,7 @@ impl PreparedStatement {
         };
         let counts = CountTable::new(&statement.result);
         let inserted = guard::inserted(&statement);
-        PreparedStatement { statement, fast, counts, inserted }
+        PreparedStatement { statement, fast, counts, inserted, joined_up: OnceLock::new() }
     }
 
     /// Prepares a statement that always runs by its operators, so that they can be counted.
@@ -92,6 +94,12 @@ impl PreparedStatement {
         if let Some(fast) = &self.fast {
             fast.prefetch(database, parameters);
         }
+    }
+
+    /// A distributed query as one that runs whole at the only partition.
+    pub(crate) fn joined_up(&self) -> Option<&Operation> {
+        let joined_up = || crate::distributed::joined_up(&self.statement).map(Box::new);
+        self.joined_up.get_or_init(joined_up).as_deref()
     }
 
     /// The result of a statement that changes rows.

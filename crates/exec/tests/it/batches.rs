@@ -4,7 +4,7 @@ use super::support::*;
 use lockstep_base::random::SeededRandom;
 use lockstep_exec::statement::execute;
 use lockstep_exec::{Database, PreparedStatement};
-use lockstep_plan_ir::expression::{Arithmetic, Comparison};
+use lockstep_plan_ir::expression::{Arithmetic, Comparison, Subquery};
 use lockstep_plan_ir::relation::{AggregateCall, Join, JoinKind, JoinMethod, SortKey};
 use lockstep_plan_ir::{AggregateFunction, Expression, Function, Node, Relation};
 use lockstep_types::{Decimal, SqlType, Value};
@@ -28,6 +28,8 @@ const ROWS: u32 = 1500;
 /// A random source of values, expressions and relations over two tables of all types.
 struct Maker {
     random: SeededRandom,
+    /// Subqueries so far.
+    subqueries: u16,
 }
 
 impl Maker {
@@ -152,7 +154,7 @@ impl Maker {
 
     fn condition(&mut self, slots: &[u16], depth: u32) -> Expression {
         let of_type = self.pick(&TYPES);
-        let node = match self.below(if depth == 0 { 2 } else { 8 }) {
+        let node = match self.below(if depth == 0 { 2 } else { 9 }) {
             0 => Node::IsNull(Box::new(self.expression(slots, of_type, depth))),
             2 => Node::And(vec![
                 self.condition(slots, depth - 1),
@@ -166,9 +168,28 @@ impl Maker {
                 let list = (0..3).map(|_| self.literal(of_type)).collect();
                 Node::InList { value: Box::new(self.expression(slots, of_type, depth)), list }
             }
+            7 => {
+                let of_type = self.pick(&[SqlType::BigInt, SqlType::Varchar, SqlType::Float]);
+                let column = TYPES.iter().position(|of| *of == of_type).expect("a column's type");
+                let filter = compare(Comparison::Less, big(2, 0), int(i64::from(self.below(40))));
+                self.subqueries += 1;
+                let subquery = Subquery {
+                    relation: scan_where(2, 1, Some(filter)),
+                    output: vec![col(2, column as u16 + 1, of_type)],
+                    uncorrelated: true,
+                    number: self.subqueries,
+                };
+                let is_in = self.one_in(2);
+                Node::Quantified {
+                    comparison: if is_in { Comparison::Equal } else { Comparison::NotEqual },
+                    all: !is_in,
+                    row: vec![self.expression(slots, of_type, depth)],
+                    subquery: Box::new(subquery),
+                }
+            }
             6 => Node::Like {
                 value: Box::new(self.expression(slots, SqlType::Varchar, depth)),
-                pattern: Box::new(text(self.pick(&["a%", "%b", "_b%", "%", "ab"]))),
+                pattern: Box::new(text(self.pick(&["a%", "%b", "_b%", "%", "ab", "%bc%"]))),
                 escape: None,
             },
             _ => {
@@ -372,7 +393,7 @@ fn batches_answer_as_single_rows_do() {
     let first = std::env::var("BATCH_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let (mut answered, mut refused) = (0, 0);
     for seed in first..first + count.unwrap_or(400) / 100 + 1 {
-        let mut maker = Maker { random: SeededRandom::new(seed) };
+        let mut maker = Maker { random: SeededRandom::new(seed), subqueries: 0 };
         let mut database = tables(&mut maker);
         for number in 0..100 {
             let (relation, output) = maker.query();

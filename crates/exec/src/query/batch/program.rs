@@ -6,15 +6,19 @@
 //! the start ([`Code::RowByRow`]).
 
 mod compile;
+mod membership;
+mod pattern;
 
 use super::frames::{Content, Frames};
 use super::kernels::{self, Fault, Operand};
 use super::vector::{FALSE, Kind, NULL_INT, NULL_UNITS, TRUE, UNKNOWN, Vector};
-use crate::evaluate::{evaluate_plain, like};
+use crate::evaluate::evaluate_plain;
 use crate::query::Run;
 use lockstep_plan_ir::expression::{Arithmetic, Comparison, Expression};
+use lockstep_types::Decimal;
 use lockstep_types::sql_type::NULL_FLOAT;
-use lockstep_types::{Datum, Decimal};
+use membership::Membership;
+use pattern::Pattern;
 
 pub(super) use compile::compile;
 
@@ -53,7 +57,9 @@ enum Code<'a> {
     },
     /// Values of the node's kind without NULL.
     InList(Box<Node<'a>>, Vector<'a>),
-    Like(Box<Node<'a>>, &'a str, Option<char>),
+    Like(Box<Node<'a>>, Pattern<'a>),
+    /// IN, or NOT IN, over the rows of a subquery.
+    InRows(Box<Node<'a>>, Membership<'a>),
     RowByRow(&'a Expression),
 }
 
@@ -148,10 +154,17 @@ impl<'a> Node<'a> {
                 in_list(inner.values(frames), list, out);
                 Ok(())
             }
-            Code::Like(inner, pattern, escape) => {
+            Code::Like(inner, pattern) => {
                 inner.compute(run, frames)?;
-                match_like(inner.values(frames), pattern, *escape, out);
+                if let (Vector::Text(texts), Vector::Bool(out)) = (inner.values(frames), out) {
+                    kernels::map(texts, out, |text| pattern.matches(text));
+                }
                 Ok(())
+            }
+            Code::InRows(inner, rows) => {
+                inner.compute(run, frames)?;
+                let single = inner.is_constant().then_some(frames.len());
+                rows.test(run, inner.values(frames), single, out)
             }
             Code::RowByRow(expression) => row_by_row(run, expression, frames, out),
         }
@@ -429,20 +442,6 @@ fn in_list<'a>(values: &Vector<'a>, list: &Vector<'a>, out: &mut Vector<'a>) {
         }
         _ => unreachable!("lists are of integers, times or text"),
     }
-}
-
-fn match_like<'a>(values: &Vector<'a>, pattern: &str, escape: Option<char>, out: &mut Vector<'a>) {
-    let (Vector::Text(values), Vector::Bool(out)) = (values, out) else {
-        unreachable!("patterns match text")
-    };
-    kernels::map(values, out, |value| {
-        let value = value.map_or(Datum::Null, Datum::Text);
-        match like(value, Datum::Text(pattern), escape) {
-            Datum::Bool(true) => TRUE,
-            Datum::Bool(false) => FALSE,
-            _ => UNKNOWN,
-        }
-    });
 }
 
 fn row_by_row<'a>(

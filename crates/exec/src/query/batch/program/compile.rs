@@ -1,12 +1,14 @@
 //! Compiles expressions for the slots that frames have.
 
+use super::membership::Membership;
+use super::pattern::Pattern;
 use super::{Code, Node};
 use crate::convert::array_elements;
 use crate::query::Run;
 use crate::query::batch::frames::Frames;
 use crate::query::batch::vector::{Kind, Vector};
 use lockstep_plan_ir::Node as Plan;
-use lockstep_plan_ir::expression::{Arithmetic, Comparison, Expression};
+use lockstep_plan_ir::expression::{Arithmetic, Comparison, Expression, Subquery};
 use lockstep_types::{Datum, SqlType};
 
 /// The longest list that is searched for each value.
@@ -108,6 +110,14 @@ impl<'a> Compiler<'_, '_, 'a> {
             }
             Plan::Like { value, pattern, escape } => self.like(value, pattern, *escape),
             Plan::Cast { value, .. } => self.cast(value, expression.sql_type),
+            Plan::Quantified { comparison, all, row, subquery } => {
+                let is_negated = match (comparison, all) {
+                    (Comparison::Equal, false) => false,
+                    (Comparison::NotEqual, true) => true,
+                    _ => return None,
+                };
+                self.in_rows(row, subquery, is_negated)
+            }
             _ => None,
         }
     }
@@ -272,8 +282,28 @@ impl<'a> Compiler<'_, '_, 'a> {
         let Ok(Datum::Text(pattern)) = self.run.value(pattern) else { return None };
         let value = self.operand(value)?;
         let fallible = value.fallible;
-        (value.kind() == Kind::Text)
-            .then(|| node(Code::Like(Box::new(value), pattern, escape), Kind::Bool, fallible))
+        (value.kind() == Kind::Text).then(|| {
+            let pattern = Pattern::new(pattern, escape);
+            node(Code::Like(Box::new(value), pattern), Kind::Bool, fallible)
+        })
+    }
+
+    fn in_rows(
+        &self,
+        row: &'a [Expression],
+        subquery: &'a Subquery,
+        is_negated: bool,
+    ) -> Option<Node<'a>> {
+        let ([value], [output]) = (row, subquery.output.as_slice()) else { return None };
+        let value = self.operand(value)?;
+        let kind = value.kind();
+        let is_plain = matches!(kind, Kind::Int | Kind::Timestamp | Kind::Text | Kind::Decimal);
+        if !is_plain || !subquery.uncorrelated || Kind::of(output.sql_type) != Some(kind) {
+            return None;
+        }
+        let rows = Membership::new(subquery, is_negated);
+        // The subquery may fail, or never be asked.
+        Some(node(Code::InRows(Box::new(value), rows), Kind::Bool, true))
     }
 
     /// Casts that only widen.
