@@ -5,7 +5,7 @@
 //! - [`PreparedStatement`] is a plan that sites share; [`statement::execute`] runs it and appends
 //!   exactly one result table, or leaves data and output as they were. Work on one row by its key
 //!   takes a path of its own (`statement/fast`); everything else runs through `query` (relations,
-//!   pushed frame by frame) and `change` (rows, constraints, views).
+//!   pushed frame by frame, over large tables in batches) and `change` (rows, constraints, views).
 //! - [`load::load_rows`] inserts the rows of a bulk load without a statement for each.
 //! - [`watch`] is how a host stops statements and counts what their operators do.
 //! - [`distributed`] runs statements over several partitions: fragments, then the coordinator.

@@ -246,6 +246,7 @@ impl<'a> Run<'_, 'a> {
             | Relation::Filter { .. }
             | Relation::Project { .. }
             | Relation::Distinct { .. }
+            | Relation::Window { .. }
             | Relation::Join(_) => self.run_in_batches(relation, sink),
             _ => self.run_rows(relation, sink),
         }
@@ -376,6 +377,7 @@ fn batched_input(relation: &Relation) -> Option<&Relation> {
         | Relation::Filter { .. }
         | Relation::Project { .. }
         | Relation::Distinct { .. }
+        | Relation::Window { .. }
         | Relation::Join(_) => Some(relation),
         _ => None,
     }

@@ -20,8 +20,10 @@ mod keys;
 mod program;
 mod sort;
 mod vector;
+mod window;
 
 pub(super) use sort::is_batch_sort;
+pub(super) use window::WindowColumns;
 
 use super::{Flow, Run, Sink};
 use crate::database::table_of;
@@ -55,6 +57,7 @@ impl<'a> Run<'_, 'a> {
             }
             Relation::Filter { input, .. }
             | Relation::Project { input, .. }
+            | Relation::Window { input, .. }
             | Relation::Distinct { input, .. } => self.is_worth_batches(input),
             Relation::Join(join) => is_batch_join(join) && self.is_worth_batches(&join.left),
             _ => false,
@@ -116,6 +119,7 @@ impl<'a> Run<'_, 'a> {
                 self.batch_project(input, *slot, expressions, sink)
             }
             Relation::Distinct { input, slot } => self.batch_distinct(input, *slot, sink),
+            Relation::Window { input, slot, calls } => self.batch_window(input, *slot, calls, sink),
             Relation::Join(join) if is_batch_join(join) => self.batch_join(join, sink),
             _ => self.collected(relation, sink),
         }

@@ -1,51 +1,78 @@
 //! Window functions: the input is kept, ordered per call, and walked partition by partition.
 
+mod distance;
+
+use super::batch::WindowColumns;
 use super::saved::SavedFrames;
 use super::sort::{Direction, compare_keys, sorted_numbers};
 use super::{Flow, Run, Sink};
 use crate::aggregate::Accumulator;
 use crate::error::SqlError;
 use crate::frame::Slot;
+use distance::Distance;
 use lockstep_plan_ir::relation::{
     FrameBound, FrameExclusion, FrameUnit, Relation, SortKey, WindowCall, WindowFrame,
     WindowFunction,
 };
 use lockstep_plan_ir::{AggregateFunction, Expression};
 use lockstep_types::Datum;
-use lockstep_types::decimal::ONE;
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// The rows of one call: their order, keys and arguments.
-struct Ordered<'a> {
+pub(super) struct Ordered<'a> {
     /// Frame numbers by partition, then order.
-    order: Vec<u32>,
-    keys: Vec<Datum<'a>>,
-    key_width: usize,
-    partition_width: usize,
-    directions: Vec<Direction>,
-    /// Per frame, the call's arguments, then the offsets of its frame's bounds.
-    arguments: Vec<Datum<'a>>,
-    argument_width: usize,
+    pub(super) order: Rc<Vec<u32>>,
+    pub(super) values: RowValues<'a>,
+    pub(super) key_width: usize,
+    pub(super) partition_width: usize,
+    pub(super) directions: Vec<Direction>,
+}
+
+/// Keys and arguments: the call's own, then the offsets of its frame's bounds.
+pub(super) enum RowValues<'a> {
+    /// Row by row, in the order of the frames.
+    Rows { keys: Vec<Datum<'a>>, arguments: Vec<Datum<'a>>, argument_width: usize },
+    /// Column by column, ordered.
+    Columns(WindowColumns<'a>),
 }
 
 impl<'a> Ordered<'a> {
-    fn key(&self, position: usize) -> &[Datum<'a>] {
-        let frame = self.order[position] as usize;
-        &self.keys[frame * self.key_width..(frame + 1) * self.key_width]
+    fn key(&self, position: usize, column: usize) -> Option<Datum<'a>> {
+        if column >= self.key_width {
+            return None;
+        }
+        Some(match &self.values {
+            RowValues::Rows { keys, .. } => {
+                keys[self.order[position] as usize * self.key_width + column]
+            }
+            RowValues::Columns(columns) => columns.key(position, column),
+        })
     }
 
     fn argument(&self, position: usize, number: usize) -> Datum<'a> {
-        if number >= self.argument_width {
-            return Datum::Null;
+        match &self.values {
+            RowValues::Rows { arguments, argument_width, .. } if number < *argument_width => {
+                arguments[self.order[position] as usize * argument_width + number]
+            }
+            RowValues::Rows { .. } => Datum::Null,
+            RowValues::Columns(columns) => columns.argument(position, number),
         }
-        self.arguments[self.order[position] as usize * self.argument_width + number]
     }
 
     fn same(&self, a: usize, b: usize, columns: Range<usize>) -> bool {
-        let directions = &self.directions[columns.clone()];
-        let (a, b) = (&self.key(a)[columns.clone()], &self.key(b)[columns]);
-        compare_keys(directions, a, b) == Ordering::Equal
+        match &self.values {
+            RowValues::Rows { keys, .. } => {
+                let directions = &self.directions[columns.clone()];
+                let row = |position: usize| {
+                    let start = self.order[position] as usize * self.key_width;
+                    &keys[start + columns.start..start + columns.end]
+                };
+                compare_keys(directions, row(a), row(b)) == Ordering::Equal
+            }
+            RowValues::Columns(keys) => keys.same(a, b, columns),
+        }
     }
 
     /// Runs of positions within `range` that are equal in the columns.
@@ -76,14 +103,19 @@ impl<'a> Run<'_, 'a> {
             Ok(Flow::Continue)
         })?;
         let mut columns: Vec<Vec<Datum<'a>>> = Vec::with_capacity(calls.len());
-        let mut output_order: Option<Vec<u32>> = None;
+        let mut output_order: Option<Rc<Vec<u32>>> = None;
         for call in calls {
             let ordered = self.ordered(call, &frames)?;
-            columns.push(self.compute(call, &ordered)?);
+            let values = self.compute(call, &ordered)?;
+            let mut column = vec![Datum::Null; values.len()];
+            for (frame, value) in ordered.order.iter().zip(values) {
+                column[*frame as usize] = value;
+            }
+            columns.push(column);
             output_order.get_or_insert(ordered.order);
         }
         let cells = self.buffer(slot, calls.len());
-        for frame in output_order.unwrap_or_default() {
+        for frame in output_order.iter().flat_map(|order| order.iter().copied()) {
             self.tick()?;
             frames.restore(self, frame as usize);
             for (cell, column) in cells.iter().zip(&columns) {
@@ -128,18 +160,16 @@ impl<'a> Run<'_, 'a> {
             false => sorted_numbers(&directions, &keys),
         };
         Ok(Ordered {
-            order,
-            keys,
+            order: Rc::new(order),
+            values: RowValues::Rows { keys, arguments, argument_width },
             key_width: directions.len(),
             partition_width: call.partition.len(),
             directions,
-            arguments,
-            argument_width,
         })
     }
 
-    /// The call's value for each frame.
-    fn compute(
+    /// The call's values, ordered.
+    pub(super) fn compute(
         &self,
         call: &'a WindowCall,
         rows: &Ordered<'a>,
@@ -149,7 +179,7 @@ impl<'a> Run<'_, 'a> {
         for partition in rows.runs(0..rows.order.len(), 0..rows.partition_width) {
             let peers = rows.runs(partition.clone(), rows.partition_width..rows.key_width);
             let mut put = |position: usize, value: Datum<'a>| {
-                values[rows.order[position] as usize] = value;
+                values[position] = value;
             };
             match call.function {
                 WindowFunction::RowNumber => partition.clone().for_each(|position| {
@@ -208,6 +238,31 @@ impl<'a> Run<'_, 'a> {
         Ok(values)
     }
 
+    /// An aggregate up to each row and its peers; without an order, over the whole partition.
+    fn running(
+        &self,
+        call: &'a WindowCall,
+        function: AggregateFunction,
+        rows: &Ordered<'a>,
+        (partition, peers): (&Range<usize>, &[Range<usize>]),
+        put: &mut impl FnMut(usize, Datum<'a>),
+    ) -> Result<(), SqlError> {
+        let mut accumulator = Accumulator::new(function, false, call.sql_type);
+        let whole = std::slice::from_ref(partition);
+        for group in if call.order.is_empty() { whole } else { peers } {
+            for position in group.clone() {
+                self.tick()?;
+                accumulator.add(match call.arguments.is_empty() {
+                    true => Datum::Bool(true),
+                    false => rows.argument(position, 0),
+                })?;
+            }
+            let value = accumulator.finish(self.context.arena)?;
+            group.clone().for_each(|position| put(position, value));
+        }
+        Ok(())
+    }
+
     /// An aggregate over each row's frame. Frames that only grow are added to; others start anew.
     fn aggregates(
         &self,
@@ -217,6 +272,9 @@ impl<'a> Run<'_, 'a> {
         (partition, peers): (&Range<usize>, &[Range<usize>]),
         put: &mut impl FnMut(usize, Datum<'a>),
     ) -> Result<(), SqlError> {
+        if call.frame.is_none() {
+            return self.running(call, function, rows, (partition, peers), put);
+        }
         let mut accumulator = Accumulator::new(function, false, call.sql_type);
         let mut covered = partition.start..partition.start;
         let mut value = None;
@@ -254,7 +312,7 @@ impl<'a> Run<'_, 'a> {
 }
 
 /// The offset expressions of a frame's bounds: start, then end.
-fn frame_offsets(frame: Option<&WindowFrame>) -> [Option<&Expression>; 2] {
+pub(super) fn frame_offsets(frame: Option<&WindowFrame>) -> [Option<&Expression>; 2] {
     frame.map_or([None, None], |frame| [offset_of(&frame.start), offset_of(&frame.end)])
 }
 
@@ -471,14 +529,13 @@ impl Scope<'_, '_> {
         let Some(distance) = Distance::of(offset).filter(|distance| !distance.is_negative()) else {
             return Err(bad_offset(offset));
         };
-        let Some(here) = rows.key(self.position).get(column).and_then(|key| Distance::of(*key))
-        else {
+        let Some(here) = rows.key(self.position, column).and_then(Distance::of) else {
             return Ok(if end { self.own.end } else { self.own.start });
         };
         let descending = rows.directions[column].is_descending();
         let limit = here.moved(distance, back != descending);
         let before = |position: usize| {
-            let Some(value) = Distance::of(rows.key(position)[column]) else {
+            let Some(value) = rows.key(position, column).and_then(Distance::of) else {
                 // NULLs are peers of each other only: outside, at whichever end they stand.
                 return position < self.position;
             };
@@ -496,59 +553,6 @@ impl Scope<'_, '_> {
             }
         }
         Ok(low)
-    }
-}
-
-/// A key or distance of a RANGE: exact but for FLOAT.
-#[derive(Clone, Copy)]
-enum Distance {
-    /// In units of the last decimal place.
-    Exact(i128),
-    Float(f64),
-}
-
-impl Distance {
-    fn of(value: Datum<'_>) -> Option<Distance> {
-        match value {
-            Datum::Int(value) | Datum::Timestamp(value) => {
-                Some(Distance::Exact(i128::from(value) * ONE))
-            }
-            Datum::Decimal(value) => Some(Distance::Exact(value.units())),
-            Datum::Float(value) => Some(Distance::Float(value)),
-            _ => None,
-        }
-    }
-
-    fn as_float(self) -> f64 {
-        match self {
-            Distance::Exact(units) => units as f64 / ONE as f64,
-            Distance::Float(value) => value,
-        }
-    }
-
-    fn is_negative(self) -> bool {
-        match self {
-            Distance::Exact(units) => units < 0,
-            Distance::Float(value) => value < 0.0,
-        }
-    }
-
-    fn moved(self, by: Distance, back: bool) -> Distance {
-        match (self, by) {
-            (Distance::Exact(a), Distance::Exact(b)) if back => {
-                Distance::Exact(a.saturating_sub(b))
-            }
-            (Distance::Exact(a), Distance::Exact(b)) => Distance::Exact(a.saturating_add(b)),
-            (a, b) if back => Distance::Float(a.as_float() - b.as_float()),
-            (a, b) => Distance::Float(a.as_float() + b.as_float()),
-        }
-    }
-
-    fn compare(self, other: Distance) -> Ordering {
-        match (self, other) {
-            (Distance::Exact(a), Distance::Exact(b)) => a.cmp(&b),
-            (a, b) => a.as_float().partial_cmp(&b.as_float()).unwrap_or(Ordering::Equal),
-        }
     }
 }
 

@@ -5,7 +5,10 @@ use lockstep_base::random::SeededRandom;
 use lockstep_exec::statement::execute;
 use lockstep_exec::{Database, PreparedStatement};
 use lockstep_plan_ir::expression::{Arithmetic, Comparison, Subquery};
-use lockstep_plan_ir::relation::{AggregateCall, Join, JoinKind, JoinMethod, SortKey};
+use lockstep_plan_ir::relation::{
+    AggregateCall, FrameBound, FrameExclusion, FrameUnit, Join, JoinKind, JoinMethod, SortKey,
+    WindowCall, WindowFrame, WindowFunction,
+};
 use lockstep_plan_ir::{AggregateFunction, Expression, Function, Node, Relation};
 use lockstep_types::{Decimal, SqlType, Value};
 use std::sync::Arc;
@@ -329,9 +332,71 @@ impl Maker {
         (Relation::Aggregate { input: Box::new(input), slot: 3, group, calls }, output)
     }
 
+    fn window(&mut self, input: Relation, slots: &[u16]) -> (Relation, Vec<SqlType>) {
+        let mut calls: Vec<WindowCall> = Vec::new();
+        for _ in 0..=self.below(2) {
+            let of_type = self.pick(&TYPES);
+            let function = self.pick(&[
+                WindowFunction::RowNumber,
+                WindowFunction::Rank,
+                WindowFunction::DenseRank,
+                WindowFunction::Lag,
+                WindowFunction::LastValue,
+                WindowFunction::Aggregate(AggregateFunction::Max),
+                WindowFunction::Aggregate(AggregateFunction::Count),
+            ]);
+            let argument = self.expression(slots, of_type, 1);
+            let (arguments, sql_type) = match function {
+                WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => {
+                    (vec![], SqlType::BigInt)
+                }
+                WindowFunction::Aggregate(AggregateFunction::Count) => {
+                    (vec![argument], SqlType::BigInt)
+                }
+                _ => (vec![argument], of_type),
+            };
+            let by = self.pick(&TYPES);
+            let mut call = WindowCall {
+                function,
+                arguments,
+                partition: vec![self.expression(slots, by, 1)],
+                order: vec![SortKey {
+                    expression: self.leaf(slots, of_type),
+                    descending: self.one_in(2),
+                    nulls_first: self.one_in(2),
+                }],
+                frame: None,
+                sql_type,
+            };
+            if self.one_in(3) {
+                call.frame = Some(WindowFrame {
+                    unit: FrameUnit::Rows,
+                    start: FrameBound::Preceding(int(2)),
+                    end: FrameBound::CurrentRow,
+                    exclusion: FrameExclusion::Nothing,
+                });
+            }
+            if let (Some(first), true) = (calls.first(), self.one_in(2)) {
+                call.partition = first.partition.clone();
+                call.order = first.order.clone();
+            }
+            calls.push(call);
+        }
+        let types = calls.iter().map(|call| call.sql_type).collect();
+        (Relation::Window { input: Box::new(input), slot: 3, calls }, types)
+    }
+
     fn query(&mut self) -> (Relation, Vec<Expression>) {
-        let (source, slots) = self.source();
-        match self.below(5) {
+        let (source, mut slots) = self.source();
+        match self.below(6) {
+            5 => {
+                let (relation, types) = self.window(source, &slots);
+                let mut output: Vec<Expression> =
+                    (0..).zip(types).map(|(column, of)| col(3, column, of)).collect();
+                slots.truncate(1);
+                output.extend(self.output(&slots));
+                (relation, output)
+            }
             0 => (source, self.output(&slots)),
             1 => {
                 let limit = Some(int(i64::from(self.below(200))));

@@ -136,6 +136,20 @@ impl<'a> Frames<'a> {
         self.length += selection.len();
     }
 
+    /// Appends all frames of others of the same slots.
+    pub(super) fn append(&mut self, from: &Frames<'a>) {
+        for ((_, to), (_, from)) in self.slots.iter_mut().zip(&from.slots) {
+            match (to, from) {
+                (Content::Rows(to), Content::Rows(from)) => to.append(from),
+                (Content::Values(to, _), Content::Values(from, _)) => {
+                    to.iter_mut().zip(from).for_each(|(to, from)| to.append(from));
+                }
+                _ => {}
+            }
+        }
+        self.length += from.length;
+    }
+
     /// Bytes that one frame takes.
     pub(super) fn frame_bytes(&self) -> usize {
         let bytes = |(_, content): &(u16, Content<'a>)| match content {

@@ -143,6 +143,9 @@ impl<'a> Sorter<'a> {
 /// The order of rows of keys; ties keep their order.
 pub(super) fn sorted(directions: &[Direction], keys: &[Vector<'_>]) -> Vec<u32> {
     let count = keys.first().map_or(0, Vector::len);
+    if let Some(order) = sorted_packed(directions, keys, count) {
+        return order;
+    }
     let (mut first, mut second) = (Vec::new(), Vec::new());
     let Some(direction) = directions.first() else { return Vec::new() };
     prefixes(*direction, &keys[0], 0..count, &mut first);
@@ -166,6 +169,43 @@ pub(super) fn sorted(directions: &[Direction], keys: &[Vector<'_>]) -> Vec<u32> 
     let mut rows: Vec<(u64, u64, u32)> = pairs.zip(0..).map(|((a, b), row)| (a, b, row)).collect();
     rows.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| rest(decided, a.2, b.2)));
     rows.into_iter().map(|(_, _, row)| row).collect()
+}
+
+/// The order when all keys of a row and its number fit one word.
+fn sorted_packed(directions: &[Direction], keys: &[Vector<'_>], count: usize) -> Option<Vec<u32>> {
+    let width = |most: u64| u64::BITS - most.leading_zeros();
+    let row_bits = width(count as u64);
+    let mut bits = row_bits;
+    let mut words = vec![0u64; count];
+    let mut column = Vec::new();
+    for (direction, key) in directions.iter().zip(keys) {
+        let is_integer = matches!(key, Vector::Int(_) | Vector::Timestamp(_));
+        if !is_integer || !is_decided(*direction, key) {
+            return None;
+        }
+        prefixes(*direction, key, 0..count, &mut column);
+        // NULLs stand at one end, all other values close together behind or before them.
+        let null = if direction.is_nulls_first() { 0 } else { u64::MAX };
+        let values = || column.iter().copied().filter(|prefix| *prefix != null);
+        let (least, most) = values().fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
+        let range = most.saturating_sub(least);
+        let of_null = if direction.is_nulls_first() { 0 } else { range.checked_add(2)? };
+        let key_bits = width(range.checked_add(2)?);
+        bits += key_bits;
+        if bits > u64::BITS {
+            return None;
+        }
+        for (word, prefix) in words.iter_mut().zip(&column) {
+            let value = if *prefix == null { of_null } else { prefix - least + 1 };
+            *word = (*word << key_bits) | value;
+        }
+    }
+    for (word, number) in words.iter_mut().zip(0u64..) {
+        *word = (*word << row_bits) | number;
+    }
+    words.sort_unstable();
+    let mask = (1u64 << row_bits) - 1;
+    Some(words.into_iter().map(|word| (word & mask) as u32).collect())
 }
 
 /// Whether values with equal prefixes are equal.
