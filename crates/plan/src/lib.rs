@@ -26,5 +26,5 @@ pub use error::PlanError;
 pub use lockstep_plan_ir as plan_ir;
 pub use planning::Planning;
 pub use query::explain::{Explaining, OperatorCount, explain};
-pub use query::{PlanContext, plan_statement, plan_statement_with};
+pub use query::{PlanContext, function_names, plan_statement, plan_statement_with};
 pub use rules::{RULES, Rule, RuleSet};

@@ -17,7 +17,7 @@
 //! answer is the first error or what all gave; `ok` stands for schema changes alone.
 
 use crate::configuration::Configuration;
-use crate::slt::show_value;
+use crate::slt::{execute, show_value};
 use lockstep_client::Connection;
 use lockstep_client::rows::Table;
 use lockstep_types::Value;
@@ -58,6 +58,12 @@ impl Cases {
     #[must_use]
     pub fn count(&self) -> usize {
         self.cases.len()
+    }
+
+    /// The statements, and whether each is refused.
+    pub(crate) fn statements(&self) -> impl Iterator<Item = (String, bool)> {
+        let is_error = |number: usize| self.cases[number].1.starts_with("error");
+        (0..self.cases.len()).map(move |number| (self.statement(number), is_error(number)))
     }
 
     /// The answers as they are written.
@@ -121,7 +127,11 @@ impl Cases {
         let mut tables = Vec::new();
         let mut first_error = None;
         for call in statement.split(CALLS) {
-            match configuration.execute(connection, call) {
+            let result = match call.strip_prefix("exec ") {
+                Some(call) => execute(connection, call),
+                None => configuration.execute(connection, call),
+            };
+            match result {
                 Ok(given) => tables.extend(given),
                 Err(message) => first_error = first_error.or(Some(message)),
             }

@@ -24,8 +24,9 @@
 //! the order counts. Of several result tables the first counts; `tables` in place of `rowsort`
 //! shows all, with `--` between them, each in its own order.
 //!
-//! `exec Procedure args` calls a procedure: integers, decimals and floats, 'text', X'bytes',
-//! `[1, 2]` for an array of INTEGER, NULL.
+//! `exec Procedure args` calls a procedure: integers, floats with a point, decimals with `D` behind
+//! them, `T` before microseconds for a timestamp, 'text', X'bytes', `[1, 2]` for an array of
+//! INTEGER, NULL.
 //!
 //! `cases` followed by a template is a list of small statements with their answers, see
 //! [`crate::cases`].
@@ -37,7 +38,7 @@ use crate::cases::Cases;
 use crate::configuration::Configuration;
 use lockstep_client::rows::Table;
 use lockstep_client::{Connection, ParameterWriter};
-use lockstep_types::{Datum, SqlType, Value};
+use lockstep_types::{Datum, Decimal, SqlType, Value};
 
 /// What a file's records came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,6 +100,27 @@ pub fn run(
     rewritten.truncate(rewritten.trim_end().len());
     rewritten.push('\n');
     Ok(outcome)
+}
+
+/// The statements of a file that are answered, and those that are refused.
+///
+/// # Errors
+/// The text is not a file of records.
+pub fn statements(text: &str) -> Result<[Vec<String>; 2], String> {
+    let mut statements = [Vec::new(), Vec::new()];
+    for record in records(text)? {
+        match &record.kind {
+            Kind::Comment => {}
+            Kind::Error(_) => statements[1].push(record.sql),
+            Kind::Cases(cases) => {
+                for (statement, is_error) in cases.statements() {
+                    statements[usize::from(is_error)].push(statement);
+                }
+            }
+            Kind::Ok | Kind::Count(_) | Kind::Query { .. } => statements[0].push(record.sql),
+        }
+    }
+    Ok(statements)
 }
 
 #[derive(Debug)]
@@ -228,7 +250,7 @@ fn first_value(tables: &[Table]) -> Option<&Value> {
 }
 
 /// Calls a procedure: its name, then arguments.
-fn execute(connection: &mut Connection, call: &str) -> Result<Vec<Table>, String> {
+pub(crate) fn execute(connection: &mut Connection, call: &str) -> Result<Vec<Table>, String> {
     let call = call.trim().trim_end_matches(';');
     let (name, arguments) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
     let mut writer = ParameterWriter::default();
@@ -272,6 +294,11 @@ fn write_argument(writer: &mut ParameterWriter, argument: &str) -> Option<()> {
         let numbers: Vec<i64> = elements.iter().map(|e| e.parse().ok()).collect::<Option<_>>()?;
         let elements: Vec<Datum<'_>> = numbers.into_iter().map(Datum::Int).collect();
         writer.array(SqlType::Integer, &elements);
+    } else if let Some(digits) = argument.strip_suffix('D') {
+        let value = Decimal::parse(digits).ok()?;
+        writer.scalar(SqlType::Decimal, Datum::Decimal(value));
+    } else if let Some(micros) = argument.strip_prefix('T') {
+        writer.scalar(SqlType::Timestamp, Datum::Timestamp(micros.parse().ok()?));
     } else if argument.contains(['.', 'E']) {
         writer.scalar(SqlType::Float, Datum::Float(argument.parse().ok()?));
     } else {

@@ -27,6 +27,11 @@ use physical::dml::Plan;
 pub(crate) use bind::view::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
 pub(crate) use bind::{bind_default, bind_table_expression, not_found_message};
 
+/// The names of all functions, in upper case, aliases included.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    bind::function_names()
+}
+
 /// Where a statement will run, which decides how it may be planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanContext {

@@ -1,5 +1,6 @@
 //! The SQL corpus in every configuration.
 
+mod coverage;
 mod explain;
 mod generated;
 

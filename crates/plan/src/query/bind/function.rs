@@ -408,12 +408,17 @@ const NAMES: &[&str] = &[
     "VAR_POP",
 ];
 
+/// The names of all functions, aliases included.
+pub(crate) fn function_names() -> impl Iterator<Item = &'static str> {
+    signature::names().chain(NAMES.iter().copied())
+}
+
 fn unknown_function(call: &FunctionCall) -> PlanError {
     let name = call.name.as_str();
     if LATER.contains(&name) {
         return PlanError::at(call.name.span, format!("function {name} is not supported yet"));
     }
-    not_found(name, name, call.name.span, signature::names().chain(NAMES.iter().copied()))
+    not_found(name, name, call.name.span, function_names())
 }
 
 /// VoltDB's functions of geography and of migrated rows.

@@ -18,6 +18,7 @@ pub(crate) mod view;
 mod window;
 
 pub(crate) use cast::same_kind;
+pub(super) use function::function_names;
 pub(crate) use literal::bind_default;
 pub(crate) use scope::not_found_message;
 
