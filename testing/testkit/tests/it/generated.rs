@@ -3,6 +3,8 @@
 //! `SEED=n STATEMENTS=m cargo test -p lockstep-testkit generated` runs others than the kept ones;
 //! `random-sql` runs many, with its progress shown.
 
+use lockstep_node::options::Options;
+use lockstep_node::{RULES, RuleSet};
 use lockstep_testkit::campaign::{Arena, Campaign, Reference};
 use lockstep_testkit::comparison::compare;
 use lockstep_testkit::generator::{Dialect, Phrase, Role, ScriptSize, Step, script};
@@ -10,6 +12,7 @@ use lockstep_testkit::host::TestHost;
 use lockstep_testkit::shrink::shrink;
 use lockstep_testkit::system::{Answer, Cell, System};
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// A number from the environment.
 fn setting(name: &str, otherwise: u64) -> u64 {
@@ -146,27 +149,41 @@ fn kept_scripts_give_their_answers() {
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a script");
         for sites in [1, 3] {
-            let host = TestHost::start(sites).expect("a host");
-            let mut connection = host.connect().expect("a connection");
-            for (sql, expected) in statements(&text) {
-                let found = match connection.sql(&sql) {
-                    Err(_) if expected == ["refused"] => continue,
-                    Err(error) => panic!("{}, {sites} sites: {sql}: {error}", file.display()),
-                    Ok(tables) => tables,
-                };
-                if expected.is_empty() {
-                    continue;
-                }
-                let mut rows: Vec<String> = found
-                    .iter()
-                    .flat_map(|table| &table.rows)
-                    .map(|row| row.iter().map(|v| v.to_string()).collect::<Vec<_>>().join(" | "))
-                    .collect();
-                rows.sort();
-                let rows = if rows.is_empty() { vec!["nothing".to_string()] } else { rows };
-                assert_eq!(rows, expected, "{}, {sites} sites: {sql}", file.display());
+            for rules in [RuleSet::EMPTY, every_rule()] {
+                check(&file, &text, sites, rules);
             }
         }
+    }
+}
+
+fn every_rule() -> RuleSet {
+    RULES.iter().fold(RuleSet::EMPTY, |set, info| set.with(info.rule))
+}
+
+/// Runs a kept script without these rules; batches are tried where rules are.
+fn check(file: &Path, text: &str, sites: u32, off: RuleSet) {
+    let min_batch_rows = if off == RuleSet::EMPTY { 0 } else { u64::MAX };
+    let options = Options { min_batch_rows, disabled_rules: off.bits(), ..Options::default() };
+    let host = TestHost::start_with(sites, options).expect("a host");
+    let mut connection = host.connect().expect("a connection");
+    for (sql, expected) in statements(text) {
+        let at = format!("{}, {sites} sites, without {off}: {sql}", file.display());
+        let found = match connection.sql(&sql) {
+            Err(_) if expected == ["refused"] => continue,
+            Err(error) => panic!("{at}: {error}"),
+            Ok(tables) => tables,
+        };
+        if expected.is_empty() {
+            continue;
+        }
+        let mut rows: Vec<String> = found
+            .iter()
+            .flat_map(|table| &table.rows)
+            .map(|row| row.iter().map(|v| v.to_string()).collect::<Vec<_>>().join(" | "))
+            .collect();
+        rows.sort();
+        let rows = if rows.is_empty() { vec!["nothing".to_string()] } else { rows };
+        assert_eq!(rows, expected, "{at}");
     }
 }
 
