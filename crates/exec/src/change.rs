@@ -94,14 +94,12 @@ impl<'w> Writer<'w> {
         {
             return Err(mispartitioned(definition, values));
         }
+        if let Some(limit) = definition.row_limit {
+            self.hold_row_limit(state, limit, values)?;
+        }
         let Some(table) = self.tables.get_mut(definition.id) else {
             return Err(no_such_table(definition.id));
         };
-        if let Some(limit) = definition.row_limit
-            && table.row_count() >= u64::from(limit)
-        {
-            return Err(fault::over_row_limit(definition, limit, values));
-        }
         let row = match table.insert(values, self.undo) {
             Ok(row) => row,
             Err(error) => return Err(row_fault(definition, self.tables, error, values)),
@@ -110,6 +108,32 @@ impl<'w> Writer<'w> {
             self.after_insert(state, row)?;
         }
         Ok(row)
+    }
+
+    /// Refuses a row for which there is no room, once what makes room has run.
+    fn hold_row_limit(
+        &mut self,
+        state: &'w TableState,
+        limit: u32,
+        values: &[Datum<'_>],
+    ) -> Result<(), SqlError> {
+        let definition = &*state.definition;
+        if !self.is_full(definition.id, limit) {
+            return Ok(());
+        }
+        if let Some(purge) = &definition.row_limit_purge {
+            let slot_count = usize::from(purge.slot_count);
+            let work = Work { parameters: &[], received: &[], slot_count };
+            self.run_delete(&purge.delete, work, &mut Vec::new())?;
+        }
+        match self.is_full(definition.id, limit) {
+            true => Err(fault::over_row_limit(definition, limit, values)),
+            false => Ok(()),
+        }
+    }
+
+    fn is_full(&self, table: TableId, limit: u32) -> bool {
+        self.tables.get(table).is_some_and(|table| table.row_count() >= u64::from(limit))
     }
 
     fn after_insert(&mut self, state: &'w TableState, row: RowId) -> Result<(), SqlError> {

@@ -32,6 +32,19 @@ pub struct TableDefinition {
     pub dependent_views: Vec<Arc<ViewDefinition>>,
     /// The greatest number of rows per partition (`LIMIT PARTITION ROWS`), if there is one.
     pub row_limit: Option<u32>,
+    /// What makes room when a partition holds that many rows, if anything does.
+    pub row_limit_purge: Option<Arc<RowLimitPurge>>,
+}
+
+/// `EXECUTE (DELETE ...)` behind `LIMIT PARTITION ROWS`, planned to run where the rows are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowLimitPurge {
+    /// The statement's text.
+    pub text: String,
+    /// What it deletes, of the table itself.
+    pub delete: crate::statement::Delete,
+    /// Number of slots that it uses.
+    pub slot_count: u16,
 }
 
 impl TableDefinition {

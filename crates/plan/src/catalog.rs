@@ -7,7 +7,7 @@ use crate::error::PlanError;
 use crate::planning::Planning;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
-use lockstep_sql::ast::{Expression, ParsedStatement};
+use lockstep_sql::ast::{Expression, LimitPartitionRows, ParsedStatement};
 use lockstep_types::{PartitionId, SqlType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct CatalogTable {
     /// How the indexes that SQL declared were written: in the order of the definition's list,
     /// where a view's group index stands before them and hidden indexes behind.
     pub index_sources: Vec<IndexSource>,
+    /// `LIMIT PARTITION ROWS` as written, to plan what makes room again after a change.
+    pub row_limit_source: Option<Arc<LimitPartitionRows>>,
 }
 
 impl CatalogTable {

@@ -212,7 +212,7 @@ impl<'w> Writer<'w> {
         rows.iter_mut().try_for_each(|row| self.insert(state, row).map(drop))
     }
 
-    fn run_delete(
+    pub(super) fn run_delete(
         &mut self,
         delete: &Delete,
         work: Work<'_>,

@@ -66,6 +66,7 @@ pub fn table(
         view: None,
         dependent_views: Vec::new(),
         row_limit: None,
+        row_limit_purge: None,
     }
 }
 

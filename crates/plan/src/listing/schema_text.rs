@@ -69,6 +69,15 @@ fn create_table(out: &mut String, table: &CatalogTable) {
         let (keys, _) = key_parts(table, place);
         parts.push(format!("{named}{kind} ({})", keys.join(", ")));
     }
+    if let Some(limit) = &table.row_limit_source {
+        let named = limit.name.as_ref().map(|name| format!("CONSTRAINT {} ", name.text));
+        let execute = match limit.execute {
+            Some(_) => format!(" EXECUTE ({})", limit.execute_text),
+            None => String::new(),
+        };
+        let named = named.unwrap_or_default();
+        parts.push(format!("{named}LIMIT PARTITION ROWS {}{execute}", limit.rows));
+    }
     let name = &definition.name;
     line(out, format_args!("CREATE TABLE {name} (\n  {}\n);", parts.join(",\n  ")));
     if let Some(column) = definition.partition_column {

@@ -80,6 +80,29 @@ pub fn plan_statement_with(
     })
 }
 
+/// Plans the DELETE that makes room in a table with LIMIT PARTITION ROWS: it runs at each
+/// partition for itself. Gives its number of slots, too.
+///
+/// # Errors
+/// As for [`plan_statement`]; also for subqueries, which other partitions might have to answer.
+pub(crate) fn plan_purge(
+    catalog: &Catalog,
+    delete: &ast::Delete,
+) -> Result<(lockstep_plan_ir::statement::Delete, u16), PlanError> {
+    let planning = &catalog.planning;
+    let mut binder = Binder::new(catalog, 0)?;
+    let mut bound = binder.delete(delete)?;
+    if binder.subquery_count() > 0 {
+        return Err(PlanError::new("subqueries are not allowed"));
+    }
+    rewrite(planning, &mut bound.source, &mut binder);
+    let operation = Planner::new(&mut binder, planning).change_operation(&bound, false)?;
+    match operation {
+        lockstep_plan_ir::Operation::Delete(delete) => Ok((delete, binder.slot_count())),
+        _ => Err(PlanError::new("it is no DELETE")),
+    }
+}
+
 /// Brings a bound query to a form that has better plans.
 fn rewrite(planning: &Planning, query: &mut logical::Query, binder: &mut Binder<'_>) {
     if planning.uses(Rule::FlattenDerivedTables) {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::index::{self, bind_again, walk};
 use super::message::{live_change_error, not_supported, table_error, table_error_in};
 use super::table::{column_keys, refuse_ttl, table_key};
-use super::{Draft, column};
+use super::{Draft, column, row_limit};
 
 impl Draft<'_> {
     pub(super) fn alter_table(
@@ -66,9 +66,8 @@ impl Draft<'_> {
                 Err(table_error(alter.span, "object not found"))
             }
             AlterAction::AlterExport(_) => Err(not_supported(alter.span, "EXPORT clauses")),
-            AlterAction::AddLimitRows(_) | AlterAction::DropLimitRows => {
-                Err(table_error(alter.span, "unexpected token: LIMIT"))
-            }
+            AlterAction::AddLimitRows(limit) => self.add_row_limit(table, limit),
+            AlterAction::DropLimitRows => self.drop_row_limit(table, alter.span),
         }
     }
 
@@ -253,6 +252,7 @@ impl Draft<'_> {
                 index::remove(entry, place);
                 Ok(())
             }
+            None if row_limit::is_named(entry, name) => self.drop_row_limit(table, name.span),
             None => Err(table_error(name.span, format!("object not found: {}", name.text))),
         }
     }

@@ -14,6 +14,7 @@ pub(crate) mod index;
 mod message;
 mod partition;
 mod procedure;
+mod row_limit;
 mod table;
 
 mod view;
@@ -207,6 +208,7 @@ impl<'a> Draft<'a> {
         self.check_limits()?;
         self.bind_views_again()?;
         self.check_partitioned_tables()?;
+        self.plan_row_limits()?;
         self.plan_generated()?;
         self.plan_procedures()?;
         let changes = difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);

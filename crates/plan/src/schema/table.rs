@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::index::NewIndex;
 use super::message::{not_supported, table_error, table_error_in};
-use super::{Draft, column};
+use super::{Draft, column, row_limit};
 
 /// A key constraint, wherever it was written.
 pub(super) struct KeyConstraint<'a> {
@@ -37,9 +37,6 @@ impl Draft<'_> {
         self.require_new_name(&create.name)?;
         if create.export.is_some() {
             return Err(not_supported(parsed.span, "EXPORT and MIGRATE tables"));
-        }
-        if create.limit_rows.is_some() {
-            return Err(table_error(parsed.span, "unexpected token: LIMIT"));
         }
         let name = &create.name.text;
         let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(create.columns.len());
@@ -74,12 +71,14 @@ impl Draft<'_> {
             is_partial: false,
             view: None,
             dependent_views: Vec::new(),
-            row_limit: None,
+            row_limit: create.limit_rows.as_ref().map(row_limit::rows).transpose()?,
+            row_limit_purge: None,
         };
         let table = CatalogTable {
             definition: Arc::new(definition),
             view_source: None,
             index_sources: Vec::new(),
+            row_limit_source: create.limit_rows.clone().map(Arc::new),
         };
         self.catalog.tables.insert(name.clone(), Arc::new(table));
         constraints.iter().try_for_each(|constraint| self.add_key(&create.name, constraint))

@@ -109,6 +109,8 @@ pub enum ConstraintKind {
 /// LIMIT PARTITION ROWS n [EXECUTE (DELETE ...)], of VoltDB before release 11.
 #[derive(Clone, Debug)]
 pub struct LimitPartitionRows {
+    /// CONSTRAINT name.
+    pub name: Option<Name>,
     /// The most rows a partition may hold.
     pub rows: u64,
     /// What makes room.

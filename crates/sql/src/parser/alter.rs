@@ -54,6 +54,9 @@ impl Parser<'_> {
     }
 
     fn alter_add(&mut self) -> Parsed<AlterAction> {
+        if self.at_named_limit() {
+            return Ok(AlterAction::AddLimitRows(self.limit_partition_rows()?));
+        }
         if self.at_table_constraint() {
             return Ok(AlterAction::AddConstraint(self.table_constraint()?));
         }

@@ -41,7 +41,9 @@ impl Parser<'_> {
         let mut elements = TableElements::default();
         self.require(TokenKind::LeftParenthesis)?;
         loop {
-            if self.at_table_constraint() {
+            if elements.limit_rows.is_none() && self.at_named_limit() {
+                elements.limit_rows = Some(self.limit_partition_rows()?);
+            } else if self.at_table_constraint() {
                 elements.constraints.push(self.table_constraint()?);
             } else if elements.limit_rows.is_none()
                 && self.peek_keyword() == Keyword::Limit
@@ -240,9 +242,17 @@ impl Parser<'_> {
         self.list_in_parentheses("columns of a key", Parser::expression)
     }
 
-    /// `LIMIT PARTITION ROWS n [EXECUTE (DELETE ...)]`
+    /// Whether `CONSTRAINT name LIMIT PARTITION` stands here.
+    pub(super) fn at_named_limit(&self) -> bool {
+        self.peek_keyword() == Keyword::Constraint
+            && self.keyword_ahead(2) == Keyword::Limit
+            && self.keyword_ahead(3) == Keyword::Partition
+    }
+
+    /// `[CONSTRAINT name] LIMIT PARTITION ROWS n [EXECUTE (DELETE ...)]`
     pub(super) fn limit_partition_rows(&mut self) -> Parsed<LimitPartitionRows> {
         let start = self.token().span;
+        let name = self.constraint_name()?;
         self.require_keywords(&[Keyword::Limit, Keyword::Partition, Keyword::Rows])?;
         let rows = self.unsigned("a number of rows")?;
         let mut execute = None;
@@ -257,7 +267,7 @@ impl Parser<'_> {
             execute_text = self.source(self.since(begin)).to_string();
             self.require(TokenKind::RightParenthesis)?;
         }
-        Ok(LimitPartitionRows { rows, execute, execute_text, span: self.since(start) })
+        Ok(LimitPartitionRows { name, rows, execute, execute_text, span: self.since(start) })
     }
 
     /// `USING TTL n [unit] ON COLUMN c [BATCH_SIZE n] [MAX_FREQUENCY n]`

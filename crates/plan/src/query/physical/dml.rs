@@ -224,7 +224,7 @@ impl Planner<'_, '_> {
         Ok(Plan { execution, guards })
     }
 
-    fn change_operation(
+    pub(crate) fn change_operation(
         &mut self,
         change: &BoundChange,
         is_update: bool,

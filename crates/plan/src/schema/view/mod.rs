@@ -56,6 +56,7 @@ impl Draft<'_> {
             definition: Arc::new(view.definition),
             view_source: Some((view.sources, Arc::new(parsed.clone()))),
             index_sources: Vec::new(),
+            row_limit_source: None,
         };
         self.catalog.tables.insert(create.name.text.clone(), Arc::new(table));
         Ok(())
@@ -113,6 +114,7 @@ impl Draft<'_> {
             definition: Arc::new(view.definition),
             view_source: Some((view.sources, Arc::new(statement.clone()))),
             index_sources: before.index_sources.clone(),
+            row_limit_source: None,
         };
         bind_again(&mut table)?;
         self.catalog.tables.insert(name.to_string(), Arc::new(table));
@@ -274,6 +276,7 @@ fn bind_view(
         view: Some(Arc::new(view)),
         dependent_views: Vec::new(),
         row_limit: None,
+        row_limit_purge: None,
     };
     let sources = bound.sources.iter().map(|source| source.definition.name.clone()).collect();
     Ok(View { definition, sources, indexes })
