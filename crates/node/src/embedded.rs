@@ -211,6 +211,7 @@ impl EmbeddedHost {
         if self.calls_this_round == 0 {
             self.now_us = clock::now_us();
             self.site.hand_over_log();
+            self.site.maintain();
         }
         self.calls_this_round = (self.calls_this_round + 1) % CALLS_PER_ROUND;
         let invocation = match Invocation::decode(body) {

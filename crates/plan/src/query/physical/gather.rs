@@ -137,7 +137,9 @@ impl Planner<'_, '_> {
         let Some(view) = &definition.view else {
             return Err(PlanError::new(format!("{} has no definition", definition.name)));
         };
-        let types: Vec<SqlType> = definition.columns.iter().map(|c| c.sql_type).collect();
+        // Hidden columns, which nobody reads, stand behind those that SQL sees.
+        let visible = definition.columns.iter().take(definition.visible_columns.into());
+        let types: Vec<SqlType> = visible.map(|c| c.sql_type).collect();
         let output = columns_of(slot, &types);
         let received = self.binder.new_slot()?;
         let query = PlannedQuery { relation: scan, output };

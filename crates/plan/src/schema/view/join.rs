@@ -7,13 +7,14 @@ use lockstep_plan_ir::relation::{AggregateCall, Join, JoinKind, JoinMethod};
 use lockstep_plan_ir::schema::{IndexKey, JoinedView};
 use lockstep_plan_ir::statement::Query;
 use lockstep_plan_ir::{
-    Access, AggregateFunction, Comparison, Expression, Relation, Scan, TableDefinition,
-    ViewDefinition,
+    Access, AggregateFunction, Comparison, Expression, IndexDefinition, Relation, Scan,
+    TableDefinition, ViewDefinition,
 };
-use lockstep_types::{IndexId, SqlType};
+use lockstep_types::{IndexId, SqlType, TableId};
 use std::sync::Arc;
 
 use super::super::index::{map_slots, walk};
+use super::upkeep;
 
 /// Where a view's rows live.
 pub(super) struct Placement {
@@ -92,8 +93,12 @@ fn conjuncts(predicate: Option<&Expression>) -> Vec<Expression> {
     }
 }
 
-/// Adds the queries that keep a view over a join.
-pub(super) fn complete(bound: &BoundView, view: &mut ViewDefinition) {
+/// Adds the queries that keep a view over a join, and returns the indexes that they read.
+pub(super) fn complete(
+    view_name: &str,
+    bound: &BoundView,
+    view: &mut ViewDefinition,
+) -> Vec<(TableId, IndexDefinition)> {
     let count = bound.sources.len() as u16;
     let arguments: Vec<Expression> =
         view.aggregates.iter().filter_map(|aggregate| aggregate.argument.clone()).collect();
@@ -113,73 +118,107 @@ pub(super) fn complete(bound: &BoundView, view: &mut ViewDefinition) {
             let parts = parts.iter().map(|part| map_slots(part, &slot_of)).collect();
             let output = view.group.iter().chain(&arguments);
             Query {
-                relation: nested_loops(&others, parts, &[0]),
+                relation: nested_loops(&others, parts, &[0], None),
                 output: output.map(|value| map_slots(value, &slot_of)).collect(),
             }
         })
         .collect();
-    recompute_extremes(bound, view, &parts);
+    let indexes = recompute_extremes(view_name, bound, view, &parts);
     view.joined = Some(Arc::new(JoinedView {
         sources: bound.sources.iter().map(|source| source.definition.id).collect(),
         delta,
         slot_count: count,
     }));
+    indexes
 }
 
-/// MIN and MAX of a group anew, over all joined rows of the group. Slot 0 holds a row of
-/// `delta`'s columns, of which the groups are read.
-fn recompute_extremes(bound: &BoundView, view: &mut ViewDefinition, parts: &[Expression]) {
+/// MIN and MAX of a group anew. Slot 0 holds a row of `delta`'s columns, of which the groups are
+/// read. Where groups and argument are columns of one source, a hidden index on it leads from the
+/// extreme value on, and the first row that has partners is the one; else all joined rows of the
+/// group are read.
+fn recompute_extremes(
+    view_name: &str,
+    bound: &BoundView,
+    view: &mut ViewDefinition,
+    parts: &[Expression],
+) -> Vec<(TableId, IndexDefinition)> {
     let count = bound.sources.len() as u16;
     let up = |slot: u16| slot + 1;
     let group = view.group.clone();
-    for aggregate in &mut view.aggregates {
-        if !matches!(aggregate.function, AggregateFunction::Min | AggregateFunction::Max) {
+    let parts: Vec<Expression> = parts.iter().map(|part| map_slots(part, &up)).collect();
+    let mut indexes = Vec::new();
+    for (place, aggregate) in view.aggregates.iter_mut().enumerate() {
+        let reverse = match aggregate.function {
+            AggregateFunction::Min => false,
+            AggregateFunction::Max => true,
+            _ => continue,
+        };
+        let Some(argument) = &aggregate.argument else { continue };
+        let mut tables: Vec<(u16, &TableDefinition)> = bound
+            .sources
+            .iter()
+            .enumerate()
+            .map(|(slot, source)| (slot as u16 + 1, &*source.definition))
+            .collect();
+        let mut parts = parts.clone();
+        let output = map_slots(argument, &up);
+        aggregate.recompute_slots = count + 2;
+        if let Some(slot) = source_of(&group, argument) {
+            // The source with the index comes first, the others follow in their order.
+            tables[..=usize::from(slot)].rotate_right(1);
+            let table = tables[0].1;
+            let name = format!("VOLTDB_HIDDEN_IDX_{view_name}_{place}");
+            indexes.push((table.id, upkeep::index_of(name, &group, argument, None)));
+            let wanted = group.iter().enumerate();
+            let wanted = wanted.map(|(at, v)| Expression::column(0, at as u16, v.sql_type));
+            let first = upkeep::from_extreme(wanted.collect(), reverse);
+            let relation = nested_loops(&tables, parts, &[0], Some(first));
+            aggregate.recompute = Some(upkeep::first_of(relation, output));
             continue;
         }
-        let mut parts: Vec<Expression> = parts.iter().map(|part| map_slots(part, &up)).collect();
         for (column, value) in group.iter().enumerate() {
             let wanted = Expression::column(0, column as u16, value.sql_type);
-            parts.push(Expression {
-                node: Node::Compare(
-                    Comparison::NotDistinct,
-                    Box::new(map_slots(value, &up)),
-                    Box::new(wanted),
-                ),
-                sql_type: SqlType::Boolean,
-            });
+            let (value, wanted) = (Box::new(map_slots(value, &up)), Box::new(wanted));
+            let node = Node::Compare(Comparison::NotDistinct, value, wanted);
+            parts.push(Expression { node, sql_type: SqlType::Boolean });
         }
-        let sources = bound.sources.iter().enumerate();
-        let sources: Vec<(u16, &TableDefinition)> =
-            sources.map(|(slot, source)| (slot as u16 + 1, &*source.definition)).collect();
         let call = AggregateCall {
             function: aggregate.function,
             distinct: false,
-            argument: aggregate.argument.as_ref().map(|value| map_slots(value, &up)),
+            argument: Some(output),
             sql_type: aggregate.sql_type,
         };
         aggregate.recompute = Some(Query {
             relation: Relation::Aggregate {
-                input: Box::new(nested_loops(&sources, parts, &[0])),
+                input: Box::new(nested_loops(&tables, parts, &[0], None)),
                 slot: count + 1,
                 group: Vec::new(),
                 calls: vec![call],
             },
             output: vec![Expression::column(count + 1, 0, aggregate.sql_type)],
         });
-        aggregate.recompute_slots = count + 2;
     }
+    indexes
 }
 
-/// Tables joined by nested loops in their order, each condition as early as its slots are bound.
+/// The source whose plain columns all groups and the argument are.
+fn source_of(group: &[Expression], argument: &Expression) -> Option<u16> {
+    let (slot, _) = place(argument)?;
+    group.iter().all(|value| place(value).is_some_and(|(of, _)| of == slot)).then_some(slot)
+}
+
+/// Tables joined by nested loops in their order, each condition as early as its slots are bound;
+/// `first` is how the first table is read, if that is decided.
 fn nested_loops(
     tables: &[(u16, &TableDefinition)],
     mut parts: Vec<Expression>,
     bound: &[u16],
+    mut first: Option<Access>,
 ) -> Relation {
     let mut bound = bound.to_vec();
     let mut relation: Option<Relation> = None;
     for (slot, table) in tables {
-        let access = access(table, *slot, &parts, &bound);
+        let access = first.take().unwrap_or_else(|| access(table, *slot, &parts, &bound));
         bound.push(*slot);
         let (now, later): (Vec<_>, Vec<_>) =
             parts.into_iter().partition(|part| slots(part).iter().all(|s| bound.contains(s)));

@@ -166,7 +166,7 @@ impl Draft<'_> {
                 definition.indexes.push(index.clone());
                 definition.indexes.len() - 1
             });
-            upkeep::set_index(&mut upkeep, &index, IndexId(place as u16));
+            upkeep::set_index(&mut upkeep, (source, &index), IndexId(place as u16));
         }
         let upkeep = Arc::new(upkeep);
         view.definition.view = Some(upkeep.clone());
@@ -241,8 +241,7 @@ fn bind_view(
             aggregates.len() - 1
         }
     };
-    count_summands(&bound, &mut aggregates, &mut columns);
-    keep_exact_sums(&mut aggregates, &mut columns);
+    complete_sums(&bound, &mut aggregates, &mut columns);
     let placement = join::placement(&bound)
         .map_err(|reason| refused(parsed, format!("Materialized view \"{name}\" {reason}")))?;
     let grouped = !bound.group.is_empty();
@@ -258,10 +257,7 @@ fn bind_view(
     };
     let indexes = match bound.sources.len() {
         1 => upkeep::single(name, &bound, &mut view),
-        _ => {
-            join::complete(&bound, &mut view);
-            Vec::new()
-        }
+        _ => join::complete(name, &bound, &mut view),
     };
     column::check_count(name, &columns)?;
     let definition = TableDefinition {
@@ -450,6 +446,16 @@ fn hidden_count(argument: Option<Expression>) -> ViewAggregate {
         counted_by: None,
         kept_by: None,
     }
+}
+
+/// Gives sums the hidden columns that their upkeep needs.
+fn complete_sums(
+    bound: &BoundView,
+    aggregates: &mut Vec<ViewAggregate>,
+    columns: &mut Vec<ColumnDefinition>,
+) {
+    count_summands(bound, aggregates, columns);
+    keep_exact_sums(aggregates, columns);
 }
 
 /// Gives each SUM that can become NULL again a count of what it adds up: one that the view

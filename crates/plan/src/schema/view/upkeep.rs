@@ -34,57 +34,73 @@ pub(super) fn single(
             _ => continue,
         };
         let Some(argument) = aggregate.argument.clone() else { continue };
-        let is_null = Expression {
-            node: Node::IsNull(Box::new(argument.clone())),
-            sql_type: SqlType::Boolean,
-        };
-        let not_null =
-            Expression { node: Node::Not(Box::new(is_null)), sql_type: SqlType::Boolean };
-        let counted = match &predicate {
-            None => not_null,
-            Some(predicate) => Expression {
-                node: Node::And(vec![predicate.clone(), not_null]),
-                sql_type: SqlType::Boolean,
-            },
-        };
-        indexes.push((
-            source.id,
-            IndexDefinition {
-                name: format!("VOLTDB_HIDDEN_IDX_{view_name}_{place}"),
-                keys: group.iter().chain([&argument]).map(key).collect(),
-                unique: false,
-                assume_unique: false,
-                constraint: None,
-                predicate: Some(counted),
-                hidden: true,
-            },
-        ));
-        // The index's place is known once it stands in the source's list; see `set_index`.
+        let name = format!("VOLTDB_HIDDEN_IDX_{view_name}_{place}");
+        let index = index_of(name, &group, &argument, predicate.as_ref());
+        indexes.push((source.id, index));
         let scan = Relation::Scan(Scan {
             slot: SCANNED,
             table: source.id,
-            access: Access::Index {
-                index: IndexId(u16::MAX),
-                equal: group.clone(),
-                null_matches: vec![true; group.len()],
-                lower: None,
-                upper: None,
-                reverse,
-                at_most_one: false,
-            },
+            access: from_extreme(group.clone(), reverse),
             filter: None,
         });
-        aggregate.recompute = Some(Query {
-            relation: Relation::Limit {
-                input: Box::new(scan),
-                limit: Some(Expression::literal(Value::Int(1), SqlType::BigInt)),
-                offset: None,
-            },
-            output: vec![map_slots(&argument, &|_| SCANNED)],
-        });
+        aggregate.recompute = Some(first_of(scan, map_slots(&argument, &|_| SCANNED)));
         aggregate.recompute_slots = SCANNED + 1;
     }
     indexes
+}
+
+/// The hidden index over groups and argument, all of one source, of the rows that count and have
+/// an argument.
+pub(super) fn index_of(
+    name: String,
+    group: &[Expression],
+    argument: &Expression,
+    predicate: Option<&Expression>,
+) -> IndexDefinition {
+    let row = |value: &Expression| map_slots(value, &|_| 0);
+    let argument = row(argument);
+    let boolean = |node| Expression { node, sql_type: SqlType::Boolean };
+    let is_null = boolean(Node::IsNull(Box::new(argument.clone())));
+    let not_null = boolean(Node::Not(Box::new(is_null)));
+    let counted = match predicate {
+        None => not_null,
+        Some(predicate) => boolean(Node::And(vec![predicate.clone(), not_null])),
+    };
+    IndexDefinition {
+        name,
+        keys: group.iter().map(row).chain([argument]).map(|value| key(&value)).collect(),
+        unique: false,
+        assume_unique: false,
+        constraint: None,
+        predicate: Some(counted),
+        hidden: true,
+    }
+}
+
+/// Reads a group of the hidden index from its extreme on. The index's place is known once it
+/// stands in the source's list; see `set_index`.
+pub(super) fn from_extreme(group: Vec<Expression>, reverse: bool) -> Access {
+    Access::Index {
+        index: IndexId(u16::MAX),
+        null_matches: vec![true; group.len()],
+        equal: group,
+        lower: None,
+        upper: None,
+        reverse,
+        at_most_one: false,
+    }
+}
+
+/// A value of the first row.
+pub(super) fn first_of(rows: Relation, value: Expression) -> Query {
+    Query {
+        relation: Relation::Limit {
+            input: Box::new(rows),
+            limit: Some(Expression::literal(Value::Int(1), SqlType::BigInt)),
+            offset: None,
+        },
+        output: vec![value],
+    }
 }
 
 fn key(expression: &Expression) -> IndexKey {
@@ -94,19 +110,30 @@ fn key(expression: &Expression) -> IndexKey {
     }
 }
 
-/// Tells the recomputations that read an index where it stands.
-pub(super) fn set_index(view: &mut ViewDefinition, index: &IndexDefinition, place: IndexId) {
+/// Tells the recomputations that read an index of a source where it stands.
+pub(super) fn set_index(
+    view: &mut ViewDefinition,
+    (source, index): (TableId, &IndexDefinition),
+    place: IndexId,
+) {
+    let row = |value: &Expression| key(&map_slots(value, &|_| 0));
     let group = view.group.clone();
     for aggregate in &mut view.aggregates {
         let Some(argument) = &aggregate.argument else { continue };
-        if !group.iter().chain([argument]).map(key).eq(index.keys.iter().cloned()) {
+        if !group.iter().chain([argument]).map(row).eq(index.keys.iter().cloned()) {
             continue;
         }
         let Some(Query { relation: Relation::Limit { input, .. }, .. }) = &mut aggregate.recompute
         else {
             continue;
         };
-        if let Relation::Scan(Scan { access: Access::Index { index, .. }, .. }) = input.as_mut() {
+        let mut first = input.as_mut();
+        while let Relation::Join(join) = first {
+            first = &mut join.left;
+        }
+        if let Relation::Scan(Scan { table, access: Access::Index { index, .. }, .. }) = first
+            && *table == source
+        {
             *index = place;
         }
     }
