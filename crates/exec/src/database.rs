@@ -6,7 +6,7 @@ use crate::error::{SqlError, state};
 use crate::procedure::CallMemory;
 use crate::query::Settings;
 use crate::schema_change::PreparedChange;
-use crate::watch::Watch;
+use crate::watch::{StatementTime, StatementTimes, Watch};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{RowId, StorageError, Table, Tables, UndoLog, UndoMark};
 use lockstep_types::{Datum, HashRing, PartitionId, TableId, TransactionId};
@@ -91,6 +91,8 @@ pub struct Database {
     pub(crate) options: DatabaseOptions,
     pub(crate) transaction: TransactionContext,
     pub(crate) watch: Watch,
+    /// Lent by the host while it measures a call.
+    pub(crate) measured: Option<Box<StatementTimes>>,
     transaction_mark: UndoMark,
     /// The rows that a statement changes, found before the first is changed.
     pub(crate) found_rows: Vec<RowId>,
@@ -123,6 +125,7 @@ impl Database {
                 read_only: true,
             },
             watch: Watch::default(),
+            measured: None,
             found_rows: Vec::new(),
             owned_value: None,
             change: None,
@@ -139,6 +142,38 @@ impl Database {
     /// How the statements that follow are watched, until this is called again.
     pub fn set_watch(&mut self, watch: Watch) {
         self.watch = watch;
+    }
+
+    /// The statements of procedures are timed from now on, until the times are taken back.
+    pub fn lend_times(&mut self, times: Box<StatementTimes>) {
+        self.measured = Some(times);
+    }
+
+    /// What [`Database::lend_times`] lent.
+    pub fn take_times(&mut self) -> Option<Box<StatementTimes>> {
+        self.measured.take()
+    }
+
+    /// The time, if the call is measured.
+    #[inline]
+    pub(crate) fn statement_begins(&self) -> Option<u64> {
+        self.measured.as_ref().map(|times| times.now())
+    }
+
+    /// A statement that began at a time ended.
+    #[cold]
+    pub(crate) fn statement_ended(
+        &mut self,
+        statement: usize,
+        began: u64,
+        result_bytes: usize,
+        failed: bool,
+    ) {
+        if let Some(times) = &mut self.measured {
+            let ticks = times.now().saturating_sub(began);
+            let (statement, result_bytes) = (statement as u32, result_bytes as u64);
+            times.add(StatementTime { statement, ticks, result_bytes, failed });
+        }
     }
 
     /// The limits and the place of this site.

@@ -215,10 +215,16 @@ fn run_statements(
     let start = out.len();
     let limit = database.options.result_limit_bytes;
     let mut rest = parameters;
-    for prepared in &procedure.statements {
+    for (number, prepared) in procedure.statements.iter().enumerate() {
         let (own, after) = rest.split_at(prepared.statement().parameters.len().min(rest.len()));
         rest = after;
-        execute(database, prepared, own, out)?;
+        let (began, length) = (database.statement_begins(), out.len());
+        let done = execute(database, prepared, own, out);
+        if let Some(began) = began {
+            let bytes = out.len().saturating_sub(length);
+            database.statement_ended(number, began, bytes, done.is_err());
+        }
+        done?;
         if out.len() - start > limit {
             return Err(crate::query::too_large(0, limit));
         }

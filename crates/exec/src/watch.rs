@@ -195,6 +195,51 @@ pub struct OperatorProfile {
     pub ticks: u64,
 }
 
+/// What one statement of a measured call took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatementTime {
+    /// Its place among the procedure's statements.
+    pub statement: u32,
+    /// Time in units of the host's clock.
+    pub ticks: u64,
+    /// Bytes of its result.
+    pub result_bytes: u64,
+    /// It failed.
+    pub failed: bool,
+}
+
+/// Statements of one call that are remembered; what a procedure runs beyond is not.
+const MEASURED_STATEMENTS: usize = 1000;
+
+/// The statements of a call that a host measures: it lends this to the database for that call.
+#[derive(Debug)]
+pub struct StatementTimes {
+    clock: fn() -> u64,
+    times: Vec<StatementTime>,
+}
+
+impl StatementTimes {
+    /// Nothing measured yet; the clock has any unit and never goes back.
+    pub fn new(clock: fn() -> u64) -> StatementTimes {
+        StatementTimes { clock, times: Vec::new() }
+    }
+
+    /// What was measured since the last time, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = StatementTime> {
+        self.times.drain(..)
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    pub(crate) fn add(&mut self, time: StatementTime) {
+        if self.times.len() < MEASURED_STATEMENTS {
+            self.times.push(time);
+        }
+    }
+}
+
 impl Profiler {
     /// Counters for the operators of the very statement that will be executed, and the clock: any
     /// unit, never backwards.

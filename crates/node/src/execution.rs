@@ -25,6 +25,9 @@ pub(crate) fn run_invocation<H, A, C: Clone>(
         None => Outcome::failed(not_found(invocation.procedure)),
         Some(procedure) => {
             let timer = statistics.begin_call(procedure.number);
+            if let Some(times) = statistics.lend_times(&timer) {
+                site.lend_times(times);
+            }
             let outcome = site.call(
                 header,
                 &procedure.prepared,
@@ -35,6 +38,9 @@ pub(crate) fn run_invocation<H, A, C: Clone>(
             );
             let result_bytes = output.len() - start - response::PREFIX_BYTES;
             let parameter_bytes = invocation.parameters.bytes().len();
+            if let Some(times) = site.take_times() {
+                statistics.count_statements(&timer, times);
+            }
             statistics.end_call(timer, &outcome, parameter_bytes, result_bytes);
             outcome
         }

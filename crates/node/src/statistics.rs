@@ -1,13 +1,14 @@
 //! What a site's thread counts, for `@Statistics`. Counting costs a few instructions a call and
 //! no system call, except for one call in twenty, whose execution is timed.
 
-use crate::catalog::HostCatalog;
+use crate::catalog::{HostCatalog, HostProcedure};
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey, Traffic};
 use crate::message::{MultiOrigin, NO_PROCEDURE, Origin};
 use hdrhistogram::Histogram;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::TableStatistics;
+use lockstep_exec::watch::StatementTimes;
 use lockstep_site::{Finished, Site};
 use lockstep_types::{Outcome, Status, TableId};
 use std::collections::BTreeMap;
@@ -140,6 +141,10 @@ type InitiatorKey = (ConnectionKey, u32);
 /// The counters of one thread.
 pub struct ShardStatistics {
     procedures: Vec<ProcedureCounters>,
+    /// Per procedure and statement, what calls that were timed ran.
+    statements: Vec<Vec<ProcedureCounters>>,
+    /// For the calls that are timed.
+    times: Option<Box<StatementTimes>>,
     initiators: Vec<(InitiatorKey, InitiatorCounters)>,
     initiator_places: BTreeMap<(u32, u32, u32), usize>,
     last_initiator: Option<(InitiatorKey, usize)>,
@@ -156,6 +161,10 @@ pub struct CallTimer {
     began_ns: Option<u64>,
 }
 
+fn no_statements(procedure: &HostProcedure) -> Vec<ProcedureCounters> {
+    vec![ProcedureCounters::default(); procedure.definition.statements.len()]
+}
+
 impl ShardStatistics {
     /// Counters for a catalog's procedures.
     pub fn new(catalog: &HostCatalog) -> ShardStatistics {
@@ -163,6 +172,8 @@ impl ShardStatistics {
             .expect("two digits up to an hour are a valid histogram");
         ShardStatistics {
             procedures: vec![ProcedureCounters::default(); catalog.procedures().len()],
+            statements: catalog.procedures().iter().map(no_statements).collect(),
+            times: Some(Box::new(StatementTimes::new(clock::monotonic_ns))),
             initiators: Vec::new(),
             initiator_places: BTreeMap::new(),
             last_initiator: None,
@@ -183,6 +194,16 @@ impl ShardStatistics {
         let kept = |name: &str| by_name.get(name).copied().unwrap_or_default();
         let counters = new.procedures().iter().map(|p| kept(&p.definition.name)).collect();
         self.procedures = counters;
+        let mut statements: FixedHashMap<&str, Vec<ProcedureCounters>> = FixedHashMap::default();
+        for (procedure, counters) in old.procedures().iter().zip(self.statements.drain(..)) {
+            statements.insert(&procedure.definition.name, counters);
+        }
+        let kept = |procedure: &HostProcedure| {
+            let before = statements.remove(procedure.definition.name.as_str());
+            let fits = |counters: &Vec<_>| counters.len() == procedure.definition.statements.len();
+            before.filter(fits).unwrap_or_else(|| no_statements(procedure))
+        };
+        self.statements = new.procedures().iter().map(kept).collect();
         // Numbers mean other procedures now.
         self.initiators.clear();
         self.initiator_places.clear();
@@ -196,6 +217,27 @@ impl ShardStatistics {
         let timed = counters.invocations.is_multiple_of(SAMPLING_INTERVAL);
         counters.invocations += 1;
         CallTimer { procedure, began_ns: timed.then(clock::monotonic_ns) }
+    }
+
+    /// What times the statements of a call, if that is timed.
+    #[inline]
+    pub fn lend_times(&mut self, timer: &CallTimer) -> Option<Box<StatementTimes>> {
+        timer.began_ns.and_then(|_| self.times.take())
+    }
+
+    /// The statements of a call that was timed.
+    #[cold]
+    pub fn count_statements(&mut self, timer: &CallTimer, mut times: Box<StatementTimes>) {
+        let statements = &mut self.statements[timer.procedure as usize];
+        for time in times.drain() {
+            let Some(counters) = statements.get_mut(time.statement as usize) else { continue };
+            counters.invocations += 1;
+            counters.timed += 1;
+            counters.execution_ns.add(time.ticks);
+            counters.result_bytes.add(time.result_bytes);
+            counters.failures += u64::from(time.failed);
+        }
+        self.times = Some(times);
     }
 
     /// It ended.
@@ -361,6 +403,7 @@ impl ShardStatistics {
         ShardSnapshot {
             index,
             initiators,
+            statements: self.statements.clone(),
             procedures: (0..).map(name).zip(self.procedures.iter().copied()).collect(),
             tables: site.database().statistics(),
             log_entries: site.log_totals().0,
@@ -384,6 +427,8 @@ pub struct ShardSnapshot {
     pub initiators: Vec<(i64, String, String, InitiatorCounters)>,
     /// Per procedure of the catalog.
     pub procedures: Vec<(String, ProcedureCounters)>,
+    /// For each of those, per statement, what timed calls ran; without sizes of parameters.
+    pub statements: Vec<Vec<ProcedureCounters>>,
     /// Per table, with its indexes.
     pub tables: Vec<TableStatistics>,
     /// Log entries so far.

@@ -11,7 +11,7 @@ use lockstep_exec::distributed::{execute_apply, execute_fragment};
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
-use lockstep_exec::watch::{Profiler, Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{
@@ -170,6 +170,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         self.database.set_watch(Watch { stop: Some(stopwatch.check()), profiler: None });
         self.stopwatch = Some(stopwatch);
+    }
+
+    /// The statements of the next call are timed.
+    pub fn lend_times(&mut self, times: Box<StatementTimes>) {
+        self.database.lend_times(times);
+    }
+
+    /// The times of the call before, lent for it.
+    pub fn take_times(&mut self) -> Option<Box<StatementTimes>> {
+        self.database.take_times()
     }
 
     /// How long the queries of the next call may run: to be said before each, and only of calls

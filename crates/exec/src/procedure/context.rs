@@ -427,7 +427,12 @@ fn execute_batch(
     for queued in batch {
         starts.push(results.len() as u32);
         let statement = &procedure.statements[queued.statement];
+        let (began, length) = (database.statement_begins(), results.len());
         let mut done = execute(database, statement, queued.parameters, results);
+        if let Some(began) = began {
+            let bytes = results.len().saturating_sub(length);
+            database.statement_ended(queued.statement, began, bytes, done.is_err());
+        }
         if done.is_ok() && results.len() > limit {
             done = Err(crate::query::too_large(0, limit));
         }

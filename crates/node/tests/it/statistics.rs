@@ -277,3 +277,43 @@ fn statistics_are_queried_with_sql() {
     let answer = peer.call("@QueryStats", &[Text(&text)]);
     assert!(answer.text.contains("default query timeout period"), "{answer:?}");
 }
+
+/// Statements of native procedures have rows of their own, and those of SQL procedures times.
+#[test]
+fn statements_of_procedures_are_counted_and_timed() {
+    let server = start(1, &[]);
+    let mut voter = crate::allocation::Voter::new(&server);
+    voter.vote(0..100, 10, 0);
+    let peer = &mut voter.peer;
+    peer.run(
+        "CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN id;
+        CREATE PROCEDURE Two PARTITION ON TABLE t COLUMN id AS BEGIN
+        INSERT INTO t VALUES (?); SELECT COUNT(*) FROM t WHERE id = ?; END",
+    );
+    for id in 0..41 {
+        assert_eq!(peer.call("Two", &[Int(id), Int(id)]).status, 1);
+    }
+    assert_eq!(peer.call("Two", &[Int(1), Int(1)]).status, -2);
+    let rows = table(peer, "PROCEDUREDETAIL", 0);
+    let of = |procedure: &str| -> Vec<&Vec<String>> {
+        rows.iter().filter(|row| row[5] == procedure).collect()
+    };
+    let two = of("Two");
+    let counts: Vec<&[String]> = two.iter().map(|row| &row[6..9]).collect();
+    assert_eq!(counts, [["<ALL>", "42", "3"], ["sql0", "41", "3"], ["sql1", "41", "3"]]);
+    for row in &two {
+        let [min, max, mean] = numbers(&row[9..12])[..] else { panic!("three times") };
+        assert!(0.0 < min && min <= mean && mean <= max, "{row:?}");
+    }
+    for row in &two[1..] {
+        assert!(numbers(&row[12..15]).iter().all(|bytes| *bytes > 0.0), "{row:?}");
+    }
+    let vote = of("Vote");
+    assert_eq!(vote[0][6..8], ["<ALL>", "100"]);
+    assert!(vote.len() > 3, "a row for each statement that it runs: {vote:?}");
+    assert!(vote[1..].iter().all(|row| row[7] == "100"), "{vote:?}");
+    // Since the last look: nothing ran.
+    table(peer, "PROCEDUREDETAIL", 1);
+    let rows = table(peer, "PROCEDUREDETAIL", 1);
+    assert!(rows.iter().all(|row| row[5] != "Two" && row[5] != "Vote"), "{rows:?}");
+}

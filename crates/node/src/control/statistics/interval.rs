@@ -34,22 +34,33 @@ fn less_sum(now: &mut Extent, earlier: &Extent) {
 }
 
 fn subtract_procedures(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {
-    let before: FixedHashMap<&str, &ProcedureCounters> =
-        earlier.procedures.iter().map(|(name, counters)| (name.as_str(), counters)).collect();
-    for (name, counters) in &mut now.procedures {
-        let Some(earlier) = before.get(name.as_str()) else { continue };
+    let before: FixedHashMap<&str, (&ProcedureCounters, &Vec<ProcedureCounters>)> = earlier
+        .procedures
+        .iter()
+        .zip(&earlier.statements)
+        .map(|((name, counters), statements)| (name.as_str(), (counters, statements)))
+        .collect();
+    for ((name, counters), statements) in now.procedures.iter_mut().zip(&mut now.statements) {
+        let Some((earlier, earlier_statements)) = before.get(name.as_str()) else { continue };
         // A procedure that was dropped and made again counts from 0.
         if earlier.invocations > counters.invocations {
             continue;
         }
-        less(&mut counters.invocations, earlier.invocations);
-        less(&mut counters.timed, earlier.timed);
-        less(&mut counters.aborts, earlier.aborts);
-        less(&mut counters.failures, earlier.failures);
-        less_sum(&mut counters.execution_ns, &earlier.execution_ns);
-        less_sum(&mut counters.result_bytes, &earlier.result_bytes);
-        less_sum(&mut counters.parameter_bytes, &earlier.parameter_bytes);
+        less_counters(counters, earlier);
+        for (statement, earlier) in statements.iter_mut().zip(*earlier_statements) {
+            less_counters(statement, earlier);
+        }
     }
+}
+
+fn less_counters(counters: &mut ProcedureCounters, earlier: &ProcedureCounters) {
+    less(&mut counters.invocations, earlier.invocations);
+    less(&mut counters.timed, earlier.timed);
+    less(&mut counters.aborts, earlier.aborts);
+    less(&mut counters.failures, earlier.failures);
+    less_sum(&mut counters.execution_ns, &earlier.execution_ns);
+    less_sum(&mut counters.result_bytes, &earlier.result_bytes);
+    less_sum(&mut counters.parameter_bytes, &earlier.parameter_bytes);
 }
 
 fn subtract_connections(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {

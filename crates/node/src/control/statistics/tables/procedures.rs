@@ -27,18 +27,33 @@ fn counts(counters: &ProcedureCounters) -> Vec<Value> {
 }
 
 /// Site and counters of every procedure that was called there.
-fn called(view: &View) -> impl Iterator<Item = (Value, &str, &ProcedureCounters)> {
+fn called(view: &View) -> impl Iterator<Item = Called<'_>> {
     view.snapshots.iter().flat_map(|snapshot| {
-        let called = snapshot.procedures.iter().filter(|(_, c)| c.invocations > 0);
+        let all = snapshot.procedures.iter().zip(&snapshot.statements);
+        let called = all.filter(|((_, counters), _)| counters.invocations > 0);
         let site = Value::Int(snapshot.index as i64);
-        called.map(move |(name, counters)| (site.clone(), name.as_str(), counters))
+        called.map(move |((name, counters), statements)| Called {
+            site: site.clone(),
+            name,
+            counters,
+            statements,
+        })
     })
 }
 
+/// A procedure that was called at a site.
+struct Called<'v> {
+    site: Value,
+    name: &'v str,
+    counters: &'v ProcedureCounters,
+    /// What timed calls ran.
+    statements: &'v [ProcedureCounters],
+}
+
 pub(super) fn procedure(view: &View) -> Vec<Row> {
-    let row = |(site, name, counters): (Value, &str, &ProcedureCounters)| {
-        let mut row = vec![site.clone(), site, text(name)];
-        row.extend(counts(counters));
+    let row = |called: Called<'_>| {
+        let mut row = vec![called.site.clone(), called.site, text(called.name)];
+        row.extend(counts(called.counters));
         row.extend([Value::Int(1), Value::Int(0)]);
         row
     };
@@ -48,7 +63,7 @@ pub(super) fn procedure(view: &View) -> Vec<Row> {
 /// A row for each procedure and for each of its statements.
 pub(super) fn detail(view: &View) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (site, name, counters) in called(view) {
+    for Called { site, name, counters, statements: timed } in called(view) {
         let mut add = |statement: &str, counters: &ProcedureCounters| {
             let mut row = vec![site.clone(), site.clone(), text(name), text(statement)];
             row.extend(counts(counters));
@@ -56,20 +71,28 @@ pub(super) fn detail(view: &View) -> Vec<Row> {
         };
         add("<ALL>", counters);
         let Some(procedure) = view.catalog.procedure(name) else { continue };
-        // Native code runs its statements as it likes, and nobody counts them.
-        if matches!(procedure.definition.kind, ProcedureKind::Native(_)) {
-            continue;
-        }
         let statements = &procedure.definition.statements;
-        let each = match statements.len() {
-            1 => *counters,
-            // Every call that succeeded ran each once; their parts of it are not measured.
-            _ => ProcedureCounters {
-                invocations: counters.invocations - counters.aborts - counters.failures,
-                ..ProcedureCounters::default()
-            },
-        };
-        statements.iter().for_each(|(statement, _)| add(statement, &each));
+        let succeeded = counters.invocations.saturating_sub(counters.aborts + counters.failures);
+        for (place, (statement, _)) in statements.iter().enumerate() {
+            let mut own = timed.get(place).copied().unwrap_or_default();
+            own.invocations = match (&procedure.definition.kind, statements.len()) {
+                // Native code runs its statements as it likes: as often as timed calls did.
+                (ProcedureKind::Native(_), _) => {
+                    (own.timed * counters.invocations).checked_div(counters.timed).unwrap_or(0)
+                }
+                (_, 1) => {
+                    add(statement, counters);
+                    continue;
+                }
+                // Every call that succeeded ran each once.
+                _ => succeeded,
+            };
+            // Sizes are known of timed calls only.
+            own.result_bytes.sum = own.result_bytes.mean(own.timed) * own.invocations;
+            if own.invocations > 0 {
+                add(statement, &own);
+            }
+        }
     }
     rows
 }
