@@ -36,7 +36,7 @@ pub struct Sender {
     /// Parts of refused batches.
     again: VecDeque<Batch>,
     /// Answers that are not looked at yet.
-    answers: Vec<(usize, Answer)>,
+    answers: VecDeque<(usize, Answer)>,
     /// Rows that the server took.
     pub loaded: u64,
 }
@@ -112,7 +112,7 @@ impl Sender {
             free: Vec::new(),
             spare: Vec::new(),
             again: VecDeque::new(),
-            answers: Vec::new(),
+            answers: VecDeque::new(),
             loaded: 0,
         })
     }
@@ -194,7 +194,7 @@ impl Sender {
                     Err(Rejected { status: response.status, text })
                 }
             });
-            answers.push((completion.context as usize, answer));
+            answers.push_back((completion.context as usize, answer));
         });
         polled.map(|_| ()).map_err(|error| error.to_string())
     }
@@ -207,7 +207,7 @@ impl Sender {
     ) -> Result<(), String> {
         let mut heard = Instant::now();
         loop {
-            while let Some((place, answer)) = self.answers.pop() {
+            while let Some((place, answer)) = self.answers.pop_front() {
                 heard = Instant::now();
                 self.take(place, answer, refused)?;
             }

@@ -1,6 +1,9 @@
 //! Well-formed and hostile text, each read in one piece and byte by byte.
 
 use super::*;
+use crate::csv::writer::{Rules, write_value};
+use lockstep_base::random::SeededRandom;
+use lockstep_types::Datum;
 
 /// Gives a few bytes at a time.
 struct Drip<'a>(&'a [u8], usize);
@@ -170,4 +173,70 @@ fn lines_are_left_out_and_values_have_places() {
     assert_eq!(record.text, b"a,\"b\"\"\",\"c\nd\",e");
     assert!(reader.next().expect("it is read").is_none());
     assert_eq!((reader.consumed(), reader.line()), (21, 5));
+}
+
+/// Text of the characters that matter, from a seed.
+fn random_text(random: &mut SeededRandom, most: u64) -> String {
+    const CHARACTERS: [char; 10] = ['a', 'b', ',', '"', '\n', '\r', '\\', 'é', 'N', ' '];
+    (0..random.below(most)).map(|_| CHARACTERS[random.below(10) as usize]).collect()
+}
+
+fn random_dialect(random: &mut SeededRandom) -> Dialect {
+    let escape = (random.below(2) == 0).then_some(b'\\');
+    Dialect { escape, ..Dialect::default() }
+}
+
+#[test]
+fn random_text_reads_the_same_however_it_comes() {
+    for seed in 0..4_000 {
+        let mut random = SeededRandom::new(seed);
+        let dialect = random_dialect(&mut random);
+        let text = random_text(&mut random, 40);
+        let whole = read(text.as_bytes(), dialect, 1000, usize::MAX);
+        for step in [1, 2, 5] {
+            let parts = read(text.as_bytes(), dialect, 1000, step);
+            assert_eq!(parts, whole, "seed {seed}: {text:?}");
+        }
+        // A small limit ends somewhere, whatever it meets.
+        read(text.as_bytes(), dialect, 4, 3);
+    }
+}
+
+#[test]
+fn random_values_are_read_as_they_were_written() {
+    for seed in 0..4_000 {
+        let mut random = SeededRandom::new(seed);
+        let dialect = random_dialect(&mut random);
+        let null = "\\N".to_string();
+        let rules = Rules { dialect, null: String::new(), read_as_null: vec![null.clone()] };
+        let width = random.below(4) as usize + 1;
+        let value =
+            |random: &mut SeededRandom| (random.below(5) > 0).then(|| random_text(random, 9));
+        let rows: Vec<Vec<Option<String>>> =
+            (0..5).map(|_| (0..width).map(|_| value(&mut random)).collect()).collect();
+        let mut text = Vec::new();
+        for row in &rows {
+            for (place, value) in row.iter().enumerate() {
+                if place > 0 {
+                    text.push(b',');
+                }
+                let datum = value.as_deref().map_or(Datum::Null, Datum::Text);
+                write_value(&mut text, datum, &rules).expect("there are quotes");
+            }
+            text.push(b'\n');
+        }
+        let mut reader = Reader::new(&text[..], dialect, 1000);
+        for row in &rows {
+            let record = reader.next().expect("it is read").expect("a record");
+            let record = record.unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+            let read = |place| {
+                let value = record.value(place);
+                let text = String::from_utf8(value.bytes.to_vec()).expect("text");
+                (value.quoted || (!text.is_empty() && text != null)).then_some(text)
+            };
+            let values: Vec<Option<String>> = (0..record.len()).map(read).collect();
+            assert_eq!(&values, row, "seed {seed}");
+        }
+        assert!(reader.next().expect("it is read").is_none(), "seed {seed}");
+    }
 }
