@@ -13,6 +13,7 @@
 
 pub mod bank;
 pub mod lists;
+pub mod timed;
 pub mod world;
 
 pub use bank::{Failure, Report, run_seed, run_with};

@@ -64,17 +64,28 @@ pub struct Answer {
 
 /// A call on its way to a partition, or held there.
 #[derive(Debug, Clone)]
-struct PartitionCall {
+pub(crate) struct PartitionCall {
     call: CallNumber,
     statements: StatementCall,
 }
 
 /// A message in flight.
-enum Message {
+pub(crate) enum Message {
     ToPartition(Numbered<u64>),
     FromPartition(FromPartition),
     Call(PartitionId, PartitionCall),
     Multi(MultiCall<CallNumber, u64>),
+}
+
+impl Message {
+    /// Which partition it goes to; the others go to the coordinator.
+    pub(crate) fn partition(&self) -> Option<PartitionId> {
+        match self {
+            Message::ToPartition(message) => Some(message.partition),
+            Message::Call(partition, _) => Some(*partition),
+            Message::FromPartition(_) | Message::Multi(_) => None,
+        }
+    }
 }
 
 /// The simulated host.
@@ -94,6 +105,8 @@ pub struct World {
     pub trace: u64,
     /// Messages between the coordinator and partitions, repeats at partitions included.
     pub messages: u64,
+    /// Calls that sites have run, those that ran again included.
+    pub executed: u64,
 }
 
 struct NoNatives;
@@ -135,6 +148,7 @@ impl World {
             repeat_one_in: 0,
             trace: 0,
             messages: 0,
+            executed: 0,
         }
     }
 
@@ -278,7 +292,12 @@ impl World {
         lockstep_base::random::split_mix(&mut self.trace);
     }
 
-    fn deliver(&mut self, message: Message) {
+    /// What was sent since the last time, for a scheduler of its own.
+    pub(crate) fn take_messages(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.in_flight)
+    }
+
+    pub(crate) fn deliver(&mut self, message: Message) {
         match message {
             Message::Multi(call) => {
                 self.note(1 + ((call.origin as u64) << 8));
@@ -297,6 +316,7 @@ impl World {
             Message::Call(partition, call) => {
                 self.note(3 + (u64::from(partition.0) << 8) + ((call.call as u64) << 32));
                 let site = &mut self.sites[partition.index()];
+                self.executed += 1;
                 match site.admit(self.now_us) {
                     Admission::Run(header) => {
                         let answer = run(site, &header, &call);
@@ -319,6 +339,7 @@ impl World {
         self.sites[place].receive(message.number, message.message, &mut effects);
         self.apply(&mut effects);
         while let Some(ready) = self.sites[place].next(self.now_us, &mut effects) {
+            self.executed += 1;
             self.apply(&mut effects);
             let site = &mut self.sites[place];
             match ready {

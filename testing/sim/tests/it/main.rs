@@ -35,6 +35,36 @@ fn lists_have_a_serial_order_that_respects_real_time() {
     assert!(aborted > 100 && edges > 100_000, "{aborted} aborted, {edges} edges");
 }
 
+/// Two-partition transfers with hops of 50 us: throughput, and messages a transfer.
+fn timed(partitions: u32, transfers_per_mille: u64, stop_everything: bool) -> (f64, f64) {
+    let shape = lockstep_sim::world::Shape {
+        stop_everything,
+        active_multi: 1_000,
+        ..lockstep_sim::world::Shape::of(partitions)
+    };
+    let model = lockstep_sim::timed::Model {
+        shape,
+        transfers_per_mille,
+        calls_in_flight: 16,
+        hop_ns: 50_000,
+        work_ns: 2_000,
+        measured_ns: 40_000_000,
+    };
+    let result = lockstep_sim::timed::run(1, model);
+    let per_transfer = result.messages as f64 / result.transfers.max(1) as f64;
+    (result.calls() as f64, per_transfer)
+}
+
+#[test]
+fn transfers_stop_only_the_partitions_that_they_need() {
+    let (few, messages) = timed(8, 100, false);
+    let (all, _) = timed(8, 100, true);
+    println!("8 partitions, 10 % transfers: {:.1} x, {messages:.2} messages each", few / all);
+    assert!(few / all >= 3.0, "{few} against {all} calls");
+    // Three for each of two partitions; some transfers stay within one.
+    assert!(messages <= 6.1, "{messages}");
+}
+
 /// Runs seeds until one fails; a failed assertion of the code under test counts.
 fn seeds_until_caught(faults: lockstep_sim::Faults) -> Option<u64> {
     (1..=300).find(|seed| {
