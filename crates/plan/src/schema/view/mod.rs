@@ -208,6 +208,14 @@ fn refused(parsed: &ParsedStatement, message: String) -> PlanError {
     PlanError::at(parsed.span, message)
 }
 
+/// What is wrong with a view's query, as a refusal of the table compiler.
+fn wrapped(parsed: &ParsedStatement, error: PlanError) -> PlanError {
+    match error.message.starts_with("Materialized view") {
+        true => error,
+        false => table_error(error.span.unwrap_or(parsed.span), error.message),
+    }
+}
+
 /// Binds a view and decides how it is kept.
 fn bind_view(
     catalog: &Catalog,
@@ -221,12 +229,8 @@ fn bind_view(
                       view.";
         return Err(refused(parsed, format!("Materialized view \"{name}\" {reason}")));
     }
-    let bound = bind_view_select(catalog, name, &create.query).map_err(|error| {
-        match error.message.starts_with("Materialized view") {
-            true => error,
-            false => table_error(error.span.unwrap_or(parsed.span), error.message),
-        }
-    })?;
+    let bound =
+        bind_view_select(catalog, name, &create.query).map_err(|error| wrapped(parsed, error))?;
     check_sources(parsed, name, &bound)?;
     check_list(parsed, name, &bound)?;
     let mut columns = columns(parsed, create, &bound)?;
