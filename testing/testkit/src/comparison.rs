@@ -95,6 +95,10 @@ fn run_step(step: &Step, systems: &mut [&mut dyn System], comparison: &mut Compa
     {
         return Outcome::Differs(Box::new(difference));
     }
+    if matches!(&answers[0], Answer::Unsupported(why) if !why.is_empty()) {
+        tally.unsupported += 1;
+        return if gives_rows { Outcome::GoOn } else { Outcome::Stop };
+    }
     if let (Step::Schema(_), Answer::Refused(_)) = (step, &answers[0]) {
         let names = [systems[0].name(), "nobody".to_string()];
         let accepted = Answer::Rows { types: Vec::new(), rows: Vec::new() };
@@ -181,7 +185,7 @@ fn other_ways(
             system.choose(way);
             let answer = system.run(&phrase.render(system.dialect()), true);
             system.choose(0);
-            if by_order(first, &answer) {
+            if matches!(answer, Answer::Unsupported(_)) || by_order(first, &answer) {
                 tally.by_order += 1;
                 continue;
             }

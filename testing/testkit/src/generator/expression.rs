@@ -69,24 +69,24 @@ impl Generator {
         let plain = |text: &str| Phrase::new(Role::Value(family), text, Vec::new());
         match family {
             Family::Integer if self.random.chance(1, 20) => {
-                let text = self.text_of(LARGE_INTEGERS);
+                let text = self.constant_of(LARGE_INTEGERS);
                 // PostgreSQL would compute with 32 bits.
                 let postgres = format!("CAST({text} AS BIGINT)");
                 Phrase::each(Role::Value(family), [text, text, &postgres], Vec::new())
             }
-            Family::Integer => plain(self.text_of(INTEGERS)),
-            Family::Float => float(self.text_of(FLOATS)),
-            Family::Decimal => plain(self.text_of(DECIMALS)),
+            Family::Integer => plain(self.constant_of(INTEGERS)),
+            Family::Float => float(self.constant_of(FLOATS)),
+            Family::Decimal => plain(self.constant_of(DECIMALS)),
             Family::Text => {
                 if self.random.chance(1, 12) {
-                    return plain(self.text_of(LONG_TEXTS));
+                    return plain(self.constant_of(LONG_TEXTS));
                 }
                 let cased = self.may(Known::CaseOfLetters) && self.random.chance(1, 3);
-                plain(self.text_of(if cased { CASED_TEXTS } else { TEXTS }))
+                plain(self.constant_of(if cased { CASED_TEXTS } else { TEXTS }))
             }
-            Family::Timestamp => timestamp(self.text_of(TIMES)),
+            Family::Timestamp => timestamp(self.constant_of(TIMES)),
             Family::Bytes if self.random.chance(1, 12) => bytes(LONG_BYTES),
-            Family::Bytes => bytes(self.text_of(BYTES)),
+            Family::Bytes => bytes(self.constant_of(BYTES)),
         }
     }
 

@@ -73,6 +73,7 @@ pub struct ScriptSize {
 pub fn script(seed: u64, size: ScriptSize, against: Dialect) -> Vec<Step> {
     let mut generator = Generator {
         random: SeededRandom::new(seed),
+        constants: SeededRandom::new(!seed),
         against,
         tables: Vec::new(),
         views: Vec::new(),
@@ -92,11 +93,15 @@ pub fn script(seed: u64, size: ScriptSize, against: Dialect) -> Vec<Step> {
             generator.later_schema(&mut steps);
             steps.extend(generator.checks());
         }
-        if generator.random.chance(size.changes_of_ten, 10) {
-            steps.push(generator.change());
-            steps.extend(generator.checks());
-        } else {
-            steps.push(generator.query());
+        let changes = generator.random.chance(size.changes_of_ten, 10);
+        // The same statement with other constants: it may share the plan of the first.
+        let again = generator.random.chance(1, 3);
+        let shape = generator.random.clone();
+        generator.statement(changes, &mut steps);
+        if again {
+            generator.random = shape;
+            generator.aliases = 0;
+            generator.statement(changes, &mut steps);
         }
     }
     steps
@@ -153,7 +158,10 @@ impl Reference {
 }
 
 struct Generator {
+    /// Decides the shape of statements.
     random: SeededRandom,
+    /// Decides their constants.
+    constants: SeededRandom,
     /// The other database.
     against: Dialect,
     tables: Vec<Table>,
@@ -175,6 +183,10 @@ impl Generator {
         of[self.random.below(of.len() as u64) as usize]
     }
 
+    fn constant_of(&mut self, of: &[&'static str]) -> &'static str {
+        of[self.constants.below(of.len() as u64) as usize]
+    }
+
     fn one_of(&mut self, of: &[&'static str]) -> Phrase {
         Phrase::word(self.text_of(of))
     }
@@ -187,6 +199,16 @@ impl Generator {
     /// Whether a known difference stands in nobody's way.
     fn may(&self, known: Known) -> bool {
         !known.concerns(self.against)
+    }
+
+    fn statement(&mut self, changes: bool, steps: &mut Vec<Step>) {
+        match changes {
+            true => {
+                steps.push(self.change());
+                steps.extend(self.checks());
+            }
+            false => steps.push(self.query()),
+        }
     }
 
     /// What must hold after a change: equal tables, and views that are what their queries give.

@@ -64,6 +64,7 @@ impl PostgresServer {
             "max_connections=10",
             "autovacuum=off",
             "jit=off",
+            "statement_timeout=10s",
             "timezone=UTC",
             "max_locks_per_transaction=1000",
         ] {
@@ -184,7 +185,8 @@ impl<'s> Postgres<'s> {
             QueryOutcome::Failed(state, message) => {
                 self.connection.query("ROLLBACK TO last")?;
                 match state.as_str() {
-                    "0A000" => Answer::Unsupported(message),
+                    // Not there, or not within the time.
+                    "0A000" | "57014" => Answer::Unsupported(message),
                     _ => Answer::Refused(format!("{state} {message}")),
                 }
             }

@@ -3,14 +3,22 @@
 use super::{Answer, Cell, System};
 use crate::generator::Dialect;
 use lockstep_types::Value;
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode};
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A database of its own.
 pub struct Sqlite {
     connection: Connection,
+    /// Steps of the statement that runs, in units of [`STEPS`].
+    steps: Arc<AtomicU64>,
 }
+
+const STEPS: i32 = 10_000;
+/// A statement that takes longer is given up: a join of everything with everything.
+const STEPS_MAX: u64 = 10_000;
 
 impl Sqlite {
     /// An empty database.
@@ -18,10 +26,14 @@ impl Sqlite {
     /// # Errors
     /// There is no memory for it.
     pub fn open() -> io::Result<Sqlite> {
-        let connection = Connection::open_in_memory().map_err(io::Error::other)?;
+        let mut connection = Connection::open_in_memory().map_err(io::Error::other)?;
         let settings = "PRAGMA case_sensitive_like = ON; BEGIN; SAVEPOINT last";
         connection.execute_batch(settings).map_err(io::Error::other)?;
-        Ok(Sqlite { connection })
+        let steps = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&steps);
+        let too_long = move || counted.fetch_add(1, Ordering::Relaxed) > STEPS_MAX;
+        connection.progress_handler(STEPS, Some(too_long)).map_err(io::Error::other)?;
+        Ok(Sqlite { connection, steps })
     }
 
     fn answer(&self, sql: &str, gives_rows: bool) -> rusqlite::Result<Vec<Vec<Cell>>> {
@@ -62,7 +74,11 @@ impl System for Sqlite {
     }
 
     fn run(&mut self, sql: &str, gives_rows: bool) -> Answer {
+        self.steps.store(0, Ordering::Relaxed);
         match self.answer(sql, gives_rows) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                Answer::Unsupported(error.to_string())
+            }
             Ok(rows) => Answer::Rows { types: Vec::new(), rows },
             Err(error) => Answer::Refused(error.to_string()),
         }
