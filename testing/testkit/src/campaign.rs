@@ -178,9 +178,8 @@ impl Campaign {
                 *report.reasons.entry(reason).or_default() += count;
             }
             if let Some(difference) = comparison.difference {
-                let (step, answers) = (&steps[difference.step], &difference.answers);
-                progress.note(&format!("seed {seed}: {}\n{answers:#?}", step.sql()));
-                progress.note("making the script smaller");
+                let statement = steps[difference.step].sql();
+                progress.note(&format!("seed {seed}: making the script smaller of: {statement}"));
                 let run = |steps: &[Step]| arena.run(steps, seed);
                 let smaller = shrink::shrink(&steps, &difference, run)?;
                 let found = arena.run(&smaller, seed)?.difference.unwrap_or(difference);

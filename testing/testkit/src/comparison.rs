@@ -100,10 +100,7 @@ fn run_step(step: &Step, systems: &mut [&mut dyn System], comparison: &mut Compa
         return if gives_rows { Outcome::GoOn } else { Outcome::Stop };
     }
     if let (Step::Schema(_), Answer::Refused(_)) = (step, &answers[0]) {
-        let names = [systems[0].name(), "nobody".to_string()];
-        let accepted = Answer::Rows { types: Vec::new(), rows: Vec::new() };
-        let difference = difference(names, [&answers[0], &accepted], false, true);
-        return Outcome::Differs(Box::new(difference));
+        return Outcome::Differs(Box::new(refused_schema(systems[0].name(), &answers[0])));
     }
     if matches!(step, Step::Query { .. })
         && let Some(difference) = other_ways(&phrase, ordered, systems, &answers, tally)
@@ -157,6 +154,12 @@ fn run_step(step: &Step, systems: &mut [&mut dyn System], comparison: &mut Compa
         }
     }
     result
+}
+
+/// The generator makes no DDL that is refused.
+fn refused_schema(name: String, refusal: &Answer) -> Difference {
+    let accepted = Answer::Rows { types: Vec::new(), rows: Vec::new() };
+    difference([name, "the generator".to_string()], [refusal, &accepted], false, true)
 }
 
 /// Everybody's answers; who has no words for the statement says so with an empty reason.

@@ -97,7 +97,8 @@ impl System for HostSystem {
             Ok(tables) => tables,
             Err(error) => {
                 let message = error.to_string();
-                return match message.contains("the query was stopped after") {
+                // A limit of this host, which no other database shares.
+                return match message.contains("(option ") {
                     true => Answer::Unsupported(message),
                     false => Answer::Refused(message),
                 };
