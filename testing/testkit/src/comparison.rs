@@ -89,7 +89,7 @@ fn run_step(step: &Step, systems: &mut [&mut dyn System], comparison: &mut Compa
     let ordered = matches!(step, Step::Query { tail: Some(_), .. });
     let gives_rows = matches!(step, Step::Query { .. } | Step::Same(..));
     let phrase = step.phrase();
-    let answers: Vec<Answer> = ask(&phrase, gives_rows, systems);
+    let answers = ask(&phrase, gives_rows, systems);
     if let Step::Same(_, body) = step
         && let Some(difference) = view_and_query(systems, &answers, body)
     {
@@ -107,8 +107,7 @@ fn run_step(step: &Step, systems: &mut [&mut dyn System], comparison: &mut Compa
     {
         return Outcome::Differs(Box::new(difference));
     }
-    let mut result = Outcome::GoOn;
-    let mut alike = true;
+    let (mut result, mut alike) = (Outcome::GoOn, true);
     for other in 1..systems.len() {
         let (own, theirs) = (&answers[0], &answers[other]);
         if let Answer::Unsupported(why) = theirs {
@@ -315,7 +314,7 @@ fn text(answer: &Answer, types: &[SqlType], ordered: bool, exact: bool) -> Strin
     lines.join("\n")
 }
 
-/// `errors-by-order` and `overflow`: only one side met an error of arithmetic.
+/// `Known::ErrorsByOrder` and `Known::Overflow`: only one side met an error of arithmetic.
 fn by_order(own: &Answer, theirs: &Answer) -> bool {
     let arithmetic = |message: &str| {
         ["overflow", "out of range", "by zero", "divide"].iter().any(|sign| message.contains(sign))

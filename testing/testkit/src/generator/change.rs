@@ -68,7 +68,8 @@ impl Generator {
         let source = self.random.below(self.tables.len() as u64) as usize;
         let source = self.tables[source].clone();
         let seen = source.references("s");
-        // With several rows of one key the last counts, and which that is depends on the plan.
+        // With several rows of one key the last counts, and which that is depends on the plan:
+        // Known::SeveralOfOneKey.
         let upsert = !target.key.is_empty()
             && !source.key.is_empty()
             && target.columns[1].family == source.columns[1].family

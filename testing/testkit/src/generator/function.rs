@@ -1,4 +1,6 @@
-//! Scalar functions as templates, each in three dialects.
+//! Scalar functions as templates, each in three dialects. A text is empty where the other database
+//! has no such function or has another rule: `Known::OwnFunctions`, `Known::ExactDecimals`,
+//! `Known::LastDayOfMonth`.
 
 use super::Family::{self, Bytes, Decimal, Float, Integer, Text, Timestamp};
 
