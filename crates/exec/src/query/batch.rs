@@ -301,7 +301,7 @@ fn is_batch_join(join: &Join) -> bool {
         JoinMethod::Hash { left, right } => {
             join::key_kinds(left, right).is_some() && has_shape(&join.right)
         }
-        JoinMethod::NestedLoop => false,
+        JoinMethod::NestedLoop => join::is_lookup(join),
     }
 }
 

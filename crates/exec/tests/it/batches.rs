@@ -9,8 +9,8 @@ use lockstep_plan_ir::relation::{
     AggregateCall, FrameBound, FrameExclusion, FrameUnit, Join, JoinKind, JoinMethod, SortKey,
     WindowCall, WindowFrame, WindowFunction,
 };
-use lockstep_plan_ir::{AggregateFunction, Expression, Function, Node, Relation};
-use lockstep_types::{Decimal, SqlType, Value};
+use lockstep_plan_ir::{Access, AggregateFunction, Expression, Function, Node, Relation};
+use lockstep_types::{Decimal, IndexId, SqlType, Value};
 use std::sync::Arc;
 
 const TYPES: [SqlType; 9] = [
@@ -249,11 +249,35 @@ impl Maker {
             left.push(col(0, 0, SqlType::BigInt));
             right.push(col(1, 0, SqlType::BigInt));
             let condition = self.one_in(3).then(|| self.condition(&[0, 1], 1));
+            let mut method = JoinMethod::Hash { left, right };
+            let mut right = scan_where(1, 1, right_filter);
+            if self.one_in(3)
+                && let Relation::Scan(scan) = &mut right
+            {
+                let leaf = self.one_in(2);
+                let by_column = col(0, 0, SqlType::BigInt);
+                let key = if leaf { by_column } else { self.expression(&[0], SqlType::BigInt, 1) };
+                method = JoinMethod::NestedLoop;
+                scan.access = Access::Index {
+                    index: IndexId(0),
+                    equal: vec![key],
+                    null_matches: vec![false],
+                    lower: None,
+                    upper: None,
+                    reverse: false,
+                    at_most_one: self.one_in(2),
+                };
+            }
+            let is_lookup = method == JoinMethod::NestedLoop;
+            let kind = match kind {
+                JoinKind::Right | JoinKind::Full if is_lookup => JoinKind::Left,
+                kind => kind,
+            };
             relation = Relation::Join(Box::new(Join {
                 kind,
                 left: relation,
-                right: scan_where(1, 1, right_filter),
-                method: JoinMethod::Hash { left, right },
+                right,
+                method,
                 condition,
                 left_slots: vec![0],
                 right_slots: vec![1],
@@ -429,12 +453,14 @@ fn tables(maker: &mut Maker) -> Database {
         columns.extend(TYPES.iter().map(|of| column(of.name(), *of)));
         columns
     };
+    let by_number = vec![index("BY_N", &[0], true)];
     let mut database =
-        database(vec![table(0, "A", columns(), vec![]), table(1, "B", columns(), vec![])]);
+        database(vec![table(0, "A", columns(), vec![]), table(1, "B", columns(), by_number)]);
     for table in [0, 1] {
         for number in 0..ROWS >> (2 * table) {
-            // The tables meet in the lower numbers, of which there are several.
-            let mut values = vec![int(i64::from(number % 300))];
+            // Several rows of the first table meet one of the second.
+            let number = if table == 0 { number % 400 } else { number };
+            let mut values = vec![int(i64::from(number))];
             values.extend(TYPES.map(|of| maker.literal(of)));
             must(&mut database, insert(table, values));
         }

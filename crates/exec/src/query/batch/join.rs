@@ -1,4 +1,4 @@
-//! Hash joins whose left side comes in batches.
+//! Joins whose left side comes in batches: by hash, or through an index of the right table.
 //!
 //! The right side is kept whole, chained by equal keys in the order in which it came. Pairs are
 //! made for whole left frames, some hundreds at a time, so that each left frame's partners are
@@ -9,17 +9,18 @@ use super::frames::{Content, Frames, RIDER};
 use super::keys::{KeyTable, NONE};
 use super::vector::{Kind, Vector};
 use super::{BATCH, BatchSink, Flow, Run};
+use crate::database::{storage_fault, table_of};
 use crate::error::SqlError;
 use crate::frame::Slot;
 use lockstep_plan_ir::Node;
 use lockstep_plan_ir::expression::Expression;
-use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod};
+use lockstep_plan_ir::relation::{Access, Join, JoinKind, JoinMethod, Relation};
+use lockstep_storage::{RowBatch, Table};
+use lockstep_types::{Datum, IndexId};
 
 /// The kinds in which the key parts of both sides are compared; `None` when some part has none.
 pub(super) fn key_kinds(left: &[Expression], right: &[Expression]) -> Option<Vec<Kind>> {
-    // The row join does not evaluate the parts behind a NULL: those must not fail.
-    let is_column = |part: &Expression| matches!(part.node, Node::Column { .. });
-    if left.is_empty() || !left[1..].iter().chain(&right[1..]).all(is_column) {
+    if left.is_empty() || !left[1..].iter().chain(&right[1..]).all(is_leaf) {
         return None;
     }
     let kind = |(left, right): (&Expression, &Expression)| match (
@@ -46,11 +47,75 @@ struct Build<'a> {
     frames: Frames<'a>,
 }
 
+impl<'a> Build<'a> {
+    /// Drops all frames.
+    fn clear(&mut self) {
+        self.ends.clear();
+        self.next.clear();
+        self.frames.clear();
+    }
+
+    /// Appends the rows with a key; gives the number of their chain.
+    fn look_up(
+        &mut self,
+        table: &'a Table,
+        index: IndexId,
+        key: &[Datum<'a>],
+        at_most_one: bool,
+    ) -> Result<u32, SqlError> {
+        let Some(rows) = self.frames.first_rows() else { return Ok(NONE) };
+        let first = self.next.len() as u32;
+        if at_most_one {
+            let found = match key {
+                [Datum::Int(key)] => table.get_integer(index, *key),
+                _ => None,
+            };
+            let found = match found {
+                Some(found) => found,
+                None => table.get(index, key).map_err(storage_fault)?,
+            };
+            let Some((id, _)) = found else { return Ok(NONE) };
+            rows.push(id);
+            self.next.push(NONE);
+        } else {
+            let mut cursor = table.equal(index, key).map_err(storage_fault)?;
+            while let Some(id) = cursor.next_id() {
+                rows.push(id);
+                self.next.push(self.next.len() as u32 + 1);
+            }
+            match self.next.last_mut() {
+                Some(last) if rows.len() > first as usize => *last = NONE,
+                _ => return Ok(NONE),
+            }
+        }
+        self.frames.set_length(self.next.len());
+        self.ends.push((first, self.next.len() as u32 - 1));
+        Ok(self.ends.len() as u32 - 1)
+    }
+}
+
+/// The row join does not evaluate key parts behind a NULL: those must not fail.
+fn is_leaf(part: &Expression) -> bool {
+    matches!(part.node, Node::Column { .. } | Node::Literal(_) | Node::Parameter(_))
+}
+
+/// Whether a nested loop's right side finds rows through an index by equal values alone, and at
+/// most one condition is left to be tested.
+pub(super) fn is_lookup(join: &Join) -> bool {
+    let Relation::Scan(scan) = &join.right else { return false };
+    let by_values = matches!(
+        &scan.access,
+        Access::Index { equal, lower: None, upper: None, reverse: false, .. }
+            if !equal.is_empty() && equal[1..].iter().all(is_leaf)
+    );
+    by_values && (scan.filter.is_none() || join.condition.is_none())
+}
+
 /// What is made of the left frames.
-struct Probe<'a, 'p> {
+struct Probe<'a> {
     kind: JoinKind,
     condition: Option<BatchFilter<'a>>,
-    build: &'p Build<'a>,
+    build: Build<'a>,
     /// Both sides, with the pairs at hand.
     pairs: Frames<'a>,
     left_slots: usize,
@@ -66,34 +131,86 @@ impl<'a> Run<'_, 'a> {
         sink: BatchSink<'_, 'a>,
     ) -> Result<Flow, SqlError> {
         let JoinMethod::Hash { left, right } = &join.method else {
-            return Err(SqlError::sql("only hash joins run in batches"));
+            return self.lookup_join(join, sink);
         };
         let kinds = key_kinds(left, right).unwrap_or_default();
         let mut build = self.batch_build(join, right, &kinds)?;
-        let Some(empty) = self.shape(&join.left)? else {
-            return Err(SqlError::sql("the columns of a join are not known"));
-        };
-        let left_slots = empty.slots().len();
-        let mut pairs = empty;
-        for (slot, content) in Frames::like(&build.frames).slots() {
-            pairs.push_slot(*slot, content.clone());
-            self.frame.bind(*slot, Slot::Unbound);
-        }
         let mut keys = std::mem::replace(&mut build.keys, KeyTable::new(Vec::new()));
-        let mut probe = Probe {
-            kind: join.kind,
-            condition: join.condition.as_ref().map(BatchFilter::new),
-            build: &build,
-            pairs,
-            left_slots,
-            left: Vec::new(),
-            right: Vec::new(),
-        };
+        let mut probe = self.probe_of(join, join.condition.as_ref(), build)?;
         let mut programs = Programs::of_kinds(left.iter().zip(kinds.iter().copied()));
         let mut numbers = Vec::new();
         self.run_batches(&join.left, &mut |frames| {
             let error = programs.compute(self, frames);
             keys.find(programs.columns(), programs.length(), &mut numbers);
+            if probe.probe(self, frames, &numbers, sink)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+            error.map_or(Ok(Flow::Continue), Err)
+        })
+    }
+
+    fn probe_of(
+        &self,
+        join: &'a Join,
+        condition: Option<&'a Expression>,
+        build: Build<'a>,
+    ) -> Result<Probe<'a>, SqlError> {
+        let Some(mut pairs) = self.shape(&join.left)? else {
+            return Err(SqlError::sql("the columns of a join are not known"));
+        };
+        let left_slots = pairs.slots().len();
+        for (slot, content) in Frames::like(&build.frames).slots() {
+            pairs.push_slot(*slot, content.clone());
+            self.frame.bind(*slot, Slot::Unbound);
+        }
+        Ok(Probe {
+            kind: join.kind,
+            condition: condition.map(BatchFilter::new),
+            build,
+            pairs,
+            left_slots,
+            left: Vec::new(),
+            right: Vec::new(),
+        })
+    }
+
+    /// A nested loop whose right side finds rows through an index.
+    fn lookup_join(&self, join: &'a Join, sink: BatchSink<'_, 'a>) -> Result<Flow, SqlError> {
+        let Relation::Scan(scan) = &join.right else {
+            return Err(SqlError::sql("only scans are looked up in batches"));
+        };
+        let Access::Index { index, equal, null_matches, at_most_one, .. } = &scan.access else {
+            return Err(SqlError::sql("only indexes are looked up in batches"));
+        };
+        let table = table_of(self.executor.tables, scan.table)?;
+        let build = Build {
+            keys: KeyTable::new(Vec::new()),
+            ends: Vec::new(),
+            next: Vec::new(),
+            frames: Frames::of(scan.slot, Content::Rows(RowBatch::new(table))),
+        };
+        // One of the two is all there is.
+        let condition = scan.filter.as_ref().or(join.condition.as_ref());
+        let mut probe = self.probe_of(join, condition, build)?;
+        if let (Some(filter), false) = (&scan.filter, at_most_one) {
+            probe.condition = Some(BatchFilter::of_scan(self, scan.slot, filter));
+        }
+        let mut programs = Programs::new(equal.iter());
+        let (mut numbers, mut key) = (Vec::new(), Vec::new());
+        self.run_batches(&join.left, &mut |frames| {
+            let error = programs.compute(self, frames);
+            probe.build.clear();
+            numbers.clear();
+            for row in 0..programs.length() {
+                key.clear();
+                key.extend(programs.columns().iter().map(|column| column.datum(row)));
+                let is_lost = |(part, matches): (&Datum<'_>, &bool)| part.is_null() && !matches;
+                if key.iter().zip(null_matches).any(is_lost) {
+                    numbers.push(NONE);
+                    continue;
+                }
+                numbers.push(probe.build.look_up(table, *index, &key, *at_most_one)?);
+            }
             if probe.probe(self, frames, &numbers, sink)? == Flow::Stop {
                 return Ok(Flow::Stop);
             }
@@ -145,7 +262,7 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
-impl<'a> Probe<'a, '_> {
+impl<'a> Probe<'a> {
     /// Pushes what the left frames give; `numbers` are those of their keys.
     fn probe(
         &mut self,
