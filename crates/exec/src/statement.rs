@@ -73,6 +73,17 @@ impl PreparedStatement {
         PreparedStatement { statement, fast, counts, inserted, joined_up: OnceLock::new() }
     }
 
+    /// Prepares a statement for a host with this many partitions: at the only one, a distributed
+    /// query runs whole.
+    pub fn for_partitions(mut statement: Statement, partition_count: u32) -> PreparedStatement {
+        if partition_count == 1
+            && let Some(operation) = crate::distributed::joined_up(&statement)
+        {
+            statement.execution = Execution::Local { operation, routing: None };
+        }
+        PreparedStatement::new(Arc::new(statement))
+    }
+
     /// Prepares a statement that always runs by its operators, so that they can be counted.
     pub fn without_fast_path(statement: Arc<Statement>) -> PreparedStatement {
         PreparedStatement { fast: None, ..PreparedStatement::new(statement) }

@@ -109,7 +109,7 @@ impl EmbeddedHost {
                     let (catalog, planning) = (&self.catalog.plan, &self.planning);
                     let planned = plan_statement_with(catalog, planning, statement, context)
                         .map_err(plan_failure)?;
-                    let statement = Arc::new(PreparedStatement::new(Arc::new(planned)));
+                    let statement = Arc::new(PreparedStatement::for_partitions(planned, 1));
                     let parameters = Arc::from(&[0u8, 0][..]);
                     statements.push(BoundStatement {
                         statement,

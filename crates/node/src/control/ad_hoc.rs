@@ -132,7 +132,8 @@ impl Control {
             let planned = self
                 .plan(statement, PlanContext::MultiPartition)
                 .map_err(|error| statement_failure(&statement.text, &error))?;
-            Ok(Arc::new(PreparedStatement::new(Arc::new(planned))))
+            let partition_count = self.facts.partition_count;
+            Ok(Arc::new(PreparedStatement::for_partitions(planned, partition_count)))
         };
         parsed.iter().map(plan).collect()
     }
