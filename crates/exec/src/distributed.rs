@@ -132,7 +132,7 @@ pub fn execute_apply(
     out: &mut Vec<u8>,
 ) -> Result<(), SqlError> {
     let statement = prepared.statement();
-    let Execution::Shipped { apply, .. } = &statement.execution else {
+    let Execution::Shipped { apply, finish, .. } = &statement.execution else {
         return Err(SqlError::sql("the statement ships no rows"));
     };
     atomically(database, out, |database, out| {
@@ -140,7 +140,8 @@ pub fn execute_apply(
         let received = [read_tables([rows].into_iter())?];
         let slot_count = statement.slot_count.into();
         let work = Work { parameters, received: &received, slot_count };
-        run_operation(database, prepared, apply, &statement.result, work, out)
+        let result = finish.as_ref().map_or(&statement.result, |finish| &finish.sent);
+        run_operation(database, prepared, apply, result, work, out)
     })
 }
 
@@ -206,19 +207,29 @@ fn query_result(
     })
 }
 
-/// Makes the result of a shipped statement of the partitions' counts.
+/// Makes the result of a shipped statement of what the partitions sent in its second round:
+/// counts, or for a query rows.
 ///
 /// # Errors
-/// Damaged tables, and replicas of a table that disagree.
-pub fn coordinate_counts(
+/// Damaged tables, replicas of a table that disagree, and what the coordinator's part violates;
+/// `out` is then as it was.
+pub fn coordinate_applied(
     prepared: &PreparedStatement,
-    counts: &[&[u8]],
+    parameters: &[Datum<'_>],
+    inputs: &[Vec<&[u8]>],
+    context: &CoordinatorContext,
     out: &mut Vec<u8>,
 ) -> Result<(), SqlError> {
-    let Execution::Shipped { replicated, .. } = &prepared.statement().execution else {
+    let Execution::Shipped { replicated, finish, .. } = &prepared.statement().execution else {
         return Err(SqlError::sql("the statement ships no rows"));
     };
-    add_counts(prepared, &[counts.to_vec()], *replicated, out)
+    let Some(finish) = finish else { return add_counts(prepared, inputs, *replicated, out) };
+    let length = out.len();
+    let result = query_result(prepared, &finish.query, parameters, inputs, context, out);
+    if result.is_err() {
+        out.truncate(length);
+    }
+    result
 }
 
 /// The rows that a shipped statement sends to each partition: a table per partition.
@@ -364,7 +375,10 @@ pub(crate) fn execute_alone(
         let ring = database.options.ring.clone();
         let shipped = ship(prepared, parameters, &inputs, &context, &ring)?;
         let rows = shipped.first().map_or(&[][..], Vec::as_slice);
-        return execute_apply(database, prepared, parameters, rows, out);
+        let mut applied = Vec::new();
+        execute_apply(database, prepared, parameters, rows, &mut applied)?;
+        let inputs = [vec![applied.as_slice()]];
+        return coordinate_applied(prepared, parameters, &inputs, &context, out);
     }
     coordinate(prepared, parameters, &inputs, &context, out)
 }

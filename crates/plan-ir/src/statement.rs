@@ -41,10 +41,11 @@ impl Statement {
                     roots.push(&query.relation);
                 }
             }
-            Execution::Shipped { fragments, query, apply, .. } => {
+            Execution::Shipped { fragments, query, apply, finish, .. } => {
                 roots.extend(fragments.iter().filter_map(|part| part.operation.relation()));
                 roots.push(&query.relation);
                 roots.extend(apply.relation());
+                roots.extend(finish.as_ref().map(|finish| &finish.query.relation));
             }
         }
         roots.into_iter().flat_map(Relation::operators).collect()
@@ -110,7 +111,18 @@ pub enum Execution {
         apply: Operation,
         /// How the partitions' counts become one: see [`Coordinator`].
         replicated: bool,
+        /// For queries: what is made of the rows that `apply` gives.
+        finish: Option<Finish>,
     },
+}
+
+/// The end of a query that ships rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finish {
+    /// The columns that each partition sends in the second round.
+    pub sent: TableSchema,
+    /// The coordinator's part; [`Relation::Receive`] of fragment 0 are those rows.
+    pub query: Query,
 }
 
 /// The part of a distributed statement that a partition runs.

@@ -58,6 +58,8 @@ rules! {
         "Correlated EXISTS and IN of WHERE become semi and anti joins.";
     PartitionWork "partition_work"
         "Joins, filters and groups of rows that lie together run at the partitions.";
+    MoveSmallerSide "move_smaller_side"
+        "Of a join across partitions the smaller table is sent to all partitions and joined there.";
     PartialAggregation "partial_aggregation"
         "Aggregates are computed at each partition and merged.";
     LocalGroups "local_groups"

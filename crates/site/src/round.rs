@@ -4,7 +4,7 @@
 use crate::message::{BoundStatement, FragmentPart, FragmentTask};
 use crate::parameters::with_parameters;
 use lockstep_exec::distributed::{
-    CoordinatorContext, coordinate, coordinate_counts, fragments, owner, ship,
+    CoordinatorContext, coordinate, coordinate_applied, fragments, owner, ship,
 };
 use lockstep_plan_ir::statement::Target;
 use lockstep_plan_ir::{Execution, Expression};
@@ -157,8 +157,9 @@ impl Round {
                 coordinate(statement, parameters, &inputs, &context, &mut out)
             })?,
             Execution::Shipped { .. } if bound.shipped.is_some() => {
-                coordinate_counts(statement, &inputs[0], &mut out)
-                    .map_err(|error| error.to_failure())?;
+                with_parameters(bound, |parameters| {
+                    coordinate_applied(statement, parameters, &inputs, &context, &mut out)
+                })?;
             }
             Execution::Shipped { .. } => {
                 let rows = with_parameters(bound, |parameters| {

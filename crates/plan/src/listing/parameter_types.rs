@@ -25,10 +25,13 @@ pub(super) fn parameter_types(catalog: &Catalog, statement: &Statement) -> Vec<S
                 search.relation(&query.relation);
             }
         }
-        Execution::Shipped { fragments, query, apply, .. } => {
+        Execution::Shipped { fragments, query, apply, finish, .. } => {
             fragments.iter().for_each(|fragment| search.operation(&fragment.operation));
             search.relation(&query.relation);
             search.operation(apply);
+            if let Some(finish) = finish {
+                search.relation(&finish.query.relation);
+            }
         }
     }
     search.finish()

@@ -158,6 +158,13 @@ pub(crate) enum LeafKind {
     Table(Arc<CatalogTable>),
     /// A derived or common table.
     Derived(Box<Query>),
+    /// A table whose rows the coordinator has sent to all partitions.
+    Moved {
+        /// The slot of the received rows.
+        received: u16,
+        /// Their types.
+        types: Vec<SqlType>,
+    },
     /// The previous round of a recursive common table.
     Working {
         /// The common table's number.

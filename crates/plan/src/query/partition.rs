@@ -265,7 +265,7 @@ pub(crate) fn uses<'q>(
                     found.push(Use { table, value });
                 }
                 LeafKind::Derived(derived) => uses(derived, subqueries, outer, found),
-                LeafKind::Working { .. } => {}
+                LeafKind::Moved { .. } | LeafKind::Working { .. } => {}
             });
             uses_in_expressions(query, select, subqueries, &values, found);
         }

@@ -49,11 +49,15 @@ impl<'c> Names<'c> {
                     self.learn_query(query);
                 }
             }
-            Execution::Shipped { fragments, query, apply, .. } => {
+            Execution::Shipped { fragments, query, apply, finish, .. } => {
                 fragments.iter().for_each(|f| self.learn_fragment(&f.operation));
                 self.learn_query(query);
                 self.sent = vec![self.texts(query.output.iter())];
                 self.learn_operation(apply);
+                if let (Some(finish), Operation::Query(applied)) = (finish, apply) {
+                    self.sent = vec![self.texts(applied.output.iter())];
+                    self.learn_query(&finish.query);
+                }
             }
         }
     }

@@ -73,6 +73,14 @@ pub fn explain(statement: &Statement, explaining: &Explaining<'_>) -> String {
             }
             writer.fragments(fragments);
         }
+        Execution::Shipped { fragments, query, apply, finish: Some(finish), .. } => {
+            writer.query(1, &finish.query);
+            writer.line(1, "AT ALL PARTITIONS, with the shipped rows");
+            writer.operation(2, apply);
+            writer.line(1, "SHIP rows to all partitions");
+            writer.query(2, query);
+            writer.fragments(fragments);
+        }
         Execution::Shipped { fragments, query, partition_column, apply, .. } => {
             let towards = match partition_column {
                 Some(column) => format!("to the owner of column {}", column + 1),
@@ -134,6 +142,11 @@ impl<'e> Writer<'e> {
         }
         for root in roots {
             estimator.rows(root, fragments);
+        }
+        if let Execution::Shipped { apply, finish: Some(finish), .. } = &statement.execution {
+            let (operation, result) = (apply.clone(), finish.sent.clone());
+            let sent = [Fragment { target: Target::All, operation, result }];
+            estimator.rows(&finish.query.relation, &sent);
         }
         let numbers = operators.into_iter().map(address).zip(0..).collect();
         let targets = fragments.iter().map(|fragment| fragment.target.clone()).collect();

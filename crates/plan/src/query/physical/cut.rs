@@ -62,7 +62,7 @@ impl Planner<'_, '_> {
     }
 
     /// True when FROM and WHERE can run at each partition for itself.
-    fn runs_apart(&self, select: &Select) -> bool {
+    pub(super) fn runs_apart(&self, select: &Select) -> bool {
         let mut fits = true;
         let mut spread = false;
         let subqueries = self.subqueries();
@@ -78,6 +78,7 @@ impl Planner<'_, '_> {
                     && walk::outer_slots(query, &subqueries).is_empty()
                     && !super::reads_working(query, &subqueries);
             }
+            LeafKind::Moved { .. } => {}
             LeafKind::Working { .. } => fits = false,
         });
         let Some(tied) = partition::colocation(select) else { return false };

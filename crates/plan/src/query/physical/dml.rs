@@ -52,6 +52,9 @@ impl Planner<'_, '_> {
             (PlanContext::MultiPartition, Placement::One(value)) => Some(value),
             (PlanContext::MultiPartition, Placement::Many) => {
                 self.note_query(query);
+                if let Some(execution) = self.plan_moved(query)? {
+                    return Ok(Plan { execution, guards: Vec::new() });
+                }
                 let mut planned = self.query(query, Place::Coordinator, &nothing)?;
                 self.settle(&mut planned);
                 let fragments = std::mem::take(&mut self.fragments);
@@ -167,6 +170,7 @@ impl Planner<'_, '_> {
             partition_column: definition.partition_column,
             apply,
             replicated: definition.partition_column.is_none(),
+            finish: None,
         };
         Ok(Plan { execution, guards: Vec::new() })
     }
@@ -302,6 +306,7 @@ impl Planner<'_, '_> {
             partition_column: None,
             apply,
             replicated,
+            finish: None,
         };
         Ok(Plan { execution, guards: Vec::new() })
     }
@@ -356,6 +361,7 @@ impl Planner<'_, '_> {
             partition_column: definition.partition_column,
             apply,
             replicated: definition.partition_column.is_none(),
+            finish: None,
         };
         Ok(Plan { execution, guards: Vec::new() })
     }

@@ -75,6 +75,9 @@ impl Planner<'_, '_> {
                 let (input, slot) = (Box::new(planned.relation), leaf.slot);
                 Relation::Project { input, slot, expressions: planned.output }
             }
+            (LeafKind::Moved { received, types }, _) => {
+                Relation::Receive { slot: *received, fragment: 0, types: types.clone() }
+            }
             (LeafKind::Working { number }, _) => {
                 Relation::Working { number: *number, slot: leaf.slot }
             }

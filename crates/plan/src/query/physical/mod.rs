@@ -6,6 +6,7 @@ mod cut;
 pub(crate) mod dml;
 mod gather;
 mod join;
+mod moving;
 mod order;
 mod reach;
 mod semi;
@@ -381,16 +382,21 @@ impl<'b, 'c> Planner<'b, 'c> {
 
     /// Brings the coordinator's expressions to where fragments' columns are received.
     pub(crate) fn settle(&self, query: &mut PlannedQuery) {
-        let mut settle = |node: &mut Expression| {
-            if let Node::Column { slot, column } = &mut node.node
-                && let Some((new_slot, new_column)) = self.moved.get(&(*slot, *column))
-            {
-                (*slot, *column) = (*new_slot, *new_column);
-            }
-        };
-        walk::each_in_relation(&mut query.relation, &mut settle);
-        query.output.iter_mut().for_each(|e| walk::each_planned(e, &mut settle));
+        settle_by(&self.moved, query);
     }
+}
+
+/// Brings expressions to where columns are received.
+fn settle_by(moved: &BTreeMap<(u16, u16), (u16, u16)>, query: &mut PlannedQuery) {
+    let mut settle = |node: &mut Expression| {
+        if let Node::Column { slot, column } = &mut node.node
+            && let Some((new_slot, new_column)) = moved.get(&(*slot, *column))
+        {
+            (*slot, *column) = (*new_slot, *new_column);
+        }
+    };
+    walk::each_in_relation(&mut query.relation, &mut settle);
+    query.output.iter_mut().for_each(|e| walk::each_planned(e, &mut settle));
 }
 
 fn note(used: &mut BTreeMap<u16, BTreeMap<u16, SqlType>>, expression: &Expression) {

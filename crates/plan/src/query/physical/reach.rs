@@ -134,6 +134,9 @@ impl Planner<'_, '_> {
         match from {
             From::Leaf(Leaf { kind: LeafKind::Table(_), slot }) => self.estimator.table_rows(*slot),
             From::Leaf(Leaf { kind: LeafKind::Derived(query), .. }) => self.query_rows(query),
+            From::Leaf(Leaf { kind: LeafKind::Moved { .. }, slot }) => {
+                self.estimator.table_rows(*slot) * self.partitions()
+            }
             From::Leaf(_) => DERIVED_ROWS,
             From::Inner { items, conjuncts } => {
                 let rows: f64 = items.iter().map(|item| self.source_rows(item)).product();
