@@ -1,5 +1,5 @@
-//! Plans a point query (0) or a join (1) from its text, over and over, for profilers. Arguments: the
-//! number of rounds, and which.
+//! Plans a point query (0) or a join (1) from its text, over and over, for profilers. Arguments:
+//! the number of rounds, and which.
 
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
 use lockstep_sql::{Limits, parse_batch};
