@@ -16,6 +16,9 @@ pub struct Configuration {
     pub replicated: bool,
     /// `statements = procedures`: a query or a change is made a procedure and called.
     pub procedures: bool,
+    /// `statements = single-partition`: as `procedures`, and they run at one partition where they
+    /// may; what writes replicated tables or truncates may not.
+    pub single_partition: bool,
     /// `rules_off = NAME, ...` or `all`: planner rules that are switched off.
     pub rules_off: RuleSet,
     /// `skip = FILE: REASON`: files that are not run.
@@ -33,6 +36,7 @@ impl Configuration {
             sites: 1,
             replicated: false,
             procedures: false,
+            single_partition: false,
             rules_off: RuleSet::EMPTY,
             skip: Vec::new(),
         };
@@ -44,6 +48,9 @@ impl Configuration {
                 ("sites", value) => configuration.sites = value.parse().map_err(|_| bad())?,
                 ("tables", "replicated") => configuration.replicated = true,
                 ("statements", "procedures") => configuration.procedures = true,
+                ("statements", "single-partition") => {
+                    (configuration.procedures, configuration.single_partition) = (true, true);
+                }
                 ("rules_off", "all") => configuration.rules_off = RuleSet::from_bits(u64::MAX),
                 ("rules_off", names) => configuration.rules_off = RuleSet::parse(names)?,
                 ("skip", value) => {
@@ -59,6 +66,17 @@ impl Configuration {
     /// The options of its hosts.
     pub fn options(&self) -> Options {
         Options { disabled_rules: self.rules_off.bits(), ..Options::default() }
+    }
+
+    /// Makes what the statements of this configuration need.
+    ///
+    /// # Errors
+    /// The server's message.
+    pub fn prepare(&self, connection: &mut Connection) -> Result<(), String> {
+        if self.single_partition {
+            connection.sql(ROUTING_TABLE).map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     /// Runs SQL in the form of this configuration.
@@ -80,20 +98,56 @@ impl Configuration {
         if !self.procedures || !is_data_statement(sql) {
             return connection.sql(sql).map_err(|error| error.to_string());
         }
+        let body = sql.trim().trim_end_matches(';');
+        if self.single_partition {
+            let routed = format!(
+                "CREATE PROCEDURE corpus_statement PARTITION ON TABLE corpus_routing COLUMN k AS \
+                 BEGIN SELECT k FROM corpus_routing WHERE k = ?; {body}\n; END"
+            );
+            let created = connection.sql(&routed).map_err(|error| error.to_string());
+            let needs_all = |message: &String| SPANNING.iter().any(|part| message.contains(part));
+            match created {
+                Err(message) if needs_all(&message) => {}
+                created => {
+                    created?;
+                    let mut parameters = ParameterWriter::default();
+                    parameters.bigint(1);
+                    let mut tables = call_and_drop(connection, &parameters)?;
+                    if !tables.is_empty() {
+                        tables.remove(0);
+                    }
+                    return Ok(tables);
+                }
+            }
+        }
         let body = match sql.contains(';') {
-            true => format!("BEGIN {}; END", sql.trim().trim_end_matches(';')),
+            true => format!("BEGIN {body}; END"),
             false => sql.to_string(),
         };
         let create = format!("CREATE PROCEDURE corpus_statement AS {body}");
         connection.sql(&create).map_err(|error| error.to_string())?;
-        let answer = connection
-            .call("corpus_statement", &ParameterWriter::default())
-            .map_err(|error| error.to_string())
-            .and_then(|response| response.tables().map_err(|error| error.to_string()));
-        let dropped = connection.sql("DROP PROCEDURE corpus_statement");
-        dropped.map_err(|error| format!("{error}, after the call"))?;
-        answer
+        call_and_drop(connection, &ParameterWriter::default())
     }
+}
+
+/// By this table's column the calls at one partition are sent there.
+const ROUTING_TABLE: &str =
+    "CREATE TABLE corpus_routing (k BIGINT NOT NULL); PARTITION TABLE corpus_routing ON COLUMN k";
+/// Why a statement may not run at one partition.
+const SPANNING: [&str; 2] = ["in a single-partition procedure", "Single partitioned procedure"];
+
+/// Calls the statement's procedure, and drops it.
+fn call_and_drop(
+    connection: &mut Connection,
+    parameters: &ParameterWriter,
+) -> Result<Vec<Table>, String> {
+    let answer = connection
+        .call("corpus_statement", parameters)
+        .map_err(|error| error.to_string())
+        .and_then(|response| response.tables().map_err(|error| error.to_string()));
+    let dropped = connection.sql("DROP PROCEDURE corpus_statement");
+    dropped.map_err(|error| format!("{error}, after the call"))?;
+    answer
 }
 
 /// The statements of a text but for PARTITION TABLE.

@@ -51,6 +51,7 @@ fn every_file_gives_its_answers_in_every_configuration() {
             let host =
                 TestHost::start_with(configuration.sites, configuration.options()).expect("a host");
             let mut connection = host.connect().expect("a connection");
+            configuration.prepare(&mut connection).expect("the routing table");
             let text = std::fs::read_to_string(&file).expect("a file of the corpus");
             let earlier = rewrite.then_some(&configurations[..place]);
             let outcome = run(&mut connection, &text, configuration, earlier).expect("records");
