@@ -106,7 +106,7 @@ impl ExactSum {
         let lowest = highest.saturating_sub(FRACTION_BITS as usize);
         // The bits from the lowest on, at most 53, as they stand.
         let mut number = limbs[lowest / 64] >> (lowest % 64);
-        if lowest % 64 > 0 && lowest / 64 + 1 < LIMBS {
+        if !lowest.is_multiple_of(64) && lowest / 64 + 1 < LIMBS {
             number |= limbs[lowest / 64 + 1] << (64 - lowest % 64);
         }
         number &= (1 << (FRACTION_BITS + 1)) - 1;
