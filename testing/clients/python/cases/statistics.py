@@ -1,6 +1,7 @@
 """@Statistics: exact columns, and numbers that follow what was done."""
 
 import struct
+import zlib
 
 from harness import BIGINT, Case, GRACEFUL_FAILURE, INTEGER, NULL, STRING
 
@@ -35,6 +36,21 @@ LATENCY = (HOST + " INTERVAL:INTEGER COUNT:INTEGER TPS:INTEGER P50:BIGINT P95:BI
 INITIATOR = (SITE + " CONNECTION_ID:BIGINT CONNECTION_HOSTNAME:STRING PROCEDURE_NAME:STRING"
              " INVOCATIONS:BIGINT AVG_EXECUTION_TIME:INTEGER MIN_EXECUTION_TIME:INTEGER"
              " MAX_EXECUTION_TIME:INTEGER ABORTS:BIGINT FAILURES:BIGINT")
+IDLETIME = (SITE + " COUNT:BIGINT PERCENT:FLOAT AVG:BIGINT MIN:BIGINT MAX:BIGINT"
+            " STDDEV:BIGINT")
+QUEUE = SITE + " CURRENT_DEPTH:INTEGER POLL_COUNT:BIGINT AVG_WAIT:BIGINT MAX_WAIT:BIGINT"
+HISTOGRAM = SITE + " HISTOGRAM:VARBINARY UNCOMPRESSED_HISTOGRAM:VARBINARY"
+
+
+def zigzag(data):
+    """Numbers of seven bits a byte, sign in the lowest bit: HdrHistogram's counts."""
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 0x7f if shift < 56 else byte) << shift
+        shift += 7
+        if byte < 0x80 or shift > 56:
+            yield (value >> 1) ^ -(value & 1)
+            value = shift = 0
 
 
 class Statistics(Case):
@@ -128,6 +144,26 @@ class Statistics(Case):
         rows = [row for row in self.statistics("INITIATOR", INITIATOR)
                 if row["PROCEDURE_NAME"] == "StatGet"]
         self.assertEqual(sum(row["INVOCATIONS"] for row in rows), self.count)
+
+    def test_idle_time_and_queue(self):
+        for selector, columns in (("IDLETIME", IDLETIME), ("QUEUE", QUEUE)):
+            rows = self.statistics(selector, columns)
+            self.assertEqual([row["SITE_ID"] for row in rows], list(range(self.server.sites)))
+            for row in rows:
+                self.assertLessEqual(row.get("AVG", row.get("AVG_WAIT")),
+                                     row.get("MAX", row.get("MAX_WAIT")))
+        self.assertGreaterEqual(sum(row["POLL_COUNT"] for row in rows), 2 * self.count)
+
+    def test_histogram(self):
+        recorded = 0
+        for row in self.statistics("LATENCY_HISTOGRAM", HISTOGRAM):
+            packed, plain = row["HISTOGRAM"].tobytes(), row["UNCOMPRESSED_HISTOGRAM"].tobytes()
+            self.assertEqual(struct.unpack_from(">II", packed), (0x1c849314, len(packed) - 8))
+            self.assertEqual(zlib.decompress(packed[8:]), plain)
+            cookie, length, offset, digits = struct.unpack_from(">IIII", plain)
+            self.assertEqual((cookie, length, offset, digits), (0x1c849313, len(plain) - 40, 0, 2))
+            recorded += sum(count for count in zigzag(plain[40:]) if count > 0)
+        self.assertGreaterEqual(recorded, 2 * self.count)
 
     def test_topology(self):
         tables = self.call("@Statistics", [STRING, INTEGER], ["TOPO", 0])
