@@ -121,7 +121,7 @@ impl Arena {
             _ => (sites, Rules::On),
         };
         // Batches on either side, or both, or none.
-        let batches = [seed / 2 % 2 == 0, seed / 4 % 2 == 0];
+        let batches = [seed & 2 == 0, seed & 4 == 0];
         let mut own = HostSystem::start(sites, rules, batches[0])?;
         match (self.reference, &mut self.postgres) {
             (Reference::Sqlite, _) => {

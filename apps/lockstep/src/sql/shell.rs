@@ -41,7 +41,7 @@ pub fn run(session: &mut Session<'_>, server: &str) -> Result<(), String> {
     let mut reader = ScriptReader::default();
     let mut entry = String::new();
     loop {
-        let before = reader.is_open().then(|| entry.clone()).unwrap_or_default();
+        let before = if reader.is_open() { entry.clone() } else { String::new() };
         // The schema may have changed with what ran last.
         let names = session.names();
         editor.set_helper(Some(SqlHelper { names, before }));
