@@ -25,6 +25,11 @@ impl<'a> RowBatch<'a> {
         RowBatch { table, slots: Vec::new(), ids: Vec::new(), has_gaps: false }
     }
 
+    /// No rows yet, of the same table.
+    pub fn like(&self) -> RowBatch<'a> {
+        RowBatch::new(self.table)
+    }
+
     /// Number of places.
     #[inline]
     pub fn len(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Window functions with frames. Rows are ordered by everything that can be seen of them, so that
-//! peers are equal rows and it does not matter which comes first.
+//! peers are equal rows and it does not matter which comes first. Of two functions with orders of
+//! their own only one may tell peers apart: nobody says that both number equal rows alike.
 
 use super::select::{Select, listed, sum};
 use super::{Family, Generator, Phrase, Reference, Role};
@@ -23,6 +24,9 @@ const FRAMES: &[&str] = &[
     " GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP",
 ];
 
+/// How many of the functions give all peers the same: those that come first.
+const ALIKE_FOR_PEERS: u64 = 4;
+
 impl Generator {
     /// A SELECT with one or two window functions.
     pub(super) fn window(&mut self) -> Select {
@@ -30,38 +34,40 @@ impl Generator {
         let filter = self.filter(&seen, 1, false);
         let family = self.family(&seen);
         let mut items = vec![(self.value(family, &seen, 1), family)];
-        for _ in 0..self.random.between(1, 2) {
-            items.push(self.window_function(&seen));
+        items.push(self.window_function(&seen, 15));
+        if self.random.chance(1, 2) {
+            items.push(self.window_function(&seen, ALIKE_FOR_PEERS));
         }
         let (list, families) = listed(items);
         let parts = vec![list, from, filter];
         Select { phrase: Phrase::new(Role::Fixed, "SELECT {0} FROM {1}{2}", parts), families }
     }
 
-    fn window_function(&mut self, seen: &[Reference]) -> (Phrase, Family) {
+    /// One of the first `kinds` functions.
+    fn window_function(&mut self, seen: &[Reference], kinds: u64) -> (Phrase, Family) {
         let family = self.family(seen);
         let value = self.of_family(family, seen).unwrap_or_else(|| family.simplest());
         let offset = self.one_of(&["1", "2"]);
         let extremes = family != Family::Bytes || self.may(Known::BytesExtremes);
         let number = Family::Integer;
         let plain = |text: &str, of: Vec<Phrase>| Phrase::new(Role::Fixed, text, of);
-        let (function, gives, framed) = match self.random.below(15) {
+        let (function, gives, framed) = match self.random.below(kinds) {
             0 => (plain("RANK()", Vec::new()), number, false),
             1 => (plain("DENSE_RANK()", Vec::new()), number, false),
-            2 => (plain("ROW_NUMBER()", Vec::new()), number, false),
-            11 => (plain("NTILE(3)", Vec::new()), number, false),
-            12 => (plain("CUME_DIST()", Vec::new()), Family::Float, false),
-            13 => (plain("PERCENT_RANK()", Vec::new()), Family::Float, false),
-            14 => (plain("NTH_VALUE({0}, {1})", vec![value, offset]), family, true),
-            3 => (plain("LAG({0}, {1})", vec![value, offset]), family, false),
-            4 => (plain("LEAD({0}, {1})", vec![value, offset]), family, false),
-            5 => (plain("FIRST_VALUE({0})", vec![value]), family, true),
-            6 => (plain("LAST_VALUE({0})", vec![value]), family, true),
-            7 if extremes => {
+            2 => (plain("CUME_DIST()", Vec::new()), Family::Float, false),
+            3 => (plain("PERCENT_RANK()", Vec::new()), Family::Float, false),
+            4 => (plain("ROW_NUMBER()", Vec::new()), number, false),
+            5 => (plain("NTILE(3)", Vec::new()), number, false),
+            6 => (plain("NTH_VALUE({0}, {1})", vec![value, offset]), family, true),
+            7 => (plain("LAG({0}, {1})", vec![value, offset]), family, false),
+            8 => (plain("LEAD({0}, {1})", vec![value, offset]), family, false),
+            9 => (plain("FIRST_VALUE({0})", vec![value]), family, true),
+            10 => (plain("LAST_VALUE({0})", vec![value]), family, true),
+            11 if extremes => {
                 let function = self.one_of(&["MIN", "MAX"]);
                 (plain("{0}({1})", vec![function, value]), family, true)
             }
-            8 | 9 if family.is_number() => return self.window_sum(family, value, seen),
+            12 | 13 if family.is_number() => return self.window_sum(family, value, seen),
             _ => (plain("COUNT({0})", vec![value]), number, true),
         };
         let over = self.over(seen, framed);

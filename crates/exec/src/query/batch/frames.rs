@@ -32,9 +32,18 @@ impl<'a> Frames<'a> {
 
     /// Without frames, of the same slots as others.
     pub(super) fn like(other: &Frames<'a>) -> Frames<'a> {
-        let mut frames = other.clone();
-        frames.clear();
-        frames
+        // Others may hold a million frames: their contents are not copied to be thrown away.
+        let empty = |(slot, content): &(u16, Content<'a>)| {
+            let content = match content {
+                Content::Rows(rows) => Content::Rows(rows.like()),
+                Content::Values(columns, cells) => {
+                    let columns = columns.iter().map(|column| Vector::new(column.kind()));
+                    Content::Values(columns.collect(), cells)
+                }
+            };
+            (*slot, content)
+        };
+        Frames { length: 0, slots: other.slots.iter().map(empty).collect() }
     }
 
     pub(super) fn len(&self) -> usize {
