@@ -95,12 +95,18 @@ pub(crate) fn desk_context<O, C>(
 
 pub(crate) fn statements_end(results: &[Vec<u8>], limit_bytes: usize) -> Next {
     let bytes: usize = results.iter().map(Vec::len).sum();
-    if bytes > limit_bytes {
-        let text = format!(
+    match over_limit(bytes, limit_bytes) {
+        Some(failure) => Next::End(Outcome::failed(failure), Vec::new()),
+        None => Next::End(Outcome::success(results.len() as u16), results.concat()),
+    }
+}
+
+/// Why the tables of a call cannot be sent, if they cannot.
+pub(crate) fn over_limit(bytes: usize, limit_bytes: usize) -> Option<Failure> {
+    (bytes > limit_bytes).then(|| {
+        Failure::graceful(format!(
             "VOLTDB ERROR: SQL ERROR the result of {bytes} bytes is over the limit of \
              {limit_bytes} bytes (option max_response_bytes)"
-        );
-        return Next::End(Outcome::failed(Failure::graceful(text)), Vec::new());
-    }
-    Next::End(Outcome::success(results.len() as u16), results.concat())
+        ))
+    })
 }

@@ -1,7 +1,8 @@
 //! Takes multi-partition transactions through their rounds, many at a time.
 
 use crate::active::{
-    Active, DeskLimits, Next, Submitted, context_of, desk_context, statements_end, time_limit,
+    Active, DeskLimits, Next, Submitted, context_of, desk_context, over_limit, statements_end,
+    time_limit,
 };
 use crate::message::{
     BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, ToPartition,
@@ -435,7 +436,10 @@ impl<O, C: Clone> Coordinator<O, C> {
                     };
                     match run_round(procedure, set, &active.context, &active.history) {
                         ProcedureRound::Finished { outcome, tables } => {
-                            return Next::End(outcome, tables);
+                            return match over_limit(tables.len(), self.limits.result_bytes) {
+                                Some(failure) => Next::End(Outcome::failed(failure), Vec::new()),
+                                None => Next::End(outcome, tables),
+                            };
                         }
                         ProcedureRound::Batch(queued) if queued.is_empty() => {
                             active.history.push(BatchResult { tables: Vec::new() });

@@ -104,3 +104,17 @@ fn many_clients_at_once_keep_the_sum() {
         assert_eq!(total(&mut peer), format!("{},{ACCOUNTS}", ACCOUNTS * 100));
     }
 }
+
+#[test]
+fn a_procedure_whose_tables_are_too_large_together_fails_whole() {
+    let (_server, mut peer) = host(3, &["max_response_bytes=2000"]);
+    // Each statement's table is within the limit.
+    peer.run(
+        "CREATE PROCEDURE Twice AS BEGIN UPDATE accounts SET balance = balance + 1; \
+         SELECT * FROM accounts; SELECT * FROM accounts; SELECT * FROM accounts; END;",
+    );
+    let answer = peer.call("Twice", &[]);
+    assert_eq!(answer.status, -2, "{answer:?}");
+    assert!(answer.text.contains("option max_response_bytes"), "{answer:?}");
+    assert_eq!(total(&mut peer), format!("{},{ACCOUNTS}", ACCOUNTS * 100));
+}
