@@ -1,0 +1,46 @@
+package org.lockstepdb.procedure;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/** The engine of the host process: its methods are registered by the host, which is in Rust. */
+public final class NativeEngine implements Engine {
+    /** What the host knows this engine by. */
+    private final long handle;
+    /** Set by the host, which replaces it when an answer needs more room. */
+    private ByteBuffer toJava;
+    private ByteBuffer fromJava;
+
+    private NativeEngine(long handle, ByteBuffer toJava, ByteBuffer fromJava) {
+        this.handle = handle;
+        this.toJava = toJava.order(ByteOrder.BIG_ENDIAN);
+        this.fromJava = fromJava.order(ByteOrder.BIG_ENDIAN);
+    }
+
+    @Override
+    public ByteBuffer toJava() {
+        return toJava;
+    }
+
+    @Override
+    public ByteBuffer fromJava() {
+        return fromJava;
+    }
+
+    @Override
+    public ByteBuffer growFromJava(int minimumBytes, int kept) {
+        grow(handle, minimumBytes, kept);
+        return fromJava;
+    }
+
+    @Override
+    public int executeBatch(int length) {
+        return execute(handle, length);
+    }
+
+    /** Executes a batch; the host checks that the calling thread is the handle's own. */
+    private static native int execute(long handle, int length);
+
+    /** Sets {@link #fromJava} to a larger buffer with the first {@code kept} bytes of the old. */
+    private native void grow(long handle, int minimumBytes, int kept);
+}
