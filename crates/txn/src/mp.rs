@@ -10,10 +10,15 @@
 //! * an abort makes its partitions run what they had run behind it again. Their answers to later
 //!   transactions are void from then on: each message of a partition carries the number of its
 //!   run, and one of an older run than the transaction needs is stale.
+//!
+//! Each partition has a queue of the transactions that are undecided there, in order; whoever is
+//! at the front of all its queues waits for nobody. What each step costs depends on the number of
+//! the transaction's partitions, not on how many transactions are under way; an abort costs a
+//! step for each transaction that is void.
 
 use crate::clock::TransactionClock;
 use lockstep_types::{PartitionId, TransactionId};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A message's partition and its number in the stream of messages to that partition (from 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,28 +74,40 @@ enum Stage {
 
 #[derive(Debug)]
 struct Active {
-    transaction: TransactionId,
+    /// In the order of their numbers.
     participants: Vec<Participant>,
+    /// Participants whose answer or acknowledgement is outstanding.
+    outstanding: usize,
+    /// Participants where an earlier transaction is undecided.
+    behind: usize,
     round: u32,
     stage: Stage,
     exclusive: bool,
 }
 
 impl Active {
-    fn participant(&mut self, partition: PartitionId) -> Option<&mut Participant> {
-        self.participants.iter_mut().find(|p| p.partition == partition)
+    fn place(&self, partition: PartitionId) -> Option<usize> {
+        self.participants.binary_search_by_key(&partition, |p| p.partition).ok()
     }
 
-    fn takes_part(&self, partition: PartitionId) -> bool {
-        self.participants.iter().any(|p| p.partition == partition)
+    /// The participant has answered, or acknowledged; false when nothing was expected of it.
+    fn settle(&mut self, partition: PartitionId, run: u64) -> bool {
+        let Some(place) = self.place(partition) else { return false };
+        let participant = &mut self.participants[place];
+        if !participant.outstanding || run < participant.least_run {
+            return false;
+        }
+        participant.outstanding = false;
+        self.outstanding -= 1;
+        true
     }
 
     fn is_complete(&self) -> bool {
-        self.participants.iter().all(|p| !p.outstanding)
+        self.outstanding == 0
     }
 
-    fn shares_partition(&self, other: &Active) -> bool {
-        self.participants.iter().any(|p| other.takes_part(p.partition))
+    fn is_decidable(&self) -> bool {
+        self.stage == Stage::Last && self.is_complete() && self.behind == 0
     }
 }
 
@@ -106,8 +123,12 @@ pub struct MultiPartitionInitiator<C> {
     clock: TransactionClock,
     waiting: VecDeque<Waiting<C>>,
     limits: MultiLimits,
-    /// In order.
-    active: VecDeque<Active>,
+    /// In order: ids of one clock only grow.
+    active: BTreeMap<TransactionId, Active>,
+    /// Per partition: who is undecided there, in order.
+    queues: Vec<VecDeque<TransactionId>>,
+    /// Whose last round is complete, and who is at the front of all its queues.
+    decidable: BTreeSet<TransactionId>,
     /// Per partition: messages sent so far.
     sent: Vec<u64>,
     /// Per partition: aborts sent so far, which is the number of its run.
@@ -121,7 +142,9 @@ impl<C> MultiPartitionInitiator<C> {
             clock: TransactionClock::new(PartitionId::MULTI),
             waiting: VecDeque::new(),
             limits,
-            active: VecDeque::new(),
+            active: BTreeMap::new(),
+            queues: (0..partition_count).map(|_| VecDeque::new()).collect(),
+            decidable: BTreeSet::new(),
             sent: vec![0; partition_count as usize],
             runs: vec![0; partition_count as usize],
         }
@@ -148,36 +171,47 @@ impl<C> MultiPartitionInitiator<C> {
     /// ([`Self::enlist`]), or it ends without any ([`Self::decide`]).
     pub fn begin_next(&mut self, now_ms: i64) -> Option<(C, TransactionId)> {
         let front = self.waiting.front()?;
-        let alone = front.exclusive || self.active.back().is_some_and(|active| active.exclusive);
+        let last = self.active.last_key_value();
+        let alone = front.exclusive || last.is_some_and(|(_, active)| active.exclusive);
         if self.active.len() >= if alone { 1 } else { self.limits.active } {
             return None;
         }
         let Waiting { call, exclusive } = self.waiting.pop_front()?;
         let transaction = self.clock.next(now_ms);
-        self.active.push_back(Active {
-            transaction,
+        assert!(self.active.keys().next_back().is_none_or(|last| *last < transaction), "ids grow");
+        let active = Active {
             participants: Vec::new(),
+            outstanding: 0,
+            behind: 0,
             round: 0,
             stage: Stage::Running,
             exclusive,
-        });
+        };
+        self.active.insert(transaction, active);
         Some((call, transaction))
     }
 
-    /// Names the partitions of the transaction that began last: it takes its place there, and
-    /// nowhere else.
+    /// Names the partitions of the transaction that began last, in the order of their numbers: it
+    /// takes its place there, and nowhere else.
     pub fn enlist(&mut self, transaction: TransactionId, partitions: &[PartitionId]) {
-        let last = self.active.back_mut().expect("a transaction has begun");
-        assert_eq!(last.transaction, transaction, "the order is that of the beginnings");
-        assert!(last.round == 0 && last.participants.is_empty(), "partitions are named once");
+        let mut last = self.active.last_entry().expect("a transaction has begun");
+        assert_eq!(*last.key(), transaction, "the order is that of the beginnings");
+        let active = last.get_mut();
+        assert!(active.round == 0 && active.participants.is_empty(), "partitions are named once");
         assert!(!partitions.is_empty(), "a transaction runs somewhere");
-        let runs = &self.runs;
-        last.participants.extend(partitions.iter().map(|partition| Participant {
-            partition: *partition,
-            least_run: runs[partition.index()],
-            outstanding: false,
-            in_round: false,
-        }));
+        assert!(partitions.is_sorted_by(|a, b| a < b), "each partition is named once, in order");
+        active.participants.reserve_exact(partitions.len());
+        for partition in partitions {
+            let queue = &mut self.queues[partition.index()];
+            active.behind += usize::from(!queue.is_empty());
+            queue.push_back(transaction);
+            active.participants.push(Participant {
+                partition: *partition,
+                least_run: self.runs[partition.index()],
+                outstanding: false,
+                in_round: false,
+            });
+        }
     }
 
     /// The partitions of a transaction that are not among those it named.
@@ -187,7 +221,7 @@ impl<C> MultiPartitionInitiator<C> {
         partitions: &[PartitionId],
     ) -> Vec<PartitionId> {
         let active = self.get(transaction).expect("the transaction is under way");
-        partitions.iter().copied().filter(|partition| !active.takes_part(*partition)).collect()
+        partitions.iter().copied().filter(|partition| active.place(*partition).is_none()).collect()
     }
 
     /// The partitions that a transaction named.
@@ -205,25 +239,30 @@ impl<C> MultiPartitionInitiator<C> {
         partitions: &[PartitionId],
         last: bool,
     ) -> (u32, Vec<Addressed>) {
-        let active = self.active.iter_mut().find(|active| active.transaction == transaction);
-        let active = active.expect("a round belongs to a transaction");
+        assert!(partitions.is_sorted(), "partitions come in the order of their numbers");
+        let active = self.active.get_mut(&transaction).expect("a round belongs to a transaction");
         assert!(active.is_complete(), "the round before is complete");
         assert_eq!(active.stage, Stage::Running, "no round follows the last one");
         let first = active.round == 0;
         active.round += 1;
         active.stage = if last { Stage::Last } else { Stage::Running };
-        let mut addressed = Vec::with_capacity(partitions.len());
+        let mut addressed = Vec::with_capacity(active.participants.len());
+        let mut known = 0;
         for participant in &mut active.participants {
-            participant.in_round = first || partitions.contains(&participant.partition);
+            let named = partitions.binary_search(&participant.partition).is_ok();
+            known += usize::from(named);
+            participant.in_round = first || named;
             participant.outstanding = participant.in_round;
             if participant.in_round {
-                addressed.push(participant.partition);
+                addressed.push(address(&mut self.sent, &self.runs, participant.partition));
             }
         }
-        let known = partitions.iter().all(|partition| addressed.contains(partition));
-        assert!(known && !addressed.is_empty(), "a round runs at the transaction's partitions");
-        let round = active.round;
-        (round, self.address(&addressed))
+        active.outstanding = addressed.len();
+        assert!(
+            known == partitions.len() && !addressed.is_empty(),
+            "a round runs at the transaction's partitions"
+        );
+        (active.round, addressed)
     }
 
     /// A partition's answer to a round arrived, from the given run of the partition.
@@ -234,15 +273,13 @@ impl<C> MultiPartitionInitiator<C> {
         partition: PartitionId,
         run: u64,
     ) -> RoundProgress {
-        let Some(active) = self.get_mut(transaction) else { return RoundProgress::Stale };
-        if active.round != round || active.stage == Stage::Deciding {
+        let Some(active) = self.active.get_mut(&transaction) else { return RoundProgress::Stale };
+        let current = active.round == round && active.stage != Stage::Deciding;
+        if !current || !active.settle(partition, run) {
             return RoundProgress::Stale;
         }
-        match active.participant(partition) {
-            Some(participant) if participant.outstanding && run >= participant.least_run => {
-                participant.outstanding = false;
-            }
-            _ => return RoundProgress::Stale,
+        if active.is_decidable() {
+            self.decidable.insert(transaction);
         }
         if active.is_complete() { RoundProgress::Complete } else { RoundProgress::Pending }
     }
@@ -254,13 +291,7 @@ impl<C> MultiPartitionInitiator<C> {
 
     /// The first transaction whose last round is complete and that no earlier one holds back.
     pub fn next_decidable(&self) -> Option<TransactionId> {
-        let decidable = |(place, active): (usize, &Active)| {
-            let ready = active.stage == Stage::Last && active.is_complete();
-            let free =
-                || self.active.iter().take(place).all(|earlier| !earlier.shares_partition(active));
-            (ready && free()).then_some(active.transaction)
-        };
-        self.active.iter().enumerate().find_map(decidable)
+        self.decidable.first().copied()
     }
 
     /// The transaction is decided: who must hear it. With `acknowledged`, it is over only when
@@ -271,41 +302,70 @@ impl<C> MultiPartitionInitiator<C> {
         commit: bool,
         acknowledged: bool,
     ) -> Vec<Addressed> {
-        let place = self.active.iter().position(|active| active.transaction == transaction);
-        let place = place.expect("a decision belongs to a transaction");
-        let active = &mut self.active[place];
+        let active = self.active.get_mut(&transaction);
+        let active = active.expect("a decision belongs to a transaction");
         assert!(active.is_complete(), "all answers are in before the decision");
-        let begun = active.round > 0;
-        let participants: Vec<PartitionId> =
-            active.participants.iter().map(|participant| participant.partition).collect();
-        if acknowledged && begun {
-            active.stage = Stage::Deciding;
-            active.participants.iter_mut().for_each(|participant| participant.outstanding = true);
-        } else {
-            self.active.remove(place);
-        }
-        if !begun {
+        assert_eq!(active.behind, 0, "every earlier transaction of its partitions is decided");
+        assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
+        self.decidable.remove(&transaction);
+        if active.round == 0 {
+            assert!(active.participants.is_empty(), "whoever takes its place begins a round");
+            self.active.remove(&transaction);
             return Vec::new();
         }
         if !commit {
-            self.void_answers(place, &participants);
+            self.void_answers(transaction);
         }
-        self.address(&participants)
+        let active = self.active.get_mut(&transaction).expect("it was looked at");
+        let decision = |p: &mut Participant| {
+            p.outstanding = acknowledged;
+            address(&mut self.sent, &self.runs, p.partition)
+        };
+        let addressed = active.participants.iter_mut().map(decision).collect();
+        match acknowledged {
+            true => {
+                active.stage = Stage::Deciding;
+                active.outstanding = active.participants.len();
+            }
+            false => self.leave(transaction),
+        }
+        addressed
     }
 
-    /// An abort: what later transactions got from its partitions is void.
-    fn void_answers(&mut self, from: usize, partitions: &[PartitionId]) {
+    /// An abort begins a run of its partitions: what later transactions got there is void.
+    fn void_answers(&mut self, transaction: TransactionId) {
+        let aborted = &self.active[&transaction].participants;
+        let partitions: Vec<PartitionId> = aborted.iter().map(|p| p.partition).collect();
         for partition in partitions {
             self.runs[partition.index()] += 1;
             let run = self.runs[partition.index()];
-            for later in self.active.iter_mut().skip(from) {
-                let void = later.stage != Stage::Deciding;
-                if let Some(participant) = later.participant(*partition)
-                    && void
-                {
-                    participant.least_run = run;
-                    participant.outstanding = participant.in_round;
-                }
+            let queue = &self.queues[partition.index()];
+            assert_eq!(queue.front(), Some(&transaction), "decisions come in order");
+            for later in queue.iter().skip(1) {
+                let active = self.active.get_mut(later).expect("who is in a queue is under way");
+                assert!(active.behind > 0, "nothing is decided behind what is undecided");
+                let place = active.place(partition).expect("it is in the queue of a participant");
+                let participant = &mut active.participants[place];
+                participant.least_run = run;
+                active.outstanding += usize::from(participant.in_round);
+                active.outstanding -= usize::from(participant.outstanding);
+                participant.outstanding = participant.in_round;
+            }
+        }
+    }
+
+    /// The transaction is over: whoever is behind it comes to the front.
+    fn leave(&mut self, transaction: TransactionId) {
+        let active = self.active.remove(&transaction).expect("it was under way");
+        for participant in active.participants {
+            let queue = &mut self.queues[participant.partition.index()];
+            let left = queue.pop_front();
+            assert_eq!(left, Some(transaction), "transactions leave in order");
+            let Some(next) = queue.front() else { continue };
+            let active = self.active.get_mut(next).expect("who is in a queue is under way");
+            active.behind -= 1;
+            if active.is_decidable() {
+                self.decidable.insert(*next);
             }
         }
     }
@@ -316,21 +376,14 @@ impl<C> MultiPartitionInitiator<C> {
         transaction: TransactionId,
         partition: PartitionId,
     ) -> RoundProgress {
-        let Some(place) = self.active.iter().position(|a| a.transaction == transaction) else {
+        let Some(active) = self.active.get_mut(&transaction) else { return RoundProgress::Stale };
+        if active.stage != Stage::Deciding || !active.settle(partition, u64::MAX) {
             return RoundProgress::Stale;
-        };
-        let active = &mut self.active[place];
-        if active.stage != Stage::Deciding {
-            return RoundProgress::Stale;
-        }
-        match active.participant(partition) {
-            Some(participant) if participant.outstanding => participant.outstanding = false,
-            _ => return RoundProgress::Stale,
         }
         if !active.is_complete() {
             return RoundProgress::Pending;
         }
-        self.active.remove(place);
+        self.leave(transaction);
         RoundProgress::Complete
     }
 
@@ -350,22 +403,15 @@ impl<C> MultiPartitionInitiator<C> {
     }
 
     fn get(&self, transaction: TransactionId) -> Option<&Active> {
-        self.active.iter().find(|active| active.transaction == transaction)
+        self.active.get(&transaction)
     }
+}
 
-    fn get_mut(&mut self, transaction: TransactionId) -> Option<&mut Active> {
-        self.active.iter_mut().find(|active| active.transaction == transaction)
-    }
-
-    fn address(&mut self, partitions: &[PartitionId]) -> Vec<Addressed> {
-        let address = |partition: &PartitionId| {
-            let sent = &mut self.sent[partition.index()];
-            *sent += 1;
-            let run = self.runs[partition.index()];
-            Addressed { partition: *partition, number: *sent, run }
-        };
-        partitions.iter().map(address).collect()
-    }
+/// Numbers the next message to a partition.
+fn address(sent: &mut [u64], runs: &[u64], partition: PartitionId) -> Addressed {
+    let sent = &mut sent[partition.index()];
+    *sent += 1;
+    Addressed { partition, number: *sent, run: runs[partition.index()] }
 }
 
 #[cfg(test)]
