@@ -34,6 +34,64 @@ pub struct TableDefinition {
     pub row_limit: Option<u32>,
     /// What makes room when a partition holds that many rows, if anything does.
     pub row_limit_purge: Option<Arc<RowLimitPurge>>,
+    /// Global indexes, whose entries are other tables.
+    pub global_indexes: Vec<Arc<GlobalIndexDefinition>>,
+    /// The table holds the entries of a global index.
+    pub entries_of: Option<Arc<EntriesOf>>,
+}
+
+/// An index over the rows of all partitions. Its entries are a table of their own, partitioned by
+/// the key; an entry holds the key, the *place* (the values that partition the rows' table) and
+/// the included columns, each column once. A unique index has an entry per row; another one has
+/// an entry per distinct values, with the number of rows that have them behind the columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GlobalIndexDefinition {
+    /// Its name.
+    pub name: String,
+    /// Refuses equal keys in the whole cluster, also of NULLs.
+    pub unique: bool,
+    /// The table's columns that an entry has, in its order: the key first, then the place, then
+    /// included columns.
+    pub columns: Vec<u16>,
+    /// How many of them are the key.
+    pub key_count: u16,
+    /// INCLUDE, as declared.
+    pub included: Vec<u16>,
+    /// The table of the entries.
+    pub entries: TableId,
+}
+
+impl GlobalIndexDefinition {
+    /// The key: columns of the table.
+    pub fn keys(&self) -> &[u16] {
+        &self.columns[..usize::from(self.key_count)]
+    }
+
+    /// The column of the entries that holds a column of the table.
+    pub fn entry_column(&self, column: u16) -> Option<u16> {
+        let place = self.columns.iter().position(|held| *held == column)?;
+        Some(place as u16)
+    }
+
+    /// The column of the entries with the number of rows; none of a unique index.
+    pub fn rows_column(&self) -> Option<u16> {
+        (!self.unique).then_some(self.columns.len() as u16)
+    }
+}
+
+/// Whose entries a table holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntriesOf {
+    /// The table with the rows.
+    pub table: TableId,
+    /// Its name.
+    pub table_name: String,
+    /// The global index.
+    pub index_name: String,
+    /// Refuses equal keys.
+    pub unique: bool,
+    /// The first so many columns are the key.
+    pub key_count: u16,
 }
 
 /// `EXECUTE (DELETE ...)` behind `LIMIT PARTITION ROWS`, planned to run where the rows are.

@@ -45,6 +45,21 @@ pub struct CatalogTable {
     pub index_sources: Vec<IndexSource>,
     /// `LIMIT PARTITION ROWS` as written, to plan what makes room again after a change.
     pub row_limit_source: Option<Arc<LimitPartitionRows>>,
+    /// The global indexes as declared.
+    pub global_sources: Vec<GlobalIndexSource>,
+}
+
+/// A global index as declared: columns by name, to find them again after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GlobalIndexSource {
+    /// Its name.
+    pub name: String,
+    /// UNIQUE.
+    pub unique: bool,
+    /// The key's columns.
+    pub keys: Vec<String>,
+    /// INCLUDE.
+    pub included: Vec<String>,
 }
 
 impl CatalogTable {
@@ -91,6 +106,18 @@ impl Catalog {
     /// The table or view of a name in upper case.
     pub fn table(&self, name: &str) -> Option<&Arc<CatalogTable>> {
         self.tables.get(name)
+    }
+
+    /// Tables and views that SQL knows, in name order: all but the entries of global indexes.
+    pub fn visible_tables(&self) -> impl Iterator<Item = &Arc<CatalogTable>> {
+        self.tables.values().filter(|table| table.definition.entries_of.is_none())
+    }
+
+    /// The names of [`Catalog::visible_tables`].
+    pub fn visible_names(&self) -> impl Iterator<Item = &str> {
+        let tables = self.tables.iter();
+        let visible = tables.filter(|(_, table)| table.definition.entries_of.is_none());
+        visible.map(|(name, _)| name.as_str())
     }
 
     /// The procedure that a client's call names. Allocates nothing for names of

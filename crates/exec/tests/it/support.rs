@@ -67,6 +67,8 @@ pub fn table(
         dependent_views: Vec::new(),
         row_limit: None,
         row_limit_purge: None,
+        global_indexes: Vec::new(),
+        entries_of: None,
     }
 }
 

@@ -21,11 +21,11 @@ pub(super) fn schema_text(catalog: &Catalog) -> String {
         }
     }
     let is_view = |table: &CatalogTable| table.view_source.is_some();
-    for table in catalog.tables.values().filter(|table| !is_view(table)) {
+    for table in catalog.visible_tables().filter(|table| !is_view(table)) {
         create_table(&mut out, table);
         create_indexes(&mut out, table);
     }
-    for table in catalog.tables.values().filter(|table| is_view(table)) {
+    for table in catalog.visible_tables().filter(|table| is_view(table)) {
         create_view(&mut out, table);
         create_indexes(&mut out, table);
     }

@@ -29,8 +29,7 @@ pub(super) fn tables(catalog: &Catalog) -> Listing {
     ];
     let mut listing = Listing::new(&names.map(|name| (name, TEXT)));
     listing.rows = catalog
-        .tables
-        .values()
+        .visible_tables()
         .map(|table| {
             let kind = if table.view_source.is_some() { "VIEW" } else { "TABLE" };
             let name = text(&table.definition.name);
@@ -83,7 +82,7 @@ pub(super) fn columns(catalog: &Catalog) -> Listing {
         ("SOURCE_DATA_TYPE", SqlType::SmallInt),
         ("IS_AUTOINCREMENT", TEXT),
     ]);
-    for table in catalog.tables.values() {
+    for table in catalog.visible_tables() {
         let definition = &table.definition;
         for place in 0..definition.visible_columns {
             listing.rows.push(column_row(definition, place));
@@ -146,7 +145,7 @@ pub(super) fn indexes(catalog: &Catalog) -> Listing {
         ("PAGES", SqlType::Integer),
         ("FILTER_CONDITION", TEXT),
     ]);
-    for table in catalog.tables.values() {
+    for table in catalog.visible_tables() {
         let mut indexes: Vec<&IndexDefinition> =
             table.definition.indexes.iter().filter(|index| !index.hidden).collect();
         indexes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -183,7 +182,7 @@ pub(super) fn primary_keys(catalog: &Catalog) -> Listing {
         ("KEY_SEQ", SqlType::SmallInt),
         ("PK_NAME", TEXT),
     ]);
-    for table in catalog.tables.values() {
+    for table in catalog.visible_tables() {
         let definition = &table.definition;
         let Some(key) = definition.primary_key else { continue };
         let index = &definition.indexes[key.index()];
@@ -212,7 +211,7 @@ pub(super) fn keys(catalog: &Catalog) -> Listing {
         ("KEY_SEQ", SqlType::SmallInt),
         ("KEY_PART", TEXT),
     ]);
-    for name in catalog.tables.keys() {
+    for name in catalog.visible_names() {
         let Some(table) = catalog.describe(name) else { continue };
         for index in &table.indexes {
             for (place, part) in index.keys.iter().enumerate() {

@@ -176,6 +176,13 @@ impl Draft<'_> {
             let reason = format!("In database, PARTITION has unknown COLUMN '{lower}'");
             return Err(PlanError::at(column.span, reason));
         }
+        for index in self.global_indexes_of_column(table, &column.text) {
+            if !cascade {
+                let reason = format!("column is referenced in: PUBLIC.{index}");
+                return Err(table_error_in(parsed, &reason));
+            }
+            self.drop_global_index(&index);
+        }
         // Earlier statements of the batch may have moved the columns that views read.
         self.bind_views_again()?;
         self.drop_views_of_column(parsed, table, place, cascade)?;

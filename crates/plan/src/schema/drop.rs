@@ -46,12 +46,13 @@ impl Draft<'_> {
     fn drop_table(&mut self, parsed: &ParsedStatement, drop: &Drop) -> Result<(), PlanError> {
         let name = drop.name.text.as_str();
         let found = self.catalog.tables.get(name);
+        let found = found.filter(|table| table.definition.entries_of.is_none());
         let is_view = found.is_some_and(|table| table.definition.view.is_some());
         if found.is_none() || (drop.kind == ObjectKind::View && !is_view) {
             return match drop.if_exists {
                 true => Ok(()),
                 false => {
-                    let tables = self.catalog.tables.keys().map(String::as_str);
+                    let tables = self.catalog.visible_names();
                     Err(table_error_in(parsed, &not_found_message(name, name, tables)))
                 }
             };
@@ -64,6 +65,7 @@ impl Draft<'_> {
         for view in dependents {
             self.catalog.tables.remove(&view);
         }
+        self.drop_entries_of(name);
         self.catalog.tables.remove(name);
         Ok(())
     }
@@ -83,6 +85,9 @@ impl Draft<'_> {
 
     fn drop_index(&mut self, parsed: &ParsedStatement, drop: &Drop) -> Result<(), PlanError> {
         let name = drop.name.text.as_str();
+        if self.drop_global_index(name) {
+            return Ok(());
+        }
         let place = self.catalog.tables.iter().find_map(|(table, entry)| {
             let mut indexes = entry.definition.indexes.iter();
             let place = indexes.position(|index| index.name == name && !index.hidden)?;

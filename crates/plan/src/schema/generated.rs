@@ -112,7 +112,7 @@ fn parameter_count(table: &TableDefinition, verb: &str) -> usize {
 fn verbs(table: &TableDefinition) -> &'static [&'static str] {
     let key = key_columns(table);
     match table.partition_column {
-        _ if table.view.is_some() => &[],
+        _ if table.view.is_some() || table.entries_of.is_some() => &[],
         None if key.is_empty() => &["insert"],
         None => &["delete", "insert", "update", "upsert"],
         Some(column) if key.contains(&column) => {

@@ -84,7 +84,7 @@ impl Draft<'_> {
     pub(super) fn check_partitioned_tables(&self) -> Result<(), PlanError> {
         for table in self.catalog.tables.values() {
             let definition = &table.definition;
-            if definition.view.is_none() {
+            if definition.view.is_none() && definition.entries_of.is_none() {
                 if let Some(column) = definition.partition_column {
                     check_partition_column(definition, column.into(), None)?;
                 }

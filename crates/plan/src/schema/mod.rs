@@ -10,6 +10,7 @@ mod column;
 mod difference;
 mod drop;
 pub(crate) mod generated;
+mod global_index;
 pub(crate) mod index;
 mod message;
 mod partition;
@@ -31,7 +32,7 @@ use lockstep_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use message::{ddl_error, not_supported, table_error};
+use message::{ddl_error, live_change_error, not_supported, table_error};
 
 /// Most tables and views of a database.
 const MAX_TABLES: usize = 10_000;
@@ -87,6 +88,7 @@ impl<'a> Draft<'a> {
         match &parsed.statement {
             Statement::CreateTable(create) => self.create_table(parsed, create),
             Statement::AlterTable(alter) => self.alter_table(parsed, alter),
+            Statement::CreateIndex(create) if create.global => self.create_global_index(create),
             Statement::CreateIndex(create) => self.create_index(parsed, create),
             Statement::CreateView(create) => self.create_view(parsed, create),
             Statement::PartitionTable(partition) => self.partition_table(parsed, partition),
@@ -151,20 +153,20 @@ impl<'a> Draft<'a> {
 
     /// The table or view of a name, or `object not found`.
     fn find_table(&self, name: &Name) -> Result<&Arc<CatalogTable>, PlanError> {
-        self.catalog.tables.get(name.as_str()).ok_or_else(|| self.unknown_table(name))
+        let found = self.catalog.tables.get(name.as_str());
+        let visible = found.filter(|table| table.definition.entries_of.is_none());
+        visible.ok_or_else(|| self.unknown_table(name))
     }
 
     /// The error for a table that is not there, with the nearest name there is.
     fn unknown_table(&self, name: &Name) -> PlanError {
-        let tables = self.catalog.tables.keys().map(String::as_str);
+        let tables = self.catalog.visible_names();
         table_error(name.span, not_found_message(&name.text, &name.text, tables))
     }
 
     /// As [`Draft::find_table`], to be changed.
     fn find_table_mut(&mut self, name: &Name) -> Result<&mut CatalogTable, PlanError> {
-        if !self.catalog.tables.contains_key(name.as_str()) {
-            return Err(self.unknown_table(name));
-        }
+        self.find_table(name)?;
         let table = self.catalog.tables.get_mut(name.as_str());
         Ok(Arc::make_mut(table.expect("it was found right above")))
     }
@@ -172,11 +174,10 @@ impl<'a> Draft<'a> {
     /// Whether a table, view or index has this name.
     fn name_is_taken(&self, name: &str) -> bool {
         self.catalog.tables.contains_key(name)
-            || self
-                .catalog
-                .tables
-                .values()
-                .any(|table| table.definition.indexes.iter().any(|index| index.name == name))
+            || self.catalog.tables.values().any(|table| {
+                table.definition.indexes.iter().any(|index| index.name == name)
+                    || table.global_sources.iter().any(|index| index.name == name)
+            })
     }
 
     /// Refuses a name that a table, view or index has.
@@ -207,10 +208,18 @@ impl<'a> Draft<'a> {
     fn finish(mut self) -> Result<SchemaChange, PlanError> {
         self.check_limits()?;
         self.bind_views_again()?;
+        self.settle_global_indexes()?;
         self.check_partitioned_tables()?;
         self.plan_row_limits()?;
         self.plan_generated()?;
         self.plan_procedures()?;
+        for (index, table) in self.new_global_indexes() {
+            let message = live_change_error(&format!(
+                "Unable to create global index {} because its table is not empty.",
+                index.name
+            ));
+            self.require_empty.push(StorageChange::RequireEmpty { table, message });
+        }
         let changes = difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);
         Ok(SchemaChange { catalog: self.catalog, changes })
     }

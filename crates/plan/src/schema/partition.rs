@@ -31,6 +31,7 @@ impl Draft<'_> {
                 table.span,
                 format!("Invalid PARTITION statement: table {} does not exist", table.text),
             )),
+            Some(found) if found.definition.entries_of.is_some() => Err(self.unknown_table(table)),
             Some(found) if found.definition.view.is_some() => Err(PlanError::at(
                 table.span,
                 format!(

@@ -73,12 +73,15 @@ impl Draft<'_> {
             dependent_views: Vec::new(),
             row_limit: create.limit_rows.as_ref().map(row_limit::rows).transpose()?,
             row_limit_purge: None,
+            global_indexes: Vec::new(),
+            entries_of: None,
         };
         let table = CatalogTable {
             definition: Arc::new(definition),
             view_source: None,
             index_sources: Vec::new(),
             row_limit_source: create.limit_rows.clone().map(Arc::new),
+            global_sources: Vec::new(),
         };
         self.catalog.tables.insert(name.clone(), Arc::new(table));
         constraints.iter().try_for_each(|constraint| self.add_key(&create.name, constraint))

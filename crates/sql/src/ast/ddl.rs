@@ -318,6 +318,10 @@ pub struct CreateIndex {
     pub keys: Vec<Expression>,
     /// WHERE: only rows for which this holds.
     pub selection: Option<Expression>,
+    /// GLOBAL: kept apart from the rows, by the key.
+    pub global: bool,
+    /// INCLUDE: columns kept beside the key of a global index.
+    pub included: Vec<Name>,
 }
 
 /// CREATE VIEW.

@@ -105,7 +105,7 @@ impl Parser<'_> {
     fn create(&mut self) -> Parsed<Statement> {
         match self.keyword_ahead(1) {
             Keyword::Table => Ok(Statement::CreateTable(Box::new(self.create_table()?))),
-            Keyword::Unique | Keyword::Assumeunique | Keyword::Index => {
+            Keyword::Unique | Keyword::Assumeunique | Keyword::Index | Keyword::Global => {
                 Ok(Statement::CreateIndex(Box::new(self.create_index()?)))
             }
             Keyword::View => self.create_view(),

@@ -303,8 +303,10 @@ impl Parser<'_> {
     }
 
     /// `CREATE [UNIQUE | ASSUMEUNIQUE] INDEX i ON t (keys) [WHERE condition]`
+    /// `CREATE GLOBAL [UNIQUE] INDEX i ON t (keys) [INCLUDE (columns)]`
     pub(super) fn create_index(&mut self) -> Parsed<CreateIndex> {
         self.advance();
+        let global = self.eat_keyword(Keyword::Global);
         let uniqueness = if self.eat_keyword(Keyword::Unique) {
             Uniqueness::Unique
         } else if self.eat_keyword(Keyword::Assumeunique) {
@@ -317,7 +319,11 @@ impl Parser<'_> {
         self.require_keyword(Keyword::On)?;
         let table = self.name("a table name")?;
         let keys = self.key_expressions()?;
+        let included = match global && self.eat_keyword(Keyword::Include) {
+            true => self.list_in_parentheses("included columns", |p| p.name("a column name"))?,
+            false => Vec::new(),
+        };
         let selection = self.optional_clause(Keyword::Where)?;
-        Ok(CreateIndex { uniqueness, name, table, keys, selection })
+        Ok(CreateIndex { uniqueness, name, table, keys, selection, global, included })
     }
 }

@@ -48,6 +48,15 @@ impl Binder<'_> {
         if table.definition.view.is_some() {
             return Err(PlanError::at(name.span, "Illegal to modify a materialized view."));
         }
+        if let Some(of) = &table.definition.entries_of {
+            let (index, rows) = (&of.index_name, &of.table_name);
+            let message = format!(
+                "{} holds the entries of global index {index}, which change with the rows of \
+                 table {rows} only.",
+                name.text
+            );
+            return Err(PlanError::at(name.span, message));
+        }
         Ok(Arc::clone(table))
     }
 

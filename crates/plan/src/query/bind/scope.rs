@@ -163,7 +163,7 @@ impl Binder<'_> {
 
     /// The error for a table that is not there.
     pub(crate) fn unknown_table(&self, name: &Name) -> PlanError {
-        let tables = self.catalog.tables.keys().map(String::as_str);
+        let tables = self.catalog.visible_names();
         not_found(&name.text, &name.text, name.span, tables)
     }
 }

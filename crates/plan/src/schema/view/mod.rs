@@ -57,7 +57,14 @@ impl Draft<'_> {
             view_source: Some((view.sources, Arc::new(parsed.clone()))),
             index_sources: Vec::new(),
             row_limit_source: None,
+            global_sources: Vec::new(),
         };
+        let sources = table.view_source.iter().flat_map(|(sources, _)| sources);
+        let mut tables = sources.filter_map(|source| self.catalog.tables.get(source));
+        if let Some(of) = tables.find_map(|table| table.definition.entries_of.as_ref()) {
+            let reason = format!("a view reads no entries of a global index: {}", of.index_name);
+            return Err(table_error(create.name.span, reason));
+        }
         self.catalog.tables.insert(create.name.text.clone(), Arc::new(table));
         Ok(())
     }
@@ -115,6 +122,7 @@ impl Draft<'_> {
             view_source: Some((view.sources, Arc::new(statement.clone()))),
             index_sources: before.index_sources.clone(),
             row_limit_source: None,
+            global_sources: Vec::new(),
         };
         bind_again(&mut table)?;
         self.catalog.tables.insert(name.to_string(), Arc::new(table));
@@ -277,6 +285,8 @@ fn bind_view(
         dependent_views: Vec::new(),
         row_limit: None,
         row_limit_purge: None,
+        global_indexes: Vec::new(),
+        entries_of: None,
     };
     let sources = bound.sources.iter().map(|source| source.definition.name.clone()).collect();
     Ok(View { definition, sources, indexes })
