@@ -121,6 +121,7 @@ impl VoterArguments {
                 rate_per_s: arguments.get_one::<f64>("rate").copied(),
                 duration: time("duration"),
                 warmup: time("warmup"),
+                keep_calls: false,
             },
             embedded: arguments.get_flag("embedded"),
             form: if native { Form::Native } else { Form::Sql },

@@ -77,6 +77,7 @@ fn vote(address: &str, seconds: u64) -> Result<bool, ClientError> {
         rate_per_s: None,
         duration: Duration::from_secs(seconds),
         warmup: Duration::ZERO,
+        keep_calls: false,
     };
     let mut load = VoterLoad::new(1, lockstep_workloads::voter::CONTESTANTS, Form::Native);
     let mut view = LiveView::default();

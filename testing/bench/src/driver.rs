@@ -6,6 +6,7 @@
 //! coordinated omission).
 
 use crate::report::Progress;
+use crate::stalls::{TimedCall, wall_us};
 use hdrhistogram::Histogram;
 use lockstep_client::{
     Call, CallOptions, ClientError, ConnectOptions, ConnectionIndex, Pipeline, Response,
@@ -55,6 +56,8 @@ pub struct DriverOptions {
     pub duration: Duration,
     /// What runs before, unmeasured.
     pub warmup: Duration,
+    /// Keep every measured call's time ([`Measured::calls`]): for runs of seconds.
+    pub keep_calls: bool,
 }
 
 /// What came of it.
@@ -74,6 +77,8 @@ pub struct Measured {
     /// Calls of an open loop that could not be sent when they were due, because the most calls
     /// were in flight already.
     pub late: u64,
+    /// Every measured call, if they are kept.
+    pub calls: Vec<TimedCall>,
 }
 
 /// An empty latency histogram.
@@ -87,6 +92,8 @@ struct Run<'w, W> {
     measuring_from: Instant,
     until: Instant,
     parameters: Vec<u8>,
+    /// A moment by both clocks, if calls are kept.
+    kept_from: Option<(Instant, u64)>,
 }
 
 impl<W: Workload> Run<'_, W> {
@@ -114,8 +121,18 @@ impl<W: Workload> Run<'_, W> {
             self.measured.transactions += 1;
             self.measured.errors += u64::from(verdict == Verdict::Error);
             self.measured.latency_us.saturating_record(latency.as_micros() as u64);
+            self.keep(latency, now);
         }
         now < self.until
+    }
+
+    fn keep(&mut self, latency: Duration, now: Instant) {
+        if let Some((instant, instant_us)) = self.kept_from {
+            let latency_us = latency.as_micros() as u64;
+            let due_us = instant_us + (now - instant).as_micros() as u64 - latency_us;
+            let latency_us = u32::try_from(latency_us).unwrap_or(u32::MAX);
+            self.measured.calls.push(TimedCall { due_us, latency_us });
+        }
     }
 }
 
@@ -145,10 +162,12 @@ pub fn drive<W: Workload>(
             latency_us: latency_histogram(),
             first_error: None,
             late: 0,
+            calls: Vec::new(),
         },
         measuring_from,
         until: measuring_from + options.duration,
         parameters: Vec::new(),
+        kept_from: options.keep_calls.then(|| (start, wall_us())),
     };
     match options.rate_per_s {
         None => closed_loop(&mut pipeline, options, &mut run, progress)?,

@@ -110,6 +110,7 @@ impl EmbeddedVoter {
             latency_us: latency_histogram(),
             first_error: None,
             late: 0,
+            calls: Vec::new(),
         };
         let mut reported = (start, 0);
         loop {

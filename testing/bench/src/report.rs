@@ -136,6 +136,7 @@ mod tests {
             latency_us,
             first_error: None,
             late: 0,
+            calls: Vec::new(),
         };
         let own = [("votes accepted".to_string(), "7".to_string())];
         let expected = "calls per second     1 000

@@ -22,7 +22,7 @@ use systems::Systems;
 const ECHO: &str = "echo-server";
 const PROBE: &str = "embedded-probe";
 const EMBEDDED: &str = "embedded";
-const STALLS: &str = "stalls";
+const TICKER: &str = "ticker";
 
 fn command() -> Command {
     Command::new("bench-compare")
@@ -75,7 +75,7 @@ fn command() -> Command {
                 .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
         )
         .subcommand(
-            Command::new(STALLS)
+            Command::new(TICKER)
                 .hide(true)
                 .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
         )
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
         Some((ECHO, _)) => serve_echo(),
         Some((PROBE, arguments)) => instructions::probe(arguments),
         Some((EMBEDDED, arguments)) => measure::run_embedded(arguments),
-        Some((STALLS, arguments)) => measure::run_stalls(arguments),
+        Some((TICKER, arguments)) => measure::run_ticker(arguments),
         _ => compare(&matches),
     };
     match result {

@@ -1,19 +1,24 @@
 //! The figures that need servers and load, one after the other, in turns.
 
-use crate::systems::{CONNECTIONS, PIPELINE, REDIS_KEYS, Systems};
-use crate::{EMBEDDED, Plan, STALLS};
+use crate::systems::{CONNECTIONS, PIPELINE, REDIS_KEYS, SERVER_CORE, Systems, load_core};
+use crate::{EMBEDDED, Plan, TICKER};
 use clap::ArgMatches;
-use lockstep_bench::driver::{DriverOptions, drive};
+use lockstep_bench::driver::{DriverOptions, Measured, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
 use lockstep_bench::process::{ServerProcess, cpu_time_of};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
-use lockstep_bench::stalls::{self, Stalls};
+use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_workloads::voter::CONTESTANTS;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
+
+/// The load of an open loop, of the peak.
+const OPEN_LOAD: f64 = 0.5;
+/// A ticker goes on this long behind a run, which takes a while to begin and to end.
+const TICKER_SPARE: Duration = Duration::from_millis(300);
 
 /// What one run of a load came to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,6 +29,20 @@ pub struct Sample {
     pub cpu_us: f64,
     /// The 99th percentile of latency in microseconds; 0 where it is not measured.
     pub p99_us: f64,
+    /// Of an open loop: what the machine did to it, and the percentile without; `None` where
+    /// nobody can tell.
+    pub undisturbed: Option<Undisturbed>,
+}
+
+impl Sample {
+    /// The percentile that counts: of the calls that the machine did not disturb, where enough
+    /// are left, else of all.
+    pub fn judged_p99_us(&self) -> f64 {
+        match &self.undisturbed {
+            Some(undisturbed) if undisturbed.counts() => undisturbed.p99_us,
+            _ => self.p99_us,
+        }
+    }
 }
 
 /// Samples of every figure, one a repeat.
@@ -49,8 +68,6 @@ pub struct Samples {
     pub voter_open: Vec<Sample>,
     /// The echo server at the same rate.
     pub echo_open: Vec<Sample>,
-    /// What the machine itself took away from both cores, just before the open loop.
-    pub stalls: Vec<Stalls>,
     /// What Redis's own benchmark says, calls per second.
     pub redis_benchmark: Option<f64>,
 }
@@ -91,20 +108,29 @@ pub fn all(plan: &Plan, systems: &Systems) -> Result<Samples, String> {
         samples.redis_single.push(note("Redis SET, 1 in flight", bench.redis(1)?));
         samples.echo_single.push(note("echo, 1 in flight", bench.echo(1, None)?));
         samples.embedded.push(note("voter, embedded", bench.embedded()?));
-        let stalls = bench.stalls()?;
-        eprintln!(
-            "repeat {repeat}: the machine alone stalls {:.2} % of the time, longest {:.0} us",
-            stalls.share * 100.0,
-            stalls.longest_us
-        );
-        samples.stalls.push(stalls);
-        let half = Some(voter.throughput_per_s / 2.0);
+        let half = Some(voter.throughput_per_s * OPEN_LOAD);
         let open = note("voter, half of the peak", bench.voter(Form::Native, PIPELINE, half)?);
-        samples.voter_open.push(open);
-        samples.echo_open.push(note("echo, the same rate", bench.echo(PIPELINE, half)?));
+        samples.voter_open.push(note_undisturbed(open));
+        let echo = note("echo, the same rate", bench.echo(PIPELINE, half)?);
+        samples.echo_open.push(note_undisturbed(echo));
     }
     samples.redis_benchmark = redis_benchmark(plan, systems);
     Ok(samples)
+}
+
+fn note_undisturbed(sample: Sample) -> Sample {
+    if let Some(undisturbed) = &sample.undisturbed {
+        eprintln!(
+            "  undisturbed: {:.0} us p99; {:.1} % of the calls set aside, for stalls of {:.1} ms \
+             together ({:.2} %), the longest {:.1} ms",
+            undisturbed.p99_us,
+            undisturbed.set_aside * 100.0,
+            undisturbed.stalled_us / 1e3,
+            undisturbed.stalled * 100.0,
+            undisturbed.longest_us / 1e3
+        );
+    }
+    sample
 }
 
 struct Bench<'p> {
@@ -121,6 +147,7 @@ impl Bench<'_> {
             rate_per_s: rate,
             duration: self.plan.duration,
             warmup: self.plan.warmup,
+            keep_calls: rate.is_some(),
         }
     }
 
@@ -155,6 +182,7 @@ impl Bench<'_> {
         let cpu_time = || server.cpu_time().map_err(|error| error.to_string());
         let before = cpu_time()?;
         let options = self.driver(server, pipeline, rate);
+        let tickers = rate.map(|_| self.tickers());
         let measured = drive(&options, load, &mut |_| {}).map_err(|error| error.to_string())?;
         let cpu = cpu_time()? - before;
         if let Some(error) = &measured.first_error {
@@ -164,7 +192,40 @@ impl Bench<'_> {
             throughput_per_s: throughput_per_s(&measured),
             cpu_us: cpu.as_secs_f64() * 1e6 / measured.all.max(1) as f64,
             p99_us: measured.latency_us.value_at_quantile(0.99) as f64,
+            undisturbed: tickers.and_then(|tickers| self.undisturbed(tickers, &measured)),
         })
+    }
+
+    /// Starts a ticker on the core of the servers and one on that of the load.
+    fn tickers(&self) -> std::io::Result<Vec<Ticker>> {
+        let duration = self.plan.warmup + self.plan.duration + TICKER_SPARE;
+        let arguments = [TICKER, &duration.as_millis().to_string()];
+        let mut cores = vec![SERVER_CORE, load_core(self.systems.cores)];
+        cores.dedup();
+        let start = |core| Ticker::start(core, &self.systems.own, &arguments);
+        cores.into_iter().map(start).collect()
+    }
+
+    fn undisturbed(
+        &self,
+        tickers: std::io::Result<Vec<Ticker>>,
+        measured: &Measured,
+    ) -> Option<Undisturbed> {
+        let finished = tickers.and_then(|tickers| {
+            let stalls = tickers.into_iter().map(Ticker::finish);
+            stalls.collect::<std::io::Result<Vec<Vec<Span>>>>()
+        });
+        let mut stalls = match finished {
+            Ok(stalls) => stalls.concat(),
+            Err(error) => {
+                eprintln!("  no ticker of real-time priority ({error}): nothing is set aside");
+                return None;
+            }
+        };
+        let from_us = measured.calls.iter().map(|call| call.due_us).min()?;
+        let to_us = from_us + self.plan.duration.as_micros() as u64;
+        stalls.retain(|stall| stall.to_us >= from_us && stall.from_us <= to_us);
+        Some(stalls::undisturbed(&measured.calls, &stalls, OPEN_LOAD, self.plan.duration))
     }
 
     fn redis(&self, pipeline: usize) -> Result<Sample, String> {
@@ -184,29 +245,8 @@ impl Bench<'_> {
         Ok(Sample {
             throughput_per_s: result.throughput_per_s,
             cpu_us: cpu.as_secs_f64() * 1e6 / result.all.max(1) as f64,
-            p99_us: 0.0,
+            ..Sample::default()
         })
-    }
-
-    /// Looks at the clock on both cores at once, with no server there.
-    fn stalls(&self) -> Result<Stalls, String> {
-        let duration = self.plan.duration / 2;
-        let child = self
-            .systems
-            .on_server_core(&self.systems.own)
-            .arg(STALLS)
-            .arg(duration.as_millis().to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| error.to_string())?;
-        let here = stalls::watch(duration);
-        let output = child.wait_with_output().map_err(|error| error.to_string())?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let mut figures = text.split_whitespace().map_while(|figure| figure.parse().ok());
-        match (figures.next(), figures.next()) {
-            (Some(share), Some(longest_us)) => Ok(here.worse(Stalls { share, longest_us })),
-            _ => Err("the watch on the core of the servers failed".to_string()),
-        }
     }
 
     /// Runs on the core of the servers, like the servers.
@@ -222,7 +262,7 @@ impl Bench<'_> {
         let mut figures = text.split_whitespace().map_while(|figure| figure.parse().ok());
         match (figures.next(), figures.next()) {
             (Some(throughput_per_s), Some(cpu_us)) => {
-                Ok(Sample { throughput_per_s, cpu_us, p99_us: 0.0 })
+                Ok(Sample { throughput_per_s, cpu_us, ..Sample::default() })
             }
             _ => {
                 let reason = String::from_utf8_lossy(&output.stderr);
@@ -255,14 +295,15 @@ pub fn run_embedded(arguments: &ArgMatches) -> Result<(), String> {
     Ok(())
 }
 
-/// The process behind [`Bench::stalls`]: prints the share and the longest stall in microseconds.
+/// The process behind [`Bench::tickers`]: prints each stall's begin and end.
 ///
 /// # Errors
 /// None; the shape is that of the other processes.
-pub fn run_stalls(arguments: &ArgMatches) -> Result<(), String> {
+pub fn run_ticker(arguments: &ArgMatches) -> Result<(), String> {
     let milliseconds = arguments.get_one::<u64>("milliseconds").copied().unwrap_or(1000);
-    let stalls = stalls::watch(Duration::from_millis(milliseconds));
-    println!("{} {}", stalls.share, stalls.longest_us);
+    for stall in stalls::tick(Duration::from_millis(milliseconds)) {
+        println!("{} {}", stall.from_us, stall.to_us);
+    }
     Ok(())
 }
 

@@ -72,6 +72,7 @@ pub fn per_row(plan: &Plan, systems: &Systems) -> Result<Memory, String> {
             rate_per_s: None,
             duration,
             warmup: std::time::Duration::ZERO,
+            keep_calls: false,
         };
         let measured = drive(&options, &mut load, &mut |_| {}).map_err(text)?;
         if let Some(error) = measured.first_error {

@@ -14,7 +14,7 @@ pub const PIPELINE: usize = 64;
 /// Keys of the load on Redis.
 pub const REDIS_KEYS: u64 = 1_000_000;
 /// The core of the servers.
-const SERVER_CORE: usize = 0;
+pub const SERVER_CORE: usize = 0;
 
 /// The core of the load.
 pub fn load_core(cores: usize) -> usize {
@@ -26,7 +26,8 @@ pub struct Systems {
     /// This program.
     pub own: PathBuf,
     lockstep: PathBuf,
-    cores: usize,
+    /// Of the machine.
+    pub cores: usize,
     redis_version: String,
 }
 

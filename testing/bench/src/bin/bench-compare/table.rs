@@ -4,7 +4,7 @@ use crate::instructions::Instructions;
 use crate::measure::{Sample, Samples, median};
 use crate::memory::{Memory, ROW_BYTES};
 use lockstep_bench::report::grouped;
-use lockstep_bench::stalls::Stalls;
+use lockstep_bench::stalls::Undisturbed;
 use lockstep_bench::verdict::{Bound, align, times, verdict};
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn speed_rows(samples: &Samples) -> Vec<Row> {
     let (voter, redis, echo) = (rate(&samples.voter), rate(&samples.redis), rate(&samples.echo));
     let sql = rate(&samples.sql);
     let (voter_cpu, redis_cpu) = (cpu(&samples.voter_single), cpu(&samples.redis_single));
-    let p99 = |samples: &[Sample]| median(samples, |sample| sample.p99_us);
+    let p99 = |samples: &[Sample]| median(samples, Sample::judged_p99_us);
     let (p99_voter, p99_echo) = (p99(&samples.voter_open), p99(&samples.echo_open));
     let own = samples.redis_benchmark.map_or("none".to_string(), calls);
     vec![
@@ -139,17 +139,27 @@ fn speed_rows(samples: &Samples) -> Vec<Row> {
     ]
 }
 
-/// Each repeat's percentile, and what the machine alone did to a program that only looks at the
-/// clock.
+/// Each repeat's percentile with and without the calls that the machine disturbed.
 fn open_detail(samples: &Samples) -> String {
-    let each: Vec<String> =
-        samples.voter_open.iter().map(|sample| format!("{:.2}", sample.p99_us / 1000.0)).collect();
-    let worst = samples.stalls.iter().copied().fold(Stalls::default(), Stalls::worse);
+    let open = &samples.voter_open;
+    let listed =
+        |value: &dyn Fn(&Sample) -> String| open.iter().map(value).collect::<Vec<_>>().join(" ");
+    let all = listed(&|sample| format!("{:.2}", sample.p99_us / 1000.0));
+    if open.iter().any(|sample| sample.undisturbed.is_none()) {
+        return format!("of all calls, repeats {all} ms; no real-time priority to see stalls by");
+    }
+    let of = |sample: &Sample| sample.undisturbed.unwrap_or_default();
+    let left = listed(&|sample| format!("{:.2}", of(sample).p99_us / 1000.0));
+    let set_aside = listed(&|sample| format!("{:.0}", of(sample).set_aside * 100.0));
+    let stalled_ms: f64 = open.iter().map(|sample| of(sample).stalled_us / 1000.0).sum();
+    let longest_ms = open.iter().map(|sample| of(sample).longest_us / 1000.0).fold(0.0, f64::max);
+    let too_few = match open.iter().all(|sample| of(sample).counts()) {
+        true => "",
+        false => " (over half: all calls count)",
+    };
     format!(
-        "repeats {} ms; the machine alone stalls up to {:.2} % of the time, longest {:.1} ms",
-        each.join(" "),
-        worst.share * 100.0,
-        worst.longest_us / 1000.0
+        "repeats {left} ms where the machine did not stall, {all} ms of all calls; set aside \
+         {set_aside} %{too_few}, stalls {stalled_ms:.0} ms together, the longest {longest_ms:.1} ms"
     )
 }
 
@@ -201,6 +211,13 @@ pub fn render(rows: &[Row]) -> String {
     align(&lines, |column| matches!(column, 1..=3 | 5))
 }
 
+fn undisturbed_json(of: &Undisturbed) -> Value {
+    json!({
+        "p99_us": of.p99_us, "counts": of.counts(), "calls_set_aside": of.set_aside,
+        "stalled": of.stalled, "stalled_us": of.stalled_us, "longest_stall_us": of.longest_us,
+    })
+}
+
 /// Rows, samples and options as JSON.
 pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Value {
     let row = |row: &Row| {
@@ -213,6 +230,7 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
         let sample = |s: &Sample| {
             json!({
                 "throughput_per_s": s.throughput_per_s, "cpu_us": s.cpu_us, "p99_us": s.p99_us,
+                "undisturbed": s.undisturbed.as_ref().map(undisturbed_json),
             })
         };
         samples.iter().map(sample).collect()
@@ -232,11 +250,6 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             "embedded": list(&samples.embedded),
             "voter_open": list(&samples.voter_open),
             "echo_open": list(&samples.echo_open),
-            "stalls": samples
-                .stalls
-                .iter()
-                .map(|stalls| json!({"share": stalls.share, "longest_us": stalls.longest_us}))
-                .collect::<Vec<_>>(),
             "redis_benchmark_per_s": samples.redis_benchmark,
         },
         "options": options,
@@ -250,7 +263,9 @@ mod tests {
     #[test]
     fn every_figure_has_its_verdict() {
         let rate =
-            |rate| vec![Sample { throughput_per_s: rate, cpu_us: 1e6 / rate, p99_us: 500.0 }];
+            |rate| vec![Sample { throughput_per_s: rate, cpu_us: 1e6 / rate, ..Sample::default() }];
+        let undisturbed =
+            Some(Undisturbed { p99_us: 500.0, set_aside: 0.1, ..Undisturbed::default() });
         let samples = Samples {
             voter: rate(1.2e6),
             sql: rate(6e5),
@@ -260,9 +275,8 @@ mod tests {
             redis_single: rate(1e5),
             echo_single: rate(1e5),
             embedded: rate(3e6),
-            voter_open: rate(6e5),
+            voter_open: vec![Sample { p99_us: 4000.0, undisturbed, ..Sample::default() }],
             echo_open: rate(6e5),
-            stalls: vec![Stalls { share: 0.01, longest_us: 900.0 }],
             redis_benchmark: Some(9e5),
         };
         let instructions = Instructions { per_call: 7000.0, counted_by: "perf", calls: 9 };
