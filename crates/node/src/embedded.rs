@@ -7,6 +7,7 @@ use crate::clock;
 use crate::control::ad_hoc::plan_text;
 use crate::control::plan_cache::{Found, PlanCache};
 use crate::execution::run_invocation;
+use crate::message::NO_PROCEDURE;
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use lockstep_exec::TableStatistics;
@@ -169,8 +170,14 @@ impl EmbeddedHost {
         let mut outputs = Vec::new();
         let catalog_version = self.catalog.version();
         let declared = Vec::new();
-        let call =
-            MultiCall { origin: (), catalog_version, time_limit: self.time_limit, declared, work };
+        let call = MultiCall {
+            origin: (),
+            procedure_number: NO_PROCEDURE,
+            catalog_version,
+            time_limit: self.time_limit,
+            declared,
+            work,
+        };
         let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);
         assert!(accepted.is_ok(), "one call at a time is within every limit");
         let mut finished = None;
@@ -180,7 +187,7 @@ impl EmbeddedHost {
                 CoordinatorOutput::Stale(()) => unreachable!("planned with the catalog in force"),
                 CoordinatorOutput::Send(message) => {
                     let mut effects = Vec::new();
-                    self.site.receive(message.number, message.message, &mut effects);
+                    self.site.receive(message.number, message.message, self.now_us, &mut effects);
                     let waiting = self.site.next(self.now_us, &mut effects);
                     assert!(waiting.is_none(), "no call waits beside the one of this thread");
                     for effect in effects {
@@ -188,6 +195,7 @@ impl EmbeddedHost {
                             PartitionEffect::Send(answer) => {
                                 self.coordinator.receive(answer, self.now_us, &mut outputs);
                             }
+                            PartitionEffect::Ran(_) => {}
                             PartitionEffect::CatalogInForce(catalog) => {
                                 self.statistics.follow_catalog(&self.catalog, &catalog);
                                 self.catalog = catalog;

@@ -19,6 +19,7 @@ mod routing;
 mod server;
 mod shard;
 pub mod statistics;
+mod transaction_counters;
 
 pub use catalog::NativeRegistry;
 pub use lockstep_plan::{Planning, RULES, Rule, RuleSet};

@@ -5,11 +5,13 @@ use crate::catalog::{HostCatalog, HostProcedure};
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey, Traffic};
 use crate::message::{MultiOrigin, NO_PROCEDURE, Origin};
+pub use crate::transaction_counters::TransactionCounters;
+use crate::transaction_counters::TransactionStatistics;
 use hdrhistogram::Histogram;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::watch::StatementTimes;
-use lockstep_site::{Finished, Site};
+use lockstep_site::{Finished, FragmentRun, Site};
 use lockstep_types::{Outcome, Status, TableId};
 use std::collections::BTreeMap;
 
@@ -93,6 +95,17 @@ impl ProcedureCounters {
         self.failures += other.failures;
     }
 
+    /// Without the runs that were undone and repeated: the sums lose as much as those have in the
+    /// mean.
+    fn each_call_once(&self, repeated: u64) -> ProcedureCounters {
+        let mut counters = *self;
+        counters.invocations = self.invocations.saturating_sub(repeated);
+        for extent in [&mut counters.result_bytes, &mut counters.parameter_bytes] {
+            extent.sum -= extent.mean(self.invocations) * repeated.min(self.invocations);
+        }
+        counters
+    }
+
     #[inline]
     fn count_end(&mut self, failure: Option<Status>) {
         match failure {
@@ -143,6 +156,7 @@ pub struct ShardStatistics {
     procedures: Vec<ProcedureCounters>,
     /// Per procedure and statement, what calls that were timed ran.
     statements: Vec<Vec<ProcedureCounters>>,
+    transactions: TransactionStatistics,
     /// For the calls that are timed.
     times: Option<Box<StatementTimes>>,
     initiators: Vec<(InitiatorKey, InitiatorCounters)>,
@@ -173,6 +187,7 @@ impl ShardStatistics {
         ShardStatistics {
             procedures: vec![ProcedureCounters::default(); catalog.procedures().len()],
             statements: catalog.procedures().iter().map(no_statements).collect(),
+            transactions: TransactionStatistics::new(catalog.procedures().len()),
             times: Some(Box::new(StatementTimes::new(clock::monotonic_ns))),
             initiators: Vec::new(),
             initiator_places: BTreeMap::new(),
@@ -186,6 +201,7 @@ impl ShardStatistics {
 
     /// A new catalog is in force: procedures that it still has keep their counters.
     pub fn follow_catalog(&mut self, old: &HostCatalog, new: &HostCatalog) {
+        self.transactions.follow_catalog(old, new);
         let mut by_name: FixedHashMap<&str, ProcedureCounters> = FixedHashMap::default();
         for procedure in old.procedures() {
             let counters = self.procedures[procedure.number as usize];
@@ -264,12 +280,21 @@ impl ShardStatistics {
         if let Some(counters) = self.procedures.get_mut(procedure as usize) {
             counters.invocations += 1;
             counters.failures += 1;
+            self.transactions.of(procedure).refused += 1;
         }
     }
 
     /// A multi-partition call ended. Counted where the coordinator is.
-    pub fn count_multi(&mut self, finished: &Finished<MultiOrigin>, now_us: i64) {
+    pub fn count_multi(
+        &mut self,
+        finished: &Finished<MultiOrigin>,
+        partition_count: u32,
+        now_us: i64,
+    ) {
         let origin = &finished.origin.origin;
+        if !finished.is_schema {
+            self.transactions.of(origin.procedure).count_end(finished, partition_count);
+        }
         if origin.procedure == NO_PROCEDURE {
             return;
         }
@@ -280,6 +305,29 @@ impl ShardStatistics {
         counters.result_bytes.add(finished.tables.len() as u64);
         counters.parameter_bytes.add(finished.parameter_bytes as u64);
         counters.count_end(finished.outcome.failure.as_ref().map(|failure| failure.status));
+    }
+
+    /// A multi-partition transaction's fragments ran here, or it no longer stops the partition.
+    pub fn count_fragments(&mut self, run: &FragmentRun) {
+        self.transactions.of(run.procedure_number).count_run(run);
+    }
+
+    /// A call that waited comes to run, perhaps again.
+    pub fn count_held(&mut self, procedure: u32, waited_us: i64, repeated: bool) {
+        let counters = self.transactions.of(procedure);
+        counters.repeated_calls += u64::from(repeated);
+        counters.held_calls += 1;
+        counters.held_us.add(waited_us.max(0) as u64);
+    }
+
+    /// A call runs behind an undecided transaction.
+    pub fn count_speculative(&mut self, procedure: u32) {
+        self.transactions.of(procedure).speculative_calls += 1;
+    }
+
+    /// An ad hoc call runs at this partition alone.
+    pub fn count_ad_hoc(&mut self) {
+        self.transactions.of(NO_PROCEDURE).executions += 1;
     }
 
     /// A call of one of this thread's connections is answered.
@@ -400,11 +448,18 @@ impl ShardStatistics {
             Some((id, peer, name(*procedure), *counters))
         });
         let initiators = initiators.collect();
+        let transactions = self.transactions.snapshot(&self.procedures, name);
+        let once =
+            |(counters, (_, transactions)): (&ProcedureCounters, &(_, TransactionCounters))| {
+                counters.each_call_once(transactions.repeated_calls)
+            };
+        let procedures = self.procedures.iter().zip(&transactions).map(once);
         ShardSnapshot {
             index,
             initiators,
             statements: self.statements.clone(),
-            procedures: (0..).map(name).zip(self.procedures.iter().copied()).collect(),
+            procedures: (0..).map(name).zip(procedures).collect(),
+            transactions,
             tables: site.database().statistics(),
             log_entries: site.log_totals().0,
             log_bytes: site.log_totals().1,
@@ -429,6 +484,8 @@ pub struct ShardSnapshot {
     pub procedures: Vec<(String, ProcedureCounters)>,
     /// For each of those, per statement, what timed calls ran; without sizes of parameters.
     pub statements: Vec<Vec<ProcedureCounters>>,
+    /// Per procedure and for ad hoc statements, how its calls ran.
+    pub transactions: Vec<(String, TransactionCounters)>,
     /// Per table, with its indexes.
     pub tables: Vec<TableStatistics>,
     /// Log entries so far.

@@ -311,11 +311,20 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
         let last = round.is_last && !self.stop_everything;
         let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
-        let time_limit = time_limit(&self.active[&transaction]);
+        let active = &self.active[&transaction];
+        let procedure_number = active.call.procedure_number;
+        let time_limit = time_limit(active);
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
             let round = number;
-            let message = ToPartition::Fragments { transaction, round, time_limit, last, tasks };
+            let message = ToPartition::Fragments {
+                transaction,
+                round,
+                procedure_number,
+                time_limit,
+                last,
+                tasks,
+            };
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }
         self.begun_round(transaction, Some(round));

@@ -15,6 +15,7 @@
 
 mod active;
 mod coordinator;
+mod counts;
 mod message;
 mod parameters;
 mod partition;
@@ -22,8 +23,9 @@ mod round;
 mod tables;
 
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
+pub use counts::{FragmentRun, SpeculationCounts};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, MultiCall, MultiWork, Numbered,
     OtherAnswer, SchemaTask, StatementCall, TableSwap, ToPartition,
 };
-pub use partition::{Faults, PartitionEffect, Ready, Site, SiteLimits, SpeculationCounts};
+pub use partition::{Faults, PartitionEffect, Ready, Site, SiteLimits};

@@ -64,6 +64,8 @@ pub struct StatementCall {
 pub struct MultiCall<O, C> {
     /// Who waits.
     pub origin: O,
+    /// The number under which its surroundings count it ([`crate::FragmentRun`]).
+    pub procedure_number: u32,
     /// The version of the catalog that its plans were made with.
     pub catalog_version: u64,
     /// How long its queries may run at each site, if it only reads.
@@ -147,6 +149,8 @@ pub enum ToPartition<C> {
         transaction: TransactionId,
         /// Its round.
         round: u32,
+        /// [`MultiCall::procedure_number`].
+        procedure_number: u32,
         /// How long they may run together. Only a transaction that reads has a limit: what writes
         /// must end the same wherever it is repeated.
         time_limit: Option<TimeLimit>,

@@ -1,6 +1,7 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
+use crate::counts::{FragmentRun, SpeculationCounts};
 use crate::message::{
     FragmentPart, FragmentTask, FromPartition, SchemaTask, StatementCall, ToPartition,
 };
@@ -72,6 +73,8 @@ const FIRST_EPOCH: u64 = 1;
 pub enum PartitionEffect<H, A, C> {
     /// Deliver a message to the coordinator.
     Send(FromPartition),
+    /// A transaction's fragments ran, or it stopped the partition: to be counted.
+    Ran(FragmentRun),
     /// A schema change is in force here: this is the catalog from now on.
     CatalogInForce(C),
     /// The answer of a call that ran speculatively may go.
@@ -90,19 +93,23 @@ pub enum Ready<H> {
 /// What the coordinator asked for.
 #[derive(Debug)]
 enum Work<C> {
-    Tasks(Arc<[FragmentTask]>, Option<TimeLimit>),
+    Tasks(TasksWork),
     Schema(Arc<SchemaTask<C>>),
 }
 
-/// How often a partition did what, since it began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SpeculationCounts {
-    /// Calls and fragments that ran behind undecided transactions.
-    pub speculated: u64,
-    /// Calls and fragments that ran again.
-    pub repeated: u64,
-    /// Transactions that were aborted here.
-    pub aborted: u64,
+#[derive(Debug)]
+struct TasksWork {
+    tasks: Arc<[FragmentTask]>,
+    time_limit: Option<TimeLimit>,
+    procedure_number: u32,
+    arrived_us: i64,
+}
+
+/// A transaction that has stopped the partition between its rounds.
+#[derive(Debug)]
+struct Stopped {
+    procedure_number: u32,
+    since_us: i64,
 }
 
 /// A partition. `H` is what the surroundings hold of a call that waits, `A` an answer that is
@@ -121,6 +128,7 @@ pub struct Site<H, A, C> {
     schema: Option<Arc<SchemaTask<C>>>,
     stopwatch: Option<Stopwatch>,
     counts: SpeculationCounts,
+    stopped: Option<Stopped>,
     faults: Faults,
 }
 
@@ -152,6 +160,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             schema: None,
             stopwatch: None,
             counts: SpeculationCounts::default(),
+            stopped: None,
             faults: limits.faults,
         }
     }
@@ -246,10 +255,55 @@ impl<H, A, C: Clone> Site<H, A, C> {
                         run: self.initiator.run(),
                         result,
                     }));
-                    self.counts.speculated += u64::from(!self.initiator.is_decided());
+                    self.count_run(&fragments, &header, now_us, effects);
                     self.initiator.ran_fragments(fragments, mark);
                 }
             }
+        }
+    }
+
+    /// Counts fragments that ran; they are not given back to the initiator yet.
+    fn count_run(
+        &mut self,
+        fragments: &Fragments<Work<C>>,
+        header: &EntryHeader,
+        now_us: i64,
+        effects: &mut Vec<PartitionEffect<H, A, C>>,
+    ) {
+        let Work::Tasks(work) = &fragments.work else { return };
+        let before = self.stopped.take();
+        let speculative = before.is_none() && !self.initiator.is_decided();
+        self.counts.speculated += u64::from(speculative);
+        let since_us = before.map_or(now_us, |stopped| stopped.since_us);
+        let procedure_number = work.procedure_number;
+        let stopped_us = match fragments.last {
+            true => now_us - since_us,
+            false => {
+                self.stopped = Some(Stopped { procedure_number, since_us });
+                0
+            }
+        };
+        effects.push(PartitionEffect::Ran(FragmentRun {
+            procedure_number,
+            is_run: true,
+            speculative,
+            repeated: self.is_repeat(header),
+            waited_us: now_us - work.arrived_us,
+            stopped_us,
+        }));
+    }
+
+    /// Whether an entry ran before: what is behind an abort runs again at its old place in the log.
+    pub fn is_repeat(&self, header: &EntryHeader) -> bool {
+        header.sequence < self.initiator.sequence()
+    }
+
+    /// A decision ends what has stopped the partition between its rounds.
+    fn count_stop(&mut self, now_us: i64, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+        if let Some(Stopped { procedure_number, since_us }) = self.stopped.take() {
+            let stopped_us = now_us - since_us;
+            let run = FragmentRun { procedure_number, stopped_us, ..FragmentRun::default() };
+            effects.push(PartitionEffect::Ran(run));
         }
     }
 
@@ -396,10 +450,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         &mut self,
         number: u64,
         message: ToPartition<C>,
+        now_us: i64,
         effects: &mut Vec<PartitionEffect<H, A, C>>,
     ) {
         if self.faults.lose_order {
-            return self.act(message, effects);
+            return self.act(message, now_us, effects);
         }
         // A repeat has been acted upon already; more early messages than the limit cannot come
         // from a coordinator that awaits answers.
@@ -407,11 +462,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
             return;
         }
         while let Some(message) = self.stream.take_next() {
-            self.act(message, effects);
+            self.act(message, now_us, effects);
         }
     }
 
-    fn act(&mut self, message: ToPartition<C>, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+    fn act(
+        &mut self,
+        message: ToPartition<C>,
+        now_us: i64,
+        effects: &mut Vec<PartitionEffect<H, A, C>>,
+    ) {
         let arrived = |transaction, round, last, work| Fragments {
             transaction,
             round,
@@ -420,15 +480,24 @@ impl<H, A, C: Clone> Site<H, A, C> {
             work,
         };
         match message {
-            ToPartition::Fragments { transaction, round, time_limit, last, tasks } => {
-                let work = Work::Tasks(tasks, time_limit);
-                self.initiator.arrive(arrived(transaction, round, last, work));
+            ToPartition::Fragments {
+                transaction,
+                round,
+                procedure_number,
+                time_limit,
+                last,
+                tasks,
+            } => {
+                let arrived_us = now_us;
+                let work = TasksWork { tasks, time_limit, procedure_number, arrived_us };
+                self.initiator.arrive(arrived(transaction, round, last, Work::Tasks(work)));
             }
             // Stops the partition until the decision: no catalog changes behind speculation.
             ToPartition::Schema { transaction, round, task } => {
                 self.initiator.arrive(arrived(transaction, round, false, Work::Schema(task)));
             }
             ToPartition::Decision { transaction, commit, run, acknowledge } => {
+                self.count_stop(now_us, effects);
                 match commit {
                     true => self.commit(transaction, effects),
                     false => self.abort(transaction, run),
@@ -455,9 +524,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
             read_only: false,
         });
         match &fragments.work {
-            Work::Tasks(tasks, time_limit) => {
-                self.limit_time(*time_limit);
-                self.run_tasks(tasks, header)
+            Work::Tasks(work) => {
+                self.limit_time(work.time_limit);
+                self.run_tasks(&work.tasks, header)
             }
             Work::Schema(task) => {
                 self.limit_time(None);

@@ -168,7 +168,9 @@ impl World {
         let work = MultiWork::Schema(Arc::new(task));
         let declared = Vec::new();
         let (origin, catalog_version, time_limit) = (usize::MAX, before, None);
-        let call = MultiCall { origin, catalog_version, time_limit, declared, work };
+        let procedure_number = 0;
+        let call =
+            MultiCall { origin, procedure_number, catalog_version, time_limit, declared, work };
         self.in_flight.push(Message::Multi(call));
         self.settle();
         let answers = std::mem::take(&mut self.answers);
@@ -212,7 +214,14 @@ impl World {
                 let catalog_version = self.catalog.version;
                 let declared = Vec::new();
                 let (origin, time_limit) = (call, None);
-                Message::Multi(MultiCall { origin, catalog_version, time_limit, declared, work })
+                Message::Multi(MultiCall {
+                    origin,
+                    procedure_number: 0,
+                    catalog_version,
+                    time_limit,
+                    declared,
+                    work,
+                })
             }
         });
     }
@@ -336,7 +345,7 @@ impl World {
         self.note(4 + ((place as u64) << 8) + (message.number << 16));
         self.messages += 1;
         let mut effects = Vec::new();
-        self.sites[place].receive(message.number, message.message, &mut effects);
+        self.sites[place].receive(message.number, message.message, self.now_us, &mut effects);
         self.apply(&mut effects);
         while let Some(ready) = self.sites[place].next(self.now_us, &mut effects) {
             self.executed += 1;
@@ -357,6 +366,7 @@ impl World {
                     self.messages += 1;
                     self.in_flight.push(Message::FromPartition(answer));
                 }
+                PartitionEffect::Ran(_) => {}
                 PartitionEffect::CatalogInForce(version) => {
                     assert!(version <= self.catalog.version, "no catalog from the future");
                 }

@@ -171,9 +171,14 @@ impl Control {
         work: MultiWork<Arc<HostCatalog>>,
     ) {
         let catalog_version = self.catalog.version();
-        let origin = MultiOrigin { origin, body };
-        let declared = Vec::new();
-        let request = MultiRequest { origin, catalog_version, time_limit, declared, work };
+        let request = MultiRequest {
+            origin: MultiOrigin { origin, body },
+            procedure_number: origin.procedure,
+            catalog_version,
+            time_limit,
+            declared: Vec::new(),
+            work,
+        };
         self.outbox.send(0, Envelope::Multi(Box::new(request)));
     }
 

@@ -157,6 +157,14 @@ impl Shard {
         }
     }
 
+    /// Counts what a call waited here, and whether it runs again behind an abort.
+    fn count_waiting(&mut self, ready: &Ready<HeldCall>) {
+        let (Ready::Run(call, header) | Ready::Speculate(call, header)) = ready;
+        let Origin { procedure, arrived_us, .. } = call.origin();
+        let repeated = self.site.is_repeat(header);
+        self.statistics.count_held(procedure, self.now_us - arrived_us, repeated);
+    }
+
     /// Runs a call that came from another thread or waited, and answers it.
     fn run_held(&mut self, header: &EntryHeader, call: HeldCall) {
         let KeptAnswer { status, frame } = self.execute_held(header, &call);
@@ -168,6 +176,7 @@ impl Shard {
 
     /// Runs a call behind a transaction whose outcome is not known yet: its answer is kept.
     fn speculate(&mut self, header: EntryHeader, call: HeldCall) {
+        self.statistics.count_speculative(call.origin().procedure);
         let answer = self.execute_held(&header, &call);
         let bytes = answer.frame.len();
         self.site.keep(call, header, answer, bytes);
@@ -188,6 +197,7 @@ impl Shard {
                 let outcome = self.site.statements(header, &call.call, &mut frame);
                 let waited_us = self.now_us - call.origin.arrived_us;
                 self.statistics.count_wait(waited_us);
+                self.statistics.count_ad_hoc();
                 let waited_ms = (waited_us / 1000) as i32;
                 response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
                 let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
@@ -241,6 +251,7 @@ impl Shard {
         {
             return self.plan_again(call.origin, Arc::clone(&call.body));
         }
+        self.count_waiting(&ready);
         match ready {
             Ready::Run(call, header) => self.run_held(&header, call),
             Ready::Speculate(call, header) => self.speculate(header, call),
@@ -264,9 +275,14 @@ impl Shard {
             parameters: parameters.into(),
         };
         let catalog_version = self.catalog.version();
-        let origin = MultiOrigin { origin, body: body.into() };
-        let time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
-        let request = MultiRequest { origin, catalog_version, time_limit, declared, work };
+        let request = MultiRequest {
+            origin: MultiOrigin { origin, body: body.into() },
+            procedure_number: origin.procedure,
+            catalog_version,
+            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
+            declared,
+            work,
+        };
         let coordinator = self.coordinator_thread();
         self.send(coordinator, Envelope::Multi(Box::new(request)));
     }

@@ -68,7 +68,7 @@ impl Shard {
         let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
         response::finish(&mut frame, start, origin.handle, &finished.outcome, waited_ms);
         let status = finished.outcome.failure.as_ref().map_or(Status::Success, |f| f.status);
-        self.statistics.count_multi(&finished, self.now_us);
+        self.statistics.count_multi(&finished, self.facts.partition_count, self.now_us);
         if finished.is_schema {
             self.tell_control_of_schema(status == Status::Success);
         }
@@ -84,7 +84,7 @@ impl Shard {
     /// The coordinator sent something to this thread's partition.
     pub(super) fn coordinator_asked(&mut self, message: Numbered<Arc<HostCatalog>>) {
         let mut effects = Vec::new();
-        self.site.receive(message.number, message.message, &mut effects);
+        self.site.receive(message.number, message.message, self.now_us, &mut effects);
         self.apply(&mut effects);
         while let Some(ready) = self.site.next(self.now_us, &mut effects) {
             self.apply(&mut effects);
@@ -100,6 +100,7 @@ impl Shard {
                     let coordinator = self.coordinator_thread();
                     self.send(coordinator, Envelope::FromPartition(Box::new(answer)));
                 }
+                PartitionEffect::Ran(run) => self.statistics.count_fragments(&run),
                 PartitionEffect::CatalogInForce(catalog) => {
                     self.statistics.follow_catalog(&self.catalog, &catalog);
                     self.catalog = catalog;

@@ -1,7 +1,7 @@
 //! Procedures over several partitions: declared ones, those that find out, and many at once.
 
-use crate::support::{Peer, start};
-use lockstep_types::Datum::Int;
+use crate::support::{Peer, call_frame, eventually, parameters, start};
+use lockstep_types::Datum::{Int, Text};
 use lockstep_workloads::bank;
 
 const ACCOUNTS: i64 = 40;
@@ -117,4 +117,108 @@ fn a_procedure_whose_tables_are_too_large_together_fails_whole() {
     assert_eq!(answer.status, -2, "{answer:?}");
     assert!(answer.text.contains("option max_response_bytes"), "{answer:?}");
     assert_eq!(total(&mut peer), format!("{},{ACCOUNTS}", ACCOUNTS * 100));
+}
+
+/// Of the selector TRANSACTIONS: a procedure's line of the first table, from its calls on.
+fn counted(peer: &mut Peer, procedure: &str) -> Vec<u64> {
+    let answer = peer.call("@Statistics", &[Text("TRANSACTIONS"), Int(0)]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    let calls = answer.rows.split(';').next().expect("two tables");
+    let lines = calls.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let line = lines.into_iter().find(|line| line[1] == procedure);
+    let line = line.unwrap_or_else(|| panic!("no line of {procedure}: {calls}"));
+    line[2..].iter().map(|count| count.parse().expect("a count")).collect()
+}
+
+/// Of its second table: a column of each partition's line of a procedure.
+fn at_partitions(peer: &mut Peer, procedure: &str, column: usize) -> Vec<u64> {
+    let answer = peer.call("@Statistics", &[Text("TRANSACTIONS"), Int(0)]);
+    let waits = answer.rows.split(';').nth(1).expect("two tables").to_string();
+    let lines = waits.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let own = lines.filter(|line| line[5] == procedure);
+    own.map(|line| line[column].parse().expect("a count")).collect()
+}
+
+#[test]
+fn statistics_tell_at_how_many_partitions_calls_ran_and_in_how_many_rounds() {
+    let (_server, mut peer) = host(3, &[]);
+    assert_eq!(counted(&mut peer, "ACCOUNTS.insert"), [40, 40, 0, 0, 0, 0, 0, 0]);
+    for id in 0..5 {
+        peer.run(&format!("SELECT balance FROM accounts WHERE id = {id}"));
+    }
+    let ad_hoc = counted(&mut peer, "@AdHoc");
+    assert_eq!(ad_hoc[..4], [5, 5, 0, 0]);
+    assert_eq!(total(&mut peer), format!("{},{ACCOUNTS}", ACCOUNTS * 100));
+    assert_eq!(counted(&mut peer, "Total")[..6], [1, 0, 0, 1, 1, 0]);
+    let mut few = 0;
+    for to in 1..ACCOUNTS {
+        let answer = peer.call("Transfer", &[Int(0), Int(to), Int(1)]);
+        assert_eq!(answer.status, 1, "{answer:?}");
+        let now = counted(&mut peer, "Transfer");
+        assert_eq!((now[0], now[3]), (to as u64, 0), "two of three partitions: {now:?}");
+        assert_eq!(now[1] + now[2], now[0], "{now:?}");
+        few = now[2];
+    }
+    assert!((1..39).contains(&few), "{few} of 39 transfers went to another partition");
+    let rounds = counted(&mut peer, "Transfer")[4];
+    assert_eq!(rounds, 2 * 39, "reads, then writes");
+    let at = at_partitions(&mut peer, "Transfer", 6);
+    assert_eq!(at.iter().sum::<u64>(), 2 * (39 + few), "{at:?}");
+    // Account 0's partition stood between the rounds of all of them.
+    assert!(at_partitions(&mut peer, "Transfer", 10).iter().any(|stopped| *stopped > 0));
+    // One that does not declare its partitions finds them out.
+    for to in 1..ACCOUNTS {
+        peer.call("TransferAnywhere", &[Int(0), Int(to), Int(1)]);
+    }
+    let anywhere = counted(&mut peer, "TransferAnywhere");
+    assert_eq!((anywhere[0], anywhere[1] + anywhere[2]), (39, 39), "{anywhere:?}");
+}
+
+#[test]
+fn statistics_tell_what_ran_speculatively_and_again() {
+    let (server, mut peer) = host(3, &[]);
+    let calls = 400;
+    let client = |number: i64| {
+        let address = server.client_address();
+        std::thread::spawn(move || {
+            let mut peer = Peer::login(address);
+            let frames: Vec<u8> = (0..calls)
+                .flat_map(|call| {
+                    // Every other one breaks a key behind a change at all partitions.
+                    let (name, values) = match (number, call % 2) {
+                        (0, 0) => ("Breaks", vec![Int(1)]),
+                        (0, _) => ("Total", vec![]),
+                        _ => ("Deposit", vec![Int(0), Int(call % ACCOUNTS)]),
+                    };
+                    call_frame(name, call, &parameters(&values))
+                })
+                .collect();
+            peer.send(&frames);
+            (0..calls).for_each(|_| assert_ne!(peer.answer().status, -3));
+        })
+    };
+    peer.run(
+        "CREATE PROCEDURE Breaks AS BEGIN UPDATE accounts SET balance = balance + 1; \
+         INSERT INTO accounts VALUES (?, 1); END;",
+    );
+    let (mut speculative, mut repeated) = (0, 0);
+    eventually("something ran again", || {
+        let clients: Vec<_> = (0..3).map(client).collect();
+        clients.into_iter().for_each(|client| client.join().expect("all are answered"));
+        let deposits = counted(&mut peer, "Deposit");
+        let breaks = counted(&mut peer, "Breaks");
+        assert_eq!(deposits[0], deposits[1], "each call is counted once: {deposits:?}");
+        assert_eq!(deposits[0] % (2 * calls as u64), 0, "{deposits:?}");
+        assert_eq!(breaks[0], breaks[3], "{breaks:?}");
+        speculative = deposits[6] + breaks[6];
+        repeated = deposits[7] + breaks[7];
+        speculative > 0 && repeated > 0
+    });
+    assert!(repeated <= speculative, "{repeated} of {speculative}");
+    let at_each = at_partitions(&mut peer, "Breaks", 6);
+    assert_eq!(at_each.len(), 3);
+    let invocations = peer.call("@Statistics", &[Text("PROCEDUREPROFILE"), Int(0)]).rows;
+    let line = invocations.lines().find(|line| line.contains(",Deposit,")).expect("its line");
+    let count: u64 = line.split(',').nth(3).expect("INVOCATIONS").parse().expect("a count");
+    assert_eq!(count, counted(&mut peer, "Deposit")[0]);
 }

@@ -1,7 +1,7 @@
 //! Numbers since the last call that asked for them: what was counted now less what was counted
 //! then. Smallest and greatest values stay those since the start.
 
-use crate::statistics::{Extent, ProcedureCounters, ShardSnapshot};
+use crate::statistics::{Extent, ProcedureCounters, ShardSnapshot, TransactionCounters};
 use lockstep_base::map::FixedHashMap;
 
 /// What the last call of a selector with an interval saw.
@@ -14,6 +14,7 @@ pub(in crate::control) struct Interval {
 pub(super) fn subtract(now: &mut [ShardSnapshot], earlier: &[ShardSnapshot]) {
     for (now, earlier) in now.iter_mut().zip(earlier) {
         subtract_procedures(now, earlier);
+        subtract_transactions(now, earlier);
         subtract_connections(now, earlier);
         less(&mut now.idle.count, earlier.idle.count);
         less_sum(&mut now.idle.slept_ns, &earlier.idle.slept_ns);
@@ -49,6 +50,18 @@ fn subtract_procedures(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {
         less_counters(counters, earlier);
         for (statement, earlier) in statements.iter_mut().zip(*earlier_statements) {
             less_counters(statement, earlier);
+        }
+    }
+}
+
+fn subtract_transactions(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {
+    let before: FixedHashMap<&str, &TransactionCounters> =
+        earlier.transactions.iter().map(|(name, counters)| (name.as_str(), counters)).collect();
+    for (name, counters) in &mut now.transactions {
+        if let Some(earlier) = before.get(name.as_str())
+            && earlier.executions <= counters.executions
+        {
+            counters.subtract(earlier);
         }
     }
 }

@@ -6,6 +6,7 @@ mod histogram;
 mod host;
 mod procedures;
 mod sites;
+mod transactions;
 
 use crate::catalog::HostCatalog;
 use crate::shard::HostFacts;
@@ -298,6 +299,7 @@ const SELECTORS: &[Selector] = &[
             rows: procedures::output,
         }],
     },
+    Selector { names: &["TRANSACTIONS"], tables: transactions::TABLES },
     Selector {
         names: &["LATENCY"],
         tables: &[Table {

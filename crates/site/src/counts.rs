@@ -1,0 +1,30 @@
+//! What a partition counts of the transactions that ran there.
+
+/// A transaction's fragments ran at a partition, or it no longer stops that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FragmentRun {
+    /// The number under which the call is counted ([`crate::MultiCall::procedure_number`]).
+    pub procedure_number: u32,
+    /// Fragments ran; false where only a stop ended.
+    pub is_run: bool,
+    /// They ran behind undecided transactions.
+    pub speculative: bool,
+    /// They had run before, behind a transaction that was aborted.
+    pub repeated: bool,
+    /// From their arrival until they ran, microseconds.
+    pub waited_us: i64,
+    /// How long the transaction had stopped the partition between its rounds, microseconds;
+    /// counted when that ends.
+    pub stopped_us: i64,
+}
+
+/// How often a partition did what, since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpeculationCounts {
+    /// Calls and fragments that ran behind undecided transactions.
+    pub speculated: u64,
+    /// Calls and fragments that ran again.
+    pub repeated: u64,
+    /// Transactions that were aborted here.
+    pub aborted: u64,
+}
