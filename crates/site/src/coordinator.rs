@@ -4,10 +4,10 @@ use crate::active::{
     Active, DeskLimits, Next, Submitted, context_of, desk_context, over_limit, statements_end,
     time_limit,
 };
+use crate::limits::{Faults, SiteLimits};
 use crate::message::{
     BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, ToPartition,
 };
-use crate::partition::{Faults, SiteLimits};
 use crate::round::{Desk, Round};
 use crate::tables::{total, write_count, write_modified, write_status};
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};

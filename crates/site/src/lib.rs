@@ -16,6 +16,8 @@
 mod active;
 mod coordinator;
 mod counts;
+mod effect;
+mod limits;
 mod message;
 mod parameters;
 mod partition;
@@ -24,8 +26,10 @@ mod tables;
 
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
 pub use counts::{FragmentRun, SpeculationCounts};
+pub use effect::{PartitionEffect, Ready};
+pub use limits::{Faults, SiteLimits};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, MultiCall, MultiWork, Numbered,
     OtherAnswer, SchemaTask, StatementCall, TableSwap, ToPartition,
 };
-pub use partition::{Faults, PartitionEffect, Ready, Site, SiteLimits};
+pub use partition::Site;

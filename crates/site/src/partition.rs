@@ -2,6 +2,8 @@
 //! transactions.
 
 use crate::counts::{FragmentRun, SpeculationCounts};
+use crate::effect::{PartitionEffect, Ready};
+use crate::limits::{Faults, SiteLimits};
 use crate::message::{
     FragmentPart, FragmentTask, FromPartition, SchemaTask, StatementCall, ToPartition,
 };
@@ -23,72 +25,8 @@ use lockstep_types::{
 };
 use std::sync::Arc;
 
-/// Limits of a site and of the coordinator.
-#[derive(Debug, Clone)]
-pub struct SiteLimits {
-    /// Calls held back at a partition while a multi-partition transaction runs.
-    pub held_calls: usize,
-    /// Calls that a partition runs speculatively behind undecided transactions.
-    pub speculative_calls: usize,
-    /// Bytes of answers that a partition keeps for them.
-    pub speculative_bytes: usize,
-    /// Multi-partition calls that wait for their turn.
-    pub waiting_multi: usize,
-    /// Multi-partition transactions under way at the same time.
-    pub active_multi: usize,
-    /// Every multi-partition transaction stops all partitions, one transaction at a time, and
-    /// nothing speculates: for comparison.
-    pub stop_everything: bool,
-    /// Result tables of one call, bytes.
-    pub result_bytes: usize,
-    /// Intermediate results of one statement, bytes.
-    pub temporary_bytes: usize,
-    /// Tables of fewer rows are not read in batches.
-    pub batch_rows_min: u64,
-    /// What open transactions may need to be taken back, bytes.
-    pub undo_bytes: u64,
-    /// Broken on purpose, to see that checks notice; nothing in a server.
-    pub faults: Faults,
-}
-
-/// Ways to break the protocol, for the tests of its checks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// An abort leaves the changes in place.
-    pub skip_undo: bool,
-    /// A call behind an undecided transaction is answered at once.
-    pub answer_early: bool,
-    /// The coordinator decides without the answer of the last participant.
-    pub drop_vote: bool,
-    /// A partition runs the coordinator's messages as they arrive.
-    pub lose_order: bool,
-    /// The coordinator goes by answers that an abort made void.
-    pub keep_void_answers: bool,
-}
-
 /// The first configuration; it changes only with the members of a cluster.
 const FIRST_EPOCH: u64 = 1;
-
-/// What a partition asks its surroundings to do.
-pub enum PartitionEffect<H, A, C> {
-    /// Deliver a message to the coordinator.
-    Send(FromPartition),
-    /// A transaction's fragments ran, or it stopped the partition: to be counted.
-    Ran(FragmentRun),
-    /// A schema change is in force here: this is the catalog from now on.
-    CatalogInForce(C),
-    /// The answer of a call that ran speculatively may go.
-    Answer(H, A),
-}
-
-/// A call that waited and runs now.
-#[derive(Debug)]
-pub enum Ready<H> {
-    /// To be run and answered.
-    Run(H, EntryHeader),
-    /// To be run; the answer is to be kept ([`Site::keep`]).
-    Speculate(H, EntryHeader),
-}
 
 /// What the coordinator asked for.
 #[derive(Debug)]

@@ -1,0 +1,44 @@
+//! Limits of sites and of the coordinator, and the faults that tests inject.
+
+/// Limits of a site and of the coordinator.
+#[derive(Debug, Clone)]
+pub struct SiteLimits {
+    /// Calls held back at a partition while a multi-partition transaction runs.
+    pub held_calls: usize,
+    /// Calls that a partition runs speculatively behind undecided transactions.
+    pub speculative_calls: usize,
+    /// Bytes of answers that a partition keeps for them.
+    pub speculative_bytes: usize,
+    /// Multi-partition calls that wait for their turn.
+    pub waiting_multi: usize,
+    /// Multi-partition transactions under way at the same time.
+    pub active_multi: usize,
+    /// Every multi-partition transaction stops all partitions, one transaction at a time, and
+    /// nothing speculates: for comparison.
+    pub stop_everything: bool,
+    /// Result tables of one call, bytes.
+    pub result_bytes: usize,
+    /// Intermediate results of one statement, bytes.
+    pub temporary_bytes: usize,
+    /// Tables of fewer rows are not read in batches.
+    pub batch_rows_min: u64,
+    /// What open transactions may need to be taken back, bytes.
+    pub undo_bytes: u64,
+    /// Broken on purpose, to see that checks notice; nothing in a server.
+    pub faults: Faults,
+}
+
+/// Ways to break the protocol, for the tests of its checks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// An abort leaves the changes in place.
+    pub skip_undo: bool,
+    /// A call behind an undecided transaction is answered at once.
+    pub answer_early: bool,
+    /// The coordinator decides without the answer of the last participant.
+    pub drop_vote: bool,
+    /// A partition runs the coordinator's messages as they arrive.
+    pub lose_order: bool,
+    /// The coordinator goes by answers that an abort made void.
+    pub keep_void_answers: bool,
+}
