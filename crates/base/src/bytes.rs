@@ -12,15 +12,37 @@ impl std::fmt::Display for EndOfBytes {
 
 impl std::error::Error for EndOfBytes {}
 
-/// The bytes as text, if they are UTF-8. Costs half of what the standard check does for short
-/// ASCII, which is what names and most values are.
+/// The bytes as text, if they are UTF-8. Costs a fraction of what the standard check does for
+/// short ASCII, which is what names and most values are.
 #[inline]
 pub fn text(bytes: &[u8]) -> Option<&str> {
-    if bytes.len() < 32 && bytes.iter().fold(0, |bits, byte| bits | byte) < 0x80 {
+    if bytes.len() <= SHORT_BYTES && is_short_ascii(bytes) {
         // SAFETY: no byte has its high bit set, so all are ASCII, which is UTF-8.
         return Some(unsafe { std::str::from_utf8_unchecked(bytes) });
     }
     std::str::from_utf8(bytes).ok()
+}
+
+/// The most bytes that `is_short_ascii` looks at.
+const SHORT_BYTES: usize = 32;
+
+/// Whether no byte has its high bit set, of bytes whose number is a word's to four words': by
+/// words that may overlap.
+#[inline]
+fn is_short_ascii(bytes: &[u8]) -> bool {
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|chunk| u64::from_ne_bytes(*chunk));
+    let length = bytes.len();
+    let Some(last) = length.checked_sub(8).and_then(word) else {
+        return bytes.iter().fold(0, |bits, byte| bits | byte) < 0x80;
+    };
+    let mut bits = last;
+    let mut at = 0;
+    while let (true, Some(word)) = (at + 8 < length, word(at)) {
+        bits |= word;
+        at += 8;
+    }
+    bits & HIGH_BITS == 0
 }
 
 /// A cursor over borrowed bytes; every read is checked and advances.
@@ -192,6 +214,14 @@ mod tests {
             }
         }
         assert_eq!((text(&[0x80]), text(b"ab\xff")), (None, None));
+        for length in 1..=SHORT_BYTES + 2 {
+            assert!(text(&vec![b'a'; length]).is_some());
+            for at in 0..length {
+                let mut bytes = vec![b'a'; length];
+                bytes[at] = 0x80;
+                assert_eq!(text(&bytes), None, "{length} {at}");
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ mod subquery;
 mod table;
 mod window;
 
-pub(crate) use output::{too_large, write_query};
+pub(crate) use output::{too_large, unsound, write_query};
+pub(crate) use scan::KeyRange;
 pub(crate) use table::RowTable;
 
 use crate::context::Context;

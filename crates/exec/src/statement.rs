@@ -1,5 +1,6 @@
 //! Statements: prepared once, shared by all sites, executed at one.
 
+mod columns;
 mod fast;
 mod guard;
 
@@ -131,11 +132,11 @@ pub fn execute(
     parameters: &[Datum<'_>],
     out: &mut Vec<u8>,
 ) -> Result<(), SqlError> {
-    if let Some(FastPath::GetColumns(get)) = &prepared.fast {
+    if let Some(FastPath::Columns(query)) = &prepared.fast {
         check_start(database, &prepared.statement, parameters)?;
         guard::check(database, &prepared.statement, prepared.inserted, parameters)?;
-        // A get that fails has truncated `out` itself.
-        return get.run(database, parameters, out);
+        // It changes nothing, and when it fails it has truncated `out` itself.
+        return query.run(database, parameters, out);
     }
     let length = out.len();
     database.begin_statement();

@@ -4,6 +4,19 @@ use crate::btree::{BytesKey, Leaf, Place, RowReader, Tree, TreeKey, leaf_length,
 use crate::index::{AnyTree, Edge, EdgeKey, each_tree};
 use crate::row::{RowId, RowRef};
 use crate::table::Table;
+use crate::wire::{prefetch_slot, prefetch_tail};
+
+/// Rows whose slots are asked for together.
+const ROWS_AHEAD: usize = 16;
+
+/// What bounds the rows of a result.
+#[derive(Debug, Clone, Copy)]
+pub struct RowLimits {
+    /// The greatest row, in bytes without its length.
+    pub row_bytes: usize,
+    /// The greatest length of the vector that rows are appended to.
+    pub end: usize,
+}
 
 /// Runs over the rows of an index range. It borrows the table: to change rows while running,
 /// collect their ids first ([`IndexCursor::collect_into`]).
@@ -192,13 +205,7 @@ impl<'a> IndexCursor<'a> {
         if self.remaining() == 0 && !self.advance() {
             return None;
         }
-        let at = if self.reverse {
-            self.position -= 1;
-            self.position
-        } else {
-            self.position += 1;
-            self.position - 1
-        };
+        let at = self.step();
         // SAFETY: positions within the range are below the leaf's length, so initialised.
         Some(RowId(unsafe { self.rows.row(at) }))
     }
@@ -209,6 +216,78 @@ impl<'a> IndexCursor<'a> {
         let row = self.next_id()?;
         // SAFETY: rows of an index are live, and the table is borrowed for `'a`.
         Some((row, unsafe { self.table.row_unchecked(row) }))
+    }
+
+    /// Appends columns of the rows that follow as rows of a result table (see
+    /// [`RowRef::write_columns`]), at most `rows` of them. Gives their number: fewer when the
+    /// range has ended.
+    ///
+    /// # Errors
+    /// The bytes of the first row that is beyond a limit; it has been appended.
+    #[inline]
+    pub fn write_rows(
+        &mut self,
+        columns: &[u16],
+        rows: usize,
+        limits: RowLimits,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, usize> {
+        let mut slots = [std::ptr::null(); ROWS_AHEAD];
+        let fields = &self.table.layout().fields;
+        let has_tail = self.table.reads_tail(columns);
+        let mut written = 0;
+        while written < rows {
+            let slots = &mut slots[..ROWS_AHEAD.min(rows - written)];
+            let slots = self.slots_ahead(slots);
+            if slots.is_empty() {
+                break;
+            }
+            for slot in slots.iter().filter(|_| has_tail) {
+                // SAFETY: slots of live rows of a table whose columns have a tail.
+                unsafe { prefetch_tail(*slot) };
+            }
+            for slot in slots.iter() {
+                // SAFETY: rows of an index are live, and the table is borrowed.
+                let bytes = unsafe { RowRef::new(*slot, fields) }.write_columns(columns, out);
+                if bytes > limits.row_bytes || out.len() > limits.end {
+                    return Err(bytes);
+                }
+            }
+            written += slots.len();
+        }
+        Ok(written)
+    }
+
+    /// The slots of the next rows, as many as there is place for and as the current leaf has;
+    /// none at the end of the range. The processor is asked for all of them at once.
+    #[inline]
+    fn slots_ahead<'s>(&mut self, slots: &'s mut [*const u8]) -> &'s [*const u8] {
+        if self.remaining() == 0 && !self.advance() {
+            return &[];
+        }
+        let count = self.remaining().min(slots.len());
+        let slot_bytes = self.table.layout().slot_bytes;
+        let slots = &mut slots[..count];
+        for slot in slots.iter_mut() {
+            let at = self.step();
+            // SAFETY: positions within the range are below the leaf's length, so initialised;
+            // rows of an index are live.
+            *slot = unsafe { self.table.slot_unchecked(RowId(self.rows.row(at))) };
+            prefetch_slot(*slot, slot_bytes);
+        }
+        slots
+    }
+
+    /// The position of the next row in the leaf, which has one.
+    #[inline(always)]
+    fn step(&mut self) -> usize {
+        if self.reverse {
+            self.position -= 1;
+            self.position
+        } else {
+            self.position += 1;
+            self.position - 1
+        }
     }
 
     /// Appends the ids of all remaining rows.

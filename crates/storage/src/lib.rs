@@ -76,9 +76,10 @@ mod table;
 mod tables;
 mod tail;
 mod undo;
+mod wire;
 
 pub use batch::RowBatch;
-pub use cursor::IndexCursor;
+pub use cursor::{IndexCursor, RowLimits};
 pub use error::StorageError;
 pub use index::{Index, IndexDefinition, KeyEvaluator, KeySource, KeyWriter};
 pub use key::KeyForm;

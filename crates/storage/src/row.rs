@@ -40,6 +40,12 @@ impl<'a> RowRef<'a> {
         RowRef { slot, fields, table: PhantomData }
     }
 
+    /// The slot, and the fields of the row in it.
+    #[inline]
+    pub(crate) fn parts(self) -> (*const u8, &'a [Field]) {
+        (self.slot, self.fields)
+    }
+
     /// Number of columns.
     #[inline]
     pub fn len(self) -> usize {

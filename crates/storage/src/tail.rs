@@ -57,7 +57,7 @@ unsafe fn write_end(at: *mut u8, wide: bool, end: u32) {
 /// # Safety
 /// `slot` holds a row of a layout with a tail.
 #[inline(always)]
-unsafe fn address(slot: *const u8) -> *mut u8 {
+pub(crate) unsafe fn tail_address(slot: *const u8) -> *mut u8 {
     // SAFETY: a slot with a tail has an address and at least one end, together 8 bytes.
     let word = unsafe { slot.cast::<u64>().read_unaligned() };
     std::ptr::with_exposed_provenance_mut((u64::from_le(word) & ADDRESS_BITS) as usize)
@@ -96,7 +96,7 @@ pub(crate) unsafe fn tail_value<'a>(field: &Field, slot: *const u8) -> Option<&'
         if length == 0 {
             return Some(&[]);
         }
-        Some(std::slice::from_raw_parts(address(slot).add(start as usize), length))
+        Some(std::slice::from_raw_parts(tail_address(slot).add(start as usize), length))
     }
 }
 
@@ -166,7 +166,7 @@ impl TableLayout {
             if length == 0 {
                 return None;
             }
-            NonNull::new(address(slot)).map(|cell| (cell, length as usize))
+            NonNull::new(tail_address(slot)).map(|cell| (cell, length as usize))
         }
     }
 

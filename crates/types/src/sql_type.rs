@@ -39,6 +39,7 @@ pub const MAX_VALUE_CHARACTERS: u32 = 262_144;
 
 impl SqlType {
     /// The type of a wire code, if the server knows it.
+    #[inline]
     pub fn from_code(code: i8) -> Option<SqlType> {
         Some(match code {
             1 => SqlType::Null,

@@ -377,6 +377,7 @@ pub struct Rows<'a> {
 impl<'a> Iterator for Rows<'a> {
     type Item = Result<RowView<'a>, DecodeError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let bytes = match self.rest.sized() {
@@ -417,13 +418,58 @@ impl<'a> RowView<'a> {
         read_datum(&mut reader, self.table.column_type(column))
     }
 
+    /// The values, in column order, each read when it is asked for. Ends behind the first that
+    /// cannot be read.
+    #[inline]
+    pub fn values(&self) -> Values<'a> {
+        Values { types: self.table.types, reader: ByteReader::new(self.bytes) }
+    }
+
     /// Appends all values to `values`.
     pub fn read_into(&self, values: &mut Vec<Datum<'a>>) -> Result<(), DecodeError> {
-        let mut reader = ByteReader::new(self.bytes);
-        for column in 0..self.table.column_count() {
-            values.push(read_datum(&mut reader, self.table.column_type(column))?);
+        for value in self.values() {
+            values.push(value?);
         }
         Ok(())
+    }
+}
+
+/// Iterates over a row's values.
+#[derive(Debug, Clone)]
+pub struct Values<'a> {
+    /// Types of the columns that are left.
+    types: &'a [u8],
+    reader: ByteReader<'a>,
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = Result<Datum<'a>, DecodeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        const BIGINT: u8 = SqlType::BigInt as u8;
+        const INTEGER: u8 = SqlType::Integer as u8;
+        let (code, types) = self.types.split_first()?;
+        self.types = types;
+        let value = match *code {
+            BIGINT => self.reader.i64().map(|value| int_or_null(value, i64::MIN)),
+            INTEGER => self.reader.i32().map(|v| int_or_null(v.into(), i32::MIN.into())),
+            code => return Some(self.read_other(code)),
+        };
+        Some(value.map_err(|error| self.end(error.into())))
+    }
+}
+
+impl<'a> Values<'a> {
+    fn read_other(&mut self, code: u8) -> Result<Datum<'a>, DecodeError> {
+        let sql_type = SqlType::from_code(code as i8).expect("checked when the table was read");
+        read_datum(&mut self.reader, sql_type).map_err(|error| self.end(error))
+    }
+
+    #[cold]
+    fn end(&mut self, error: DecodeError) -> DecodeError {
+        self.types = &[];
+        error
     }
 }
 

@@ -99,7 +99,6 @@ pub struct Ours {
     parameters: ParameterWriter,
     frame: Vec<u8>,
     response: Vec<u8>,
-    values: Vec<Datum<'static>>,
 }
 
 impl Ours {
@@ -116,7 +115,6 @@ impl Ours {
             parameters: ParameterWriter::default(),
             frame: Vec::new(),
             response: Vec::new(),
-            values: Vec::new(),
         })
     }
 
@@ -138,7 +136,7 @@ impl Ours {
         let mut reader = ByteReader::new(&tables);
         for _ in 0..count {
             let table = TableView::read(&mut reader).map_err(|error| error.to_string())?;
-            read_table(&table, &mut self.values, sink)?;
+            read_table(&table, sink)?;
         }
         Ok(())
     }
@@ -177,31 +175,20 @@ impl Ours {
         }
         for table in response.tables() {
             let table = table.map_err(|error| error.to_string())?;
-            read_table(&table, &mut self.values, sink)?;
+            read_table(&table, sink)?;
         }
         Ok(())
     }
 }
 
-/// Reads all rows. The vector lends its memory only.
-fn read_table(
-    table: &TableView<'_>,
-    memory: &mut Vec<Datum<'static>>,
-    sink: &mut impl Sink,
-) -> Result<(), String> {
-    let mut values: Vec<Datum<'_>> = std::mem::take(memory);
+/// Reads all rows.
+fn read_table(table: &TableView<'_>, sink: &mut impl Sink) -> Result<(), String> {
     for row in table.rows() {
-        let row = row.map_err(|error| error.to_string())?;
-        values.clear();
-        row.read_into(&mut values).map_err(|error| error.to_string())?;
-        for value in &values {
-            sink.value(*value);
+        for value in row.map_err(|error| error.to_string())?.values() {
+            sink.value(value.map_err(|error| error.to_string())?);
         }
         sink.end_row();
     }
-    values.clear();
-    // Collecting in place keeps the allocation and forgets the lifetime.
-    *memory = values.into_iter().map(|_| Datum::Null).collect();
     Ok(())
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn write_query<'a>(
 /// The plan promised another type than its expression gives: never the client's fault, and never
 /// a wrong answer.
 #[cold]
-fn unsound() -> SqlError {
+pub(crate) fn unsound() -> SqlError {
     SqlError::sql("a result value is not of its column's type; please report the statement")
 }
 

@@ -8,7 +8,7 @@ use crate::error::SqlError;
 use crate::frame::Slot;
 use lockstep_plan_ir::expression::Expression;
 use lockstep_plan_ir::relation::{Access, KeyBound, KeyList, Scan};
-use lockstep_storage::{IndexCursor, RowId, RowRef, Table};
+use lockstep_storage::{IndexCursor, RowId, RowRef, StorageError, Table};
 use lockstep_types::{Datum, IndexId};
 use std::ops::Bound;
 
@@ -18,11 +18,12 @@ impl<'a> Run<'_, 'a> {
         match &scan.access {
             Access::Full => self.full_scan(scan, table, sink),
             Access::Index { index, equal, null_matches, lower, upper, reverse, at_most_one } => {
-                let Some(key) = self.equal_key(equal, null_matches)? else {
+                let Some(mut key) = self.equal_key(equal, null_matches)? else {
                     return Ok(Flow::Continue);
                 };
                 if *at_most_one {
-                    return self.unique_scan(scan, table, *index, &key, sink);
+                    let key = &key.places()[..equal.len()];
+                    return self.unique_scan(scan, table, *index, key, sink);
                 }
                 let range = Range { index: *index, lower, upper, reverse: *reverse };
                 self.range_scan(scan, table, range, key, sink)
@@ -56,14 +57,14 @@ impl<'a> Run<'_, 'a> {
         &self,
         equal: &'a [Expression],
         null_matches: &[bool],
-    ) -> Result<Option<Vec<Datum<'a>>>, SqlError> {
-        let mut key = Vec::with_capacity(equal.len() + 1);
-        for (position, expression) in equal.iter().enumerate() {
-            let value = self.value(expression)?;
-            if value.is_null() && !null_matches.get(position).is_some_and(|matches| *matches) {
+    ) -> Result<Option<KeyValues<'a>>, SqlError> {
+        // One more, for the end of a range.
+        let mut key = KeyValues::new(equal.len() + 1);
+        for (position, (place, expression)) in key.places().iter_mut().zip(equal).enumerate() {
+            *place = self.value(expression)?;
+            if place.is_null() && !null_matches.get(position).is_some_and(|matches| *matches) {
                 return Ok(None);
             }
-            key.push(value);
         }
         Ok(Some(key))
     }
@@ -121,7 +122,7 @@ impl<'a> Run<'_, 'a> {
         scan: &'a Scan,
         table: &'a Table,
         range: Range<'a>,
-        key: Vec<Datum<'a>>,
+        key: KeyValues<'a>,
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
         let Some(mut cursor) = self.range_cursor(table, &range, key)? else {
@@ -138,50 +139,26 @@ impl<'a> Run<'_, 'a> {
         Ok(Flow::Continue)
     }
 
-    /// The cursor over a range behind `equal`; `None` when a NULL bound finds nothing.
+    /// The cursor over a range behind equal values; `None` when a NULL bound finds nothing.
     fn range_cursor(
         &self,
         table: &'a Table,
         range: &Range<'a>,
-        equal: Vec<Datum<'a>>,
+        mut low: KeyValues<'a>,
     ) -> Result<Option<IndexCursor<'a>>, SqlError> {
-        let (lower, upper) = (range.lower, range.upper);
-        let mut low = equal.clone();
-        let mut high = equal;
-        let mut low_inclusive = true;
-        let mut high_inclusive = true;
-        match (lower, upper) {
-            (None, None) => {}
-            (lower, upper) => {
-                low_inclusive = match lower {
-                    None => {
-                        low.push(Datum::Null);
-                        false
-                    }
-                    Some(bound) => {
-                        low.push(self.value(&bound.value)?);
-                        bound.inclusive
-                    }
-                };
-                if let Some(bound) = upper {
-                    high.push(self.value(&bound.value)?);
-                    high_inclusive = bound.inclusive;
-                }
-                let null_bound = |key: &[Datum<'_>], bound: &Option<KeyBound>| {
-                    bound.is_some() && key.last().is_some_and(|value| value.is_null())
-                };
-                if null_bound(&low, lower) || null_bound(&high, upper) {
-                    return Ok(None);
-                }
-            }
-        }
-        let bound = |key, inclusive| {
-            if inclusive { Bound::Included(key) } else { Bound::Excluded(key) }
+        let end = |bound: &'a Option<KeyBound>| match bound {
+            None => Ok(None),
+            Some(bound) => self.value(&bound.value).map(|value| Some((value, bound.inclusive))),
         };
-        let low = bound(low.as_slice(), low_inclusive);
-        let high = bound(high.as_slice(), high_inclusive);
-        let cursor = table.range(range.index, low, high, range.reverse);
-        cursor.map(Some).map_err(storage_fault)
+        let mut high = low.clone();
+        let range = KeyRange {
+            index: range.index,
+            equal: low.length - 1,
+            lower: end(range.lower)?,
+            upper: end(range.upper)?,
+            reverse: range.reverse,
+        };
+        range.open(table, low.places(), high.places()).map_err(storage_fault)
     }
 
     fn list_scan(
@@ -243,4 +220,82 @@ struct Range<'a> {
     lower: &'a Option<KeyBound>,
     upper: &'a Option<KeyBound>,
     reverse: bool,
+}
+
+/// The part of an index between two ends, evaluated.
+pub(crate) struct KeyRange<'v> {
+    pub(crate) index: IndexId,
+    /// Number of values that all keys begin with.
+    pub(crate) equal: usize,
+    /// The least value behind those, and whether it is in the range.
+    pub(crate) lower: Option<(Datum<'v>, bool)>,
+    /// The greatest.
+    pub(crate) upper: Option<(Datum<'v>, bool)>,
+    pub(crate) reverse: bool,
+}
+
+impl<'v> KeyRange<'v> {
+    /// The cursor over the range; `None` when a NULL end finds nothing. `low` and `high` begin
+    /// with the equal values and have a place more.
+    #[inline]
+    pub(crate) fn open<'t>(
+        &self,
+        table: &'t Table,
+        low: &mut [Datum<'v>],
+        high: &mut [Datum<'v>],
+    ) -> Result<Option<IndexCursor<'t>>, StorageError> {
+        let equal = self.equal;
+        let (low, high) = match (self.lower, self.upper) {
+            (None, None) => (Bound::Included(&low[..equal]), Bound::Included(&high[..equal])),
+            (lower, upper) => {
+                let is_null = |end: Option<(Datum<'_>, bool)>| end.is_some_and(|e| e.0.is_null());
+                if is_null(lower) || is_null(upper) {
+                    return Ok(None);
+                }
+                // A range without a lower end leaves NULLs out.
+                let (value, included) = lower.unwrap_or((Datum::Null, false));
+                low[equal] = value;
+                let low = bound(&low[..=equal], included);
+                let Some((value, included)) = upper else {
+                    let high = Bound::Included(&high[..equal]);
+                    return table.range(self.index, low, high, self.reverse).map(Some);
+                };
+                high[equal] = value;
+                (low, bound(&high[..=equal], included))
+            }
+        };
+        table.range(self.index, low, high, self.reverse).map(Some)
+    }
+}
+
+#[inline]
+fn bound<'k, 'v>(key: &'k [Datum<'v>], included: bool) -> Bound<&'k [Datum<'v>]> {
+    if included { Bound::Included(key) } else { Bound::Excluded(key) }
+}
+
+/// Most values of a key that need no memory of their own.
+const FEW_VALUES: usize = 5;
+
+/// The values of a key, with places to fill.
+#[derive(Clone)]
+struct KeyValues<'a> {
+    few: [Datum<'a>; FEW_VALUES],
+    many: Vec<Datum<'a>>,
+    length: usize,
+}
+
+impl<'a> KeyValues<'a> {
+    #[inline]
+    fn new(length: usize) -> KeyValues<'a> {
+        let many = if length > FEW_VALUES { vec![Datum::Null; length] } else { Vec::new() };
+        KeyValues { few: [Datum::Null; FEW_VALUES], many, length }
+    }
+
+    #[inline]
+    fn places(&mut self) -> &mut [Datum<'a>] {
+        match self.length > FEW_VALUES {
+            true => &mut self.many,
+            false => &mut self.few[..self.length],
+        }
+    }
 }

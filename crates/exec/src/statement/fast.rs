@@ -2,6 +2,7 @@
 //! where columns alone are read.
 
 use super::PreparedStatement;
+use super::columns::{ColumnGet, ColumnQuery};
 use crate::analysis::{has_subquery, is_one_row};
 use crate::context::{Context, NoSubqueries};
 use crate::database::{Database, storage_fault, table_of};
@@ -9,23 +10,22 @@ use crate::error::SqlError;
 use crate::evaluate::{evaluate, is_true};
 use crate::frame::{Frame, Slot};
 use crate::query::too_large;
-use lockstep_base::bytes::ByteWriter;
 use lockstep_plan_ir::statement::{Operation, Query};
 use lockstep_plan_ir::{Access, Expression, Node, Relation, Scan};
 use lockstep_storage::{RowId, RowRef};
-use lockstep_types::table::{MAX_ROW_BYTES, write_datum};
-use lockstep_types::{Datum, IndexId, SqlType, TableBuilder, TableId, TableSchema, Value};
+use lockstep_types::table::MAX_ROW_BYTES;
+use lockstep_types::{Datum, IndexId, TableBuilder, TableId, TableSchema, Value};
 
 /// The most parts of a key on a fast path.
-const KEY_LIMIT: usize = 4;
+pub(super) const KEY_LIMIT: usize = 4;
 
 /// A statement that runs on a path of its own.
 #[derive(Debug, Clone)]
 pub(super) enum FastPath {
     /// A row by its unique key.
     Get(Lookup),
-    /// The same, and only columns and constants come out.
-    GetColumns(ColumnGet),
+    /// Plain columns.
+    Columns(ColumnQuery),
     /// VALUES.
     Insert,
     /// A row by its unique key.
@@ -37,7 +37,7 @@ pub(super) enum FastPath {
 /// How the row is found.
 #[derive(Debug, Clone)]
 pub(super) struct Lookup {
-    table: TableId,
+    pub(super) table: TableId,
     index: IndexId,
     key: Vec<Operand>,
     /// The parameter that is the whole key.
@@ -46,13 +46,13 @@ pub(super) struct Lookup {
 
 /// A value that needs no evaluation.
 #[derive(Debug, Clone)]
-enum Operand {
+pub(super) enum Operand {
     Parameter(u16),
     Literal(Value),
 }
 
 impl Operand {
-    fn of(expression: &Expression) -> Option<Operand> {
+    pub(super) fn of(expression: &Expression) -> Option<Operand> {
         match &expression.node {
             Node::Parameter(number) => Some(Operand::Parameter(*number)),
             Node::Literal(value) => Some(Operand::Literal(value.clone())),
@@ -61,7 +61,7 @@ impl Operand {
     }
 
     #[inline]
-    fn value<'a>(&'a self, parameters: &[Datum<'a>]) -> Datum<'a> {
+    pub(super) fn value<'a>(&'a self, parameters: &[Datum<'a>]) -> Datum<'a> {
         match self {
             Operand::Parameter(number) => parameters[usize::from(*number)],
             Operand::Literal(value) => value.as_datum(),
@@ -74,22 +74,11 @@ impl FastPath {
     pub(super) fn of(operation: &Operation, result: &TableSchema) -> Option<FastPath> {
         match operation {
             Operation::Query(query) => {
-                let (lookup, scan) = lookup_of(&query.relation)?;
-                if query.output.iter().any(has_subquery) {
-                    return None;
+                if let Some(query) = ColumnQuery::of(query, result) {
+                    return Some(FastPath::Columns(query));
                 }
-                let column = |(expression, sql_type): (&Expression, &SqlType)| match expression.node
-                {
-                    Node::Column { slot, column } if slot == scan.slot => Some((column, *sql_type)),
-                    _ => None,
-                };
-                let columns = query.output.iter().zip(result.types()).map(column).collect();
-                Some(match columns {
-                    Some(columns) if scan.filter.is_none() => {
-                        FastPath::GetColumns(ColumnGet::new(lookup, columns, result))
-                    }
-                    _ => FastPath::Get(lookup),
-                })
+                let (lookup, _) = lookup_of(&query.relation)?;
+                (!query.output.iter().any(has_subquery)).then_some(FastPath::Get(lookup))
             }
             Operation::Insert(insert) => {
                 let standalone = is_one_row(&insert.source)
@@ -116,15 +105,15 @@ impl FastPath {
     #[inline(always)]
     pub(super) fn prefetch(&self, database: &Database, parameters: &[Datum<'_>]) {
         match self {
-            FastPath::GetColumns(ColumnGet { lookup, .. })
+            FastPath::Columns(ColumnQuery::Get(ColumnGet { lookup, .. }))
             | FastPath::Get(lookup)
             | FastPath::Update(lookup)
             | FastPath::Delete(lookup) => lookup.prefetch(database, parameters),
-            FastPath::Insert => {}
+            FastPath::Insert | FastPath::Columns(ColumnQuery::Range(_)) => {}
         }
     }
 
-    /// Runs the statement and appends its table.
+    /// Runs a statement on one row and appends its table.
     #[inline]
     pub(super) fn run(
         &self,
@@ -139,9 +128,6 @@ impl FastPath {
             return Err(SqlError::sql("a fast path is local"));
         };
         let count = match (self, operation) {
-            (FastPath::GetColumns(get), _) => {
-                return get.run(database, parameters, out);
-            }
             (FastPath::Get(lookup), Operation::Query(query)) => {
                 return get(database, prepared, lookup, query, parameters, out);
             }
@@ -162,7 +148,7 @@ impl FastPath {
 }
 
 /// The scan of a relation that finds at most one row by a key of constants.
-fn lookup_of(relation: &Relation) -> Option<(Lookup, &Scan)> {
+pub(super) fn lookup_of(relation: &Relation) -> Option<(Lookup, &Scan)> {
     let Relation::Scan(scan) = relation else { return None };
     if scan.filter.as_ref().is_some_and(has_subquery) {
         return None;
@@ -185,7 +171,7 @@ fn lookup_of(relation: &Relation) -> Option<(Lookup, &Scan)> {
 impl Lookup {
     /// The row, if it is there. A NULL in the key finds nothing.
     #[inline(always)]
-    fn find<'t>(
+    pub(super) fn find<'t>(
         &self,
         database: &'t Database,
         parameters: &[Datum<'_>],
@@ -226,101 +212,6 @@ impl Lookup {
             }
         }
         table.get(self.index, &key[..self.key.len()]).map_err(storage_fault)
-    }
-}
-
-/// Columns of a row by its unique key.
-#[derive(Debug, Clone)]
-pub(super) struct ColumnGet {
-    lookup: Lookup,
-    columns: Vec<(u16, SqlType)>,
-    /// The table without rows.
-    empty: Box<[u8]>,
-    /// The table with one row, for one column of 8 or 4 bytes: only the value changes.
-    one: Option<Box<[u8]>>,
-}
-
-impl ColumnGet {
-    fn new(lookup: Lookup, columns: Vec<(u16, SqlType)>, result: &TableSchema) -> ColumnGet {
-        let mut empty = Vec::new();
-        TableBuilder::begin(&mut empty, result).finish();
-        let narrow = matches!(columns.as_slice(), [(_, SqlType::BigInt | SqlType::Integer)]);
-        let one = narrow.then(|| {
-            let mut one = Vec::new();
-            let mut table = TableBuilder::begin(&mut one, result);
-            table.row(result, &[Datum::Int(0)]);
-            table.finish();
-            one.into()
-        });
-        ColumnGet { lookup, columns, empty: empty.into(), one }
-    }
-
-    /// Writes the table of one number from its template.
-    #[inline(always)]
-    fn write_one(&self, value: Datum<'_>, out: &mut Vec<u8>, limit: usize) -> bool {
-        let (Some(one), Datum::Int(value)) = (&self.one, value) else { return false };
-        if one.len() > limit {
-            return false;
-        }
-        out.extend_from_slice(one);
-        match self.columns.as_slice() {
-            [(_, SqlType::BigInt)] => {
-                if let Some(place) = out.last_chunk_mut() {
-                    *place = value.to_be_bytes();
-                }
-            }
-            _ => {
-                if let Some(place) = out.last_chunk_mut() {
-                    *place = (value as i32).to_be_bytes();
-                }
-            }
-        }
-        true
-    }
-
-    #[inline(always)]
-    pub(super) fn run(
-        &self,
-        database: &Database,
-        parameters: &[Datum<'_>],
-        out: &mut Vec<u8>,
-    ) -> Result<(), SqlError> {
-        let found = self.lookup.find(database, parameters)?;
-        if let (Some((_, row)), [(column, _)]) = (found, self.columns.as_slice())
-            && self.one.is_some()
-            && self.write_one(
-                row.column(usize::from(*column)),
-                out,
-                database.options.result_limit_bytes,
-            )
-        {
-            return Ok(());
-        }
-        let start = out.len();
-        out.extend_from_slice(&self.empty);
-        if let Some((_, row)) = found {
-            let row_start = out.len();
-            out.put_i32(0);
-            for (column, sql_type) in &self.columns {
-                match (row.column(usize::from(*column)), sql_type) {
-                    (Datum::Int(value), SqlType::BigInt) => out.put_i64(value),
-                    (Datum::Text(text), SqlType::Varchar) => out.put_sized(Some(text.as_bytes())),
-                    (value, _) => write_datum(out, *sql_type, value),
-                }
-            }
-            let row_bytes = out.len() - row_start - 4;
-            let limit = database.options.result_limit_bytes;
-            if row_bytes > MAX_ROW_BYTES || out.len() - start > limit {
-                out.truncate(start);
-                return Err(too_large(row_bytes, limit));
-            }
-            // The row's length, the number of rows before it, the table's length.
-            out.patch_i32(row_start, row_bytes as i32);
-            out.patch_i32(row_start - 4, 1);
-            let table_bytes = out.len() - start - 4;
-            out.patch_i32(start, table_bytes as i32);
-        }
-        Ok(())
     }
 }
 

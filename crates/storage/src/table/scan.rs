@@ -74,6 +74,16 @@ impl Table {
         unsafe { self.blocks.slot(row) }
     }
 
+    /// The address of a slot whose row is known to be live.
+    ///
+    /// # Safety
+    /// The row is live.
+    #[inline]
+    pub(crate) unsafe fn slot_unchecked(&self, row: RowId) -> *const u8 {
+        // SAFETY: live rows lie below `fresh`.
+        unsafe { self.blocks.slot(row) }
+    }
+
     /// The live rows in slot order.
     #[inline]
     pub fn scan(&self) -> TableScan<'_> {

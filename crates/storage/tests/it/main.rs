@@ -7,3 +7,4 @@ mod model;
 mod ranges;
 mod rebuild;
 mod support;
+mod wire;
