@@ -32,7 +32,8 @@ def resolved_key():
 
 def maven(profile, server, words, offline):
     """Runs Maven's test phase; true if it ended well."""
-    command = ["mvn", "-B", "-q", "-ntp", "-f", str(HERE.parent / "pom.xml"), "-P" + profile,
+    command = ["mvn", "-B", "-q", "-ntp", "-f", str(HERE.parent / "pom.xml"),
+               "-pl", "driver-tests", "-P" + profile,
                "-Dlockstep.server=127.0.0.1:%d" % server.port,
                "-Dlockstep.admin=127.0.0.1:%d" % server.admin_port,
                "-Dlockstep.sites=%d" % server.sites]

@@ -14,8 +14,8 @@ public interface Engine {
     ByteBuffer fromJava();
 
     /**
-     * A buffer of at least so many bytes in place of {@link #fromJava()}, with the first {@code kept}
-     * bytes of it.
+     * A buffer of at least so many bytes in place of {@link #fromJava()}, with the first
+     * {@code kept} bytes of it.
      */
     ByteBuffer growFromJava(int minimumBytes, int kept);
 
@@ -25,4 +25,12 @@ public interface Engine {
      * @return the length of the results in {@link #toJava()}, or, negative, of a failure
      */
     int executeBatch(int length);
+
+    /**
+     * A call on this engine's thread cannot be stopped. Called by the watchdog's thread, again and
+     * again.
+     *
+     * @param what the call's stack, for people
+     */
+    default void stuck(String what) {}
 }

@@ -38,6 +38,14 @@ public final class NativeEngine implements Engine {
         return execute(handle, length);
     }
 
+    @Override
+    public void stuck(String what) {
+        stuck(handle, what);
+    }
+
+    /** See {@link #stuck(String)}; on the watchdog's thread. */
+    private static native void stuck(long handle, String what);
+
     /** Executes a batch; the host checks that the calling thread is the handle's own. */
     private static native int execute(long handle, int length);
 

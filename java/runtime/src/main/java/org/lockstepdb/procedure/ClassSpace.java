@@ -1,0 +1,127 @@
+package org.lockstepdb.procedure;
+
+import java.io.IOException;
+import java.util.Map;
+import java.util.TreeMap;
+import org.voltdb.VoltUDAggregate;
+
+/** The classes of one state of the catalog, under a loader of their own. */
+public final class ClassSpace {
+    private static final int AGGREGATE = 4;
+    /** How long loading and instantiating a class may take. */
+    private static final int LOAD_LIMIT_MS = 10_000;
+
+    private final UserLoader loader;
+    private final Map<String, byte[]> entries;
+    private final Map<String, Procedure> procedures = new TreeMap<>();
+
+    public ClassSpace(byte[] jar) throws IOException {
+        entries = Jars.read(jar);
+        loader = new UserLoader(entries);
+    }
+
+    /** What a class is for, 0 for none of ours or one that cannot be loaded. */
+    private int kindOf(String name) {
+        try {
+            Class<?> type = Class.forName(name, false, loader);
+            if (VoltUDAggregate.class.isAssignableFrom(type)) {
+                return AGGREGATE;
+            }
+            return Procedure.kindOf(type);
+        } catch (ClassNotFoundException | LinkageError e) {
+            return 0;
+        }
+    }
+
+    /** All classes, with what they are; the layout is in README.md. */
+    public byte[] list() {
+        Record out = new Record();
+        Map<String, Integer> found = new TreeMap<>();
+        for (String entry : entries.keySet()) {
+            if (entry.endsWith(".class") && !entry.startsWith("META-INF/")
+                    && !entry.endsWith("module-info.class")) {
+                String name = entry.substring(0, entry.length() - ".class".length())
+                        .replace('/', '.');
+                found.put(name, kindOf(name));
+            }
+        }
+        out.putInt(found.size());
+        found.forEach((name, kind) -> out.putString(name).putByte(kind));
+        return out.toBytes();
+    }
+
+    private Class<?> load(String className) throws DescribeException {
+        try {
+            return Class.forName(className, true, loader);
+        } catch (ClassNotFoundException e) {
+            throw new DescribeException("Cannot find class: " + className + (e.getMessage() != null
+                    && e.getMessage().equals(className) ? "" : " (" + e.getMessage() + ")"), e);
+        } catch (LinkageError e) {
+            Throwable cause = e.getCause() == null ? e : e.getCause();
+            throw new DescribeException("Cannot load class: " + className + ": " + cause, cause);
+        }
+    }
+
+    /** Something that runs user code while a statement waits for it. */
+    private interface Loading<T> {
+        T run() throws DescribeException;
+    }
+
+    /** Runs it under the eyes of the watchdog, whatever the limit of calls is. */
+    private static <T> T guarded(Loading<T> loading) throws DescribeException {
+        Site site = new Site(null);
+        site.enter();
+        Thread timer = new Thread(() -> stopLater(site), "procedure loading");
+        timer.setDaemon(true);
+        timer.start();
+        try {
+            return loading.run();
+        } catch (Cancelled | StackOverflowError | OutOfMemoryError e) {
+            throw new DescribeException("Cannot load the class: " + e, e);
+        } finally {
+            site.leave();
+            timer.interrupt();
+            Site.BY_THREAD.remove(site.thread, site);
+        }
+    }
+
+    private static void stopLater(Site site) {
+        long call = site.call;
+        try {
+            Thread.sleep(LOAD_LIMIT_MS);
+            Guard.stop(site, call, "its code ran for more than " + LOAD_LIMIT_MS + " ms");
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /**
+     * Loads, checks and instantiates a procedure.
+     *
+     * @throws DescribeException says what is wrong with it
+     */
+    public synchronized Procedure procedure(String className) throws DescribeException {
+        Procedure present = procedures.get(className);
+        if (present == null) {
+            present = guarded(() -> new Procedure(load(className)));
+            procedures.put(className, present);
+        }
+        return present;
+    }
+
+    /** Loads and checks a scalar function. */
+    public synchronized ScalarFunction function(String className, String method)
+            throws DescribeException {
+        return guarded(() -> new ScalarFunction(load(className), method));
+    }
+
+    /** Loads and checks an aggregate function. */
+    public synchronized AggregateFunction aggregate(String className) throws DescribeException {
+        return guarded(() -> new AggregateFunction(load(className)));
+    }
+
+    /** Forgets the classes; calls that are under way end as they would. */
+    public synchronized void close() {
+        procedures.clear();
+    }
+}

@@ -1,0 +1,79 @@
+package org.lockstepdb.procedure;
+
+/** Stops calls that stay in user code for too long, and reports those that cannot be stopped. */
+public final class Watchdog {
+    private static final int MAX_TICK_MS = 50;
+    /** 0 is off. */
+    private static volatile int limitMs;
+    private static volatile int stuckMs = 10_000;
+    private static Thread thread;
+
+    private Watchdog() {}
+
+    /**
+     * Starts watching, or changes the limits.
+     *
+     * @param limit how long a call may stay in user code between batches, in ms; 0 is off
+     * @param stuck how long after that the engine hears of one that did not stop, in ms
+     */
+    public static synchronized void start(int limit, int stuck) {
+        limitMs = limit;
+        stuckMs = stuck;
+        if (limit > 0 && thread == null) {
+            thread = new Thread(Watchdog::watch, "procedure watchdog");
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    static int limitMillis() {
+        return limitMs;
+    }
+
+    private static void watch() {
+        while (true) {
+            int limit = limitMs;
+            try {
+                Thread.sleep(limit == 0 ? MAX_TICK_MS
+                        : Math.max(1, Math.min(MAX_TICK_MS, limit / 4)));
+            } catch (InterruptedException e) {
+                continue;
+            }
+            long now = System.nanoTime() / 1_000_000;
+            for (Site site : Site.BY_THREAD.values()) {
+                look(site, now, limit);
+            }
+        }
+    }
+
+    private static void look(Site site, long now, int limit) {
+        long call = site.call;
+        long progress = site.progress();
+        if ((progress & 1) == 0 || progress != site.seenProgress) {
+            site.seenProgress = progress;
+            site.seenAtMillis = now;
+            return;
+        }
+        long spent = now - site.seenAtMillis;
+        Thread user = site.thread;
+        if (limit > 0 && spent >= limit && !site.isStopped()) {
+            Guard.stop(site, call, "the procedure ran for " + limit
+                    + " ms without executing a batch");
+        } else if (site.isStopped() && user != null) {
+            user.interrupt();
+            if (spent >= limit + (long) stuckMs && site.engine != null) {
+                site.engine.stuck(describe(user, spent));
+                site.seenAtMillis = now;
+            }
+        }
+    }
+
+    private static String describe(Thread user, long spent) {
+        StringBuilder text = new StringBuilder("a procedure has not stopped for " + spent
+                + " ms:");
+        for (StackTraceElement frame : user.getStackTrace()) {
+            text.append("\n    at ").append(frame);
+        }
+        return text.toString();
+    }
+}

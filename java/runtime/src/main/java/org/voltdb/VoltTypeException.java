@@ -1,0 +1,20 @@
+package org.voltdb;
+
+/** A value does not fit a type. */
+public class VoltTypeException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    public VoltTypeException() {}
+
+    public VoltTypeException(String message) {
+        super(message);
+    }
+
+    public VoltTypeException(Throwable cause) {
+        super(cause);
+    }
+
+    public VoltTypeException(String message, Throwable cause) {
+        super(message, cause);
+    }
+}
