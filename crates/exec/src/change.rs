@@ -89,9 +89,7 @@ impl<'w> Writer<'w> {
                 *value = assign(self.arena, *value, column)?;
             }
         }
-        if let Some(column) = definition.partition_column
-            && !owns(self.options, self.owned_value, values[usize::from(column)])
-        {
+        if !self.is_placed_here(definition, values) {
             return Err(mispartitioned(definition, values));
         }
         if let Some(limit) = definition.row_limit {
@@ -108,6 +106,20 @@ impl<'w> Writer<'w> {
             self.after_insert(state, row)?;
         }
         Ok(row)
+    }
+
+    /// Whether the partitioning columns of a row say that it lives here.
+    #[inline(always)]
+    fn is_placed_here(&mut self, definition: &TableDefinition, values: &[Datum<'_>]) -> bool {
+        match definition.partition_columns.as_slice() {
+            [] => true,
+            [only] => owns(self.options, self.owned_value, values[usize::from(*only)]),
+            several => {
+                let ring = &self.options.ring;
+                let values = several.iter().map(|column| values[usize::from(*column)]);
+                ring.partition_of_values(values) == self.options.partition
+            }
+        }
     }
 
     /// Refuses a row for which there is no room, once what makes room has run.
@@ -170,11 +182,15 @@ impl<'w> Writer<'w> {
         let definition = &*state.definition;
         for (column, value) in changes.iter_mut() {
             *value = assign(self.arena, *value, &definition.columns[*column])?;
-            if definition.partition_column.map(usize::from) == Some(*column)
+            if definition.partition_columns.first().map(|&only| usize::from(only)) == Some(*column)
+                && definition.partition_columns.len() == 1
                 && !owns(self.options, self.owned_value, *value)
             {
-                return Err(self.moved(definition, row, *column, *value));
+                return Err(self.moved(definition, row, &[(*column, *value)]));
             }
+        }
+        if definition.partition_columns.len() > 1 {
+            self.check_stays(definition, row, changes)?;
         }
         let touched = |view: &&ViewPlan| changes.iter().any(|(column, _)| view.reads(*column));
         let mut upkeep = Upkeep::default();
@@ -212,20 +228,44 @@ impl<'w> Writer<'w> {
         row_fault(definition, self.tables, error, &values)
     }
 
+    /// Refuses a change of several partitioning columns that would move a row elsewhere.
+    fn check_stays(
+        &self,
+        definition: &TableDefinition,
+        row: RowId,
+        changes: &[(usize, Datum<'_>)],
+    ) -> Result<(), SqlError> {
+        if !changes.iter().any(|(column, _)| definition.places_by(*column)) {
+            return Ok(());
+        }
+        let table = self.tables.get(definition.id);
+        let Some(old) = table.and_then(|table| table.row(row)) else {
+            return Err(no_such_table(definition.id));
+        };
+        let values = definition.partition_columns.iter().map(|&column| {
+            let column = usize::from(column);
+            let new = changes.iter().rev().find(|(changed, _)| *changed == column);
+            new.map_or_else(|| old.column(column), |(_, value)| *value)
+        });
+        match self.options.ring.partition_of_values(values) == self.options.partition {
+            true => Ok(()),
+            false => Err(self.moved(definition, row, changes)),
+        }
+    }
+
     #[cold]
     fn moved(
         &self,
         definition: &TableDefinition,
         row: RowId,
-        column: usize,
-        value: Datum<'_>,
+        changes: &[(usize, Datum<'_>)],
     ) -> SqlError {
         let table = self.tables.get(definition.id);
         let Some(old) = table.and_then(|table| table.row(row)) else {
             return no_such_table(definition.id);
         };
         let mut values: Vec<Datum<'_>> = old.columns().collect();
-        values[column] = value;
+        changes.iter().for_each(|(column, value)| values[*column] = *value);
         let text = row_text(definition, &[&values]);
         SqlError::partition_column_changed(&definition.name, &text)
     }

@@ -271,7 +271,7 @@ pub(crate) fn owns(
     {
         return true;
     }
-    let owned = options.ring.partition_of(value) == options.partition;
+    let owned = options.ring.partition_of_values([value]) == options.partition;
     if let (true, Datum::Int(value)) = (owned, value) {
         *owned_value = Some(value);
     }

@@ -244,7 +244,7 @@ pub fn ship(
     ring: &HashRing,
 ) -> Result<Vec<Vec<u8>>, SqlError> {
     let statement = prepared.statement();
-    let Execution::Shipped { query, types, partition_column, .. } = &statement.execution else {
+    let Execution::Shipped { query, types, partition_columns, .. } = &statement.execution else {
         return Err(SqlError::sql("the statement ships no rows"));
     };
     let columns: Vec<_> = types.iter().map(|sql_type| ("", *sql_type)).collect();
@@ -255,12 +255,12 @@ pub fn ship(
         outs.iter_mut().map(|out| TableBuilder::begin(out, &schema)).collect();
     let desk = Desk::new(inputs)?;
     with_run!(desk, statement, parameters, context, run => {
-        ship_rows(&run, query, &schema, |row, values| match partition_column {
-            Some(column) => {
-                let partition = ring.partition_of(values[usize::from(*column)]);
-                row(&mut tables[partition.index()]);
+        ship_rows(&run, query, &schema, |row, values| match partition_columns.as_slice() {
+            [] => tables.iter_mut().for_each(row),
+            columns => {
+                let places = columns.iter().map(|column| values[usize::from(*column)]);
+                row(&mut tables[ring.partition_of_values(places).index()]);
             }
-            None => tables.iter_mut().for_each(row),
         })?;
     });
     tables.into_iter().for_each(|table| {

@@ -22,6 +22,7 @@ use crate::error::SqlError;
 use crate::evaluate::evaluate_in;
 use crate::frame::Frame;
 use lockstep_plan_ir::{Expression, Function};
+use lockstep_types::hashing::CompositeKey;
 use lockstep_types::timestamp::{MAX_VALID_US, MIN_VALID_US};
 use lockstep_types::{Datum, Decimal, SqlType};
 use std::cmp::Ordering;
@@ -86,6 +87,10 @@ fn compute<'a>(context: &Context<'_>, arguments: &Arguments<'a, '_>) -> Computed
         Field | ArrayElement | ArrayLength | SetField => json::call(arguments),
         InetAton | InetNtoa | Inet6Aton | Inet6Ntoa => internet::call(arguments),
         SqlError => Err(raised(arguments)),
+        PartitionKey => {
+            let key = CompositeKey::of(arguments.values.iter().copied());
+            Ok(Datum::Bytes(arguments.arena.copy(key.bytes())))
+        }
     }
 }
 

@@ -87,10 +87,14 @@ impl Database {
         let options = self.options();
         let mut found = Vec::new();
         for (id, table) in self.tables.iter() {
-            let column = self.definition(id).and_then(|definition| definition.partition_column);
-            let Some(column) = column.map(usize::from) else { continue };
+            let Some(definition) = self.definition(id).filter(|table| table.is_partitioned())
+            else {
+                continue;
+            };
+            let columns = &definition.partition_columns;
             let elsewhere = table.scan().filter(|(_, row)| {
-                options.ring.partition_of(row.column(column)) != options.partition
+                let places = columns.iter().map(|&column| row.column(column.into()));
+                options.ring.partition_of_values(places) != options.partition
             });
             match elsewhere.count() {
                 0 => {}

@@ -53,6 +53,8 @@ pub enum Routing {
         /// The type of the partitioning column.
         column_type: SqlType,
     },
+    /// By the hash of several parameters together: see the definition's partitioning.
+    Parameters,
     /// Only to a partition that the call names.
     Directed,
 }
@@ -136,6 +138,7 @@ fn prepare(
     let routing = match &definition.partitioning {
         None => Routing::Multi,
         Some(ProcedurePartitioning::Directed) => Routing::Directed,
+        Some(ProcedurePartitioning::Columns { .. }) => Routing::Parameters,
         Some(ProcedurePartitioning::Column { parameter, column_type, .. }) => {
             Routing::Parameter { index: *parameter, column_type: *column_type }
         }

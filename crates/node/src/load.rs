@@ -111,7 +111,7 @@ fn loaded_table<'c>(
     if table.definition.view.is_some() {
         return Err(abort(format!("{name} is a materialized view: nobody but it writes it.")));
     }
-    match (load.key.is_some(), table.definition.partition_column.is_some()) {
+    match (load.key.is_some(), table.definition.is_partitioned()) {
         (false, true) => Err(abort(
             "LoadMultipartitionTable no longer supports loading partitioned tables use CRUD \
              procs instead",

@@ -16,10 +16,23 @@ pub fn partition_of_parameter(
     column_type: SqlType,
     ring: &HashRing,
 ) -> Result<PartitionId, String> {
+    let mut bytes = Vec::new();
+    Ok(ring.partition_of(hashed_value(parameter, column_type, &mut bytes)?))
+}
+
+/// The value that is hashed of a routing parameter; `bytes` keeps those that text stands for.
+///
+/// # Errors
+/// As for [`partition_of_parameter`].
+pub fn hashed_value<'p>(
+    parameter: &Parameter<'p>,
+    column_type: SqlType,
+    bytes: &'p mut Vec<u8>,
+) -> Result<Datum<'p>, String> {
     let Parameter::Scalar(_, value) = parameter else {
         return Err("an array or table cannot be hashed".to_string());
     };
-    let value = match (*value, column_type.is_integer()) {
+    Ok(match (*value, column_type.is_integer()) {
         (Datum::Text(text), true) => match text.trim().parse::<i64>() {
             Ok(i64::MIN) => Datum::Null,
             Ok(number) => Datum::Int(number),
@@ -28,12 +41,11 @@ pub fn partition_of_parameter(
         (Datum::Bytes(bytes), true) => integer_of_bytes(bytes, column_type)?,
         // The procedure will read the text as hex digits: it belongs where those bytes live.
         (Datum::Text(text), false) if column_type == SqlType::Varbinary => {
-            let bytes = hex_bytes(text).unwrap_or_else(|| text.as_bytes().to_vec());
-            return Ok(ring.partition_of(Datum::Bytes(&bytes)));
+            *bytes = hex_bytes(text).unwrap_or_else(|| text.as_bytes().to_vec());
+            Datum::Bytes(bytes)
         }
         (value, _) => value,
-    };
-    Ok(ring.partition_of(value))
+    })
 }
 
 /// Bytes sent for an integer column are the integer in little-endian order, of the column's
@@ -59,8 +71,12 @@ pub fn misrouted(
     reason: &str,
 ) -> Failure {
     let column = match &procedure.partitioning {
-        Some(ProcedurePartitioning::Column { column, .. }) => column.as_str(),
-        _ => "",
+        Some(ProcedurePartitioning::Column { column, .. }) => column.clone(),
+        Some(ProcedurePartitioning::Columns { columns, .. }) => {
+            let names: Vec<&str> = columns.iter().map(|column| column.column.as_str()).collect();
+            names.join(", ")
+        }
+        _ => String::new(),
     };
     Failure::unexpected(format!(
         "Error sending procedure {} to the correct partition. Make sure parameter values are \

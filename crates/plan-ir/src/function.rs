@@ -24,7 +24,8 @@ functions! {
     /// Scalar functions after lowering: aliases (CEIL, LCASE, LENGTH, IFNULL ...) and special
     /// syntaxes are the binder's. Arguments come in the order of the function-call form; a calendar
     /// unit is a literal VARCHAR in upper case, singular and long form (`'MILLISECOND'`,
-    /// `'MICROSECOND'`), as first argument.
+    /// `'MICROSECOND'`), as first argument. PARTITION KEY is the planner's own: of the values of
+    /// several partitioning columns it makes the VARBINARY value that is hashed for all of them.
     Function {
         Abs = "ABS", Ceiling = "CEILING", Floor = "FLOOR", Exp = "EXP", Ln = "LN",
         Log10 = "LOG10", Power = "POWER", Sqrt = "SQRT", Round = "ROUND",
@@ -62,6 +63,7 @@ functions! {
         ArcSine = "ASIN", ArcCosine = "ACOS", ArcTangent = "ATAN", ArcTangent2 = "ATAN2",
         HyperbolicSine = "SINH", HyperbolicCosine = "COSH", HyperbolicTangent = "TANH",
         CubeRoot = "CBRT",
+        PartitionKey = "PARTITION KEY",
     }
 }
 

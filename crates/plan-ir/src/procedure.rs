@@ -62,8 +62,26 @@ pub enum ProcedurePartitioning {
         /// The parameter, from 0.
         parameter: u16,
     },
+    /// By the hash of several parameters together.
+    Columns {
+        /// The table whose partitioning it follows.
+        table: String,
+        /// Its partitioning columns, in their order.
+        columns: Vec<RoutingColumn>,
+    },
     /// Directed: only called at a given partition, through an all-partition call.
     Directed,
+}
+
+/// One of several partitioning columns with the parameter that holds its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoutingColumn {
+    /// The column.
+    pub column: String,
+    /// Its type.
+    pub column_type: SqlType,
+    /// The parameter, from 0.
+    pub parameter: u16,
 }
 
 /// A parameter of a procedure.

@@ -21,9 +21,11 @@ pub struct TableDefinition {
     pub indexes: Vec<IndexDefinition>,
     /// The primary key among the indexes.
     pub primary_key: Option<IndexId>,
-    /// The partitioning column; `None`: replicated, or a view that lacks it (see `is_partial`).
-    pub partition_column: Option<u16>,
-    /// A view over a partitioned table without the partitioning column among its groups: every
+    /// The partitioning columns, in the order of their hashes; none: replicated, or a view that
+    /// lacks one of them (see `is_partial`). One column places rows as VoltDB does, several
+    /// together by [`lockstep_types::hashing::CompositeKey`].
+    pub partition_columns: Vec<u16>,
+    /// A view over a partitioned table without all partitioning columns among its groups: every
     /// partition holds partial groups, merged when they are read.
     pub is_partial: bool,
     /// For a view: how it is kept.
@@ -108,7 +110,24 @@ pub struct RowLimitPurge {
 impl TableDefinition {
     /// True when every partition holds all rows.
     pub fn is_replicated(&self) -> bool {
-        self.partition_column.is_none() && !self.is_partial
+        self.partition_columns.is_empty() && !self.is_partial
+    }
+
+    /// True when the values of columns say which partition holds a row.
+    pub fn is_partitioned(&self) -> bool {
+        !self.partition_columns.is_empty()
+    }
+
+    /// Whether a column is one of those that say which partition holds a row.
+    pub fn places_by(&self, column: usize) -> bool {
+        self.partition_columns.iter().any(|&place| usize::from(place) == column)
+    }
+
+    /// The names of the partitioning columns, separated by commas.
+    pub fn partition_column_names(&self) -> String {
+        let names = self.partition_columns.iter();
+        let names = names.map(|&place| self.columns[usize::from(place)].name.as_str());
+        names.collect::<Vec<&str>>().join(", ")
     }
 }
 

@@ -104,9 +104,9 @@ pub enum Execution {
         query: Query,
         /// Types of the shipped rows.
         types: Vec<SqlType>,
-        /// The column of the shipped rows that decides the partition; `None`: all rows go to
-        /// all partitions.
-        partition_column: Option<u16>,
+        /// The columns of the shipped rows that decide the partition; none: all rows go to all
+        /// partitions.
+        partition_columns: Vec<u16>,
         /// What each partition does with its rows ([`Relation::Receive`] of fragment 0).
         apply: Operation,
         /// How the partitions' counts become one: see [`Coordinator`].
@@ -242,9 +242,9 @@ pub struct Guard {
     pub table: TableId,
     /// Its name, for the message.
     pub table_name: String,
-    /// The value that the statement restricts the partitioning column to (literals and
-    /// parameters only). `None`: the statement is not restricted, reads whatever rows are here,
-    /// and so runs only in calls that address each partition (all-partition calls, directed
-    /// procedures).
+    /// The value that the statement restricts the partitioning column to (literals and parameters
+    /// only; [`crate::Function::PartitionKey`] of several columns). `None`: the statement is not
+    /// restricted, reads whatever rows are here, and so runs only in calls that address each
+    /// partition (all-partition calls, directed procedures).
     pub value: Option<Expression>,
 }

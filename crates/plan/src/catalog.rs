@@ -161,7 +161,7 @@ pub fn routing_parameter(definition: &ProcedureDefinition) -> Option<(u16, SqlTy
         ProcedurePartitioning::Column { parameter, column_type, .. } => {
             Some((*parameter, *column_type))
         }
-        ProcedurePartitioning::Directed => None,
+        ProcedurePartitioning::Columns { .. } | ProcedurePartitioning::Directed => None,
     }
 }
 

@@ -25,6 +25,55 @@ pub fn hash_value(value: Datum<'_>) -> Option<i32> {
     }
 }
 
+/// Most values that place a row together: partitioning columns of a table, key columns of a
+/// global index.
+pub const MAX_KEY_PARTS: usize = 16;
+
+/// Bytes that stand for a value among several that place a row together.
+const PART_BYTES: usize = 4;
+
+/// Values that place a row together, in the form that is hashed: of each value the hash that it
+/// has alone, 4 bytes little-endian. The partition of the values is that of these bytes as one
+/// VARBINARY value.
+///
+/// Alone, a value of a type that VoltDB does not place by (they cannot partition tables, but may
+/// be keys of global indexes) is hashed as the bytes of its storage form, and NULL as integer 0.
+#[derive(Debug, Clone, Copy)]
+pub struct CompositeKey {
+    bytes: [u8; MAX_KEY_PARTS * PART_BYTES],
+    length: usize,
+}
+
+impl CompositeKey {
+    /// The key of some values, at most [`MAX_KEY_PARTS`]; more are a fault of the caller.
+    pub fn of<'a>(values: impl IntoIterator<Item = Datum<'a>>) -> CompositeKey {
+        let mut key = CompositeKey { bytes: [0; MAX_KEY_PARTS * PART_BYTES], length: 0 };
+        for value in values {
+            assert!(key.length < key.bytes.len(), "a key has at most {MAX_KEY_PARTS} parts");
+            let part = hash_part(value).to_le_bytes();
+            key.bytes[key.length..key.length + PART_BYTES].copy_from_slice(&part);
+            key.length += PART_BYTES;
+        }
+        key
+    }
+
+    /// What is hashed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The hash of one value among several. Equal values have equal hashes.
+fn hash_part(value: Datum<'_>) -> i32 {
+    match value {
+        Datum::Timestamp(microseconds) => hash_integer(microseconds),
+        // Zero has two forms that are equal.
+        Datum::Float(number) => hash_integer((number + 0.0).to_bits() as i64),
+        Datum::Decimal(number) => hash_bytes(&number.units().to_le_bytes()),
+        other => hash_value(other).unwrap_or_else(|| hash_integer(0)),
+    }
+}
+
 /// The hash of an integer of any width, widened to 64 bits.
 #[inline]
 pub fn hash_integer(value: i64) -> i32 {
@@ -158,6 +207,25 @@ impl HashRing {
         hash_value(value).map_or(PartitionId(0), |hash| self.partition_of_hash(hash))
     }
 
+    /// The partition of a row by the values that place it, in the order of their columns: one
+    /// alone exactly as [`HashRing::partition_of`] has it if VoltDB places rows by its type,
+    /// anything else as a [`CompositeKey`].
+    #[inline]
+    pub fn partition_of_values<'a>(
+        &self,
+        values: impl IntoIterator<Item = Datum<'a>, IntoIter: Clone>,
+    ) -> PartitionId {
+        let values = values.into_iter();
+        let mut first = values.clone();
+        match (first.next(), first.next()) {
+            (
+                Some(only @ (Datum::Int(_) | Datum::Text(_) | Datum::Bytes(_) | Datum::Null)),
+                None,
+            ) => self.partition_of(only),
+            _ => self.partition_of(Datum::Bytes(CompositeKey::of(values).bytes())),
+        }
+    }
+
     /// Tokens in ascending order with the partition that owns each.
     pub fn tokens(&self) -> impl Iterator<Item = (i32, PartitionId)> + '_ {
         self.owners.iter().enumerate().map(|(i, &owner)| {
@@ -199,6 +267,22 @@ mod tests {
         ] {
             assert_eq!(hash_bytes(bytes), hash, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn several_values_are_placed_by_the_hashes_that_each_has_alone() {
+        let ring = HashRing::new(7);
+        let (int, text) = (Datum::Int(5), Datum::Text("hello"));
+        let bytes = [hash_integer(5).to_le_bytes(), hash_bytes(b"hello").to_le_bytes()].concat();
+        assert_eq!(CompositeKey::of([int, text]).bytes(), bytes);
+        assert_eq!(hash_bytes(&bytes), 1_280_757_535);
+        assert_eq!(ring.partition_of_values([int, text]), ring.partition_of(Datum::Bytes(&bytes)));
+        for alone in [int, text, Datum::Null, Datum::Bytes(&[1])] {
+            assert_eq!(ring.partition_of_values([alone]), ring.partition_of(alone));
+        }
+        assert_ne!(CompositeKey::of([int, text]).bytes(), CompositeKey::of([text, int]).bytes());
+        let zeros = [Datum::Float(0.0), Datum::Float(-0.0)];
+        assert_eq!(CompositeKey::of([zeros[0]]).bytes(), CompositeKey::of([zeros[1]]).bytes());
     }
 
     #[test]

@@ -114,7 +114,7 @@ mod tests {
                 column("B", SqlType::Varchar),
                 column("V", SqlType::Float),
             ],
-            partition_column: None,
+            partition_columns: Vec::new(),
             has_primary_key: true,
         };
         let mut parts = Parts::new(&target, vec![1, 0]);

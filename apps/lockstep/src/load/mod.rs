@@ -193,7 +193,7 @@ impl Load {
         }
         let columns: Vec<_> =
             target.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
-        let replicated = target.partition_column.is_none();
+        let replicated = target.partition_columns.is_empty();
         let writer = CallWriter::new(&target.name, &columns, upsert, replicated);
         let nulls = match text("null-string") {
             Some(null) => vec![null.to_string()],

@@ -1,6 +1,6 @@
 //! A record's values in wire form, each as its column's type wants it.
 
-use super::target::{Column, Mapping, Source, Target, hashed_bytes};
+use super::target::{Column, Mapping, Source, Target};
 use crate::csv::reader::{Record, Value};
 use lockstep_types::decimal::DecimalError;
 use lockstep_types::table::write_datum;
@@ -93,10 +93,7 @@ impl<'t> Encoder<'t> {
                 )?,
             };
             write_datum(&mut self.row, column.sql_type, datum);
-            if self.target.partition_column == Some(place) && !datum.is_null() {
-                hashed_bytes(datum, &mut self.key);
-                self.has_key = true;
-            }
+            self.has_key |= self.target.place_by(place, datum, &mut self.key);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use lockstep_client::rows::Table;
 use lockstep_client::{Connection, ParameterWriter};
+use lockstep_types::hashing::CompositeKey;
 use lockstep_types::table::write_datum;
 use lockstep_types::{Datum, Decimal, SqlType, Value, timestamp};
 
@@ -28,8 +29,8 @@ pub struct Target {
     pub name: String,
     /// Its columns, in order.
     pub columns: Vec<Column>,
-    /// The partitioning column; none: every partition has all rows.
-    pub partition_column: Option<usize>,
+    /// The partitioning columns, in their order; none: every partition has all rows.
+    pub partition_columns: Vec<usize>,
     /// Whether rows can be upserted.
     pub has_primary_key: bool,
 }
@@ -86,6 +87,16 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
+/// The number of a column among the partitioning columns, by its remark: alone, or
+/// `PARTITION_COLUMN 2 OF 3`.
+fn placing_number(remark: &str) -> Option<usize> {
+    let rest = remark.strip_prefix("PARTITION_COLUMN")?;
+    match rest.trim().split_once(" OF ") {
+        Some((number, _)) => number.parse().ok(),
+        None => rest.is_empty().then_some(1),
+    }
+}
+
 impl Target {
     /// Reads the table from the server's catalog.
     ///
@@ -95,10 +106,10 @@ impl Target {
         let name = name.to_ascii_uppercase();
         let listed = catalog(connection, "COLUMNS")?;
         let mut columns = Vec::new();
-        let mut partition_column = None;
+        let mut placing = Vec::new();
         for cell in rows_of(&listed, &name) {
-            if text(cell("REMARKS")).as_deref() == Some("PARTITION_COLUMN") {
-                partition_column = Some(columns.len());
+            if let Some(number) = text(cell("REMARKS")).as_deref().and_then(placing_number) {
+                placing.push((number, columns.len()));
             }
             columns.push(column(&cell)?);
         }
@@ -108,7 +119,28 @@ impl Target {
         }
         let keys = catalog(connection, "PRIMARYKEYS")?;
         let has_primary_key = rows_of(&keys, &name).next().is_some();
-        Ok(Target { name, columns, partition_column, has_primary_key })
+        placing.sort_unstable();
+        let partition_columns = placing.into_iter().map(|(_, column)| column).collect();
+        Ok(Target { name, columns, partition_columns, has_primary_key })
+    }
+
+    /// Takes a value into the bytes that are hashed to find a row's partition, if its column is a
+    /// partitioning one: alone as it is, one of several as its hash at its place. Returns whether
+    /// there is something to hash.
+    pub fn place_by(&self, column: usize, value: Datum<'_>, key: &mut Vec<u8>) -> bool {
+        let columns = &self.partition_columns;
+        let Some(number) = columns.iter().position(|place| *place == column) else { return false };
+        match (value, columns.len()) {
+            (Datum::Null, _) => return false,
+            (value, 1) => hashed_bytes(value, key),
+            (value, count) => {
+                let part = CompositeKey::of([value]);
+                let width = part.bytes().len();
+                key.resize(count * width, 0);
+                key[number * width..][..width].copy_from_slice(part.bytes());
+            }
+        }
+        true
     }
 
     /// The columns of the primary key, in the order of its index; empty if there is none.
@@ -250,7 +282,7 @@ fn read_default(text: &str, sql_type: SqlType, now_us: i64) -> Option<Value> {
 }
 
 /// A partitioning value as the server hashes it, for calls that name their partition by it.
-pub fn hashed_bytes(value: Datum<'_>, out: &mut Vec<u8>) {
+fn hashed_bytes(value: Datum<'_>, out: &mut Vec<u8>) {
     out.clear();
     match value {
         Datum::Int(number) => out.extend_from_slice(&number.to_le_bytes()),
@@ -279,7 +311,7 @@ mod tests {
                 column("B", SqlType::Varchar, true, Some("'it''s'")),
                 column("C", SqlType::Timestamp, true, Some("CURRENT_TIMESTAMP")),
             ],
-            partition_column: Some(0),
+            partition_columns: vec![0],
             has_primary_key: false,
         }
     }

@@ -8,7 +8,7 @@ use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
 use lockstep_plan_ir::statement::{Execution, Guard, Operation};
-use lockstep_plan_ir::{Node, Statement};
+use lockstep_plan_ir::{Function, Node, Statement};
 use lockstep_types::{Datum, TableId};
 
 /// Checks the guards of a statement; `target` is what [`inserted`] says of it.
@@ -102,8 +102,16 @@ fn elsewhere(
     guard: &Guard,
     value: Datum<'_>,
 ) -> SqlError {
+    let of_several = matches!(
+        guard.value.as_ref().map(|value| &value.node),
+        Some(Node::Call(Function::PartitionKey, _))
+    );
+    let restricted = match of_several {
+        true => "partitioning columns have values that together make a key".to_string(),
+        false => format!("partitioning column is {value}"),
+    };
     SqlError::sql(format!(
-        "the statement reads or writes table {} where its partitioning column is {value}, which \
+        "the statement reads or writes table {} where its {restricted}, which \
          lives at partition {}, not at partition {} where the procedure runs: {}",
         guard.table_name,
         database.options.ring.partition_of(value),

@@ -127,7 +127,7 @@ fn upsert_changes_what_is_there_and_inserts_what_is_not() {
 #[test]
 fn rows_and_guards_belong_to_their_partition() {
     let mut definition = definition();
-    definition.partition_column = Some(0);
+    definition.partition_columns = vec![0];
     let ring = lockstep_types::HashRing::new(2);
     let home = |partition| {
         (1..).find(|id| ring.partition_of(Datum::Int(*id)).0 == partition).expect("many ids")

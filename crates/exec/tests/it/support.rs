@@ -61,7 +61,7 @@ pub fn table(
         columns,
         primary_key: indexes.first().filter(|first| first.unique).map(|_| IndexId(0)),
         indexes,
-        partition_column: None,
+        partition_columns: Vec::new(),
         is_partial: false,
         view: None,
         dependent_views: Vec::new(),

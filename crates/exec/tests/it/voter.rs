@@ -95,7 +95,7 @@ pub fn host() -> (Database, PreparedProcedure) {
         vec![],
     );
     votes.columns[1].length = 2;
-    votes.partition_column = Some(0);
+    votes.partition_columns = vec![0];
     let count = [(AggregateFunction::CountStar, None, None)];
     let by_phone = view(BY_PHONE, "V_PHONE", &mut votes, &[0], &count);
     let by_state = view(BY_STATE, "V_STATE", &mut votes, &[2, 1], &count);

@@ -74,7 +74,8 @@ pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
             name: &procedure.definition.name,
             read_only: procedure.definition.read_only,
             routing: match procedure.routing {
-                Routing::Multi => ProcedureRouting::Multi,
+                // Clients know routing by one parameter; what else there is the server does.
+                Routing::Multi | Routing::Parameters => ProcedureRouting::Multi,
                 Routing::Directed => ProcedureRouting::Directed,
                 Routing::Parameter { index, column_type } => {
                     ProcedureRouting::ByParameter { parameter: index, column_type }

@@ -129,7 +129,7 @@ impl Survey {
             let definition = &table.definition;
             let Some(sites) = by_table.get(&definition.id) else { continue };
             let mut sites = sites.as_slice();
-            if definition.partition_column.is_none() {
+            if !definition.is_partitioned() {
                 sites = sites.get(..1).unwrap_or(sites);
             }
             let rows = sites.iter().map(|site| site.rows).sum();

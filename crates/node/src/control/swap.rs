@@ -109,10 +109,9 @@ fn name_of(catalog: &Catalog, id: TableId) -> Option<&str> {
 }
 
 fn compare_partitioning(a: &TableDefinition, b: &TableDefinition, reasons: &mut Vec<String>) {
-    match (a.partition_column, b.partition_column) {
-        (None, None) => {}
-        (Some(a), Some(b)) if a == b => {}
-        (Some(_), Some(_)) => {
+    match (a.is_partitioned(), b.is_partitioned()) {
+        _ if a.partition_columns == b.partition_columns => {}
+        (true, true) => {
             reasons.push("the tables are partitioned on different columns".to_string());
         }
         _ => reasons.push("one table is partitioned and the other is not".to_string()),

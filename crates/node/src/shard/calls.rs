@@ -10,9 +10,10 @@ use crate::message::{
     NO_PROCEDURE, Origin, PARTITION_WEIGHT,
 };
 use crate::routing;
-use lockstep_plan_ir::procedure::ProcedurePartitioning;
+use lockstep_plan_ir::procedure::{ProcedurePartitioning, RoutingColumn};
 use lockstep_site::{MultiWork, Ready};
 use lockstep_txn::{Admission, EntryHeader};
+use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
@@ -401,7 +402,63 @@ fn destination(
                 Err(failure) => Destination::Refused(failure),
             }
         }
+        Routing::Parameters => {
+            let partitioning = procedure.definition.partitioning.as_ref();
+            match partitioning.map(|by| partition_of_call(by, procedure, invocation, facts)) {
+                Some(Ok(partition)) => Destination::Partition(partition),
+                Some(Err(failure)) => Destination::Refused(failure),
+                None => Destination::Refused(not_found(invocation.procedure)),
+            }
+        }
     }
+}
+
+/// The partition of a call by one declaration of its procedure.
+fn partition_of_call(
+    partitioning: &ProcedurePartitioning,
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &super::HostFacts,
+) -> Result<PartitionId, Failure> {
+    match partitioning {
+        ProcedurePartitioning::Column { parameter, column_type, .. } => {
+            partition_by(*parameter, *column_type, procedure, invocation, facts)
+        }
+        ProcedurePartitioning::Columns { columns, .. } => {
+            partition_by_several(columns, procedure, invocation, facts)
+        }
+        ProcedurePartitioning::Directed => Ok(PartitionId(0)),
+    }
+}
+
+/// The partition that a call's routing parameters name together.
+fn partition_by_several(
+    columns: &[RoutingColumn],
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &super::HostFacts,
+) -> Result<PartitionId, Failure> {
+    let mut bytes = [const { Vec::new() }; MAX_KEY_PARTS];
+    let mut values = [Datum::Null; MAX_KEY_PARTS];
+    for ((column, bytes), value) in columns.iter().zip(&mut bytes).zip(&mut values) {
+        let refused = |value: &str, reason: &str| {
+            let definition = &procedure.definition;
+            Err(routing::misrouted(definition, value, column.column_type, reason))
+        };
+        *value = match invocation.parameters.get(usize::from(column.parameter)) {
+            Some(Ok(parameter)) => {
+                match routing::hashed_value(&parameter, column.column_type, bytes) {
+                    Ok(value) => value,
+                    Err(reason) => return refused(&describe(&parameter), &reason),
+                }
+            }
+            // Bytes that are no parameters: the partition's check says which.
+            Some(Err(_)) => return Ok(PartitionId(0)),
+            None => return refused("null", "the call does not have that parameter"),
+        };
+    }
+    let count = columns.len().min(MAX_KEY_PARTS);
+    Ok(facts.ring.partition_of_values(values[..count].iter().copied()))
 }
 
 /// The partition that a call's routing parameter names.
@@ -441,10 +498,7 @@ fn declared_partitions(
 ) -> Destination {
     let mut declared = Vec::new();
     for partitioning in &procedure.definition.declared {
-        let ProcedurePartitioning::Column { parameter, column_type, .. } = partitioning else {
-            continue;
-        };
-        match partition_by(*parameter, *column_type, procedure, invocation, facts) {
+        match partition_of_call(partitioning, procedure, invocation, facts) {
             Ok(partition) => declared.push(partition),
             Err(failure) => return Destination::Refused(failure),
         }

@@ -15,7 +15,7 @@ pub struct TableDescription {
     pub columns: Vec<ColumnDescription>,
     /// Its indexes, hidden ones left out.
     pub indexes: Vec<IndexDescription>,
-    /// The partitioning column.
+    /// The partitioning columns, separated by commas.
     pub partition_column: Option<String>,
     /// For a view: the text of its query.
     pub query: Option<String>,
@@ -76,12 +76,12 @@ pub(super) fn describe(table: &CatalogTable) -> TableDescription {
             IndexDescription { name, kind, keys, condition, constraint }
         })
         .collect();
-    let partition = definition.partition_column.map(usize::from);
+    let partition = definition.is_partitioned().then(|| definition.partition_column_names());
     TableDescription {
         name: definition.name.clone(),
         columns,
         indexes,
-        partition_column: partition.map(|column| definition.columns[column].name.clone()),
+        partition_column: partition,
         query: table.view_source.as_ref().and_then(|(_, source)| match &source.statement {
             Statement::CreateView(view) => Some(view.query_text.clone()),
             _ => None,

@@ -45,7 +45,8 @@ pub(super) fn procedures(catalog: &Catalog) -> Listing {
 /// What clients need for routing, as JSON.
 fn remarks(procedure: &ProcedureDefinition) -> String {
     let routing = match &procedure.partitioning {
-        None => String::new(),
+        // Clients that know one parameter only must not route by it: the server does.
+        None | Some(ProcedurePartitioning::Columns { .. }) => String::new(),
         Some(ProcedurePartitioning::Directed) => {
             ",\"partitionParameter\":-1,\"partitionParameterType\":-1".to_string()
         }
@@ -57,7 +58,7 @@ fn remarks(procedure: &ProcedureDefinition) -> String {
     format!(
         "{{\"readOnly\":{},\"singlePartition\":{},\"compound\":false{routing}}}",
         procedure.read_only,
-        procedure.is_single_partition()
+        procedure.is_single_partition() && !routing.is_empty()
     )
 }
 
@@ -110,11 +111,14 @@ pub(super) fn columns(catalog: &Catalog) -> Listing {
 
 fn column_row(procedure: &ProcedureDefinition, listed: &Parameter, name: &str) -> Vec<Value> {
     let ProcedureParameter { sql_type, is_array } = listed.parameter;
-    let routes = matches!(
-        &procedure.partitioning,
-        Some(ProcedurePartitioning::Column { parameter, .. })
-            if usize::from(*parameter) == listed.place
-    );
+    let is_listed = |parameter: u16| usize::from(parameter) == listed.place;
+    let routes = match &procedure.partitioning {
+        Some(ProcedurePartitioning::Column { parameter, .. }) => is_listed(*parameter),
+        Some(ProcedurePartitioning::Columns { columns, .. }) => {
+            columns.iter().any(|column| is_listed(column.parameter))
+        }
+        _ => false,
+    };
     let remarks: Vec<&str> = [(routes, "PARTITION_PARAMETER"), (is_array, "ARRAY_PARAMETER")]
         .into_iter()
         .filter_map(|(holds, remark)| holds.then_some(remark))

@@ -3,7 +3,9 @@
 use super::describe::{default_text, key_parts, type_text};
 use crate::catalog::{Catalog, CatalogTable};
 use lockstep_plan_ir::IndexDefinition;
-use lockstep_sql::ast::{CreateProcedure, ProcedureBody, ProcedureKind, Statement};
+use lockstep_sql::ast::{
+    CreateProcedure, ProcedureBody, ProcedureKind, ProcedurePartition, Statement,
+};
 use std::fmt::Write;
 
 /// Constraints of which VoltDB made the name need none.
@@ -80,9 +82,11 @@ fn create_table(out: &mut String, table: &CatalogTable) {
     }
     let name = &definition.name;
     line(out, format_args!("CREATE TABLE {name} (\n  {}\n);", parts.join(",\n  ")));
-    if let Some(column) = definition.partition_column {
-        let column = &definition.columns[usize::from(column)].name;
-        line(out, format_args!("PARTITION TABLE {name} ON COLUMN {column};"));
+    let columns = definition.partition_column_names();
+    match definition.partition_columns.len() {
+        0 => {}
+        1 => line(out, format_args!("PARTITION TABLE {name} ON COLUMN {columns};")),
+        _ => line(out, format_args!("PARTITION TABLE {name} ON COLUMNS ({columns});")),
     }
 }
 
@@ -127,6 +131,29 @@ fn create_view(out: &mut String, table: &CatalogTable) {
     line(out, format_args!("CREATE VIEW {name} ({}) AS {query};", names.join(", ")));
 }
 
+/// Where a procedure runs, with the numbers of its parameters.
+fn procedure_partition(partition: &ProcedurePartition) -> String {
+    let table = &partition.table.text;
+    let columns: Vec<&str> = partition.columns.iter().map(|column| column.as_str()).collect();
+    let columns = match columns.as_slice() {
+        [column] => format!("COLUMN {column}"),
+        several => format!("COLUMNS ({})", several.join(", ")),
+    };
+    let via = partition.via.as_ref().map(|index| format!(" VIA GLOBAL INDEX {}", index.text));
+    let numbers: Vec<String> = match partition.parameters.as_slice() {
+        // Without a column list there is one parameter; those of an index are as many as its keys.
+        [] if via.is_some() => Vec::new(),
+        [] => (0..partition.columns.len()).map(|number| number.to_string()).collect(),
+        written => written.iter().map(u32::to_string).collect(),
+    };
+    let word = if numbers.len() > 1 { "PARAMETERS" } else { "PARAMETER" };
+    let numbers = match numbers.is_empty() {
+        true => String::new(),
+        false => format!(" {word} {}", numbers.join(", ")),
+    };
+    format!(" ON TABLE {table} {columns}{}{numbers}", via.unwrap_or_default())
+}
+
 fn create_procedure(out: &mut String, name: &str, create: &CreateProcedure) {
     let mut text = String::from("CREATE PROCEDURE");
     if create.name.is_some() {
@@ -134,10 +161,7 @@ fn create_procedure(out: &mut String, name: &str, create: &CreateProcedure) {
     }
     for (place, partition) in create.partitions.iter().enumerate() {
         text.push_str(if place == 0 { " PARTITION" } else { " AND" });
-        text.push_str(&format!(
-            " ON TABLE {} COLUMN {} PARAMETER {}",
-            partition.table.text, partition.column.text, partition.parameter
-        ));
+        text.push_str(&procedure_partition(partition));
     }
     if create.kind == ProcedureKind::Directed {
         text.push_str(" DIRECTED");

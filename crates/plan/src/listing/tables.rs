@@ -44,9 +44,12 @@ pub(super) fn tables(catalog: &Catalog) -> Listing {
 fn remarks(table: &CatalogTable) -> Option<String> {
     let definition = &table.definition;
     let mut parts = Vec::new();
-    if let Some(column) = definition.partition_column {
-        let name = &definition.columns[usize::from(column)].name;
-        parts.push(format!("\"partitionColumn\":{}", json_text(name)));
+    let names = json_text(&definition.partition_column_names());
+    match definition.partition_columns.len() {
+        0 => {}
+        1 => parts.push(format!("\"partitionColumn\":{names}")),
+        // A client that knows one column only must not take it for the whole.
+        _ => parts.push(format!("\"partitionColumns\":{names}")),
     }
     if let Some((sources, _)) = &table.view_source
         && let Some(source) = sources.first()
@@ -91,6 +94,17 @@ pub(super) fn columns(catalog: &Catalog) -> Listing {
     listing
 }
 
+/// What tells clients that a column partitions its table. One of several is named by its place
+/// among them, so that clients which know single columns only do not route by it.
+fn partition_remark(table: &TableDefinition, place: u16) -> Option<String> {
+    let columns = &table.partition_columns;
+    let number = columns.iter().position(|column| *column == place)?;
+    Some(match columns.len() {
+        1 => "PARTITION_COLUMN".to_string(),
+        count => format!("PARTITION_COLUMN {} OF {count}", number + 1),
+    })
+}
+
 fn column_row(table: &TableDefinition, place: u16) -> Vec<Value> {
     let column: &ColumnDefinition = &table.columns[usize::from(place)];
     let (mut size, radix) = precision(column.sql_type);
@@ -99,7 +113,7 @@ fn column_row(table: &TableDefinition, place: u16) -> Vec<Value> {
         size = Some(column.length.into());
         octets = size;
     }
-    let partitions = table.partition_column == Some(place);
+    let partitions = partition_remark(table, place);
     vec![
         NULL,
         NULL,
@@ -112,7 +126,7 @@ fn column_row(table: &TableDefinition, place: u16) -> Vec<Value> {
         maybe(scale(column.sql_type)),
         maybe(radix),
         int(column.nullable),
-        if partitions { text("PARTITION_COLUMN") } else { NULL },
+        partitions.map_or(NULL, text),
         default_text(column).map_or(NULL, text),
         NULL,
         NULL,

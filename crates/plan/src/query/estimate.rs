@@ -168,7 +168,7 @@ impl<'p> Estimator<'p> {
             return Some(*rows);
         }
         let distinct = match self.column(place) {
-            Some(column) if definition.partition_column == Some(place.1) => {
+            Some(column) if definition.partition_columns[..] == [place.1] => {
                 column.distinct as f64 / spread
             }
             Some(column) => column.distinct as f64,

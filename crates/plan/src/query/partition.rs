@@ -6,8 +6,10 @@
 use super::logical::{Body, From, Leaf, LeafKind, Query, Select, Subqueries};
 use super::walk;
 use crate::catalog::CatalogTable;
-use lockstep_plan_ir::{Comparison, Expression, Node, TableDefinition};
+use crate::schema::may_partition;
+use lockstep_plan_ir::{Comparison, Expression, Function, Node, TableDefinition};
 use lockstep_types::SqlType;
+use lockstep_types::hashing::MAX_KEY_PARTS;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Values that columns are known to be equal to.
@@ -17,7 +19,7 @@ pub(crate) type Values = BTreeMap<(u16, u16), Expression>;
 pub(crate) struct Use<'q> {
     /// The table.
     pub(crate) table: &'q CatalogTable,
-    /// The value of its partitioning column, where it is known.
+    /// The value of its partitioning column, where it is known; the key of several.
     pub(crate) value: Option<Expression>,
 }
 
@@ -28,8 +30,8 @@ struct Equality<'e> {
     towards: Option<BTreeSet<u16>>,
 }
 
-/// True for values that are known before a statement runs: literals, parameters and arithmetic
-/// over them.
+/// True for values that are known before a statement runs: literals, parameters, arithmetic
+/// over them and keys of several.
 pub(crate) fn is_known(expression: &Expression) -> bool {
     !walk::any(expression, &|e| {
         !matches!(
@@ -39,18 +41,43 @@ pub(crate) fn is_known(expression: &Expression) -> bool {
                 | Node::Arithmetic(..)
                 | Node::Negate(_)
                 | Node::Cast { .. }
+                | Node::Call(Function::PartitionKey, _)
         )
     })
 }
 
-/// The partitioning column of a source.
-pub(crate) fn partition_column(leaf: &Leaf) -> Option<(u16, u16)> {
+/// The partitioning columns of a source.
+pub(crate) fn partition_columns(leaf: &Leaf) -> Vec<(u16, u16)> {
     match &leaf.kind {
         LeafKind::Table(table) => {
-            table.definition.partition_column.map(|column| (leaf.slot, column))
+            let columns = table.definition.partition_columns.iter();
+            columns.map(|column| (leaf.slot, *column)).collect()
         }
-        _ => None,
+        _ => Vec::new(),
     }
+}
+
+/// What says the partition of rows with these values of their partitioning columns: one value
+/// itself, or the key of several; nothing of none.
+pub(crate) fn placing(mut values: Vec<Expression>) -> Option<Expression> {
+    let alone =
+        |value: &Expression| may_partition(value.sql_type) || value.sql_type == SqlType::Null;
+    match values.as_slice() {
+        [] => None,
+        [only] if alone(only) => values.pop(),
+        _ => {
+            let node = Node::Call(Function::PartitionKey, values);
+            Some(Expression { node, sql_type: SqlType::Varbinary })
+        }
+    }
+}
+
+/// What says the partition of a source's rows, if the values of all its partitioning columns are
+/// known.
+pub(crate) fn placing_value(leaf: &Leaf, values: &Values) -> Option<Expression> {
+    let columns = partition_columns(leaf).into_iter();
+    let known = columns.map(|column| values.get(&column).filter(|value| is_known(value)).cloned());
+    known.collect::<Option<Vec<Expression>>>().and_then(placing)
 }
 
 /// True when a source's rows are spread over partitions.
@@ -66,15 +93,31 @@ pub(crate) fn known_values(select: &Select, outer: &Values) -> Values {
     values
 }
 
-/// Stands for the unknown partition at which a fragment runs, as a value of partitioning columns.
-const HERE: u16 = u16::MAX;
+/// Stands for the unknown partition at which a fragment runs, as a value of partitioning columns:
+/// one parameter number for each of so many columns, beyond those that statements have.
+fn here(count: usize, number: usize) -> u16 {
+    assert!(number < count && count <= MAX_KEY_PARTS, "partitioning columns are few");
+    u16::MAX - (count * MAX_KEY_PARTS + number) as u16
+}
+
+/// Whether a value stands for the partition at which a fragment runs.
+fn is_here(value: &Expression) -> bool {
+    let stands =
+        |part: &Expression, count, number| part.node == Node::Parameter(here(count, number));
+    match &value.node {
+        Node::Call(Function::PartitionKey, parts) => {
+            let mut parts_here = parts.iter().enumerate();
+            parts_here.all(|(number, part)| stands(part, parts.len(), number))
+        }
+        _ => stands(value, 1, 0),
+    }
+}
 
 /// True for tables that hold what a fragment needs of them wherever it runs: replicated ones, and
-/// those whose partitioning column is tied to that of the fragment's rows.
+/// those whose partitioning columns are tied to those of the fragment's rows.
 pub(crate) fn is_at_hand(used: &Use<'_>) -> bool {
-    let here = |value: &Expression| value.node == Node::Parameter(HERE);
     let definition = &used.table.definition;
-    definition.is_replicated() || !definition.is_partial && used.value.as_ref().is_some_and(here)
+    definition.is_replicated() || !definition.is_partial && used.value.as_ref().is_some_and(is_here)
 }
 
 /// If rows of a SELECT's spread sources that meet always are at one partition: the columns that
@@ -91,20 +134,24 @@ pub(crate) fn colocation(select: &Select) -> Option<Values> {
     if !outer_joins_fit(&select.from) {
         return None;
     }
-    let (slot, column) = partition_column(anchor)?;
     let LeafKind::Table(table) = &anchor.kind else { return None };
-    let sql_type = table.definition.columns[usize::from(column)].sql_type;
-    let symbol = Expression::parameter(HERE, sql_type);
-    values.insert((slot, column), symbol.clone());
+    let columns = partition_columns(anchor);
+    let mut symbols = Vec::with_capacity(columns.len());
+    for (number, (slot, column)) in columns.iter().enumerate() {
+        let sql_type = table.definition.columns[usize::from(*column)].sql_type;
+        let symbol = Expression::parameter(here(columns.len(), number), sql_type);
+        values.insert((*slot, *column), symbol.clone());
+        symbols.push(symbol);
+    }
+    let symbol = placing(symbols.clone())?;
     propagate(select, &mut values, true);
     let mut all = true;
     select.from.each_leaf(&mut |leaf| {
         if is_spread(leaf) {
-            let value = partition_column(leaf).and_then(|column| values.get(&column));
-            all &= value == Some(&symbol);
+            all &= placing_value(leaf, &values).as_ref() == Some(&symbol);
         }
     });
-    values.retain(|_, value| *value == symbol);
+    values.retain(|_, value| symbols.contains(value));
     all.then_some(values)
 }
 
@@ -259,10 +306,7 @@ pub(crate) fn uses<'q>(
             let values = known_values(select, outer);
             select.from.each_leaf(&mut |leaf| match &leaf.kind {
                 LeafKind::Table(table) => {
-                    let column = partition_column(leaf);
-                    let value = column.and_then(|column| values.get(&column));
-                    let value = value.filter(|value| is_known(value)).cloned();
-                    found.push(Use { table, value });
+                    found.push(Use { table, value: placing_value(leaf, &values) });
                 }
                 LeafKind::Derived(derived) => uses(derived, subqueries, outer, found),
                 LeafKind::Moved { .. } | LeafKind::Working { .. } => {}

@@ -133,10 +133,9 @@ impl Draft<'_> {
         self.sources_of(table)?.insert(place, source);
         self.edit_columns(table, |columns, partition| {
             columns.insert(place, definition);
-            *partition = partition.map(|column| match usize::from(column) >= place {
-                true => column + 1,
-                false => column,
-            });
+            for column in partition.iter_mut().filter(|column| usize::from(**column) >= place) {
+                *column += 1;
+            }
         })?;
         keys.iter().try_for_each(|key| self.add_key(table, key))
     }
@@ -145,11 +144,11 @@ impl Draft<'_> {
     fn edit_columns(
         &mut self,
         table: &Name,
-        edit: impl FnOnce(&mut Vec<ColumnDefinition>, &mut Option<u16>),
+        edit: impl FnOnce(&mut Vec<ColumnDefinition>, &mut Vec<u16>),
     ) -> Result<(), PlanError> {
         let entry = self.find_table_mut(table)?;
         let definition = Arc::make_mut(&mut entry.definition);
-        edit(&mut definition.columns, &mut definition.partition_column);
+        edit(&mut definition.columns, &mut definition.partition_columns);
         definition.visible_columns = definition.columns.len() as u16;
         column::check_width(&table.text, &definition.columns)?;
         // Hidden indexes name old places; they are made anew with the views.
@@ -171,7 +170,7 @@ impl Draft<'_> {
             let reason = format!("column {} is the only one of its table", column.text);
             return Err(table_error(column.span, reason));
         }
-        if definition.partition_column.map(usize::from) == Some(place) {
+        if definition.places_by(place) {
             let lower = column.text.to_ascii_lowercase();
             let reason = format!("In database, PARTITION has unknown COLUMN '{lower}'");
             return Err(PlanError::at(column.span, reason));
@@ -190,10 +189,9 @@ impl Draft<'_> {
         self.sources_of(table)?.remove(place);
         self.edit_columns(table, |columns, partition| {
             columns.remove(place);
-            *partition = partition.map(|column| match usize::from(column) > place {
-                true => column - 1,
-                false => column,
-            });
+            for column in partition.iter_mut().filter(|column| usize::from(**column) > place) {
+                *column -= 1;
+            }
         })
     }
 
@@ -289,7 +287,7 @@ impl Draft<'_> {
             definition.indexes[key.index()].keys.contains(&IndexKey::Column(place as u16))
         });
         new.nullable &= !in_key;
-        let partitioning = definition.partition_column.map(usize::from) == Some(place);
+        let partitioning = definition.places_by(place);
         let (from, to) = (old.sql_type, new.sql_type);
         let moves = partitioning && !(from == to || (from.is_integer() && to.is_integer()));
         if moves || !keeps_values(old, &new) {

@@ -5,7 +5,7 @@
 
 use crate::error::PlanError;
 use crate::query::{PlanContext, plan_statement};
-use lockstep_plan_ir::procedure::ProcedurePartitioning;
+use lockstep_plan_ir::procedure::RoutingColumn;
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::{ProcedureDefinition, ProcedureKind, TableDefinition};
 use lockstep_sql::ast::{
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::Draft;
 use super::message::procedure_error;
-use super::procedure::statement_parameters;
+use super::procedure::{partitioned_by, statement_parameters};
 
 impl Draft<'_> {
     /// Makes the generated procedures of tables that are new or changed.
@@ -60,15 +60,15 @@ impl Draft<'_> {
             "delete" => delete(table, &key),
             _ => select(table, &key),
         };
-        let context = match table.partition_column {
-            Some(_) => PlanContext::SinglePartition,
-            None => PlanContext::MultiPartition,
+        let context = match table.is_partitioned() {
+            true => PlanContext::SinglePartition,
+            false => PlanContext::MultiPartition,
         };
         let statement = plan_statement(&self.catalog, &parsed, context)
             .map_err(|error| procedure_error(parsed.span, &name, error.message))?;
         let read_only = statement.read_only;
         let statements = vec![("sql".to_string(), Arc::new(statement))];
-        let partitioning = table.partition_column.map(|column| {
+        let columns = table.partition_columns.iter().map(|&column| {
             let in_key = key.iter().position(|&key| key == column).unwrap_or_default();
             let parameter = match verb {
                 "insert" | "upsert" => usize::from(column),
@@ -76,13 +76,13 @@ impl Draft<'_> {
                 _ => in_key,
             };
             let column = &table.columns[usize::from(column)];
-            ProcedurePartitioning::Column {
-                table: table.name.clone(),
+            RoutingColumn {
                 column: column.name.clone(),
                 column_type: column.sql_type,
                 parameter: parameter as u16,
             }
         });
+        let partitioning = partitioned_by(&table.name, columns.collect());
         Ok(ProcedureDefinition {
             declared: Vec::new(),
             name,
@@ -111,14 +111,15 @@ fn parameter_count(table: &TableDefinition, verb: &str) -> usize {
 /// The procedures that a table gets.
 fn verbs(table: &TableDefinition) -> &'static [&'static str] {
     let key = key_columns(table);
-    match table.partition_column {
+    let columns = &table.partition_columns;
+    match table.is_partitioned() {
         _ if table.view.is_some() || table.entries_of.is_some() => &[],
-        None if key.is_empty() => &["insert"],
-        None => &["delete", "insert", "update", "upsert"],
-        Some(column) if key.contains(&column) => {
+        false if key.is_empty() => &["insert"],
+        false => &["delete", "insert", "update", "upsert"],
+        true if columns.iter().all(|column| key.contains(column)) => {
             &["delete", "insert", "select", "update", "upsert"]
         }
-        Some(_) => &["insert"],
+        true => &["insert"],
     }
 }
 

@@ -10,6 +10,7 @@ use crate::query::not_found_message;
 use lockstep_plan_ir::schema::{DefaultValue, EntriesOf, GlobalIndexDefinition, IndexKey};
 use lockstep_plan_ir::{ColumnDefinition, IndexDefinition, TableDefinition};
 use lockstep_sql::ast::{CreateIndex, Name, Uniqueness};
+use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{SqlType, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -139,25 +140,31 @@ impl Draft<'_> {
         let index = &source.name;
         let keys = places(table, &source.keys, index)?;
         let included = places(table, &source.included, index)?;
-        let Some(partition_column) = table.partition_column else {
+        if keys.len() > MAX_KEY_PARTS {
+            return Err(PlanError::new(format!(
+                "Global index {index} has a key of {} columns (max is {MAX_KEY_PARTS})",
+                keys.len()
+            )));
+        }
+        if !table.is_partitioned() {
             return Err(PlanError::new(format!(
                 "Global index {index} on table {0}, which is replicated: each partition holds all \
                  its rows, so an ordinary index finds them. Leave out GLOBAL, or partition the \
                  table first: PARTITION TABLE {0} ON COLUMN ...",
                 table.name
             )));
-        };
-        if keys.contains(&partition_column) {
+        }
+        if table.partition_columns.iter().all(|column| keys.contains(column)) {
             return Err(PlanError::new(format!(
-                "Global index {index} has the partitioning column {} of table {} in its key, so \
+                "Global index {index} has the partitioning columns {} of table {} in its key, so \
                  the rows of a key are at one partition and an ordinary index finds them and \
                  keeps them unique. Leave out GLOBAL.",
-                table.columns[usize::from(partition_column)].name,
+                table.partition_column_names(),
                 table.name
             )));
         }
         let mut columns = keys.clone();
-        for column in std::iter::once(partition_column).chain(included.iter().copied()) {
+        for column in table.partition_columns.iter().chain(&included).copied() {
             if !columns.contains(&column) {
                 columns.push(column);
             }
@@ -299,7 +306,7 @@ fn entries_table(
         columns,
         indexes: vec![key],
         primary_key: None,
-        partition_column: Some(0),
+        partition_columns: (0..global.key_count).collect(),
         is_partial: false,
         view: None,
         dependent_views: Vec::new(),

@@ -85,8 +85,8 @@ impl Draft<'_> {
         for table in self.catalog.tables.values() {
             let definition = &table.definition;
             if definition.view.is_none() && definition.entries_of.is_none() {
-                if let Some(column) = definition.partition_column {
-                    check_partition_column(definition, column.into(), None)?;
+                for column in &definition.partition_columns {
+                    check_partition_column(definition, usize::from(*column), None)?;
                 }
                 definition
                     .indexes
@@ -101,17 +101,15 @@ impl Draft<'_> {
 }
 
 /// A unique index of a partitioned table is checked within each partition only: it must contain
-/// the partitioning column, unless it is declared ASSUMEUNIQUE.
+/// the partitioning columns, unless it is declared ASSUMEUNIQUE.
 fn check_unique_index(
     table: &TableDefinition,
     place: usize,
     index: &IndexDefinition,
 ) -> Result<(), PlanError> {
-    let contains = match table.partition_column {
-        None => true,
-        Some(column) => index.keys.contains(&IndexKey::Column(column)),
-    };
-    match (index.assume_unique, contains) {
+    let columns = &table.partition_columns;
+    let missing = columns.iter().find(|&&column| !index.keys.contains(&IndexKey::Column(column)));
+    match (index.assume_unique, missing.is_none()) {
         (true, true) => Err(PlanError::new(
             "ASSUMEUNIQUE is not valid for an index that includes the partitioning column. Please \
              use UNIQUE instead.",
@@ -119,7 +117,7 @@ fn check_unique_index(
         (false, false) => {
             let primary = table.primary_key.is_some_and(|key| key.index() == place);
             let kind = if primary { "PRIMARY KEY" } else { "UNIQUE" };
-            let column = table.partition_column.map(usize::from).unwrap_or_default();
+            let column = missing.copied().map(usize::from).unwrap_or_default();
             Err(PlanError::new(format!(
                 "Invalid use of {kind}. The {kind} INDEX {} on the partitioned table {} does not \
                  include the partitioning column {}. See the documentation for the 'CREATE TABLE' \

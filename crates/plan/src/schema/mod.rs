@@ -32,6 +32,8 @@ use lockstep_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use partition::may_partition;
+
 use message::{ddl_error, live_change_error, not_supported, table_error};
 
 /// Most tables and views of a database.

@@ -4,6 +4,7 @@ use crate::error::PlanError;
 use lockstep_plan_ir::{StorageChange, TableDefinition};
 use lockstep_sql::ast::{Name, ParsedStatement, PartitionTable, Span};
 use lockstep_types::SqlType;
+use lockstep_types::hashing::MAX_KEY_PARTS;
 use std::sync::Arc;
 
 use super::Draft;
@@ -15,13 +16,29 @@ impl Draft<'_> {
         _parsed: &ParsedStatement,
         partition: &PartitionTable,
     ) -> Result<(), PlanError> {
-        let place = self.partition_column(&partition.table, &partition.column)?;
-        self.set_partitioning(&partition.table, Some(place))
+        let mut places = Vec::with_capacity(partition.columns.len());
+        for column in &partition.columns {
+            let place = self.partition_column(&partition.table, column)?;
+            if places.contains(&place) {
+                let reason = format!("partitioning column {} is named twice", column.text);
+                return Err(ddl_error(column.span, reason));
+            }
+            places.push(place);
+        }
+        if places.len() > MAX_KEY_PARTS {
+            let reason = format!(
+                "table {} is partitioned by {} columns (max is {MAX_KEY_PARTS})",
+                partition.table.text,
+                places.len()
+            );
+            return Err(ddl_error(partition.table.span, reason));
+        }
+        self.set_partitioning(&partition.table, places)
     }
 
     pub(super) fn replicate_table(&mut self, table: &Name) -> Result<(), PlanError> {
         self.partition_target(table)?;
-        self.set_partitioning(table, None)
+        self.set_partitioning(table, Vec::new())
     }
 
     /// Refuses what cannot be partitioned at all.
@@ -57,18 +74,19 @@ impl Draft<'_> {
         Ok(place as u16)
     }
 
-    fn set_partitioning(&mut self, name: &Name, column: Option<u16>) -> Result<(), PlanError> {
+    fn set_partitioning(&mut self, name: &Name, columns: Vec<u16>) -> Result<(), PlanError> {
         let table = self.find_table_mut(name)?;
-        if table.definition.partition_column == column {
+        if table.definition.partition_columns == columns {
             return Ok(());
         }
-        let was_partitioned = table.definition.partition_column.is_some();
+        let was_partitioned = table.definition.is_partitioned();
+        let is_partitioned = !columns.is_empty();
         let definition = Arc::make_mut(&mut table.definition);
-        definition.partition_column = column;
+        definition.partition_columns = columns;
         let id = definition.id;
         // Rows would have to move; as in VoltDB there must be none.
         if self.old.tables.values().any(|table| table.definition.id == id) {
-            let what = match was_partitioned && column.is_some() {
+            let what = match was_partitioned && is_partitioned {
                 true => format!("change the partition column of table {}", name.text),
                 false => format!("change whether table {} is replicated", name.text),
             };
@@ -81,7 +99,7 @@ impl Draft<'_> {
 }
 
 /// Whether values of a type place rows.
-pub(super) fn may_partition(sql_type: SqlType) -> bool {
+pub(crate) fn may_partition(sql_type: SqlType) -> bool {
     sql_type.is_integer() || sql_type.is_variable_length()
 }
 

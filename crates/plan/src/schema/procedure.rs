@@ -3,8 +3,8 @@
 use crate::catalog::{Catalog, NativeSource};
 use crate::error::PlanError;
 use crate::query::{PlanContext, plan_statement};
-use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning};
-use lockstep_plan_ir::{ProcedureDefinition, ProcedureKind, Statement};
+use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning, RoutingColumn};
+use lockstep_plan_ir::{ColumnDefinition, ProcedureDefinition, ProcedureKind, Statement};
 use lockstep_sql::Limits;
 use lockstep_sql::ast::{
     self, BodyStatement, CaseName, CreateProcedure, ParsedStatement, PartitionProcedure,
@@ -278,9 +278,9 @@ impl Planning<'_> {
         partition: &ProcedurePartition,
         parameters: &[ProcedureParameter],
     ) -> Result<ProcedurePartitioning, PlanError> {
-        let ProcedurePartition { table, column, parameter, span } = partition;
+        let ProcedurePartition { table, columns, parameters: numbers, span, .. } = partition;
         let wrong = |reason: String| Err(procedure_error(*span, self.name, reason));
-        let (table_name, column_name) = (table.as_str(), column.as_str());
+        let table_name = table.as_str();
         let Some(found) = self.catalog.tables.get(table_name) else {
             return wrong(format!(
                 "Partition table {table_name} of procedure {} does not exist",
@@ -288,26 +288,66 @@ impl Planning<'_> {
             ));
         };
         let definition = &found.definition;
-        let Some(place) = definition.columns.iter().position(|c| c.name == column_name) else {
+        let mut places = Vec::with_capacity(columns.len());
+        for column in columns {
+            let column_name = column.as_str();
+            let Some(place) = definition.columns.iter().position(|c| c.name == column_name) else {
+                return wrong(format!(
+                    "Partition column {table_name}.{column_name} of procedure {} does not exist",
+                    self.name
+                ));
+            };
+            if !definition.places_by(place) {
+                return wrong(format!(
+                    "PARTITION ON for procedure {} refers to column {table_name}.{column_name}, \
+                     which is not a partitioning column",
+                    self.name
+                ));
+            }
+            places.push(place as u16);
+        }
+        if places != definition.partition_columns {
             return wrong(format!(
-                "Partition column {table_name}.{column_name} of procedure {} does not exist",
-                self.name
-            ));
-        };
-        if definition.partition_column.map(usize::from) != Some(place) {
-            return wrong(format!(
-                "PARTITION ON for procedure {} refers to column {table_name}.{column_name}, which \
-                 is not a partitioning column",
-                self.name
+                "PARTITION ON for procedure {} must name the partitioning columns of table \
+                 {table_name} in their order: COLUMNS ({})",
+                self.name,
+                definition.partition_column_names()
             ));
         }
-        let Some(given) = parameters.get(*parameter as usize) else {
+        if !numbers.is_empty() && numbers.len() != places.len() {
+            return wrong(format!(
+                "PARTITION ON for procedure {} names {} parameters for {} partitioning columns",
+                self.name,
+                numbers.len(),
+                places.len()
+            ));
+        }
+        let mut routing = Vec::with_capacity(places.len());
+        for (number, place) in places.iter().enumerate() {
+            let parameter = numbers.get(number).copied().unwrap_or(number as u32);
+            let column = &definition.columns[usize::from(*place)];
+            routing.push(self.routing_column(*span, column, parameter, parameters)?);
+        }
+        partitioned_by(&table.text, routing)
+            .ok_or_else(|| procedure_error(*span, self.name, "names no partitioning column"))
+    }
+
+    /// A column with the parameter by which calls are routed.
+    fn routing_column(
+        &self,
+        span: ast::Span,
+        column: &ColumnDefinition,
+        parameter: u32,
+        parameters: &[ProcedureParameter],
+    ) -> Result<RoutingColumn, PlanError> {
+        let wrong = |reason: String| Err(procedure_error(span, self.name, reason));
+        let Some(given) = parameters.get(parameter as usize) else {
             return wrong(format!(
                 "Invalid parameter index value {parameter} for procedure: {}",
                 self.name
             ));
         };
-        let column_type = definition.columns[place].sql_type;
+        let column_type = column.sql_type;
         if given.is_array || !routes(given.sql_type, column_type) {
             return wrong(format!(
                 "Type mismatch between partition column and partition parameter for procedure {} \
@@ -318,12 +358,25 @@ impl Planning<'_> {
                 if given.is_array { " array" } else { "" }
             ));
         }
-        Ok(ProcedurePartitioning::Column {
-            table: table.text.clone(),
-            column: column.text.clone(),
-            column_type,
-            parameter: *parameter as u16,
-        })
+        Ok(RoutingColumn { column: column.name.clone(), column_type, parameter: parameter as u16 })
+    }
+}
+
+/// Routing by some columns of a table; none without columns.
+pub(super) fn partitioned_by(
+    table: &str,
+    columns: Vec<RoutingColumn>,
+) -> Option<ProcedurePartitioning> {
+    let table = table.to_string();
+    match columns.as_slice() {
+        [] => None,
+        [RoutingColumn { column, column_type, parameter }] => Some(ProcedurePartitioning::Column {
+            table,
+            column: column.clone(),
+            column_type: *column_type,
+            parameter: *parameter,
+        }),
+        _ => Some(ProcedurePartitioning::Columns { table, columns }),
     }
 }
 

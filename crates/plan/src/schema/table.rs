@@ -67,7 +67,7 @@ impl Draft<'_> {
             columns,
             indexes: Vec::new(),
             primary_key: None,
-            partition_column: None,
+            partition_columns: Vec::new(),
             is_partial: false,
             view: None,
             dependent_views: Vec::new(),

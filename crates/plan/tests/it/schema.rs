@@ -194,7 +194,7 @@ fn table_text(table: &TableDefinition) -> String {
         .iter()
         .map(|c| format!("{}{}", c.name, if c.nullable { "?" } else { "" }))
         .collect();
-    let placement = match (table.partition_column, table.is_partial) {
+    let placement = match (table.partition_columns.first().copied(), table.is_partial) {
         (Some(column), _) => format!("by {}", table.columns[usize::from(column)].name),
         (None, true) => "partial".to_string(),
         (None, false) => "replicated".to_string(),

@@ -352,13 +352,13 @@ pub struct CreateStream {
     pub constraints: Vec<TableConstraint>,
 }
 
-/// PARTITION TABLE t ON COLUMN c.
+/// PARTITION TABLE t ON COLUMN c, or ON COLUMNS (c, ...).
 #[derive(Clone, Debug)]
 pub struct PartitionTable {
     /// The table.
     pub table: Name,
-    /// The column whose value decides the partition.
-    pub column: Name,
+    /// The columns whose values decide the partition, at least one.
+    pub columns: Vec<Name>,
 }
 
 /// CREATE ROLE r [WITH permission, ...].

@@ -28,15 +28,19 @@ pub enum ProcedureKind {
     Compound,
 }
 
-/// ON TABLE t COLUMN c [PARAMETER n].
+/// ON TABLE t COLUMN c [VIA GLOBAL INDEX i] [PARAMETER n], or ON TABLE t COLUMNS (c, ...)
+/// [PARAMETERS n, ...].
 #[derive(Clone, Debug)]
 pub struct ProcedurePartition {
     /// The table.
     pub table: Name,
-    /// Its partitioning column.
-    pub column: Name,
-    /// Which parameter holds the value, from 0; the first when not written.
-    pub parameter: u32,
+    /// Its partitioning columns, at least one.
+    pub columns: Vec<Name>,
+    /// The global index by whose keys the row that says the partition is found.
+    pub via: Option<Name>,
+    /// Which parameters hold the values of the columns, or of the index's keys, from 0; when none
+    /// is written the first ones.
+    pub parameters: Vec<u32>,
     /// Where it stands.
     pub span: Span,
 }

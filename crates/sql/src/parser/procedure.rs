@@ -70,7 +70,7 @@ impl Parser<'_> {
         Err(SqlError { message, span: self.token().span, expected: Vec::new(), found })
     }
 
-    /// `ON TABLE t COLUMN c [PARAMETER n] [AND ON TABLE ...]`
+    /// `ON TABLE t COLUMN c [VIA GLOBAL INDEX i] [PARAMETER n] [AND ON TABLE ...]`
     fn procedure_partitions(&mut self) -> Parsed<Vec<ProcedurePartition>> {
         let mut partitions = vec![self.procedure_partition()?];
         while self.eat_keyword(Keyword::And) {
@@ -88,20 +88,29 @@ impl Parser<'_> {
         let start = self.token().span;
         self.require_keywords(&[Keyword::On, Keyword::Table])?;
         let table = self.name("a table name")?;
-        self.require_keyword(Keyword::Column)?;
-        let column = self.name("a column name")?;
-        let parameter = match self.eat_keyword(Keyword::Parameter) {
+        let columns = self.partitioning_columns()?;
+        let via = match self.eat_keyword(Keyword::Via) {
             true => {
-                let place = self.token().span;
-                let number = self.unsigned("the number of a parameter")?;
-                u32::try_from(number).map_err(|_| {
-                    let what = format!("parameter {number} is named");
-                    SqlError::limit(what, "parameters", self.limits.parameters, place)
-                })?
+                self.require_keywords(&[Keyword::Global, Keyword::Index])?;
+                Some(self.name("a global index")?)
             }
-            false => 0,
+            false => None,
         };
-        Ok(ProcedurePartition { table, column, parameter, span: self.since(start) })
+        let parameters =
+            match self.eat_keyword(Keyword::Parameter) || self.eat_keyword(Keyword::Parameters) {
+                true => self.list("parameters", |parser| parser.parameter_number())?,
+                false => Vec::new(),
+            };
+        Ok(ProcedurePartition { table, columns, via, parameters, span: self.since(start) })
+    }
+
+    fn parameter_number(&mut self) -> Parsed<u32> {
+        let place = self.token().span;
+        let number = self.unsigned("the number of a parameter")?;
+        u32::try_from(number).map_err(|_| {
+            let what = format!("parameter {number} is named");
+            SqlError::limit(what, "parameters", self.limits.parameters, place)
+        })
     }
 
     fn procedure_body(&mut self, named: bool) -> Parsed<ProcedureBody> {

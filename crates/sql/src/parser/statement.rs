@@ -2,8 +2,8 @@
 
 use super::{Parsed, Parser, QUERY_LEVELS};
 use crate::ast::{
-    CaseName, CreateRole, CreateView, Delete, DrTable, Drop, Insert, ObjectKind, ParsedStatement,
-    PartitionTable, SetOption, Statement, StatementKind, Update,
+    CaseName, CreateRole, CreateView, Delete, DrTable, Drop, Insert, Name, ObjectKind,
+    ParsedStatement, PartitionTable, SetOption, Statement, StatementKind, Update,
 };
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
@@ -156,7 +156,8 @@ impl Parser<'_> {
         Ok(Statement::CreateRole(Box::new(CreateRole { name, permissions })))
     }
 
-    /// `PARTITION TABLE t ON COLUMN c`, `PARTITION PROCEDURE p ON TABLE ...`
+    /// `PARTITION TABLE t ON COLUMN c`, `PARTITION TABLE t ON COLUMNS (c, ...)`,
+    /// `PARTITION PROCEDURE p ON TABLE ...`
     fn partition(&mut self) -> Parsed<Statement> {
         self.advance();
         if self.eat_keyword(Keyword::Procedure) {
@@ -165,9 +166,18 @@ impl Parser<'_> {
         }
         self.require_keyword(Keyword::Table)?;
         let table = self.name("a table name")?;
-        self.require_keywords(&[Keyword::On, Keyword::Column])?;
-        let column = self.name("a column name")?;
-        Ok(Statement::PartitionTable(PartitionTable { table, column }))
+        self.require_keyword(Keyword::On)?;
+        let columns = self.partitioning_columns()?;
+        Ok(Statement::PartitionTable(PartitionTable { table, columns }))
+    }
+
+    /// `COLUMN c`, `COLUMNS (c, ...)`
+    pub(super) fn partitioning_columns(&mut self) -> Parsed<Vec<Name>> {
+        if !self.eat_keyword(Keyword::Columns) {
+            self.require_keyword(Keyword::Column)?;
+            return Ok(vec![self.name("a column name")?]);
+        }
+        self.list_in_parentheses("columns", |parser| parser.name("a column name"))
     }
 
     /// `DR TABLE {t | *} [DISABLE]`

@@ -7,7 +7,7 @@ use lockstep_plan_ir::relation::{AggregateCall, Join, SetBranch};
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Coordinator, Query};
 use lockstep_plan_ir::{
-    Comparison, Execution, Expression, Node, Operation, Relation, TableDefinition,
+    Comparison, Execution, Expression, Function, Node, Operation, Relation, TableDefinition,
 };
 use lockstep_types::{IndexId, TableId, Value};
 use std::collections::BTreeMap;
@@ -143,11 +143,21 @@ impl<'c> Names<'c> {
         self.tables.get(&table).map_or_else(|| format!("table {table}"), |t| t.name.clone())
     }
 
-    /// The name of a table's partitioning column, if it has one.
+    /// The name of a table's partitioning column, or of several, if it has one.
     pub(super) fn partition_column(&self, table: TableId) -> Option<String> {
         let definition = self.tables.get(&table)?;
-        let column = column_name(definition, definition.partition_column?);
-        Some(format!("{}.{column}", definition.name))
+        let columns = definition.partition_columns.iter();
+        let mut names = columns.map(|&column| column_name(definition, column));
+        Some(match (definition.partition_columns.len(), names.next()) {
+            (_, None) => return None,
+            (1, Some(only)) => format!("{}.{only}", definition.name),
+            (_, Some(first)) => {
+                let all: Vec<String> = std::iter::once(first.to_string())
+                    .chain(names.map(|n| n.to_string()))
+                    .collect();
+                format!("{}.({})", definition.name, all.join(", "))
+            }
+        })
     }
 
     /// True for a table that every partition holds.
@@ -250,6 +260,9 @@ impl<'c> Names<'c> {
                 out.push_str("CAST(");
                 self.write(value, out);
                 out.push_str(&format!(" AS {})", expression.sql_type));
+            }
+            Node::Call(Function::PartitionKey, values) => {
+                out.push_str(&format!("({})", self.list(values)));
             }
             Node::Call(function, arguments) => {
                 out.push_str(&format!("{}({})", function.name(), self.list(arguments)));

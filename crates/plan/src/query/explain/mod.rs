@@ -81,10 +81,13 @@ pub fn explain(statement: &Statement, explaining: &Explaining<'_>) -> String {
             writer.query(2, query);
             writer.fragments(fragments);
         }
-        Execution::Shipped { fragments, query, partition_column, apply, .. } => {
-            let towards = match partition_column {
-                Some(column) => format!("to the owner of column {}", column + 1),
-                None => "to all partitions".to_string(),
+        Execution::Shipped { fragments, query, partition_columns, apply, .. } => {
+            let columns: Vec<String> =
+                partition_columns.iter().map(|column| (column + 1).to_string()).collect();
+            let towards = match columns.as_slice() {
+                [] => "to all partitions".to_string(),
+                [column] => format!("to the owner of column {column}"),
+                several => format!("to the owner of columns {}", several.join(", ")),
             };
             writer.line(1, &format!("APPLY shipped rows, {towards}"));
             writer.operation(2, apply);

@@ -352,21 +352,26 @@ fn reads_working_table(
     found
 }
 
-/// True when all rows of a group are at one partition: the partitioning column of a table that
-/// no outer join fills with NULLs is among the group's values.
+/// True when all rows of a group are at one partition: the partitioning columns of a table that
+/// no outer join fills with NULLs are among the group's values.
 fn groups_are_local(select: &Select, aggregate: &Aggregate) -> bool {
-    let mut anchor = None;
+    let mut anchor = Vec::new();
     select.from.each_leaf(&mut |leaf| {
-        if anchor.is_none() && partition::is_spread(leaf) {
-            anchor = partition::partition_column(leaf);
+        if anchor.is_empty() && partition::is_spread(leaf) {
+            anchor = partition::partition_columns(leaf);
         }
     });
     let full = has_full_join(&select.from);
-    let grouped = |e: &Expression| match e.node {
-        Node::Column { slot, column } => Some((slot, column)) == anchor,
-        _ => false,
-    };
-    anchor.is_some() && !full && aggregate.group.iter().any(grouped)
+    let columns: Vec<(u16, u16)> = aggregate
+        .group
+        .iter()
+        .filter_map(|group| match group.node {
+            Node::Column { slot, column } => Some((slot, column)),
+            _ => None,
+        })
+        .collect();
+    let grouped = |place: &(u16, u16)| columns.contains(place);
+    !anchor.is_empty() && !full && anchor.iter().all(grouped)
 }
 
 fn has_full_join(from: &crate::query::logical::From) -> bool {

@@ -84,10 +84,10 @@ impl Planner<'_, '_> {
         check_replicated_write(&insert.table, context)?;
         let value = self.inserted_value(insert);
         let local = context == PlanContext::SinglePartition
-            || match (&placement, definition.partition_column) {
-                (Placement::Anywhere, None) => true,
-                (Placement::Anywhere, Some(_)) => value.is_some(),
-                (Placement::One(source), Some(_)) => value.as_ref() == Some(source),
+            || match (&placement, definition.is_partitioned()) {
+                (Placement::Anywhere, false) => true,
+                (Placement::Anywhere, true) => value.is_some(),
+                (Placement::One(source), true) => value.as_ref() == Some(source),
                 _ => false,
             };
         if !local {
@@ -101,17 +101,23 @@ impl Planner<'_, '_> {
             upsert: insert.upsert.clone(),
         });
         let guards = guards(context, &uses, Some((&insert.table, value.clone())));
-        let execution = match (context, definition.partition_column) {
+        let execution = match (context, definition.is_partitioned()) {
             (PlanContext::SinglePartition, _) => Execution::Local { operation, routing: None },
-            (_, Some(_)) => Execution::Local { operation, routing: value },
-            (_, None) => everywhere(operation, Coordinator::SameCount),
+            (_, true) => Execution::Local { operation, routing: value },
+            (_, false) => everywhere(operation, Coordinator::SameCount),
         };
         Ok(Plan { execution, guards })
     }
 
-    /// The value that an INSERT puts into the partitioning column of all its rows.
+    /// What says the partition of all rows of an INSERT, if there is one.
     fn inserted_value(&self, insert: &BoundInsert) -> Option<Expression> {
-        let column = insert.table.definition.partition_column?;
+        let columns = insert.table.definition.partition_columns.iter();
+        let values = columns.map(|column| self.inserted_into(insert, *column));
+        values.collect::<Option<Vec<Expression>>>().and_then(partition::placing)
+    }
+
+    /// The value that an INSERT puts into a column of all its rows.
+    fn inserted_into(&self, insert: &BoundInsert, column: u16) -> Option<Expression> {
         let value = &insert.source.output.get(usize::from(column))?.expression;
         if partition::is_known(value) {
             return Some(value.clone());
@@ -167,9 +173,9 @@ impl Planner<'_, '_> {
             fragments: std::mem::take(&mut self.fragments),
             query,
             types,
-            partition_column: definition.partition_column,
+            partition_columns: definition.partition_columns.clone(),
             apply,
-            replicated: definition.partition_column.is_none(),
+            replicated: !definition.is_partitioned(),
             finish: None,
         };
         Ok(Plan { execution, guards: Vec::new() })
@@ -199,10 +205,10 @@ impl Planner<'_, '_> {
         let single = context == PlanContext::SinglePartition;
         let limited = change.source.limit.is_some() || change.source.offset.is_some();
         let routing = match partition::placement(&uses) {
-            Placement::One(value) if definition.partition_column.is_some() => Some(value),
+            Placement::One(value) if definition.is_partitioned() => Some(value),
             _ => None,
         };
-        let spread = definition.partition_column.is_some() && routing.is_none() && !single;
+        let spread = definition.is_partitioned() && routing.is_none() && !single;
         if spread && limited {
             return self.plan_shipped_rows(change, is_update);
         }
@@ -216,7 +222,7 @@ impl Planner<'_, '_> {
             Execution::Local { operation, routing: None }
         } else if routing.is_some() {
             Execution::Local { operation, routing }
-        } else if definition.partition_column.is_some() {
+        } else if definition.is_partitioned() {
             let target = match &change.source.body {
                 Body::Select(select) => self.partitions_of(select),
                 _ => Target::All,
@@ -298,12 +304,12 @@ impl Planner<'_, '_> {
         self.planned.insert((number, true), received);
         let fragments = std::mem::take(&mut self.fragments);
         let apply = self.change_operation(change, is_update)?;
-        let replicated = change.table.definition.partition_column.is_none();
+        let replicated = !change.table.definition.is_partitioned();
         let execution = Execution::Shipped {
             fragments,
             query: shipped,
             types,
-            partition_column: None,
+            partition_columns: Vec::new(),
             apply,
             replicated,
             finish: None,
@@ -358,9 +364,9 @@ impl Planner<'_, '_> {
             fragments: std::mem::take(&mut self.fragments),
             query: shipped,
             types,
-            partition_column: definition.partition_column,
+            partition_columns: definition.partition_columns.clone(),
             apply,
-            replicated: definition.partition_column.is_none(),
+            replicated: !definition.is_partitioned(),
             finish: None,
         };
         Ok(Plan { execution, guards: Vec::new() })
@@ -423,9 +429,9 @@ impl Planner<'_, '_> {
             )));
         }
         let operation = Operation::Truncate(table.definition.id);
-        let coordinator = match table.definition.partition_column {
-            Some(_) => Coordinator::SumCounts,
-            None => Coordinator::SameCount,
+        let coordinator = match table.definition.is_partitioned() {
+            true => Coordinator::SumCounts,
+            false => Coordinator::SameCount,
         };
         Ok(Plan { execution: everywhere(operation, coordinator), guards: Vec::new() })
     }

@@ -42,14 +42,10 @@ impl Planner<'_, '_> {
         let relation = if definition.is_partial {
             self.merged_groups(leaf.slot, definition, scan)?
         } else {
-            let target = match partition::partition_column(leaf) {
-                None => Target::One,
-                Some(column) => match self.values.get(&column) {
-                    Some(value) if partition::is_known(value) && self.uses(Rule::OnePartition) => {
-                        Target::Owner(value.clone())
-                    }
-                    _ => listed,
-                },
+            let target = match partition::placing_value(leaf, &self.values) {
+                _ if !definition.is_partitioned() => Target::One,
+                Some(value) if self.uses(Rule::OnePartition) => Target::Owner(value),
+                _ => listed,
             };
             self.columns_needed(leaf.slot, scan, target)?
         };
@@ -62,8 +58,8 @@ impl Planner<'_, '_> {
         let Some(tied) = partition::colocation(select) else { return Target::All };
         let mut leaves = Vec::new();
         select.from.each_leaf(&mut |leaf| {
-            let column = partition::partition_column(leaf);
-            if column.is_some_and(|column| tied.contains_key(&column)) {
+            let columns = partition::partition_columns(leaf);
+            if !columns.is_empty() && columns.iter().all(|column| tied.contains_key(column)) {
                 leaves.push(leaf);
             }
         });
@@ -75,16 +71,34 @@ impl Planner<'_, '_> {
         self.partitions_for(&leaves, &conditions)
     }
 
-    /// The partitions of a list of values that the partitioning column of a source must be in.
+    /// The partitions of the lists of values that the partitioning columns of sources, which lie
+    /// together, must be in.
     fn partitions_for(&self, leaves: &[&Leaf], conditions: &[Expression]) -> Target {
         if !self.uses(Rule::PartitionLists) {
             return Target::All;
         }
-        let columns: Vec<(u16, u16)> =
-            leaves.iter().filter_map(|leaf| partition::partition_column(leaf)).collect();
-        let lists = conditions.iter().filter_map(|condition| listed(condition, &columns));
-        match lists.min_by_key(Vec::len) {
-            Some(values) if values.len() <= MAX_OWNERS => Target::Owners(values),
+        let columns: Vec<Vec<(u16, u16)>> =
+            leaves.iter().map(|leaf| partition::partition_columns(leaf)).collect();
+        let count = columns.first().map_or(0, Vec::len);
+        let mut keys = vec![Vec::new()];
+        for number in 0..count {
+            // Tied sources have their columns in one order.
+            let alike: Vec<(u16, u16)> =
+                columns.iter().filter_map(|columns| columns.get(number).copied()).collect();
+            let lists = conditions.iter().filter_map(|condition| listed(condition, &alike));
+            let Some(values) = lists.min_by_key(Vec::len) else { return Target::All };
+            if keys.len() * values.len() > MAX_OWNERS {
+                return Target::All;
+            }
+            keys = keys
+                .iter()
+                .flat_map(|key: &Vec<Expression>| {
+                    values.iter().map(move |value| [&key[..], std::slice::from_ref(value)].concat())
+                })
+                .collect();
+        }
+        match keys.into_iter().map(partition::placing).collect() {
+            Some(owners) if count > 0 => Target::Owners(owners),
             _ => Target::All,
         }
     }

@@ -64,7 +64,7 @@ impl Planner<'_, '_> {
             fragments: std::mem::take(&mut self.fragments),
             query: shipped,
             types,
-            partition_column: None,
+            partition_columns: Vec::new(),
             apply: Operation::Query(apply),
             replicated: false,
             finish: Some(Finish { sent: applied.result, query: finish }),

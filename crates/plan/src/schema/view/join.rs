@@ -18,9 +18,9 @@ use super::upkeep;
 
 /// Where a view's rows live.
 pub(super) struct Placement {
-    /// The group column that is the partitioning column of a source.
-    pub column: Option<u16>,
-    /// A view over partitioned rows without such a column.
+    /// The group columns that are the partitioning columns of a source, in their order.
+    pub columns: Vec<u16>,
+    /// A view over partitioned rows without all such columns.
     pub is_partial: bool,
 }
 
@@ -28,28 +28,39 @@ pub(super) struct Placement {
 type Place = (u16, u16);
 
 /// Decides where a view's rows live. Joined partitioned tables must be joined on their
-/// partitioning columns, so that joined rows are in one partition.
+/// partitioning columns, each of several on its own, so that joined rows are in one partition.
 pub(super) fn placement(bound: &BoundView) -> Result<Placement, String> {
-    let partitioned: Vec<Place> = bound
+    let partitioned: Vec<Vec<Place>> = bound
         .sources
         .iter()
         .enumerate()
-        .filter_map(|(slot, source)| Some((slot as u16, source.definition.partition_column?)))
+        .filter(|(_, source)| source.definition.is_partitioned())
+        .map(|(slot, source)| {
+            let columns = source.definition.partition_columns.iter();
+            columns.map(|column| (slot as u16, *column)).collect()
+        })
         .collect();
     let Some(first) = partitioned.first() else {
-        return Ok(Placement { column: None, is_partial: false });
+        return Ok(Placement { columns: Vec::new(), is_partial: false });
     };
-    let same = equal_columns(*first, bound.predicate.as_ref());
-    if let Some((slot, _)) = partitioned.iter().find(|place| !same.contains(place)) {
+    let same: Vec<Vec<Place>> =
+        first.iter().map(|place| equal_columns(*place, bound.predicate.as_ref())).collect();
+    let is_joined = |places: &Vec<Place>| {
+        let mut pairs = places.iter().zip(&same);
+        places.len() == same.len() && pairs.all(|(place, same)| same.contains(place))
+    };
+    if let Some(apart) = partitioned.iter().find(|places| !is_joined(places)) {
         return Err(format!(
             "joins the partitioned table {} on other columns than the partitioning columns.",
-            bound.sources[usize::from(*slot)].definition.name
+            bound.sources[usize::from(apart[0].0)].definition.name
         ));
     }
-    let column = bound.group.iter().position(|group| {
-        matches!(group.node, Node::Column { slot, column } if same.contains(&(slot, column)))
-    });
-    Ok(Placement { column: column.map(|column| column as u16), is_partial: column.is_none() })
+    let group_of = |same: &Vec<Place>| {
+        let is_same = |group: &Expression| place(group).is_some_and(|place| same.contains(&place));
+        bound.group.iter().position(is_same).map(|column| column as u16)
+    };
+    let columns: Option<Vec<u16>> = same.iter().map(group_of).collect();
+    Ok(Placement { is_partial: columns.is_none(), columns: columns.unwrap_or_default() })
 }
 
 /// The columns that a condition makes equal to one.

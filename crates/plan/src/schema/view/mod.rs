@@ -208,7 +208,7 @@ fn same_rows(a: &TableDefinition, b: &TableDefinition) -> bool {
     views
         && a.columns == b.columns
         && a.visible_columns == b.visible_columns
-        && a.partition_column == b.partition_column
+        && a.partition_columns == b.partition_columns
         && a.is_partial == b.is_partial
 }
 
@@ -279,7 +279,7 @@ fn bind_view(
         visible_columns,
         indexes: if grouped { vec![group_index(bound.group.len())] } else { Vec::new() },
         primary_key: grouped.then_some(IndexId(0)),
-        partition_column: placement.column,
+        partition_columns: placement.columns,
         is_partial: placement.is_partial,
         view: Some(Arc::new(view)),
         dependent_views: Vec::new(),
