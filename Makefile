@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 60
 SOAK_STATEMENTS ?= 200000
 
-.PHONY: help demo test check fix build bench-compare bench-sql bench-load soak fuzz
+.PHONY: help demo test check fix build bench-compare bench-mp bench-sql bench-load soak fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ fix: ## format and apply what clippy can mend by itself
 
 bench-compare: build ## ratios against Redis and an echo server, from one run
 	cargo run --release -p lockstep-bench --bin bench-compare
+
+bench-mp: ## ratios of transactions over several partitions, from one run
+	cargo run --release -p lockstep-bench --bin bench-mp
 
 bench-sql: ## ratios of SQL statements against SQLite, planning, memory a row
 	cargo run --release -p lockstep-bench-sql --bin bench-sql

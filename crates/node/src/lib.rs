@@ -11,6 +11,7 @@ pub mod connection;
 mod control;
 pub mod embedded;
 mod execution;
+pub mod inner_load;
 mod load;
 pub mod mailbox;
 pub mod message;
@@ -22,5 +23,6 @@ pub mod statistics;
 mod transaction_counters;
 
 pub use catalog::NativeRegistry;
+pub use inner_load::SiteLoad;
 pub use lockstep_plan::{Planning, RULES, Rule, RuleSet};
 pub use server::{Server, ServerConfiguration};

@@ -4,6 +4,7 @@
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;
 use crate::control::{Control, ControlParts};
+use crate::inner_load::SiteLoad;
 use crate::mailbox::{Bell, Outbox, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
@@ -55,6 +56,17 @@ impl Server {
     /// # Errors
     /// A port cannot be bound (the message names it), or the system is out of threads or files.
     pub fn start(configuration: ServerConfiguration) -> io::Result<Server> {
+        Server::start_with_loads(configuration, Vec::new())
+    }
+
+    /// Starts a host whose sites make calls themselves: the first load is the first site's.
+    ///
+    /// # Errors
+    /// As for [`Server::start`].
+    pub fn start_with_loads(
+        configuration: ServerConfiguration,
+        loads: Vec<Box<dyn SiteLoad>>,
+    ) -> io::Result<Server> {
         raise_file_limit();
         prepare_allocator();
         let client = listen(configuration.client)?;
@@ -74,13 +86,25 @@ impl Server {
         let (main_outbox, _) = boxes.pop().expect("one for the caller");
         let mut threads = Vec::new();
         let mut listeners = Some((client, admin));
+        let mut loads = loads.into_iter();
         let mut parts = polls.into_iter().zip(bells).zip(boxes);
         for index in 0..sites {
             let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for each site");
             let listeners = listeners.take();
             let catalog = Arc::clone(&catalog);
             let facts = Arc::clone(&facts);
-            let parts = ShardParts { index, poll, bell, outbox, inbox, facts, catalog, listeners };
+            let inner_load = loads.next();
+            let parts = ShardParts {
+                index,
+                poll,
+                bell,
+                outbox,
+                inbox,
+                facts,
+                catalog,
+                listeners,
+                inner_load,
+            };
             let core = configuration.pin_to_cores.get(index).copied();
             threads.push(start_site(parts, core)?);
         }

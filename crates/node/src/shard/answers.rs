@@ -34,6 +34,8 @@ impl Shard {
             connection.traffic.messages_written += 1;
             connection.output.extend_from_slice(&answer.frame);
             self.list_for_write(origin.connection);
+        } else {
+            self.answer_load(&answer);
         }
         self.statistics.count_answer(&origin, answer.status, self.now_us);
         self.recycle(answer.frame);

@@ -64,7 +64,8 @@ impl Shard {
             return refuse(output, &origin, &not_found(invocation.procedure));
         };
         if self.facts.paused.load(Ordering::Relaxed) && !procedure.definition.read_only {
-            let admin = self.connections[key.place as usize].as_ref().is_some_and(|c| c.admin);
+            let connection = self.connections.get(key.place as usize);
+            let admin = connection.and_then(Option::as_ref).is_some_and(|c| c.admin);
             if !admin {
                 return refuse(output, &origin, &crate::control::operations::paused());
             }

@@ -11,6 +11,7 @@
 mod accept;
 mod answers;
 mod calls;
+mod inner;
 mod input;
 mod load;
 mod multi;
@@ -19,11 +20,13 @@ mod output;
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
+use crate::inner_load::SiteLoad;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin};
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use accept::Listener;
+use inner::InnerLoad;
 use lockstep_base::counting;
 use lockstep_site::{Coordinator, Site};
 use lockstep_types::{HashRing, PartitionId, Status};
@@ -117,6 +120,8 @@ pub struct ShardParts {
     pub catalog: Arc<HostCatalog>,
     /// The listening sockets, on the first thread: clients, administrators.
     pub listeners: Option<(mio::net::TcpListener, mio::net::TcpListener)>,
+    /// Calls that the thread makes itself.
+    pub inner_load: Option<Box<dyn SiteLoad>>,
 }
 
 /// A site's thread.
@@ -131,6 +136,7 @@ pub struct Shard {
     site: Site<HeldCall, KeptAnswer, Arc<HostCatalog>>,
     coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
     listener: Option<Listener>,
+    inner_load: Option<InnerLoad>,
     connections: Vec<Option<Connection>>,
     generations: Vec<u32>,
     free_places: Vec<u32>,
@@ -178,6 +184,7 @@ impl Shard {
             site,
             coordinator,
             listener,
+            inner_load: parts.inner_load.map(InnerLoad::new),
             connections: Vec::new(),
             generations: Vec::new(),
             free_places: Vec::new(),
@@ -212,6 +219,8 @@ impl Shard {
             }
             self.read_ready();
             self.take_messages();
+            self.run_load();
+            self.take_own_messages();
             self.site.hand_over_log();
             self.write_ready();
             self.outbox.flush();
@@ -230,7 +239,7 @@ impl Shard {
 
     /// Sleeps until a socket or another thread has something, unless there is work left.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let busy = !self.to_read.is_empty() || !self.inbox.is_empty();
+        let busy = !self.to_read.is_empty() || !self.inbox.is_empty() || self.load_wants_to_call();
         let mut timeout = Some(Duration::ZERO);
         let mut asleep_ns = None;
         if !busy && self.outbox.is_overflowing() {

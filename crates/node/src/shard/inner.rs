@@ -1,0 +1,58 @@
+//! The load inside a site's thread, see [`crate::inner_load`].
+
+use super::Shard;
+use crate::inner_load::{LOAD_KEY, SiteLoad};
+use crate::message::ForwardedAnswer;
+
+/// Calls made in one round, so that sockets and other threads have their turn.
+const CALLS_PER_ROUND: usize = 64;
+/// Bytes of a frame's length.
+const LENGTH_BYTES: usize = 4;
+
+/// A load and its buffers.
+pub(super) struct InnerLoad {
+    load: Box<dyn SiteLoad>,
+    frame: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl InnerLoad {
+    pub(super) fn new(load: Box<dyn SiteLoad>) -> InnerLoad {
+        InnerLoad { load, frame: Vec::new(), answer: Vec::new() }
+    }
+}
+
+impl Shard {
+    /// Whether the load has a call to be made.
+    pub(super) fn load_wants_to_call(&mut self) -> bool {
+        self.inner_load.as_mut().is_some_and(|inner| inner.load.wants_to_call())
+    }
+
+    /// Makes the calls of this round.
+    pub(super) fn run_load(&mut self) {
+        if self.outbox.is_overflowing() {
+            return;
+        }
+        let Some(mut inner) = self.inner_load.take() else { return };
+        for _ in 0..CALLS_PER_ROUND {
+            if !inner.load.wants_to_call() {
+                break;
+            }
+            inner.frame.clear();
+            inner.answer.clear();
+            inner.load.next_call(&mut inner.frame);
+            self.take_invocation(LOAD_KEY, &inner.frame[LENGTH_BYTES..], &mut inner.answer);
+            if !inner.answer.is_empty() {
+                inner.load.answered(&inner.answer);
+            }
+        }
+        self.inner_load = Some(inner);
+    }
+
+    /// An answer for the load, if there is one.
+    pub(super) fn answer_load(&mut self, answer: &ForwardedAnswer) {
+        if let (LOAD_KEY, Some(inner)) = (answer.origin.connection, &mut self.inner_load) {
+            inner.load.answered(&answer.frame);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `bench-mp`: the speed of transactions over several partitions, as ratios from one run.
+//!
+//! Two sites run on two cores, and make the load themselves, so that they are the limit. What is
+//! compared with each other takes turns; each ratio is the median of its repeats.
+
+mod bystander;
+mod measure;
+mod table;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use lockstep_bench::verdict::render_options;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The subcommand that this program starts itself with.
+const BYSTANDER: &str = "bystander";
+
+fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg {
+    let parser = value_parser!(u64).range(1..=100_000_000);
+    Arg::new(name).long(name).value_parser(parser).default_value(default).help(help)
+}
+
+fn command() -> Command {
+    Command::new("bench-mp")
+        .about("The speed of transactions over several partitions, as ratios from one run")
+        .arg(
+            Arg::new("quick")
+                .long("quick")
+                .action(ArgAction::SetTrue)
+                .help("One short repeat of everything: shows that it runs, measures nothing"),
+        )
+        .arg(number("repeats", "5", "Repeats of each ratio; the median counts"))
+        .arg(number("milliseconds", "1000", "Measured time of one figure"))
+        .arg(number("warmup-milliseconds", "300", "Time before it"))
+        .arg(number("in-flight", "512", "Calls in flight at each site"))
+        .arg(number("accounts", "20000", "Accounts of the bank"))
+        .arg(number("latency-calls", "3000", "Calls of each kind whose latency is measured"))
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write rows and samples as JSON"),
+        )
+        .subcommand(
+            Command::new(BYSTANDER)
+                .hide(true)
+                .arg(Arg::new("calls").required(true).value_parser(value_parser!(u64)))
+                .arg(Arg::new("busy").long("busy").action(ArgAction::SetTrue)),
+        )
+}
+
+/// What a run measures and for how long.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Repeats of each ratio.
+    pub repeats: usize,
+    /// Measured time of one figure.
+    pub duration: Duration,
+    /// Time before it.
+    pub warmup: Duration,
+    /// Calls in flight at each site.
+    pub in_flight: usize,
+    /// Accounts of the bank.
+    pub accounts: i64,
+    /// Calls of each kind whose latency is measured.
+    pub latency_calls: usize,
+    /// A bystander's calls whose instructions are counted.
+    pub counted_calls: u64,
+    /// A smoke run.
+    pub quick: bool,
+}
+
+impl Plan {
+    fn new(matches: &ArgMatches) -> Plan {
+        let quick = matches.get_flag("quick");
+        let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
+        Plan {
+            repeats: if quick { 1 } else { number("repeats") as usize },
+            duration: Duration::from_millis(if quick { 100 } else { number("milliseconds") }),
+            warmup: Duration::from_millis(if quick { 50 } else { number("warmup-milliseconds") }),
+            in_flight: number("in-flight") as usize,
+            accounts: number("accounts") as i64,
+            latency_calls: if quick { 50 } else { number("latency-calls") as usize },
+            counted_calls: if quick { 2_000 } else { 20_000 },
+            quick,
+        }
+    }
+
+    fn options(&self, cores: usize) -> Vec<(&'static str, String)> {
+        let ms = |time: Duration| format!("{} ms", time.as_millis());
+        vec![
+            ("cores", cores.to_string()),
+            ("sites", "2, one on each core, which make the load themselves".to_string()),
+            ("in flight at each site", self.in_flight.to_string()),
+            ("accounts", format!("{}, at random", self.accounts)),
+            ("repeats", format!("{}, medians of ratios", self.repeats)),
+            ("measured time", ms(self.duration)),
+            ("warm-up", ms(self.warmup)),
+            ("latency", format!("{} calls of each kind, in turns", self.latency_calls)),
+        ]
+    }
+}
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    let result = match matches.subcommand() {
+        Some((BYSTANDER, arguments)) => bystander::run(arguments),
+        _ => compare(&matches),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("bench-mp: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(matches: &ArgMatches) -> Result<(), String> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    if cores < 2 {
+        eprintln!("bench-mp: there is one core only: the sites share it");
+    }
+    let plan = Plan::new(matches);
+    let samples = measure::all(&plan)?;
+    let bystander = bystander::measure(&plan);
+    let simulated = measure::simulate(&plan);
+    let rows = table::rows(&samples, &bystander, &simulated);
+    let options = plan.options(cores);
+    println!("{}\n{}", render_options(&options), table::render(&rows));
+    println!("Not measured yet: what concerns global indexes (the alternate-key mix, inserts).");
+    if plan.quick {
+        println!("A quick run: the figures mean nothing.");
+    }
+    if let Some(file) = matches.get_one::<PathBuf>("json") {
+        let json = table::json(&rows, &samples, &options);
+        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
+        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! The report: each ratio beside what it must and should reach.
+
+use crate::bystander::Bystander;
+use crate::measure::{SHARES_PER_MILLE, Samples};
+use lockstep_bench::report::grouped;
+use lockstep_bench::verdict::{Bound, align, median, times, verdict};
+use serde_json::{Value, json};
+
+/// A line of the report.
+pub struct Row {
+    what: String,
+    reached: String,
+    must: String,
+    aim: String,
+    verdict: &'static str,
+    detail: String,
+}
+
+/// What each share of transfers must and should reach.
+const SHARE_BOUNDS: [(f64, f64); 4] = [(0.90, 0.97), (0.50, 0.80), (0.25, 0.50), (0.15, 0.35)];
+
+fn ratio(what: &str, samples: &[f64], must: f64, aim: f64, detail: &str) -> Row {
+    let reached = median(samples.iter().copied());
+    let each: Vec<String> = samples.iter().map(|ratio| format!("{ratio:.2}")).collect();
+    Row {
+        what: what.to_string(),
+        reached: times(reached),
+        must: times(must),
+        aim: times(aim),
+        verdict: verdict(reached, Bound::AtLeast(must), Bound::AtLeast(aim)),
+        detail: format!("{detail}{}", each.join(" ")),
+    }
+}
+
+/// The report's lines.
+pub fn rows(
+    samples: &Samples,
+    bystander: &Result<Bystander, String>,
+    simulated: &[f64; 2],
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (place, (must, aim)) in SHARE_BOUNDS.into_iter().enumerate() {
+        let what = format!("{} % transfers / none", SHARES_PER_MILLE[place] / 10);
+        let alone = grouped(median(samples.alone_per_s.iter().copied()) as u64);
+        let detail = if place == 0 { format!("none: {alone}/s; ") } else { String::new() };
+        rows.push(ratio(&what, &samples.one_round[place], must, aim, &detail));
+    }
+    for (place, share) in SHARES_PER_MILLE.into_iter().enumerate() {
+        let what = format!("{} % transfers of two rounds / none", share / 10);
+        let stated = ratio(&what, &samples.two_rounds[place], 0.0, 0.0, "");
+        let (must, aim) = ("stated".to_string(), "stated".to_string());
+        rows.push(Row { must, aim, verdict: "stated", ..stated });
+    }
+    let stopping = &samples.against_stopping;
+    rows.push(ratio("10 % transfers / stopping everything", stopping, 1.5, 2.0, ""));
+    let [eight, many] = *simulated;
+    let simulated = "simulated, hops of 50 us; ";
+    rows.push(ratio("the same, 8 partitions", &[eight], 3.0, 6.0, simulated));
+    rows.push(ratio("the same, 64 partitions", &[many], 8.0, 30.0, simulated));
+    rows.push(bystander_row(bystander));
+    rows.push(latency_row(samples));
+    rows
+}
+
+fn bystander_row(bystander: &Result<Bystander, String>) -> Row {
+    let (reached, verdict, detail) = match bystander {
+        Ok(Bystander { alone, busy }) => {
+            let apart = (busy / alone - 1.0).abs();
+            let detail = format!("{alone:.0} alone, {busy:.0} instructions a call");
+            let verdict = verdict(apart, Bound::AtMost(0.01), Bound::AtMost(0.002));
+            (format!("{:.2} % apart", apart * 100.0), verdict, detail)
+        }
+        Err(reason) => ("-".to_string(), "not counted", reason.clone()),
+    };
+    Row {
+        what: "a partition that takes no part, busy / alone".to_string(),
+        reached,
+        must: "1 %".to_string(),
+        aim: "0.2 %".to_string(),
+        verdict,
+        detail,
+    }
+}
+
+fn latency_row(samples: &Samples) -> Row {
+    let (deposit, transfer) = (&samples.deposit_us, &samples.transfer_us);
+    let ratios: Vec<f64> = transfer.iter().zip(deposit).map(|(t, d)| t / d).collect();
+    let reached = median(ratios.iter().copied());
+    let us = |values: &[f64]| median(values.iter().copied());
+    let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
+    Row {
+        what: "latency over TCP, two partitions / one".to_string(),
+        reached: times(reached),
+        must: times(2.0),
+        aim: times(1.5),
+        verdict: verdict(reached, Bound::AtMost(2.0), Bound::AtMost(1.5)),
+        detail: format!(
+            "medians {:.0} us and {:.0} us; {}",
+            us(transfer),
+            us(deposit),
+            each.join(" ")
+        ),
+    }
+}
+
+/// The lines as an aligned table.
+pub fn render(rows: &[Row]) -> String {
+    let header = ["figure", "reached", "must", "aim", "verdict", "detail"];
+    let mut lines = vec![header.map(str::to_string).to_vec()];
+    for row in rows {
+        lines.push(vec![
+            row.what.clone(),
+            row.reached.clone(),
+            row.must.clone(),
+            row.aim.clone(),
+            row.verdict.to_string(),
+            row.detail.clone(),
+        ]);
+    }
+    align(&lines, |column| matches!(column, 1..=3))
+}
+
+/// Rows, samples and options as JSON.
+pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Value {
+    let row = |row: &Row| {
+        json!({
+            "figure": row.what, "reached": row.reached, "must": row.must, "aim": row.aim,
+            "verdict": row.verdict, "detail": row.detail,
+        })
+    };
+    let options: serde_json::Map<String, Value> =
+        options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+    json!({
+        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "samples": {
+            "transfers_per_mille": SHARES_PER_MILLE,
+            "alone_per_s": samples.alone_per_s,
+            "one_round": samples.one_round,
+            "two_rounds": samples.two_rounds,
+            "against_stopping": samples.against_stopping,
+            "deposit_us": samples.deposit_us,
+            "transfer_us": samples.transfer_us,
+        },
+        "options": options,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ratio_has_its_verdict() {
+        let samples = Samples {
+            alone_per_s: vec![1e6],
+            one_round: [vec![0.95], vec![0.4], vec![0.6, 0.3, 0.2], vec![0.35]],
+            two_rounds: [vec![0.9], vec![0.5], vec![0.2], vec![0.1]],
+            against_stopping: vec![1.6],
+            deposit_us: vec![100.0, 10.0],
+            transfer_us: vec![180.0, 19.0],
+        };
+        let bystander = Ok(Bystander { alone: 5000.0, busy: 5020.0 });
+        let rows = rows(&samples, &bystander, &[3.5, 31.0]);
+        let verdicts: Vec<_> = rows.iter().map(|row| (row.reached.as_str(), row.verdict)).collect();
+        let expected = [
+            ("0.95 x", "must"),
+            ("0.40 x", "MISSED"),
+            ("0.30 x", "must"),
+            ("0.35 x", "aim"),
+            ("0.90 x", "stated"),
+            ("0.50 x", "stated"),
+            ("0.20 x", "stated"),
+            ("0.10 x", "stated"),
+            ("1.60 x", "must"),
+            ("3.50 x", "must"),
+            ("31.00 x", "aim"),
+            ("0.40 % apart", "must"),
+            ("1.85 x", "must"),
+        ];
+        assert_eq!(verdicts, expected);
+        assert_eq!(render(&rows).lines().count(), 14);
+        let missing = bystander_row(&Err("no valgrind".to_string()));
+        assert_eq!(missing.verdict, "not counted");
+    }
+}
