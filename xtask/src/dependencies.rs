@@ -77,6 +77,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("raft", &["crates/consensus"]),
     ("openraft", &["crates/consensus"]),
     ("jni", &["crates/jvm"]),
+    ("jni-sys", &["crates/jvm"]),
     ("wasmtime", &["crates/wasm"]),
     ("tokio", &["crates/node"]),
     ("axum", &["crates/node"]),

@@ -49,6 +49,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         options: Options::default(),
         natives: start::natives(procedures),
         pin_to_cores: Vec::new(),
+        java_options: Vec::new(),
     })
     .map_err(|error| error.to_string())?;
     let address = server.client_address().to_string();

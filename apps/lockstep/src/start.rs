@@ -37,6 +37,14 @@ pub fn command() -> Command {
                 .help("Set a limit or option; `lockstep help options` lists them"),
         )
         .arg(
+            Arg::new("java-option")
+                .long("java-option")
+                .value_name("OPTION")
+                .action(ArgAction::Append)
+                .allow_hyphen_values(true)
+                .help("An option for the JVM of Java procedures, such as -Xlog:gc"),
+        )
+        .arg(
             Arg::new("pin")
                 .long("pin")
                 .value_name("CORES")
@@ -84,6 +92,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         options,
         natives: natives(procedures),
         pin_to_cores: arguments.get_many("pin").into_iter().flatten().copied().collect(),
+        java_options: arguments.get_many("java-option").into_iter().flatten().cloned().collect(),
     };
     // Before the ready line, so that a signal right behind it is not lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;

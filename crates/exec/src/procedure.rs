@@ -41,11 +41,34 @@ pub trait NativeProcedure: Send + Sync {
     fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError>;
 }
 
+/// A procedure in the runtime of another language. It takes the client's parameters as they came
+/// ([`ProcedureContext::given`]), reads results and writes its tables in their wire form.
+pub trait HostedProcedure: Send + Sync {
+    /// Runs a call.
+    ///
+    /// # Errors
+    /// As for [`NativeProcedure::run`].
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError>;
+}
+
+/// What runs the calls of a procedure.
+#[derive(Clone)]
+pub enum ProcedureCode {
+    /// Its statements, one after the other.
+    Statements,
+    /// A type linked into the binary.
+    Native(Arc<dyn NativeProcedure>),
+    /// Code in the runtime of another language.
+    Hosted(Arc<dyn HostedProcedure>),
+}
+
 /// Why a procedure ends without success.
 #[derive(Debug)]
 pub enum ProcedureError {
     /// A statement failed; its batch is undone.
     Sql(SqlError),
+    /// As the procedure's runtime says, status and text.
+    Failed(Failure),
     /// The procedure decided so.
     Abort(String),
     /// The procedure is broken.
@@ -68,6 +91,7 @@ impl fmt::Display for ProcedureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProcedureError::Sql(error) => error.fmt(f),
+            ProcedureError::Failed(failure) => failure.fmt(f),
             ProcedureError::Abort(message) | ProcedureError::Unexpected(message) => {
                 f.write_str(message)
             }
@@ -79,10 +103,12 @@ impl fmt::Display for ProcedureError {
 impl std::error::Error for ProcedureError {}
 
 impl ProcedureError {
+    /// The failure as the client gets it.
     #[cold]
-    fn into_failure(self) -> Failure {
+    pub fn into_failure(self) -> Failure {
         match self {
             ProcedureError::Sql(error) => Failure::from(error),
+            ProcedureError::Failed(failure) => failure,
             ProcedureError::Abort(message) => {
                 Failure::abort(format!("VOLTDB ERROR: USER ABORT {message}"))
             }
@@ -100,7 +126,7 @@ impl ProcedureError {
 pub struct PreparedProcedure {
     definition: Arc<ProcedureDefinition>,
     statements: Vec<Arc<PreparedStatement>>,
-    native: Option<Arc<dyn NativeProcedure>>,
+    code: ProcedureCode,
     /// The table of `return_scalar`.
     scalar: CountTable,
 }
@@ -111,12 +137,21 @@ impl PreparedProcedure {
         definition: Arc<ProcedureDefinition>,
         native: Option<Arc<dyn NativeProcedure>>,
     ) -> PreparedProcedure {
+        let code = native.map_or(ProcedureCode::Statements, ProcedureCode::Native);
+        PreparedProcedure::with_code(definition, code)
+    }
+
+    /// Prepares a procedure with its code.
+    pub fn with_code(
+        definition: Arc<ProcedureDefinition>,
+        code: ProcedureCode,
+    ) -> PreparedProcedure {
         let prepared = |(_, statement): &(String, Arc<_>)| {
             Arc::new(PreparedStatement::new(Arc::clone(statement)))
         };
         let statements = definition.statements.iter().map(prepared).collect();
         let scalar = CountTable::new(&TableSchema::new(&[("", SqlType::BigInt)]));
-        PreparedProcedure { definition, statements, native, scalar }
+        PreparedProcedure { definition, statements, code, scalar }
     }
 
     /// What the catalog says of it.
@@ -127,7 +162,7 @@ impl PreparedProcedure {
 
     /// Whether it executes one batch and ends: a list of statements. Native code may go on.
     pub fn has_one_batch(&self) -> bool {
-        self.native.is_none()
+        matches!(self.code, ProcedureCode::Statements)
     }
 
     /// Its statements, in order.
@@ -187,18 +222,25 @@ fn run_call(
     out: &mut Vec<u8>,
 ) -> Outcome {
     let CallMemory { arena, results, starts } = memory;
+    if let ProcedureCode::Hosted(hosted) = &procedure.code {
+        let backend = context::Backend::local(database, results, starts);
+        let mut context = ProcedureContext::new(procedure, &[], arena, backend, out);
+        context.set_given(parameters);
+        let result = hosted.run(&mut context);
+        return context.into_outcome(result);
+    }
     let parameters = match procedure_parameters(&procedure.definition, parameters, arena) {
         Ok(parameters) => parameters,
         Err(failure) => return Outcome::failed(failure),
     };
-    match &procedure.native {
-        Some(native) => {
+    match &procedure.code {
+        ProcedureCode::Native(native) => {
             let backend = context::Backend::local(database, results, starts);
             let mut context = ProcedureContext::new(procedure, parameters, arena, backend, out);
             let result = native.run(&mut context);
             context.into_outcome(result)
         }
-        None => match run_statements(database, procedure, parameters, out) {
+        _ => match run_statements(database, procedure, parameters, out) {
             Ok(()) => Outcome::success(procedure.statements.len() as u16),
             Err(error) => Outcome::failed(Failure::from(error)),
         },

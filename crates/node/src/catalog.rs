@@ -2,9 +2,10 @@
 //! planner's view of the schema. Immutable; a schema change puts a new one in force at each
 //! partition's place in its log.
 
+use crate::classes;
 use crate::options::Options;
 use lockstep_base::map::FixedHashMap;
-use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
+use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
 use lockstep_plan_ir::ProcedureDefinition;
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
@@ -83,7 +84,7 @@ impl HostCatalog {
     /// Makes a schema ready to run.
     ///
     /// # Errors
-    /// A native procedure is not linked into this binary.
+    /// A native procedure is not linked into this binary; Java refuses a procedure's class.
     pub fn new(plan: Catalog, natives: &NativeRegistry) -> Result<HostCatalog, PlanError> {
         let mut procedures = Vec::new();
         let mut by_name = FixedHashMap::default();
@@ -93,7 +94,7 @@ impl HostCatalog {
             if let ProcedureKind::Generated { .. } = definition.kind {
                 by_name.entry(definition.name.to_ascii_uppercase().into()).or_insert(number);
             }
-            procedures.push(prepare(number, definition, natives)?);
+            procedures.push(prepare(number, definition, natives, &plan)?);
         }
         Ok(HostCatalog { plan, procedures, by_name })
     }
@@ -121,20 +122,33 @@ impl HostCatalog {
     }
 }
 
-fn prepare(
-    number: u32,
-    definition: &Arc<ProcedureDefinition>,
+/// What runs a procedure's calls.
+fn code(
+    definition: &ProcedureDefinition,
     natives: &NativeRegistry,
-) -> Result<HostProcedure, PlanError> {
-    let native = match &definition.kind {
+    plan: &Catalog,
+) -> Result<ProcedureCode, PlanError> {
+    match &definition.kind {
         ProcedureKind::Native(name) => {
             let missing = || {
                 PlanError::new(format!("native procedure {name} is not linked into this binary"))
             };
-            Some(Arc::clone(natives.get(name).ok_or_else(missing)?))
+            Ok(ProcedureCode::Native(Arc::clone(natives.get(name).ok_or_else(missing)?)))
         }
-        _ => None,
-    };
+        ProcedureKind::Java(class) => classes::code(plan, class, definition),
+        ProcedureKind::Statements | ProcedureKind::Generated { .. } => {
+            Ok(ProcedureCode::Statements)
+        }
+    }
+}
+
+fn prepare(
+    number: u32,
+    definition: &Arc<ProcedureDefinition>,
+    natives: &NativeRegistry,
+    plan: &Catalog,
+) -> Result<HostProcedure, PlanError> {
+    let code = code(definition, natives, plan)?;
     let routing = match &definition.partitioning {
         None => Routing::Multi,
         Some(ProcedurePartitioning::Directed) => Routing::Directed,
@@ -146,7 +160,7 @@ fn prepare(
     Ok(HostProcedure {
         number,
         definition: Arc::clone(definition),
-        prepared: Arc::new(PreparedProcedure::new(Arc::clone(definition), native)),
+        prepared: Arc::new(PreparedProcedure::with_code(Arc::clone(definition), code)),
         routing,
     })
 }

@@ -6,6 +6,7 @@
 //! procedures.
 
 pub mod catalog;
+mod classes;
 pub mod clock;
 pub mod connection;
 mod control;

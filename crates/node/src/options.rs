@@ -133,6 +133,12 @@ options! {
         "What one read from a socket may bring; one buffer a thread.";
     topology_check_ms: 1_000, 10, 60_000, "ms",
         "How often subscribers are told of a changed topology.";
+    java_heap_bytes: 1_024 * MIB, 16 * MIB, 1 << 40, "bytes",
+        "The most memory that Java procedures have for their objects. As all Java options, it \
+         counts when the JVM starts, at the first class that is loaded.";
+    java_call_limit_ms: 5_000, 0, i32::MAX as u64, "ms",
+        "How long a call may run in Java code without executing a batch, before it is stopped and \
+         undone; 0 for no limit.";
     busy_poll_us: 0, 0, 1_000_000, "us",
         "How long an idle thread looks for work before it sleeps.";
 }

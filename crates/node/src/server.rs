@@ -40,6 +40,8 @@ pub struct ServerConfiguration {
     pub natives: NativeRegistry,
     /// Cores to pin the sites to, one each; empty for none.
     pub pin_to_cores: Vec<usize>,
+    /// Options for the JVM, behind those of the host.
+    pub java_options: Vec<String>,
 }
 
 /// A running host. Dropping it stops it.
@@ -266,6 +268,7 @@ fn host_facts(
 ) -> io::Result<HostFacts> {
     Ok(HostFacts {
         options: configuration.options.clone(),
+        java_options: configuration.java_options.clone(),
         ring: HashRing::new(configuration.sites),
         partition_count: configuration.sites,
         cluster_created_ms: clock::now_us() / 1000,

@@ -39,6 +39,8 @@ pub enum ProcedureKind {
     Statements,
     /// A Rust type linked into the binary, by its registered name.
     Native(String),
+    /// A Java class that was loaded, by its name with packages.
+    Java(String),
     /// Generated for a table: `TABLE.insert` and so on; runs like `Statements`.
     Generated {
         /// The table.

@@ -9,7 +9,9 @@ use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
 use lockstep_sql::ast::{Expression, LimitPartitionRows, ParsedStatement};
 use lockstep_types::{PartitionId, SqlType};
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Everything that the schema says. Cheap to clone: the parts are shared.
@@ -29,6 +31,8 @@ pub struct Catalog {
     pub sources: BTreeMap<String, Arc<ParsedStatement>>,
     /// Roles by upper-case name, with their permissions.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// The Java classes that are loaded, once there were any.
+    pub classes: Option<Arc<dyn ProcedureClasses>>,
     /// How procedures are planned when the schema changes.
     pub planning: Planning,
 }
@@ -93,6 +97,30 @@ pub trait NativeProcedures {
     fn find(&self, name: &str) -> Option<NativeSource>;
 }
 
+/// Java classes, loaded and ready to be used.
+pub trait ProcedureClasses: fmt::Debug + Send + Sync {
+    /// A procedure's class.
+    ///
+    /// # Errors
+    /// There is none of that name, or it breaks a rule: the text for the user.
+    fn procedure(&self, class: &str) -> Result<ClassSource, String>;
+    /// The names of all classes, and whether each is a procedure's.
+    fn list(&self) -> Vec<(String, bool)>;
+    /// For whoever made it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A procedure's class as far as planning is concerned.
+#[derive(Debug, Clone)]
+pub struct ClassSource {
+    /// Its name without packages and outer classes.
+    pub simple_name: String,
+    /// The parameters of `run`; `None` for one that is a table.
+    pub parameters: Vec<Option<ProcedureParameter>>,
+    /// Names and texts of its statements.
+    pub statements: Vec<(String, String)>,
+}
+
 /// A native procedure as far as planning is concerned.
 #[derive(Debug, Clone)]
 pub struct NativeSource {
@@ -151,6 +179,18 @@ impl Catalog {
         natives: &dyn NativeProcedures,
     ) -> Result<SchemaChange, PlanError> {
         crate::schema::apply(self, statements, natives)
+    }
+
+    /// The catalog with other classes: every Java procedure is planned again from them.
+    ///
+    /// # Errors
+    /// Names the procedure that they do not have any more, or that cannot be planned.
+    pub fn change_classes(
+        &self,
+        classes: Arc<dyn ProcedureClasses>,
+        natives: &dyn NativeProcedures,
+    ) -> Result<SchemaChange, PlanError> {
+        crate::schema::change_classes(self, classes, natives)
     }
 }
 

@@ -20,7 +20,8 @@ mod schema;
 
 pub use batch::{BatchKind, classify_batch};
 pub use catalog::{
-    Catalog, CatalogTable, IndexSource, NativeProcedures, NativeSource, SchemaChange,
+    Catalog, CatalogTable, ClassSource, IndexSource, NativeProcedures, NativeSource,
+    ProcedureClasses, SchemaChange,
 };
 pub use error::PlanError;
 pub use lockstep_plan_ir as plan_ir;

@@ -109,6 +109,14 @@ pub struct ParameterIterator<'a> {
     left: u16,
 }
 
+impl<'a> ParameterIterator<'a> {
+    /// What stands behind the parameters that were read.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.reader.rest()
+    }
+}
+
 impl<'a> Iterator for ParameterIterator<'a> {
     type Item = Result<Parameter<'a>, DecodeError>;
 

@@ -37,6 +37,7 @@ impl TestHost {
             options,
             natives,
             pin_to_cores: Vec::new(),
+            java_options: Vec::new(),
         })?;
         Ok(TestHost { server })
     }

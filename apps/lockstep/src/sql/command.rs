@@ -38,6 +38,10 @@ pub enum Command<'a> {
     Show(Listed),
     /// Describe a table or view.
     Describe(&'a str),
+    /// Load the classes of a jar file.
+    LoadClasses(&'a str),
+    /// Remove classes by patterns.
+    RemoveClasses(&'a str),
     /// Print what there is to type.
     Help,
     /// Print a line.
@@ -73,6 +77,8 @@ Statements end with `;`. Commands end with `;` or with their line:
   show procedures               list procedures
   show classes                  list classes of procedures
   describe TABLE                show columns, keys, indexes and partitioning
+  load classes FILE.jar         load the classes of Java procedures and functions
+  remove classes PATTERN        remove classes: com.acme.Old, com.acme.*, com.acme.**
   echo TEXT                     print a line
   help                          print this
   exit                          leave
@@ -93,7 +99,7 @@ pub fn ends_with_its_line(piece: &str) -> bool {
     match word.as_str() {
         "exec" | "execute" => !piece.trim_end().ends_with(','),
         "explainproc" | "explainview" | "show" | "list" | "describe" | "desc" | "help" | "echo"
-        | "exit" | "quit" => true,
+        | "load" | "remove" | "exit" | "quit" => true,
         _ => false,
     }
 }
@@ -137,6 +143,8 @@ pub fn parse(piece: &str) -> Result<Command<'_>, CommandError> {
     };
     match word.to_ascii_lowercase().as_str() {
         "exec" | "execute" => execute(rest, rest_offset),
+        "load" => classes(rest, rest_offset, "load", "jar file").map(Command::LoadClasses),
+        "remove" => classes(rest, rest_offset, "remove", "pattern").map(Command::RemoveClasses),
         "explain" if !rest.is_empty() => Ok(Command::Explain(rest)),
         "explain" => Err(CommandError::new(rest_offset, "explain takes a statement")),
         "explainproc" => one_name("procedure").map(Command::ExplainProcedure),
@@ -159,6 +167,23 @@ fn execute(rest: &str, offset: usize) -> Result<Command<'_>, CommandError> {
     let arguments = arguments::parse(values)
         .map_err(|error| CommandError { offset: offset + end + error.offset, ..error })?;
     Ok(Command::Execute { procedure, arguments })
+}
+
+/// What stands behind `load classes` and `remove classes`: it may be quoted.
+fn classes<'a>(
+    rest: &'a str,
+    offset: usize,
+    verb: &str,
+    what: &str,
+) -> Result<&'a str, CommandError> {
+    let (word, argument) = split_word(rest);
+    let argument = argument.trim();
+    let bare = argument.strip_prefix('\'').and_then(|quoted| quoted.strip_suffix('\''));
+    let argument = bare.unwrap_or(argument);
+    if !word.eq_ignore_ascii_case("classes") || argument.is_empty() {
+        return Err(CommandError::new(offset, format!("{verb} takes CLASSES and a {what}")));
+    }
+    Ok(argument)
 }
 
 fn show(rest: &str, offset: usize) -> Result<Command<'_>, CommandError> {
@@ -193,6 +218,9 @@ mod tests {
             ("show  Procs", "Show(Procedures)"),
             ("desc votes", "Describe(\"votes\")"),
             ("echo a  b", "Echo(\"a  b\")"),
+            ("load classes a/b.jar", "LoadClasses(\"a/b.jar\")"),
+            ("LOAD Classes 'a b.jar'", "LoadClasses(\"a b.jar\")"),
+            ("remove classes com.acme.**", "RemoveClasses(\"com.acme.**\")"),
             ("quit", "Exit"),
         ] {
             assert_eq!(parse(piece).map(|c| format!("{c:?}")), Ok(command.to_string()), "{piece}");
@@ -222,6 +250,8 @@ mod tests {
             ("show all", 5, "not 'all'"),
             ("describe a b", 9, "one table"),
             ("exec", 4, "name of a procedure"),
+            ("load classes", 5, "load takes CLASSES and a jar file"),
+            ("remove tables a", 7, "remove takes CLASSES and a pattern"),
             ("exec p 'a", 7, "does not end"),
             ("explain ", 8, "takes a statement"),
         ] {

@@ -10,7 +10,7 @@ use super::script::Piece;
 use lockstep_client::rows::Table;
 use lockstep_client::{CallOptions, ClientError, Connection, OwnedResponse, ParameterWriter};
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
-use lockstep_types::{SqlType, Value};
+use lockstep_types::{Datum, SqlType, Value};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -206,6 +206,8 @@ impl<'o> Session<'o> {
             Command::Execute { procedure, arguments } => self.execute(procedure, &arguments)?,
             Command::Show(listed) => self.show(listed)?,
             Command::Describe(name) => self.describe(name)?,
+            Command::LoadClasses(file) => self.load_classes(file)?,
+            Command::RemoveClasses(patterns) => self.update_classes(None, Some(patterns))?,
         }
         self.out.flush()?;
         Ok(Flow::Continue)
@@ -332,6 +334,25 @@ impl<'o> Session<'o> {
         let tables = self.call_with_text("@SystemCatalog", selector)?;
         let elapsed = start.elapsed();
         tables.first().map_or(Ok(()), |table| self.print(&shape(table), elapsed))
+    }
+
+    fn load_classes(&mut self, file: &str) -> Result<(), Trouble> {
+        let jar = std::fs::read(file).map_err(|error| {
+            Trouble::new(format!("the jar file {file} cannot be read: {error}"))
+        })?;
+        self.update_classes(Some(&jar), None)
+    }
+
+    fn update_classes(&mut self, jar: Option<&[u8]>, removed: Option<&str>) -> Result<(), Trouble> {
+        let mut parameters = ParameterWriter::default();
+        parameters.scalar(SqlType::Varbinary, jar.map_or(Datum::Null, Datum::Bytes));
+        parameters.scalar(SqlType::Varchar, removed.map_or(Datum::Null, Datum::Text));
+        (self.types, self.names) = (None, None);
+        self.call("@UpdateClasses", &parameters)?;
+        if self.format == Format::Table {
+            writeln!(self.out, "Command succeeded.")?;
+        }
+        Ok(())
     }
 
     fn describe(&mut self, name: &str) -> Result<(), Trouble> {

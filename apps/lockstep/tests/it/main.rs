@@ -21,6 +21,7 @@ fn host() -> Server {
         options: Options::default(),
         natives,
         pin_to_cores: Vec::new(),
+        java_options: Vec::new(),
     })
     .expect("a host starts")
 }

@@ -5,7 +5,7 @@ use super::round::{BatchResult, QueuedStatement, queued_statement};
 use super::{PreparedProcedure, ProcedureError, Suspended};
 use crate::arena::Arena;
 use crate::change::own;
-use crate::convert::array_elements;
+use crate::convert::{array_elements, statement_value};
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
 use crate::statement::{PreparedStatement, execute};
@@ -14,7 +14,8 @@ use lockstep_base::random::SeededRandom;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
 use lockstep_types::table::read_datum;
 use lockstep_types::{
-    Datum, Outcome, SqlType, TableBuilder, TableSchema, TableView, TransactionId,
+    Datum, Outcome, Parameter, ParameterSet, PartitionId, SqlType, TableBuilder, TableSchema,
+    TableView, TransactionId,
 };
 
 /// The most statements of one batch.
@@ -57,6 +58,8 @@ impl<'c> Backend<'c> {
 pub struct ProcedureContext<'c> {
     procedure: &'c PreparedProcedure,
     parameters: &'c [Datum<'c>],
+    /// What a hosted procedure gets instead: its parameters as the client sent them.
+    given: ParameterSet<'c>,
     arena: &'c Arena,
     queue: &'c mut [Queued<'c>],
     queued: usize,
@@ -87,6 +90,16 @@ impl<'b> BatchResults<'b> {
             Tables::Joined { starts, .. } => starts.len(),
             Tables::Apart(tables) => tables.len(),
         }
+    }
+
+    /// All tables in their wire form, in parts to be put one behind the other.
+    #[inline]
+    pub fn parts(&self) -> impl Iterator<Item = &'b [u8]> + Clone + use<'b> {
+        let (joined, apart): (_, &[_]) = match self.tables {
+            Tables::Joined { bytes, .. } => (Some(bytes), &[]),
+            Tables::Apart(tables) => (None, tables),
+        };
+        joined.into_iter().chain(apart.iter().map(Vec::as_slice))
     }
 
     /// True for an empty batch.
@@ -182,6 +195,11 @@ fn wrong_count(prepared: &PreparedStatement, given: usize) -> ProcedureError {
 }
 
 #[cold]
+fn damaged_parameters() -> ProcedureError {
+    ProcedureError::Unexpected("the parameters of a queued statement are damaged".to_string())
+}
+
+#[cold]
 fn damaged() -> ProcedureError {
     ProcedureError::Unexpected("a result table of the batch is damaged".to_string())
 }
@@ -203,6 +221,7 @@ impl<'c> ProcedureContext<'c> {
         ProcedureContext {
             procedure,
             parameters,
+            given: ParameterSet::EMPTY,
             arena,
             queue: arena.fill(FIRST_QUEUE, empty),
             queued: 0,
@@ -212,6 +231,28 @@ impl<'c> ProcedureContext<'c> {
             application_text: None,
             out,
             table_count: 0,
+        }
+    }
+
+    pub(super) fn set_given(&mut self, given: ParameterSet<'c>) {
+        self.given = given;
+    }
+
+    /// The parameters of a hosted procedure's call as the client sent them; of others, none.
+    pub fn given(&self) -> ParameterSet<'c> {
+        self.given
+    }
+
+    /// The procedure's name.
+    pub fn procedure_name(&self) -> &'c str {
+        &self.procedure.definition.name
+    }
+
+    /// The partition that the call runs at; [`PartitionId::MULTI`] when at several.
+    pub fn partition(&self) -> PartitionId {
+        match &self.backend {
+            Backend::Local { database, .. } => database.options().partition,
+            Backend::Rounds { .. } => PartitionId::MULTI,
         }
     }
 
@@ -267,6 +308,64 @@ impl<'c> ProcedureContext<'c> {
         }
         if let Some(place) = self.queue.get_mut(self.queued) {
             *place = Queued { statement, parameters: values };
+            self.queued += 1;
+        }
+        Ok(())
+    }
+
+    /// Queues a statement with the parameter set at the beginning of `bytes`, which stay where
+    /// they are until [`ProcedureContext::execute`]. Gives the bytes behind the set.
+    ///
+    /// # Errors
+    /// As for [`ProcedureContext::queue`].
+    pub fn queue_encoded(
+        &mut self,
+        statement: usize,
+        bytes: &'c [u8],
+    ) -> Result<&'c [u8], ProcedureError> {
+        let parameters = ParameterSet::new(bytes).map_err(|_| damaged_parameters())?;
+        let Some(prepared) = self.procedure.statements.get(statement) else {
+            return Err(unknown_statement(statement));
+        };
+        let wanted = &*prepared.statement().parameters;
+        if wanted.len() != parameters.count() {
+            return Err(wrong_count(prepared, parameters.count()));
+        }
+        let arena = self.arena;
+        let values = arena.fill(wanted.len(), Datum::Null);
+        let mut given = parameters.iter();
+        for (value, wanted) in values.iter_mut().zip(wanted) {
+            let given = given.next().ok_or_else(damaged_parameters)?;
+            *value = match given.map_err(|_| damaged_parameters())? {
+                Parameter::Scalar(_, given) => queued_parameter(given, *wanted, arena)?,
+                array => statement_value(array, wanted, arena)?,
+            };
+        }
+        self.add_to_queue(statement, values)?;
+        Ok(given.rest())
+    }
+
+    /// Forgets what is queued.
+    pub fn clear_queue(&mut self) {
+        self.queued = 0;
+    }
+
+    #[inline]
+    fn add_to_queue(
+        &mut self,
+        statement: usize,
+        parameters: &'c [Datum<'c>],
+    ) -> Result<(), ProcedureError> {
+        if let (Backend::Local { database, .. }, Some(prepared)) =
+            (&self.backend, self.procedure.statements.get(statement))
+        {
+            prepared.prefetch(database, parameters);
+        }
+        if self.queued == self.queue.len() {
+            self.grow_queue()?;
+        }
+        if let Some(place) = self.queue.get_mut(self.queued) {
+            *place = Queued { statement, parameters };
             self.queued += 1;
         }
         Ok(())
@@ -391,6 +490,20 @@ impl<'c> ProcedureContext<'c> {
         self.out.extend_from_slice(bytes);
         self.table_count += 1;
         Ok(())
+    }
+
+    /// Returns tables in their wire form, one behind the other.
+    pub fn return_encoded(&mut self, count: u16, tables: &[u8]) {
+        self.out.extend_from_slice(tables);
+        self.table_count = self.table_count.saturating_add(count);
+    }
+
+    /// The most bytes that the call may return.
+    pub fn result_limit_bytes(&self) -> Option<usize> {
+        match &self.backend {
+            Backend::Local { database, .. } => Some(database.options().result_limit_bytes),
+            Backend::Rounds { .. } => None,
+        }
     }
 
     /// The batch that the next round needs, if the procedure was suspended.

@@ -1,14 +1,14 @@
 //! Multi-partition procedures, round by round.
 
-use super::PreparedProcedure;
 use super::context::{Backend, ProcedureContext};
 use super::parameters::procedure_parameters;
+use super::{PreparedProcedure, ProcedureCode};
 use crate::arena::Arena;
 use crate::convert::array_elements;
 use crate::database::TransactionContext;
 use crate::statement::PreparedStatement;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, Outcome, ParameterSet};
+use lockstep_types::{Datum, Failure, Outcome, ParameterSet};
 use std::sync::Arc;
 
 /// The result tables of one executed batch, one per statement, in wire form.
@@ -56,8 +56,17 @@ pub fn run_round(
             return ProcedureRound::Finished { outcome, tables: Vec::new() };
         }
     };
-    let Some(native) = &procedure.native else {
-        return statements_round(procedure, parameters, history);
+    let native = match &procedure.code {
+        ProcedureCode::Native(native) => native,
+        ProcedureCode::Statements => return statements_round(procedure, parameters, history),
+        ProcedureCode::Hosted(_) => {
+            let failure = Failure::unexpected(
+                "VOLTDB ERROR: UNEXPECTED FAILURE: multi-partition procedures in Java are not \
+                 supported yet",
+            );
+            let outcome = Outcome::failed(failure);
+            return ProcedureRound::Finished { outcome, tables: Vec::new() };
+        }
     };
     let mut tables = Vec::new();
     let backend = Backend::Rounds { transaction: *transaction, history, next: 0, wanted: None };

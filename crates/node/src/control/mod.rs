@@ -7,6 +7,7 @@
 
 pub(crate) mod ad_hoc;
 mod answer;
+mod classes;
 mod explain;
 mod load;
 pub(crate) mod operations;
@@ -211,7 +212,7 @@ impl Control {
             "@GC" => self.collect_garbage(origin),
             "@SnapshotScan" => self.snapshot_scan(origin, invocation),
             "@SnapshotDelete" => self.snapshot_delete(origin, invocation),
-            "@UpdateClasses" => self.update_classes(origin, admin, invocation),
+            "@UpdateClasses" => self.update_classes(call, invocation),
             "@UpdateApplicationCatalog" => self.update_catalog(origin, invocation),
             "@StopNode" => self.stop_node(invocation),
             "@SystemClockSkew" => self.clock_skew(origin, invocation),

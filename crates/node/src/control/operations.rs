@@ -116,7 +116,7 @@ fn write_table(out: &mut Vec<u8>, columns: &Columns, rows: &[&[Datum<'_>]]) {
     table.finish();
 }
 
-fn is_null(invocation: &Invocation<'_>, index: usize) -> bool {
+pub(super) fn is_null(invocation: &Invocation<'_>, index: usize) -> bool {
     matches!(invocation.parameters.get(index), Some(Ok(Parameter::Scalar(_, Datum::Null))) | None)
 }
 
@@ -233,29 +233,6 @@ impl Control {
         response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited_ms);
         self.send_answer(origin, Status::Success, frame);
         Ok(())
-    }
-
-    /// `@UpdateClasses`: there are no classes to load or remove yet.
-    pub(super) fn update_classes(
-        &mut self,
-        origin: Origin,
-        admin: bool,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        self.check_not_paused(admin)?;
-        if invocation.parameters.count() != 2 {
-            return Err(Failure::unexpected(
-                "UpdateClasses system procedure requires exactly two parameters, the bytes of \
-                 the jarfile containing new class files and the string containing class names \
-                 to be deleted (either of which may be null).",
-            ));
-        }
-        if !is_null(invocation, 0) {
-            return Err(Failure::graceful(
-                "Java classes are not available in this release: @UpdateClasses takes no jar",
-            ));
-        }
-        self.answer_status(origin)
     }
 
     /// `@UpdateApplicationCatalog`.

@@ -28,6 +28,7 @@ use crate::statistics::ShardStatistics;
 use accept::Listener;
 use inner::InnerLoad;
 use lockstep_base::counting;
+use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, Site};
 use lockstep_types::{HashRing, PartitionId, Status};
 use mio::{Events, Poll, Token};
@@ -53,6 +54,8 @@ const SPARE_BUFFERS: usize = 4096;
 pub struct HostFacts {
     /// The options.
     pub options: Options,
+    /// Further options for the JVM.
+    pub java_options: Vec<String>,
     /// The ring.
     pub ring: HashRing,
     /// Number of partitions, which is the number of site threads.
@@ -79,6 +82,17 @@ pub struct HostFacts {
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
     pub disabled_rules: AtomicU64,
+}
+
+impl HostFacts {
+    /// How the JVM is started, if it is.
+    pub fn java_settings(&self) -> JavaSettings {
+        JavaSettings {
+            heap_bytes: self.options.java_heap_bytes,
+            call_limit_ms: self.options.java_call_limit_ms,
+            options: self.java_options.clone(),
+        }
+    }
 }
 
 /// A call that waits until its partition goes on.

@@ -38,6 +38,7 @@ pub fn start(sites: u32, options: &[&str]) -> Server {
         options: given,
         natives,
         pin_to_cores: Vec::new(),
+        java_options: Vec::new(),
     })
     .expect("the host starts")
 }

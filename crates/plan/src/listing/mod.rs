@@ -8,6 +8,7 @@ mod tables;
 mod types;
 
 use crate::catalog::Catalog;
+use lockstep_plan_ir::ProcedureKind;
 use lockstep_types::{SqlType, TableBuilder, TableSchema, Value};
 
 pub use describe::{ColumnDescription, IndexDescription, TableDescription};
@@ -80,11 +81,7 @@ impl Catalog {
                 ("CLASS_NAME", TEXT),
                 ("METHOD_NAME", TEXT),
             ]),
-            "CLASSES" => Listing::new(&[
-                ("CLASS_NAME", TEXT),
-                ("VOLT_PROCEDURE", SqlType::TinyInt),
-                ("ACTIVE_PROC", SqlType::TinyInt),
-            ]),
+            "CLASSES" => classes(self),
             "TYPEINFO" => types::types(),
             "ROLES" => procedures::roles(self),
             "USERS" => Listing::new(&[("USER", TEXT), ("ROLES", TEXT)]),
@@ -109,6 +106,24 @@ impl Catalog {
     pub fn describe(&self, name: &str) -> Option<TableDescription> {
         self.table(name).map(|table| describe::describe(table))
     }
+}
+
+/// The loaded classes: which are procedures', and which of those are in use.
+fn classes(catalog: &Catalog) -> Listing {
+    let mut listing = Listing::new(&[
+        ("CLASS_NAME", SqlType::Varchar),
+        ("VOLT_PROCEDURE", SqlType::TinyInt),
+        ("ACTIVE_PROC", SqlType::TinyInt),
+    ]);
+    let in_use = |class: &str| {
+        let mut kinds = catalog.procedures.values().map(|procedure| &procedure.kind);
+        kinds.any(|kind| matches!(kind, ProcedureKind::Java(name) if name == class))
+    };
+    for (name, is_procedure) in catalog.classes.iter().flat_map(|classes| classes.list()) {
+        let used = in_use(&name);
+        listing.rows.push(vec![text(name), int(is_procedure), int(used)]);
+    }
+    listing
 }
 
 fn tasks() -> Listing {

@@ -158,7 +158,7 @@ fn parameters(catalog: &Catalog, procedure: &ProcedureDefinition) -> Vec<Paramet
         return table.map_or(Vec::new(), |table| generated(&table.definition, verb));
     }
     let declared = match procedure.kind {
-        ProcedureKind::Native(_) => procedure.parameters.clone(),
+        ProcedureKind::Native(_) | ProcedureKind::Java(_) => procedure.parameters.clone(),
         _ => {
             let statements = procedure.statements.iter();
             let all = statements.flat_map(|(_, statement)| {

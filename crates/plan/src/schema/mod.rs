@@ -20,7 +20,7 @@ mod table;
 
 mod view;
 
-use crate::catalog::{Catalog, CatalogTable, NativeProcedures, SchemaChange};
+use crate::catalog::{Catalog, CatalogTable, NativeProcedures, ProcedureClasses, SchemaChange};
 use crate::error::PlanError;
 use crate::query::not_found_message;
 use lockstep_plan_ir::StorageChange;
@@ -53,6 +53,17 @@ pub(crate) fn apply(
     for statement in statements {
         draft.statement(statement)?;
     }
+    draft.finish()
+}
+
+/// See [`Catalog::change_classes`].
+pub(crate) fn change_classes(
+    catalog: &Catalog,
+    classes: Arc<dyn ProcedureClasses>,
+    natives: &dyn NativeProcedures,
+) -> Result<SchemaChange, PlanError> {
+    let mut draft = Draft::new(catalog, natives);
+    draft.catalog.classes = Some(classes);
     draft.finish()
 }
 

@@ -1,6 +1,6 @@
 //! CREATE PROCEDURE, PARTITION PROCEDURE, and planning procedures again after a change.
 
-use crate::catalog::{Catalog, NativeSource};
+use crate::catalog::{Catalog, ClassSource};
 use crate::error::PlanError;
 use crate::query::{PlanContext, plan_statement};
 use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning, RoutingColumn};
@@ -28,16 +28,12 @@ impl Draft<'_> {
         if create.kind == ast::ProcedureKind::Compound {
             return Err(not_supported(parsed.span, "Compound procedures"));
         }
+        let of_class;
         let name = match (&create.name, &create.body) {
-            (_, ProcedureBody::Class(class)) => {
-                return Err(ddl_error(
-                    class.span,
-                    format!(
-                        "Cannot load class for procedure: {}: the server has no Java procedures \
-                         yet",
-                        class.text
-                    ),
-                ));
+            (name, ProcedureBody::Class(class)) => {
+                let found = self.class_source(class)?;
+                of_class = CaseName { text: found.simple_name, span: class.span };
+                name.as_ref().unwrap_or(&of_class)
             }
             (Some(name), _) | (None, ProcedureBody::Native(name)) => name,
             (None, ProcedureBody::Statements(_)) => {
@@ -105,6 +101,27 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// The class behind FROM CLASS.
+    fn class_source(&self, class: &CaseName) -> Result<ClassSource, PlanError> {
+        let found = match &self.catalog.classes {
+            Some(classes) => classes.procedure(&class.text),
+            None => Err(format!(
+                "Cannot load class for procedure: {}: no classes are loaded (LOAD CLASSES, or \
+                 @UpdateClasses, comes first)",
+                class.text
+            )),
+        };
+        found.map_err(|reason| ddl_error(class.span, reason))
+    }
+
+    /// Whether the classes are those of the catalog in force.
+    fn has_same_classes(&self) -> bool {
+        match (&self.catalog.classes, &self.old.classes) {
+            (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+            (new, old) => new.is_none() && old.is_none(),
+        }
+    }
+
     /// Plans the procedures again that may have changed: all, if tables changed.
     pub(super) fn plan_procedures(&mut self) -> Result<(), PlanError> {
         let same_tables = self.catalog.tables.len() == self.old.tables.len()
@@ -112,11 +129,13 @@ impl Draft<'_> {
                 let old = self.old.tables.get(name);
                 old.is_some_and(|old| old.is_same(table))
             });
+        let same_classes = self.has_same_classes();
         let mut procedures = std::collections::BTreeMap::new();
         for (name, source) in &self.catalog.sources {
-            let kept = self.old.procedures.get(name).filter(|_| {
+            let kept = self.old.procedures.get(name).filter(|definition| {
                 let old = self.old.sources.get(name);
-                same_tables && old.is_some_and(|old| Arc::ptr_eq(old, source))
+                let same_code = same_classes || !matches!(definition.kind, ProcedureKind::Java(_));
+                same_tables && same_code && old.is_some_and(|old| Arc::ptr_eq(old, source))
             });
             let definition = match kept {
                 Some(definition) => definition.clone(),
@@ -159,10 +178,17 @@ impl Draft<'_> {
                         format!("Cannot find native procedure: {} is not linked in", native.text),
                     )
                 })?;
-                let statements = plan.native(source, &found)?;
+                let statements = plan.prepared(source, &found.statements)?;
                 (ProcedureKind::Native(native.text.clone()), found.parameters, statements)
             }
-            ProcedureBody::Class(_) => return Err(not_supported(source.span, "Java procedures")),
+            ProcedureBody::Class(class) => {
+                let found = self.class_source(class)?;
+                let statements = plan.prepared(source, &found.statements)?;
+                // Nothing on this side reads a table that is a parameter.
+                let unread = ProcedureParameter { sql_type: SqlType::Varbinary, is_array: false };
+                let parameters = found.parameters.iter().map(|p| p.unwrap_or(unread)).collect();
+                (ProcedureKind::Java(class.text.clone()), parameters, statements)
+            }
         };
         if parameters.len() > MAX_PARAMETERS {
             let reason = format!("has {} parameters (max is {MAX_PARAMETERS})", parameters.len());
@@ -229,13 +255,13 @@ impl Planning<'_> {
         Ok(statements)
     }
 
-    fn native(
+    fn prepared(
         &self,
         source: &ParsedStatement,
-        native: &NativeSource,
+        texts: &[(String, String)],
     ) -> Result<NamedStatements, PlanError> {
-        let mut statements = Vec::with_capacity(native.statements.len());
-        for (name, text) in &native.statements {
+        let mut statements = Vec::with_capacity(texts.len());
+        for (name, text) in texts {
             let parsed = lockstep_sql::parse_statement(text, &Limits::default())
                 .map_err(|error| self.failed(source.span, name, text, &error.message))?;
             // The text is not the DDL's: its places mean nothing there.

@@ -77,7 +77,7 @@ pub(super) fn detail(view: &View) -> Vec<Row> {
             let mut own = timed.get(place).copied().unwrap_or_default();
             own.invocations = match (&procedure.definition.kind, statements.len()) {
                 // Native code runs its statements as it likes: as often as timed calls did.
-                (ProcedureKind::Native(_), _) => {
+                (ProcedureKind::Native(_) | ProcedureKind::Java(_), _) => {
                     (own.timed * counters.invocations).checked_div(counters.timed).unwrap_or(0)
                 }
                 (_, 1) => {

@@ -1,0 +1,13 @@
+//! Java procedures: the JVM inside the host process, the classes that users load, and the calls
+//! of their procedures. The only crate that names JNI.
+mod calls;
+mod classes;
+mod env;
+mod find;
+mod machine;
+mod runtime;
+mod wire;
+pub use calls::JavaProcedure;
+pub use classes::{ClassKind, JavaClass, JavaClasses, JavaDescription, JavaStatement};
+pub use env::JavaError;
+pub use machine::JavaSettings;

@@ -1,0 +1,110 @@
+//! The classes and methods of the runtime (`java/runtime`) that the host calls, found once.
+
+use crate::calls;
+use crate::env::{Env, Java};
+use jni_sys::{JNINativeMethod, jclass, jfieldID, jint, jmethodID, jvalue};
+use std::ffi::{CStr, c_void};
+
+/// The runtime as a jar; empty when this was built without a JDK.
+pub(crate) static RUNTIME_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runtime.jar"));
+
+/// What the host calls. Methods are named `class_method`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Runtime {
+    pub(crate) jars: jclass,
+    pub(crate) jars_merge: jmethodID,
+    pub(crate) class_space: jclass,
+    pub(crate) class_space_new: jmethodID,
+    pub(crate) class_space_list: jmethodID,
+    pub(crate) class_space_procedure: jmethodID,
+    pub(crate) class_space_close: jmethodID,
+    pub(crate) procedure_describe: jmethodID,
+    pub(crate) procedure_bind: jmethodID,
+    pub(crate) procedure_new_instance: jmethodID,
+    pub(crate) instance_invoke: jmethodID,
+    pub(crate) engine: jclass,
+    pub(crate) engine_new: jmethodID,
+    pub(crate) engine_to_java: jfieldID,
+    pub(crate) engine_from_java: jfieldID,
+}
+
+macro_rules! named {
+    ($class:literal) => {
+        concat!("org/lockstepdb/procedure/", $class)
+    };
+}
+
+/// A C text of pieces that are put together when this is compiled.
+macro_rules! c {
+    ($($part:expr),*) => {
+        match CStr::from_bytes_with_nul(concat!($($part,)* "\0").as_bytes()) {
+            Ok(text) => text,
+            Err(_) => panic!("a zero in a name"),
+        }
+    };
+}
+
+impl Runtime {
+    /// Finds everything, binds the natives, and starts the watchdog.
+    pub(crate) fn find(env: Env, call_limit_ms: u64) -> Java<Runtime> {
+        const JARS: &CStr = c!(named!("Jars"));
+        const SPACE: &CStr = c!(named!("ClassSpace"));
+        const PROCEDURE: &CStr = c!(named!("Procedure"));
+        const INSTANCE: &CStr = c!(named!("ProcedureInstance"));
+        const ENGINE: &CStr = c!(named!("NativeEngine"));
+        const NEW_INSTANCE: &CStr =
+            c!("(L", named!("Engine"), ";)L", named!("ProcedureInstance"), ";");
+        const OF_CLASS: &CStr = c!("(Ljava/lang/String;)L", named!("Procedure"), ";");
+        const BUFFER: &CStr = c"Ljava/nio/ByteBuffer;";
+        let jars = env.lasting_class(JARS)?;
+        let class_space = env.lasting_class(SPACE)?;
+        let procedure = env.lasting_class(PROCEDURE)?;
+        let instance = env.lasting_class(INSTANCE)?;
+        let engine = env.lasting_class(ENGINE)?;
+        let runtime = Runtime {
+            jars,
+            jars_merge: env.static_method(jars, c"merge", c"([B[BLjava/lang/String;)[B")?,
+            class_space,
+            class_space_new: env.method(class_space, c"<init>", c"([B)V")?,
+            class_space_list: env.method(class_space, c"list", c"()[B")?,
+            class_space_procedure: env.method(class_space, c"procedure", OF_CLASS)?,
+            class_space_close: env.method(class_space, c"close", c"()V")?,
+            procedure_describe: env.method(procedure, c"describe", c"()[B")?,
+            procedure_bind: env.method(procedure, c"bind", c"([B)V")?,
+            procedure_new_instance: env.method(procedure, c"newInstance", NEW_INSTANCE)?,
+            instance_invoke: env.method(instance, c"invoke", c"(I)I")?,
+            engine,
+            engine_new: env.method(
+                engine,
+                c"<init>",
+                c"(JLjava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)V",
+            )?,
+            engine_to_java: env.field(engine, c"toJava", BUFFER)?,
+            engine_from_java: env.field(engine, c"fromJava", BUFFER)?,
+        };
+        let execute: *mut c_void = calls::execute as *mut c_void;
+        let grow: *mut c_void = calls::grow as *mut c_void;
+        let natives = [native(c"execute", c"(JI)I", execute), native(c"grow", c"(JII)V", grow)];
+        // SAFETY: both functions have the types that their signatures state.
+        unsafe { env.register(engine, &natives)? };
+        start_watchdog(env, call_limit_ms)?;
+        Ok(runtime)
+    }
+}
+
+fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMethod {
+    JNINativeMethod {
+        name: name.as_ptr().cast_mut(),
+        signature: signature.as_ptr().cast_mut(),
+        fnPtr: function,
+    }
+}
+
+/// Has calls stopped that stay in Java code for longer than this; 0: none.
+fn start_watchdog(env: Env, call_limit_ms: u64) -> Java<()> {
+    let class = env.lasting_class(c!(named!("Watchdog")))?;
+    let start = env.static_method(class, c"start", c"(I)V")?;
+    let limit = jint::try_from(call_limit_ms).unwrap_or(jint::MAX);
+    // SAFETY: the method is the class's, and takes one int.
+    unsafe { env.call_static_void(class, start, &[jvalue { i: limit }]) }
+}

@@ -1,0 +1,99 @@
+//! The Java classes of a catalog: what the planner asks of them, and the code of their procedures.
+
+use lockstep_exec::procedure::ProcedureCode;
+use lockstep_jvm::{ClassKind, JavaClasses, JavaProcedure, JavaSettings};
+use lockstep_plan::{Catalog, ClassSource, PlanError, ProcedureClasses};
+use lockstep_plan_ir::ProcedureDefinition;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Classes in the JVM of this process, as the planner sees them.
+#[derive(Debug)]
+struct HostClasses(Arc<JavaClasses>);
+
+impl ProcedureClasses for HostClasses {
+    fn procedure(&self, class: &str) -> Result<ClassSource, String> {
+        let found = self.0.describe(class).map_err(|error| error.message)?;
+        match found.kind {
+            ClassKind::Procedure => {}
+            ClassKind::NonTransactional | ClassKind::Compound => {
+                return Err(format!(
+                    "Cannot create a procedure from class {class}: non-transactional and compound \
+                     procedures are not supported yet"
+                ));
+            }
+            ClassKind::Other | ClassKind::Aggregate => {
+                return Err(format!(
+                    "Class {class} is no procedure: it does not extend VoltProcedure"
+                ));
+            }
+        }
+        let statements = found.statements.into_iter();
+        let mut named = Vec::with_capacity(statements.len());
+        for statement in statements {
+            if statement.join_order.is_some() {
+                return Err(format!(
+                    "Statement {} of class {class} states a join order, which is not supported \
+                     yet; the planner finds one",
+                    statement.name
+                ));
+            }
+            named.push((statement.name, statement.text));
+        }
+        Ok(ClassSource {
+            simple_name: found.simple_name,
+            parameters: found.parameters,
+            statements: named,
+        })
+    }
+
+    fn list(&self) -> Vec<(String, bool)> {
+        let is_procedure = |kind| {
+            matches!(kind, ClassKind::Procedure | ClassKind::NonTransactional | ClassKind::Compound)
+        };
+        let classes = self.0.list().iter();
+        classes.map(|class| (class.name.clone(), is_procedure(class.kind))).collect()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The classes of a catalog, if they are in this process.
+fn of_catalog(catalog: &Catalog) -> Option<&Arc<JavaClasses>> {
+    let classes = catalog.classes.as_ref()?.as_any().downcast_ref::<HostClasses>()?;
+    Some(&classes.0)
+}
+
+/// The classes of a catalog, changed: see [`JavaClasses::change`].
+pub(crate) fn change(
+    catalog: &Catalog,
+    settings: &JavaSettings,
+    jar: Option<&[u8]>,
+    removed: Option<&str>,
+) -> Result<Arc<dyn ProcedureClasses>, String> {
+    let present = of_catalog(catalog).map(|classes| &**classes);
+    let changed = JavaClasses::change(settings, present, jar, removed);
+    Ok(Arc::new(HostClasses(Arc::new(changed.map_err(|error| error.message)?))))
+}
+
+/// What runs the calls of a Java procedure.
+pub(crate) fn code(
+    catalog: &Catalog,
+    class: &str,
+    definition: &ProcedureDefinition,
+) -> Result<ProcedureCode, PlanError> {
+    if !definition.is_single_partition() {
+        return Err(PlanError::new(format!(
+            "Java procedure {} runs at several partitions, which is not supported yet: create it \
+             with PARTITION ON, or DIRECTED",
+            definition.name
+        )));
+    }
+    let missing = || PlanError::new(format!("Cannot load class for procedure: {class}"));
+    let classes = of_catalog(catalog).ok_or_else(missing)?;
+    let procedure = JavaProcedure::new(classes, class, definition);
+    let procedure = procedure.map_err(|error| PlanError::new(error.message))?;
+    Ok(ProcedureCode::Hosted(Arc::new(procedure)))
+}
