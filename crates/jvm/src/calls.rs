@@ -8,13 +8,14 @@ use crate::classes::{JavaClasses, write_failure};
 use crate::env::{Env, Java, JavaError};
 use crate::machine::Machine;
 use crate::wire::Reader;
-use jni_sys::{JNIEnv, jclass, jint, jlong, jobject, jvalue};
+use jni_sys::{JNIEnv, jclass, jint, jlong, jobject, jstring, jvalue};
 use lockstep_exec::error::{ErrorKind, state};
 use lockstep_exec::procedure::{HostedProcedure, ProcedureContext, ProcedureError};
 use lockstep_plan_ir::ProcedureDefinition;
 use lockstep_types::{Failure, PartitionId, Status};
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::io::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,9 @@ const STACK_OF_BATCH: usize = 1 << 20;
 const CACHED_INSTANCES: usize = 256;
 /// Of a call's record, what is in front of the parameters.
 const CALL_PREFIX_BYTES: usize = 28;
+
+/// The exit status of a host that a call made useless: an internal error in `sysexits.h`.
+const EXIT_STUCK: libc::c_int = 70;
 
 /// A procedure in Java, ready to run.
 pub struct JavaProcedure {
@@ -442,6 +446,23 @@ pub(crate) extern "system" fn grow(
     if let Err(error) = engine.replace_from_java(machine, env, bytes.min(i32::MAX as usize), kept) {
         env.throw(&error.message);
     }
+}
+
+/// `NativeEngine.stuck`: a call was told to stop and does not, because it is in code of the JDK
+/// that never looks. Its site is lost, and only the end of the process frees it.
+pub(crate) extern "system" fn stuck(
+    env: *mut JNIEnv,
+    _class: jclass,
+    _handle: jlong,
+    what: jstring,
+) {
+    // SAFETY: the JVM gives each native the table of its thread, and the text that was passed.
+    let what = unsafe { Env::new(env).string(what) };
+    tracing::error!(what, "a call in Java cannot be stopped: the host stops");
+    let mut last = std::io::stderr().lock();
+    let _ = writeln!(last, "lockstep: a call in Java cannot be stopped, so the host stops: {what}");
+    // SAFETY: ends the process at once, without what would wait for the lost thread.
+    unsafe { libc::_exit(EXIT_STUCK) }
 }
 
 impl Engine {

@@ -21,13 +21,21 @@ pub struct JavaSettings {
     pub heap_bytes: u64,
     /// How long a call may run in Java code between two batches, milliseconds; 0: no limit.
     pub call_limit_ms: u64,
+    /// How much longer one that was stopped may take to end before the process does, which then
+    /// has a thread that nothing else stops, milliseconds.
+    pub stuck_limit_ms: u64,
     /// More options for the JVM, such as `-Xlog:gc`.
     pub options: Vec<String>,
 }
 
 impl Default for JavaSettings {
     fn default() -> JavaSettings {
-        JavaSettings { heap_bytes: 1 << 30, call_limit_ms: 0, options: Vec::new() }
+        JavaSettings {
+            heap_bytes: 1 << 30,
+            call_limit_ms: 0,
+            stuck_limit_ms: 10_000,
+            options: Vec::new(),
+        }
     }
 }
 
@@ -169,7 +177,7 @@ fn start(create: CreateVm, settings: &JavaSettings) -> Java<Machine> {
     }
     // SAFETY: the JVM gave this table to this thread.
     let env = unsafe { Env::new(env.cast()) };
-    let runtime = env.frame(|env| Runtime::find(env, settings.call_limit_ms));
+    let runtime = env.frame(|env| Runtime::find(env, settings));
     let machine = Machine { vm, runtime: runtime? };
     // SAFETY: the thread is attached, and uses nothing of the JVM from here on.
     unsafe { ((**vm).DetachCurrentThread.expect("the JVM has the function"))(vm) };

@@ -2,6 +2,7 @@
 
 use crate::calls;
 use crate::env::{Env, Java};
+use crate::machine::JavaSettings;
 use jni_sys::{JNINativeMethod, jclass, jfieldID, jint, jmethodID, jvalue};
 use std::ffi::{CStr, c_void};
 
@@ -46,7 +47,7 @@ macro_rules! c {
 
 impl Runtime {
     /// Finds everything, binds the natives, and starts the watchdog.
-    pub(crate) fn find(env: Env, call_limit_ms: u64) -> Java<Runtime> {
+    pub(crate) fn find(env: Env, settings: &JavaSettings) -> Java<Runtime> {
         const JARS: &CStr = c!(named!("Jars"));
         const SPACE: &CStr = c!(named!("ClassSpace"));
         const PROCEDURE: &CStr = c!(named!("Procedure"));
@@ -84,10 +85,15 @@ impl Runtime {
         };
         let execute: *mut c_void = calls::execute as *mut c_void;
         let grow: *mut c_void = calls::grow as *mut c_void;
-        let natives = [native(c"execute", c"(JI)I", execute), native(c"grow", c"(JII)V", grow)];
-        // SAFETY: both functions have the types that their signatures state.
+        let stuck: *mut c_void = calls::stuck as *mut c_void;
+        let natives = [
+            native(c"execute", c"(JI)I", execute),
+            native(c"grow", c"(JII)V", grow),
+            native(c"stuck", c"(JLjava/lang/String;)V", stuck),
+        ];
+        // SAFETY: all functions have the types that their signatures state.
         unsafe { env.register(engine, &natives)? };
-        start_watchdog(env, call_limit_ms)?;
+        start_watchdog(env, settings)?;
         Ok(runtime)
     }
 }
@@ -100,11 +106,12 @@ fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMeth
     }
 }
 
-/// Has calls stopped that stay in Java code for longer than this; 0: none.
-fn start_watchdog(env: Env, call_limit_ms: u64) -> Java<()> {
+/// Has calls stopped that stay in Java code for too long, and reported those that do not stop.
+fn start_watchdog(env: Env, settings: &JavaSettings) -> Java<()> {
     let class = env.lasting_class(c!(named!("Watchdog")))?;
-    let start = env.static_method(class, c"start", c"(I)V")?;
-    let limit = jint::try_from(call_limit_ms).unwrap_or(jint::MAX);
-    // SAFETY: the method is the class's, and takes one int.
-    unsafe { env.call_static_void(class, start, &[jvalue { i: limit }]) }
+    let start = env.static_method(class, c"start", c"(II)V")?;
+    let limit = |ms: u64| jvalue { i: jint::try_from(ms).unwrap_or(jint::MAX) };
+    let limits = [limit(settings.call_limit_ms), limit(settings.stuck_limit_ms)];
+    // SAFETY: the method is the class's, and takes two ints.
+    unsafe { env.call_static_void(class, start, &limits) }
 }

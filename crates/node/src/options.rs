@@ -139,6 +139,9 @@ options! {
     java_call_limit_ms: 5_000, 0, i32::MAX as u64, "ms",
         "How long a call may run in Java code without executing a batch, before it is stopped and \
          undone; 0 for no limit.";
+    java_stuck_limit_ms: 10_000, 100, i32::MAX as u64, "ms",
+        "How long a call in Java that was stopped may go on, because a loop inside the JDK does \
+         not notice, before the host stops.";
     busy_poll_us: 0, 0, 1_000_000, "us",
         "How long an idle thread looks for work before it sleeps.";
 }

@@ -90,6 +90,7 @@ impl HostFacts {
         JavaSettings {
             heap_bytes: self.options.java_heap_bytes,
             call_limit_ms: self.options.java_call_limit_ms,
+            stuck_limit_ms: self.options.java_stuck_limit_ms,
             options: self.java_options.clone(),
         }
     }
