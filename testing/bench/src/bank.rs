@@ -98,6 +98,7 @@ impl BankHost {
             options: shape.options.clone(),
             natives,
             pin_to_cores: (0..shape.sites as usize).map(|site| site % cores).collect(),
+            java_options: Vec::new(),
         };
         let loads = (0..shape.sites).map(load).collect();
         let server =
