@@ -99,8 +99,13 @@ impl EmbeddedHost {
                     HostCatalog::new(change.catalog, &self.natives).map_err(plan_failure)?;
                 let catalog_version = catalog.version();
                 let catalog = Arc::new(catalog);
-                let task =
-                    SchemaTask { changes: change.changes, swap: None, catalog, catalog_version };
+                let task = SchemaTask {
+                    changes: change.changes,
+                    swap: None,
+                    catalog,
+                    catalog_version,
+                    advice: None,
+                };
                 MultiWork::Schema(Arc::new(task))
             }
             BatchKind::DmlQueries => {

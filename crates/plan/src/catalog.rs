@@ -89,6 +89,8 @@ pub struct SchemaChange {
     pub catalog: Catalog,
     /// The steps, in order; empty when no data is concerned (procedures, roles).
     pub changes: Vec<StorageChange>,
+    /// What to tell whoever made the change: how procedures could run at fewer partitions.
+    pub advice: Vec<String>,
 }
 
 /// What `FROM NATIVE name` finds: the procedures that are linked into the binary.

@@ -9,6 +9,7 @@
 //!
 //! Invariant: no storage, no executor; a catalog is immutable once made.
 
+mod advice;
 pub mod batch;
 pub mod catalog;
 pub mod error;
@@ -18,6 +19,7 @@ mod query;
 pub mod rules;
 mod schema;
 
+pub use advice::partition_advice;
 pub use batch::{BatchKind, classify_batch};
 pub use catalog::{
     Catalog, CatalogTable, ClassSource, IndexSource, NativeProcedures, NativeSource,

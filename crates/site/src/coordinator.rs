@@ -242,15 +242,16 @@ impl<O, C: Clone> Coordinator<O, C> {
             return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
         }
         let active = self.active.get_mut(&transaction).expect("it is under way");
-        if !matches!(active.call.work, MultiWork::Schema(_)) {
+        let MultiWork::Schema(task) = &active.call.work else {
             return self.advance(transaction, outputs);
-        }
+        };
+        let outcome = Outcome { application_text: task.advice.clone(), ..Outcome::success(1) };
         let mut tables = Vec::new();
         match active.results.is_empty() {
             true => write_status(&mut tables),
             false => write_modified(&mut tables, total(&active.results)),
         }
-        self.decide(transaction, Outcome::success(1), tables, outputs);
+        self.decide(transaction, outcome, tables, outputs);
     }
 
     /// Decides what can be decided, in order.

@@ -127,6 +127,8 @@ pub struct SchemaTask<C> {
     pub catalog: C,
     /// Its version.
     pub catalog_version: u64,
+    /// What is told with its success, if anything: the application's text of the answer.
+    pub advice: Option<String>,
 }
 
 /// A message to a partition with its place in the coordinator's stream to it.

@@ -164,6 +164,7 @@ impl World {
             swap: None,
             catalog: version,
             catalog_version: version,
+            advice: None,
         };
         let work = MultiWork::Schema(Arc::new(task));
         let declared = Vec::new();

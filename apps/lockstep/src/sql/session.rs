@@ -254,10 +254,22 @@ impl<'o> Session<'o> {
     fn change_schema(&mut self, batch: &[Piece]) -> Result<(), Trouble> {
         (self.types, self.names) = (None, None);
         let texts: Vec<&str> = batch.iter().map(|piece| piece.text.as_str()).collect();
-        self.call_with_text("@AdHoc", &format!("{};", texts.join(";\n")))?;
+        let mut parameters = ParameterWriter::default();
+        parameters.text(&format!("{};", texts.join(";\n")));
+        let (response, _, _) = self.call("@AdHoc", &parameters)?;
         if self.format == Format::Table {
             for _ in batch {
                 writeln!(self.out, "Command succeeded.")?;
+            }
+        }
+        self.print_advice(&response)
+    }
+
+    /// What the server has to say about what succeeded, a line each.
+    fn print_advice(&mut self, response: &OwnedResponse) -> Result<(), Trouble> {
+        if self.format == Format::Table {
+            for line in response.view().application_text.unwrap_or("").lines() {
+                writeln!(self.out, "Note: {line}")?;
             }
         }
         Ok(())
@@ -272,7 +284,10 @@ impl<'o> Session<'o> {
 
     /// Shows plans as text: their lines are what people read, which a cell shows as escapes.
     fn explain(&mut self, procedure: &str, text: &str) -> Result<(), Trouble> {
-        for table in self.call_with_text(procedure, text)? {
+        let mut parameters = ParameterWriter::default();
+        parameters.text(text);
+        let (response, tables, _) = self.call(procedure, &parameters)?;
+        for table in tables {
             if self.format != Format::Table {
                 self.print(&table, Duration::ZERO)?;
                 continue;
@@ -282,7 +297,7 @@ impl<'o> Session<'o> {
                 writeln!(self.out, "{}", lines.join("\n").trim())?;
             }
         }
-        Ok(())
+        self.print_advice(&response)
     }
 
     fn execute(&mut self, procedure: &str, literals: &[Literal]) -> Result<(), Trouble> {

@@ -157,7 +157,9 @@ impl Control {
             swap: None,
             catalog: Arc::clone(&catalog),
             catalog_version,
+            advice: (!change.advice.is_empty()).then(|| change.advice.join("\n")),
         };
+        self.next_advice = change.advice;
         self.next_catalog = Some(catalog);
         self.send_multi(origin, Arc::from(&[][..]), None, MultiWork::Schema(Arc::new(task)));
         Ok(())

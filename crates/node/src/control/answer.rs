@@ -22,8 +22,21 @@ impl Control {
         origin: Origin,
         write: impl FnOnce(&mut Vec<u8>) -> u16,
     ) {
+        self.answer_tables_with(origin, None, write);
+    }
+
+    /// The same, with the application's text.
+    pub(super) fn answer_tables_with(
+        &mut self,
+        origin: Origin,
+        application_text: Option<String>,
+        write: impl FnOnce(&mut Vec<u8>) -> u16,
+    ) {
         let mut frame = Vec::new();
-        write_tables(&mut frame, origin.handle, origin.arrived_us, clock::now_us(), write);
+        let start = response::begin(&mut frame);
+        let outcome = Outcome { application_text, ..Outcome::success(write(&mut frame)) };
+        let waited_ms = ((clock::now_us() - origin.arrived_us) / 1000) as i32;
+        response::finish(&mut frame, start, origin.handle, &outcome, waited_ms);
         let limit = self.facts.options.max_response_bytes as usize;
         if let Err(failure) = response::check_size(frame.len(), limit) {
             return self.answer_failure(origin, &failure);

@@ -48,7 +48,9 @@ impl Control {
             swap: None,
             catalog_version: catalog.version(),
             catalog: Arc::clone(&catalog),
+            advice: (!change.advice.is_empty()).then(|| change.advice.join("\n")),
         };
+        self.next_advice = change.advice;
         self.next_catalog = Some(catalog);
         self.send_multi(call.origin, Arc::from(&[][..]), None, MultiWork::Schema(Arc::new(task)));
         Ok(())

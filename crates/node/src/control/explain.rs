@@ -168,12 +168,13 @@ impl Control {
             .ok_or_else(|| Failure::graceful(format!("Procedure {name} not in catalog")))?;
         let explain = self.explainer();
         let single = definition.is_single_partition();
+        let advice = lockstep_plan::partition_advice(&definition, &self.catalog.plan);
         let schema = TableSchema::new(&[
             ("STATEMENT_NAME", SqlType::Varchar),
             ("SQL_STATEMENT", SqlType::Varchar),
             ("EXECUTION_PLAN", SqlType::Varchar),
         ]);
-        self.answer_tables(origin, |out| {
+        self.answer_tables_with(origin, advice, |out| {
             let mut table = TableBuilder::begin(out, &schema);
             for (name, statement) in &definition.statements {
                 let prepared = PreparedStatement::new(Arc::clone(statement));

@@ -66,6 +66,8 @@ pub struct Control {
     catalog: Arc<HostCatalog>,
     /// The catalog of the schema change that is under way.
     next_catalog: Option<Arc<HostCatalog>>,
+    /// What is to be logged once it is in force.
+    next_advice: Vec<String>,
     /// Ad hoc calls that wait for it.
     waiting: VecDeque<SystemCall>,
     plans: PlanCache,
@@ -102,6 +104,7 @@ impl Control {
             natives: parts.natives,
             catalog: parts.catalog,
             next_catalog: None,
+            next_advice: Vec::new(),
             waiting: VecDeque::new(),
             gathers: BTreeMap::new(),
             intervals: BTreeMap::new(),
@@ -227,7 +230,9 @@ impl Control {
     /// The schema change that was under way is in force, or refused.
     fn schema_decided(&mut self, committed: bool) {
         let next = self.next_catalog.take().expect("one change is under way at a time");
+        let advice = std::mem::take(&mut self.next_advice);
         if committed {
+            advice.iter().for_each(|text| tracing::warn!("{text}"));
             self.catalog = next;
             self.plans.clear();
             self.push_catalog();

@@ -50,6 +50,7 @@ impl Control {
             swap: Some(swap),
             catalog_version: catalog.version(),
             catalog: Arc::clone(&catalog),
+            advice: None,
         };
         self.next_catalog = Some(catalog);
         let work = MultiWork::Schema(Arc::new(task));

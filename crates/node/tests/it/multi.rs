@@ -222,3 +222,26 @@ fn statistics_tell_what_ran_speculatively_and_again() {
     let count: u64 = line.split(',').nth(3).expect("INVOCATIONS").parse().expect("a count");
     assert_eq!(count, counted(&mut peer, "Deposit")[0]);
 }
+
+#[test]
+fn whoever_makes_a_procedure_hears_how_it_can_run_at_fewer_partitions() {
+    let (_server, mut peer) = host(3, &[]);
+    let made = peer.sql("CREATE PROCEDURE Look AS SELECT balance FROM accounts WHERE id = ?");
+    assert_eq!((made.status, made.rows.as_str()), (1, "0"), "{made:?}");
+    let fix = "Declare it with PARTITION ON TABLE ACCOUNTS COLUMN ID PARAMETER 0.";
+    assert!(made.note.contains("Procedure Look") && made.note.ends_with(fix), "{made:?}");
+    let explained = peer.call("@ExplainProc", &[Text("Look")]);
+    assert_eq!(explained.note, made.note);
+    assert!(explained.rows.contains("because ACCOUNTS.ID = ?0"), "{explained:?}");
+    let declared = peer.sql("PARTITION PROCEDURE Look ON TABLE accounts COLUMN id PARAMETER 0");
+    assert_eq!((declared.status, declared.note.as_str()), (1, ""), "{declared:?}");
+    let explained = peer.call("@ExplainProc", &[Text("Look")]);
+    assert!(explained.rows.contains("the partition of the procedure's call"), "{explained:?}");
+    for (name, why) in [
+        ("TransferSql", "because ACCOUNTS.ID = ?1"),
+        ("Total", "at all partitions, because no value of ACCOUNTS.ID is known"),
+    ] {
+        let explained = peer.call("@ExplainProc", &[Text(name)]);
+        assert!(explained.note.is_empty() && explained.rows.contains(why), "{explained:?}");
+    }
+}

@@ -80,6 +80,8 @@ pub struct Answer {
     pub handle: i64,
     pub status: i8,
     pub text: String,
+    /// The application's.
+    pub note: String,
     pub rows: String,
 }
 
@@ -102,6 +104,7 @@ impl Answer {
             handle: response.client_handle,
             status: response.status,
             text: response.status_text.unwrap_or("").to_string(),
+            note: response.application_text.unwrap_or("").to_string(),
             rows: tables.join(";"),
         }
     }

@@ -20,6 +20,7 @@ mod table;
 
 mod view;
 
+use crate::advice::partition_advice;
 use crate::catalog::{Catalog, CatalogTable, NativeProcedures, ProcedureClasses, SchemaChange};
 use crate::error::PlanError;
 use crate::query::not_found_message;
@@ -33,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use partition::may_partition;
+pub(crate) use procedure::routes;
 
 use message::{ddl_error, live_change_error, not_supported, table_error};
 
@@ -218,6 +220,21 @@ impl<'a> Draft<'a> {
     }
 
     /// Completes the draft.
+    /// What there is to say about procedures that is new with this change.
+    fn advice(&self) -> Vec<String> {
+        let mut advice = Vec::new();
+        for (name, procedure) in &self.catalog.procedures {
+            let old = self.old.procedures.get(name);
+            if old.is_some_and(|old| Arc::ptr_eq(old, procedure)) {
+                continue;
+            }
+            let before = old.and_then(|old| partition_advice(old, self.old));
+            let now = partition_advice(procedure, &self.catalog);
+            advice.extend(now.filter(|now| before.as_ref() != Some(now)));
+        }
+        advice
+    }
+
     fn finish(mut self) -> Result<SchemaChange, PlanError> {
         self.check_limits()?;
         self.bind_views_again()?;
@@ -233,8 +250,9 @@ impl<'a> Draft<'a> {
             ));
             self.require_empty.push(StorageChange::RequireEmpty { table, message });
         }
+        let advice = self.advice();
         let changes = difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);
-        Ok(SchemaChange { catalog: self.catalog, changes })
+        Ok(SchemaChange { catalog: self.catalog, changes, advice })
     }
 }
 

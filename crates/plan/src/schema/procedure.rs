@@ -407,7 +407,7 @@ pub(super) fn partitioned_by(
 }
 
 /// Whether a parameter's values hash as the column's do.
-fn routes(parameter: SqlType, column: SqlType) -> bool {
+pub(crate) fn routes(parameter: SqlType, column: SqlType) -> bool {
     partition::may_partition(parameter)
         && (parameter == column || (parameter.is_integer() && column.is_integer()))
 }

@@ -40,6 +40,11 @@ fn procedures() {
 }
 
 #[test]
+fn advice() {
+    run("advice", include_str!("schema/advice.txt"));
+}
+
+#[test]
 fn listings() {
     run("listings", include_str!("schema/listings.txt"));
 }
@@ -147,6 +152,9 @@ fn change(catalog: &mut Catalog, sql: &str) -> Result<String, String> {
     let mut steps = String::from("done\n");
     for step in &change.changes {
         writeln!(steps, "  {}", step_text(step)).expect("text");
+    }
+    for advice in &change.advice {
+        writeln!(steps, "  advice: {advice}").expect("text");
     }
     Ok(steps)
 }

@@ -576,6 +576,10 @@ fn written_table(operation: &Operation) -> Option<TableId> {
 }
 
 /// The first table of an operation whose rows are spread over partitions.
+pub(crate) fn spread_table_of(catalog: &Catalog, operation: &Operation) -> Option<TableId> {
+    spread_table(&Names::new(catalog), operation)
+}
+
 fn spread_table(names: &Names<'_>, operation: &Operation) -> Option<TableId> {
     let scanned = operation.relation().into_iter().flat_map(Relation::operators);
     let scanned = scanned.filter_map(|operator| match operator {
