@@ -113,6 +113,10 @@ options! {
     query_timeout_ms: 10_000, 0, i32::MAX as u64, "ms",
         "How long a query of a call that only reads may run at a site; 0 lets it run. A call may \
          bring another limit. Calls that write are never stopped.";
+    round_timeout_ms: 300_000, 0, i32::MAX as u64, "ms",
+        "How long one round of a multi-partition transaction may take, waiting for partitions \
+         included, before it is undone; 0 for as long as it takes. Schema changes take the time \
+         they need.";
     min_batch_rows: 200, 0, u64::MAX, "rows",
         "Queries read tables of fewer rows row by row, others in batches, column by column.";
     max_temporary_bytes: 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",

@@ -39,6 +39,7 @@ pub(crate) struct Active<O, C> {
     /// Per partition, its answer to the round.
     pub(crate) answers: Vec<Option<Answered>>,
     pub(crate) rounds: u32,
+    pub(crate) round_begun_us: i64,
     pub(crate) partition_count: u32,
     /// Set once the outcome is known, while acknowledgements are awaited.
     pub(crate) finished: Option<(Outcome, Vec<u8>)>,

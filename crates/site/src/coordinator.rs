@@ -8,7 +8,7 @@ use crate::limits::{Faults, SiteLimits};
 use crate::message::{
     BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, ToPartition,
 };
-use crate::round::{Desk, Round};
+use crate::round::{Desk, Round, home_of};
 use crate::tables::{total, write_count, write_modified, write_status};
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 use lockstep_exec::watch::Stopwatch;
@@ -17,6 +17,9 @@ use lockstep_txn::{Addressed, MultiPartitionInitiator, RoundProgress};
 use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+mod ending;
+use ending::{Ended, finished, send_decision};
 
 /// What the coordinator asks its surroundings to do.
 pub enum CoordinatorOutput<O, C> {
@@ -62,6 +65,10 @@ pub struct Coordinator<O, C> {
     stop_everything: bool,
     stopwatch: Option<Stopwatch>,
     faults: Faults,
+    /// The time that was given last.
+    now_us: i64,
+    /// How long a round may take; 0 for as long as it takes.
+    round_limit_us: i64,
 }
 
 impl<O, C: Clone> Coordinator<O, C> {
@@ -83,6 +90,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             stop_everything: limits.stop_everything,
             stopwatch: None,
             faults: limits.faults,
+            now_us: 0,
+            round_limit_us: limits.round_timeout_ms as i64 * 1000,
         }
     }
 
@@ -101,6 +110,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         now_us: i64,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) -> Result<(), Box<MultiCall<O, C>>> {
+        self.now_us = now_us;
         let exclusive = matches!(call.work, MultiWork::Schema(_));
         let submitted = Submitted { call, needed: Vec::new(), enlargements: 0 };
         if let Err(refused) = self.initiator.submit(submitted, exclusive) {
@@ -117,6 +127,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         now_us: i64,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
+        self.now_us = now_us;
         match message {
             FromPartition::Answer { partition, transaction, round, run, result } => {
                 let run = if self.faults.keep_void_answers { u64::MAX } else { run };
@@ -188,6 +199,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 round: None,
                 answers: Vec::new(),
                 rounds: 0,
+                round_begun_us: now_us,
                 partition_count: 0,
                 finished: None,
             };
@@ -228,6 +240,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         active.round = round;
         active.rounds += 1;
+        active.round_begun_us = self.now_us;
         active.answers.clear();
         active.answers.resize_with(partition_count, || None);
     }
@@ -284,7 +297,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         };
         round.answers = tables;
         let context = desk_context(active, self.limits, self.stopwatch.as_ref());
-        let desk = Desk { ring: &self.ring, context };
+        let desk = Desk { ring: &self.ring, context, home: PartitionId(0) };
         round.merge(&mut active.batch, &mut active.results, &desk)
     }
 
@@ -340,7 +353,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let mut set: BTreeSet<PartitionId> = first_round.iter().copied().collect();
         let context = desk_context(active, self.limits, self.stopwatch.as_ref());
-        let desk = Desk { ring: &self.ring, context };
+        let desk = Desk { ring: &self.ring, context, home: home(active, None, &self.ring) };
         set.extend(Round::partitions_of(&active.batch, &desk)?);
         let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
         let strangers: Vec<PartitionId> = set.difference(&declared).copied().collect();
@@ -396,11 +409,12 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     fn next(&mut self, transaction: TransactionId) -> Next {
         let ring = &self.ring;
+        let first_participant = self.initiator.first_participant(transaction);
         let active = self.active.get_mut(&transaction).expect("a transaction is under way");
         loop {
             if !active.batch.is_empty() {
                 let context = desk_context(active, self.limits, self.stopwatch.as_ref());
-                let desk = Desk { ring, context };
+                let desk = Desk { ring, context, home: home(active, first_participant, ring) };
                 let merged = match Round::plan(&active.batch, &desk) {
                     // Rows to be shipped may come from no table: VALUES of computed keys.
                     Ok(round) if round.partitions().is_empty() => {
@@ -495,33 +509,29 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) -> bool {
         let addressed = self.initiator.decide(transaction, commit, acknowledge);
         let awaited = acknowledge && !addressed.is_empty();
-        for address in addressed {
-            let run = address.run;
-            let message = ToPartition::Decision { transaction, commit, run, acknowledge };
-            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
-        }
+        send_decision(transaction, commit, acknowledge, addressed, outputs);
         awaited
     }
 
     fn answer(&mut self, transaction: TransactionId, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         let active = self.active.remove(&transaction).expect("it is under way");
         let (outcome, tables) = active.finished.expect("the outcome is known when all heard it");
-        let is_schema = matches!(active.call.work, MultiWork::Schema(_));
-        let parameter_bytes = match &active.call.work {
-            MultiWork::Procedure { parameters, .. } => parameters.len(),
-            _ => 0,
-        };
-        outputs.push(CoordinatorOutput::Finished(Finished {
-            origin: active.call.origin,
-            outcome,
-            tables,
-            is_schema,
-            parameter_bytes,
-            partition_count: active.partition_count,
-            rounds: active.rounds,
-            enlargements: active.enlargements,
-        }));
+        let (partition_count, rounds) = (active.partition_count, active.rounds);
+        let ended = Ended { outcome, tables, partition_count, rounds };
+        outputs.push(finished(active.call, ended, active.enlargements));
     }
+}
+
+/// Where a transaction does what any partition can do: it takes part there anyway.
+fn home<O, C>(
+    active: &Active<O, C>,
+    first_participant: Option<PartitionId>,
+    ring: &HashRing,
+) -> PartitionId {
+    let known = first_participant.or_else(|| active.call.declared.iter().min().copied());
+    let known = known.or_else(|| active.needed.iter().min().copied());
+    let named = || home_of(&active.batch, ring, active.context.timestamp_us);
+    known.or_else(named).unwrap_or(PartitionId(0))
 }
 
 fn numbered<C>(address: Addressed, message: ToPartition<C>) -> Numbered<C> {

@@ -13,6 +13,8 @@ pub struct SiteLimits {
     pub waiting_multi: usize,
     /// Multi-partition transactions under way at the same time.
     pub active_multi: usize,
+    /// How long a round of one may take, milliseconds; 0 for as long as it takes.
+    pub round_timeout_ms: u64,
     /// Every multi-partition transaction stops all partitions, one transaction at a time, and
     /// nothing speculates: for comparison.
     pub stop_everything: bool,
@@ -41,4 +43,6 @@ pub struct Faults {
     pub lose_order: bool,
     /// The coordinator goes by answers that an abort made void.
     pub keep_void_answers: bool,
+    /// A partition acts again on a message that arrives twice.
+    pub accept_repeats: bool,
 }

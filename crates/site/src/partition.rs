@@ -394,10 +394,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if self.faults.lose_order {
             return self.act(message, now_us, effects);
         }
+        let repeat = self.faults.accept_repeats.then(|| message.clone());
         // A repeat has been acted upon already; more early messages than the limit cannot come
         // from a coordinator that awaits answers.
         if self.stream.receive(number, message).is_err() {
-            return;
+            return repeat.into_iter().for_each(|message| self.act(message, now_us, effects));
         }
         while let Some(message) = self.stream.take_next() {
             self.act(message, now_us, effects);
@@ -547,14 +548,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
     fn abort(&mut self, transaction: TransactionId, run: u64) {
         let waiting = self.initiator.waiting_count();
         let mark = self.initiator.abort(transaction, run);
-        self.counts.repeated += (self.initiator.waiting_count() - waiting) as u64;
+        let again = self.initiator.waiting_count().saturating_sub(waiting);
+        self.counts.repeated += again as u64;
         let header = self.initiator.multi_entry(transaction);
         self.log(&header, EntryKind::Abort, 0, &[], &[]);
-        assert!(self.initiator.is_decided(), "what ran behind an abort runs again");
         self.counts.aborted += 1;
+        let Some(mark) = mark else { return };
         if !self.faults.skip_undo {
             self.database.rollback_to(mark);
         }
+        // A change stops the partition: who is aborted while there is one is the change itself.
         if self.schema.take().is_some() {
             self.database.rollback_change();
         }

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) struct Desk<'c> {
     pub(crate) ring: &'c HashRing,
     pub(crate) context: CoordinatorContext,
+    /// Where what any partition can do is done: one that takes part anyway.
+    pub(crate) home: PartitionId,
 }
 
 /// A round: the tasks of each partition, and which of their tables belong to which statement.
@@ -172,6 +174,27 @@ impl Round {
     }
 }
 
+/// The first partition that a batch names, if a statement of it can run anywhere.
+pub(crate) fn home_of(
+    batch: &VecDeque<BoundStatement>,
+    ring: &HashRing,
+    timestamp_us: i64,
+) -> Option<PartitionId> {
+    let routing = |bound: &BoundStatement| match &bound.statement.statement().execution {
+        Execution::Local { routing, .. } => Some(routing.is_some()),
+        _ => None,
+    };
+    if !batch.iter().any(|bound| routing(bound) != Some(true)) {
+        return None;
+    }
+    batch.iter().find_map(|bound| match &bound.statement.statement().execution {
+        Execution::Local { routing: Some(value), .. } => {
+            with_parameters(bound, |parameters| owner(value, parameters, timestamp_us, ring)).ok()
+        }
+        _ => None,
+    })
+}
+
 fn is_shipped(bound: &BoundStatement) -> bool {
     matches!(bound.statement.statement().execution, Execution::Shipped { .. })
 }
@@ -187,7 +210,7 @@ fn places(
     }
     if let Execution::Local { routing, .. } = &bound.statement.statement().execution {
         let partition = match routing {
-            None => PartitionId(0),
+            None => desk.home,
             Some(value) => owner_of(bound, value, desk)?,
         };
         return Ok(vec![vec![(FragmentPart::Whole, partition)]]);
@@ -196,7 +219,7 @@ fn places(
     for (number, fragment) in fragments(&bound.statement).iter().enumerate() {
         let partitions = match &fragment.target {
             Target::All => all().collect(),
-            Target::One => vec![PartitionId(0)],
+            Target::One => vec![desk.home],
             Target::Owner(value) => vec![owner_of(bound, value, desk)?],
             Target::Owners(values) => {
                 let owners = values.iter().map(|value| owner_of(bound, value, desk));

@@ -20,6 +20,8 @@ use crate::clock::TransactionClock;
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod abandon;
+
 /// A message's partition and its number in the stream of messages to that partition (from 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addressed {
@@ -230,6 +232,11 @@ impl<C> MultiPartitionInitiator<C> {
         active.participants.iter().map(|participant| participant.partition).collect()
     }
 
+    /// The lowest partition that a transaction named, once it has.
+    pub fn first_participant(&self, transaction: TransactionId) -> Option<PartitionId> {
+        Some(self.get(transaction)?.participants.first()?.partition)
+    }
+
     /// Begins a round at these partitions. In the first one every participant is addressed,
     /// for it takes its place there. Behind the `last` round comes only the decision. Returns the
     /// round's number and how to address each message.
@@ -340,8 +347,9 @@ impl<C> MultiPartitionInitiator<C> {
             self.runs[partition.index()] += 1;
             let run = self.runs[partition.index()];
             let queue = &self.queues[partition.index()];
-            assert_eq!(queue.front(), Some(&transaction), "decisions come in order");
-            for later in queue.iter().skip(1) {
+            let place = queue.iter().position(|queued| *queued == transaction);
+            let place = place.expect("it is in the queue of a participant");
+            for later in queue.iter().skip(place + 1) {
                 let active = self.active.get_mut(later).expect("who is in a queue is under way");
                 assert!(active.behind > 0, "nothing is decided behind what is undecided");
                 let place = active.place(partition).expect("it is in the queue of a participant");
@@ -359,9 +367,11 @@ impl<C> MultiPartitionInitiator<C> {
         let active = self.active.remove(&transaction).expect("it was under way");
         for participant in active.participants {
             let queue = &mut self.queues[participant.partition.index()];
-            let left = queue.pop_front();
-            assert_eq!(left, Some(transaction), "transactions leave in order");
-            let Some(next) = queue.front() else { continue };
+            let place = queue.iter().position(|queued| *queued == transaction);
+            let place = place.expect("it is in the queue of a participant");
+            queue.remove(place);
+            // Nobody comes to the front when one leaves from behind another.
+            let Some(next) = queue.front().filter(|_| place == 0) else { continue };
             let active = self.active.get_mut(next).expect("who is in a queue is under way");
             active.behind -= 1;
             if active.is_decidable() {
@@ -483,6 +493,41 @@ mod tests {
         assert_eq!(initiator.answer(second, 1, A, 0), RoundProgress::Stale);
         assert_eq!(initiator.answer(second, 1, A, 1), RoundProgress::Complete);
         assert_eq!(initiator.next_decidable(), Some(second));
+    }
+
+    #[test]
+    fn one_that_is_abandoned_leaves_from_wherever_it_is() {
+        let mut initiator = initiator(8);
+        for call in ["first", "second", "third"] {
+            assert_eq!(initiator.submit(call, false), Ok(()));
+        }
+        let first = begin(&mut initiator, &[A, B]);
+        let second = begin(&mut initiator, &[B, C]);
+        let third = begin(&mut initiator, &[B, C]);
+        for (transaction, partition) in [(second, B), (third, B), (third, C)] {
+            initiator.answer(transaction, 1, partition, 0);
+        }
+        assert_eq!(initiator.undecided(), [first, second, third]);
+        let addressed = initiator.abandon(second);
+        assert_eq!(
+            addressed,
+            [
+                Addressed { partition: B, number: 4, run: 1 },
+                Addressed { partition: C, number: 3, run: 1 }
+            ]
+        );
+        // What the third got behind it is void; its answers come again.
+        initiator.answer(first, 1, A, 0);
+        initiator.answer(first, 1, B, 0);
+        assert_eq!(initiator.next_decidable(), Some(first));
+        initiator.decide(first, true, false);
+        assert_eq!(initiator.next_decidable(), None);
+        assert_eq!(initiator.answer(third, 1, B, 1), RoundProgress::Pending);
+        assert_eq!(initiator.answer(second, 1, C, 0), RoundProgress::Stale);
+        assert_eq!(initiator.answer(third, 1, C, 1), RoundProgress::Complete);
+        assert_eq!(initiator.next_decidable(), Some(third));
+        initiator.decide(third, true, false);
+        assert!(initiator.is_idle());
     }
 
     #[test]

@@ -237,13 +237,31 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     }
 
     /// The transaction is aborted: everything since the point that is returned is to be taken
-    /// back. What ran behind it waits to run again; `run` is the number of that run.
-    pub fn abort(&mut self, transaction: TransactionId, run: u64) -> M {
+    /// back; nothing when it has not run here. What ran behind it waits to run again; `run` is
+    /// the number of that run. Unlike a commit, an abort may come before the decisions on earlier
+    /// transactions, and before what is aborted has run.
+    pub fn abort(&mut self, transaction: TransactionId, run: u64) -> Option<M> {
         assert!(run > self.run, "each abort begins a run");
         self.run = run;
-        let mark = self.take_decided(transaction);
-        while let Some(last) = self.speculated.pop_back() {
-            self.pending.push_front(match last {
+        self.pending.retain(
+            |pending| !matches!(pending, Pending::Fragments(f) if f.transaction == transaction),
+        );
+        if let Some((by, mark)) = self.stopped {
+            // What runs behind the one that stops the partition has not run.
+            if by == transaction {
+                self.stopped = None;
+                return Some(mark);
+            }
+            return None;
+        }
+        let is_it = |ran: &Speculated<H, A, F, M>| {
+            matches!(
+                ran, Speculated::Fragments { fragments, .. } if fragments.transaction == transaction
+            )
+        };
+        let place = self.speculated.iter().position(is_it)?;
+        while self.speculated.len() > place + 1 {
+            self.pending.push_front(match self.speculated.pop_back()? {
                 Speculated::Call { call, header, bytes, .. } => {
                     self.pending_calls += 1;
                     self.speculated_bytes -= bytes;
@@ -252,7 +270,10 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
                 Speculated::Fragments { fragments, .. } => Pending::Fragments(fragments),
             });
         }
-        mark
+        match self.speculated.pop_back() {
+            Some(Speculated::Fragments { mark, .. }) => Some(mark),
+            _ => unreachable!("it was found here"),
+        }
     }
 
     /// Takes the transaction off; decisions come in the order in which the partition ran.
@@ -421,11 +442,32 @@ mod tests {
         arrive(&mut initiator, multi(1), 1, true);
         let fragments = run_fragments(&mut initiator, 20);
         let b = speculate(&mut initiator, 'b');
-        assert_eq!(initiator.abort(multi(0), 1), 10);
+        assert_eq!(initiator.abort(multi(0), 1), Some(10));
         assert_eq!(initiator.run(), 1);
         assert_eq!(initiator.next(NOW), Some(Next::Call('a', a)));
         assert_eq!(run_fragments(&mut initiator, 11), fragments);
         assert_eq!(initiator.next(NOW), Some(Next::Speculate('b', b)));
+    }
+
+    #[test]
+    fn an_abort_may_come_before_what_it_aborts_has_run_and_before_earlier_decisions() {
+        let mut initiator = initiator(LIMITS);
+        arrive(&mut initiator, multi(0), 1, true);
+        run_fragments(&mut initiator, 10);
+        speculate(&mut initiator, 'a');
+        arrive(&mut initiator, multi(1), 1, true);
+        run_fragments(&mut initiator, 20);
+        let b = speculate(&mut initiator, 'b');
+        // Waits for decided state.
+        arrive(&mut initiator, multi(2), 1, false);
+        assert_eq!(initiator.next(NOW), None);
+        assert_eq!(initiator.abort(multi(2), 1), None);
+        assert_eq!(initiator.abort(multi(1), 2), Some(20));
+        assert_eq!(initiator.next(NOW), Some(Next::Speculate('b', b)));
+        initiator.keep('b', b, 'B', 10);
+        let released = initiator.commit(multi(0));
+        assert_eq!(released.answers, [('a', 'A'), ('b', 'B')]);
+        assert!(initiator.is_idle());
     }
 
     #[test]
@@ -437,7 +479,7 @@ mod tests {
         assert_eq!(initiator.next(NOW), None);
         initiator.commit(multi(0));
         run_fragments(&mut initiator, 20);
-        assert_eq!(initiator.abort(multi(1), 1), 20);
+        assert_eq!(initiator.abort(multi(1), 1), Some(20));
     }
 
     #[test]

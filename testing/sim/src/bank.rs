@@ -3,14 +3,14 @@
 //! in their second half. Every move counts up a version in the rows that it touches, so a read
 //! of all rows tells which moves it has seen.
 
+use crate::census::Totals;
+use crate::plans::Sql;
 use crate::world::{Shape, World};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
-use lockstep_exec::PreparedStatement;
 use lockstep_site::Faults;
 use lockstep_types::{Datum, TableView};
 use std::fmt;
-use std::sync::Arc;
 
 const SCHEMA: &str = "
 CREATE TABLE pockets (
@@ -56,6 +56,8 @@ pub struct Report {
     pub speculated: u64,
     /// See `speculated`.
     pub repeated: u64,
+    /// Messages of transactions over partitions.
+    pub messages: Totals,
     /// A hash of everything that happened.
     pub trace: u64,
     /// A hash of what the partitions held at the end.
@@ -63,13 +65,13 @@ pub struct Report {
 }
 
 struct Statements {
-    take: Arc<PreparedStatement>,
-    give: Arc<PreparedStatement>,
-    break_key: Arc<PreparedStatement>,
-    read_all: Arc<PreparedStatement>,
-    read_view: Arc<PreparedStatement>,
-    set_rate: Arc<PreparedStatement>,
-    read_rates: Arc<PreparedStatement>,
+    take: Sql,
+    give: Sql,
+    break_key: Sql,
+    read_all: Sql,
+    read_view: Sql,
+    set_rate: Sql,
+    read_rates: Sql,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +139,7 @@ pub fn run_with(seed: u64, calls: usize, faults: Faults) -> Result<Report, Failu
     bank.world.settle();
     bank.judge_answers()?;
     let hashes = bank.world.content_hashes();
+    let messages = bank.world.census.judge().map_err(|message| Failure { seed, message })?;
     Ok(Report {
         partitions: hashes.len() as u32,
         calls: bank.calls.len(),
@@ -144,6 +147,7 @@ pub fn run_with(seed: u64, calls: usize, faults: Faults) -> Result<Report, Failu
         reads: bank.reads,
         speculated: bank.world.speculation().speculated,
         repeated: bank.world.speculation().repeated,
+        messages,
         trace: bank.world.trace,
         content: hashes.iter().fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash),
     })

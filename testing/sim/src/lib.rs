@@ -8,12 +8,17 @@
 //! Checks, in every run. Bank: each read of the whole bank finds the same sum; a read sees every
 //! transfer that was answered before it began and none that began after it ended; an aborted
 //! transfer leaves no trace; every call is answered once faults stop; the same seed gives the
-//! same run. Lists: what transactions saw has a serial order that respects real time. Faults that
-//! are put into the protocol by switches are each caught by both.
+//! same run. Lists: what transactions saw has a serial order that respects real time, with
+//! procedures of several rounds, changes of the schema, a coordinator that fails, rounds that run
+//! out of time and clients that go away. Messages: no transaction costs more than is documented.
+//! Faults that are put into the protocol by switches are each caught by bank and lists.
 
 pub mod bank;
+pub mod census;
 pub mod lists;
+pub mod plans;
 pub mod timed;
+pub mod walk;
 pub mod world;
 
 pub use bank::{Failure, Report, run_seed, run_with};

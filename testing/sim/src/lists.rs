@@ -1,71 +1,122 @@
 //! List-append: every transaction appends numbers to lists and reads lists, at one partition or
-//! at several. From what the reads saw and the lists at the end follows which transaction came
+//! at several, as ad hoc statements or as a procedure of some rounds; one of the lists is
+//! replicated. From what the reads saw and the lists at the end follows which transaction came
 //! before which; together with who was answered before whom began, that must have no cycle:
 //! strict serializability. (The method is that of Elle: Kingsbury and Alvaro, "Elle: Inferring
 //! Isolation Anomalies from Experimental Observations", PVLDB 14, 2020.)
+//!
+//! Meanwhile the schema changes, the coordinator fails with everything that it has under way,
+//! rounds run out of time, and clients go away. Whatever fails leaves no trace; what nobody
+//! heard of happened wholly or not at all; the partitions' copies are the same.
 
 use crate::bank::Failure;
-use crate::world::{Shape, World};
+use crate::census::Totals;
+use crate::plans::{Request, Sql};
+use crate::walk::{SCHEMA, SHARED, Step};
+use crate::world::{FAILED, Shape, World};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
-use lockstep_exec::PreparedStatement;
 use lockstep_site::Faults;
-use lockstep_types::{Datum, TableView};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, PartitionId, SqlType, TableView};
 
-const SCHEMA: &str = "
-CREATE TABLE lists (k BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, PRIMARY KEY (k));
-PARTITION TABLE lists ON COLUMN k;
+mod judge;
+
+/// Appended behind the schema: a change of it, and the one that takes it back. The third fails
+/// wherever there are two lists.
+const CHANGES: [&str; 3] = [
+    "CREATE INDEX lists_by_items ON lists (k, items);",
+    "ALTER TABLE lists ADD COLUMN extra BIGINT DEFAULT 7;",
+    "ALTER TABLE same ADD UNIQUE (v);",
+];
+const CHANGES_BACK: [&str; 2] =
+    ["DROP INDEX lists_by_items;", "ALTER TABLE lists DROP COLUMN extra;"];
+/// A table that refuses the third change.
+const SAME: &str = "
+CREATE TABLE same (k BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (k));
 ";
 
-/// One step of a transaction.
+/// How a transaction travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Append {
-        key: i64,
-        value: i64,
-    },
-    Read {
-        key: i64,
-    },
-    /// Violates a key: the whole transaction must leave no trace.
-    Break {
-        key: i64,
-    },
+enum Form {
+    AdHoc,
+    Walk,
+    /// Declares the partitions of two lists.
+    Declared(i64, i64),
+    /// Runs at the partition of a list.
+    Here(i64),
+}
+
+/// How a transaction may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Commit,
+    Abort,
+    Either,
 }
 
 /// A transaction, with when it was sent and answered, in steps of the world.
 #[derive(Debug, Clone)]
 struct Transaction {
+    form: Form,
     steps: Vec<Step>,
+    expected: Expected,
     begun: u64,
     answered: Option<u64>,
+    /// The client has gone away: it never hears of the outcome.
+    gone: bool,
+    /// Nobody has answered it yet.
+    open: bool,
     committed: bool,
-    /// Per read step, what it saw.
+    failure: Option<String>,
+    /// Per read, what it saw; the replicated list has a key of its own.
     reads: Vec<(i64, Vec<i64>)>,
 }
 
 struct Lists {
     world: World,
-    append: Arc<PreparedStatement>,
-    read: Arc<PreparedStatement>,
-    insert: Arc<PreparedStatement>,
+    append: Sql,
+    read: Sql,
+    insert: Sql,
+    read_shared: Sql,
+    append_shared: Sql,
     keys: i64,
     transactions: Vec<Transaction>,
     time: u64,
     next_value: i64,
+    /// What goes on beside transactions, in this run.
+    changes_schema: bool,
+    fails: bool,
+    expires: bool,
+    /// Which change of the schema is in force.
+    changed: Option<usize>,
+    /// The change under way.
+    changing: Option<usize>,
+    schema_changes: usize,
+    fell_over: usize,
 }
 
 /// What a run did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transactions that committed.
     pub committed: usize,
     /// Transactions that were to fail and did.
     pub aborted: usize,
+    /// Transactions that ended with the coordinator or ran out of time.
+    pub cut_off: usize,
+    /// Transactions whose client went away.
+    pub gone: usize,
+    /// Changes of the schema, those that failed included.
+    pub schema_changes: usize,
+    /// Calls that a schema change overtook.
+    pub planned_again: usize,
     /// Edges of the graph that was looked at.
     pub edges: usize,
+    /// Messages of its transactions.
+    pub messages: Totals,
+    /// A hash of everything that happened.
+    pub trace: u64,
 }
 
 /// Runs one seed with so many transactions.
@@ -73,21 +124,22 @@ pub struct Report {
 /// # Errors
 /// The first check that failed.
 pub fn run_seed(seed: u64, transactions: usize, faults: Faults) -> Result<Report, Failure> {
+    let fail = |message| Failure { seed, message };
     let mut lists = Lists::open(seed, faults);
     let clients = 2 + lists.world.random.below(10) as usize;
     lists.world.repeat_one_in = [0, 5][lists.world.random.below(2) as usize];
-    let mut outstanding = 0usize;
     while lists.transactions.len() < transactions {
+        let outstanding = lists.transactions.iter().filter(|t| t.open && !t.gone).count();
         let begins = outstanding < clients && lists.world.random.chance(1, 3);
         if begins || !lists.world.step() {
             lists.begin();
-            outstanding += 1;
         }
-        outstanding -= lists.take_answers();
+        lists.disturb();
+        lists.take_answers().map_err(fail)?;
     }
     lists.world.settle();
-    lists.take_answers();
-    lists.judge().map_err(|message| Failure { seed, message })
+    lists.take_answers().map_err(fail)?;
+    lists.judge().map_err(fail)
 }
 
 impl Lists {
@@ -96,175 +148,284 @@ impl Lists {
         let mut shape = Shape::of(1 + random.below(6) as u32);
         shape.active_multi = [1, 2, 64][random.below(3) as usize];
         shape.speculates = random.chance(5, 6);
+        shape.stop_everything = random.chance(1, 12);
         shape.faults = faults;
         let mut world = World::new(seed, shape);
         let keys = 2 + random.below(6) as i64;
         world.schema(SCHEMA);
-        let insert = world.prepare("INSERT INTO lists VALUES (?, '')");
+        world.schema(SAME);
+        let insert = world.prepare("INSERT INTO lists (k, items) VALUES (?, '')");
         for key in 0..keys {
             world.call(0, &[(&insert, &[key])]);
         }
+        let insert_shared = world.prepare("INSERT INTO shared VALUES (1, '')");
+        let insert_same = world.prepare("INSERT INTO same VALUES (?, 1)");
+        world.call(0, &[(&insert_shared, &[]), (&insert_same, &[1]), (&insert_same, &[2])]);
         world.settle();
         world.take_answers();
+        let append = |table: &str, condition: &str| {
+            format!(
+                "UPDATE {table} SET items = items || CAST(CAST(? AS BIGINT) AS VARCHAR) || ',' \
+                 WHERE {condition}"
+            )
+        };
         Lists {
-            append: world.prepare(
-                "UPDATE lists SET items = items || CAST(CAST(? AS BIGINT) AS VARCHAR) || ',' \
-                 WHERE k = ?",
-            ),
+            append: world.prepare(&append("lists", "k = ?")),
             read: world.prepare("SELECT items FROM lists WHERE k = ?"),
             insert,
+            read_shared: world.prepare("SELECT items FROM shared WHERE id = 1"),
+            append_shared: world.prepare(&append("shared", "id = 1")),
             world,
             keys,
             transactions: Vec::new(),
             time: 0,
             next_value: 1,
+            changes_schema: random.chance(1, 3),
+            fails: random.chance(1, 3),
+            expires: random.chance(1, 4),
+            changed: None,
+            changing: None,
+            schema_changes: 0,
+            fell_over: 0,
+        }
+    }
+
+    /// What goes on beside transactions.
+    fn disturb(&mut self) {
+        let random = &mut self.world.random;
+        if self.changes_schema && self.changing.is_none() && random.chance(1, 60) {
+            let (change, ddl) = match self.changed {
+                Some(change) => (change, CHANGES_BACK[change]),
+                None => {
+                    let change = random.below(CHANGES.len() as u64) as usize;
+                    (change, CHANGES[change])
+                }
+            };
+            assert!(self.world.begin_schema(ddl), "one at a time");
+            self.changing = Some(change);
+        }
+        if self.fails && self.world.random.chance(1, 150) {
+            self.fell_over += 1;
+            self.world.fail_all();
+        }
+        if self.expires && self.world.random.chance(1, 10) {
+            self.world.expire();
+        }
+        if self.world.random.chance(1, 200)
+            && let Some(open) = self.transactions.iter_mut().find(|t| t.open && !t.gone)
+        {
+            open.gone = true;
         }
     }
 
     fn begin(&mut self) {
-        let random = &mut self.world.random;
-        let count = 1 + random.below(4);
-        let mut steps = Vec::new();
-        for _ in 0..count {
-            let key = random.below(self.keys as u64) as i64;
-            steps.push(match random.below(40) {
-                0 => Step::Break { key },
-                1..=20 => {
-                    self.next_value += 1;
-                    Step::Append { key, value: self.next_value }
-                }
-                _ => Step::Read { key },
-            });
-        }
+        let form = self.form();
+        let steps = self.steps(form);
         let number = self.transactions.len();
-        let parameters: Vec<Vec<i64>> = steps
-            .iter()
-            .map(|step| match *step {
-                Step::Append { key, value } => vec![value, key],
-                Step::Read { key } | Step::Break { key } => vec![key],
-            })
-            .collect();
-        let statements: Vec<(&Arc<PreparedStatement>, &[i64])> = steps
-            .iter()
-            .zip(&parameters)
-            .map(|(step, parameters)| {
-                let statement = match step {
-                    Step::Append { .. } => &self.append,
-                    Step::Read { .. } => &self.read,
-                    Step::Break { .. } => &self.insert,
-                };
-                (statement, parameters.as_slice())
-            })
-            .collect();
-        self.world.call(number, &statements);
+        let expected = self.expected(form, &steps);
+        match form {
+            Form::AdHoc => self.call(number, &steps),
+            Form::Walk => self.walk(number, "Walk", &[], &steps),
+            Form::Declared(a, b) => self.walk(number, "WalkDeclared", &[a, b], &steps),
+            Form::Here(key) => self.walk(number, "WalkHere", &[key], &steps),
+        }
         self.time += 1;
         self.transactions.push(Transaction {
+            form,
             steps,
+            expected,
             begun: self.time,
             answered: None,
+            gone: false,
+            open: true,
             committed: false,
+            failure: None,
             reads: Vec::new(),
         });
     }
 
-    fn take_answers(&mut self) -> usize {
-        let answers = self.world.take_answers();
-        let count = answers.len();
-        for answer in answers {
+    fn form(&mut self) -> Form {
+        let keys = self.keys as u64;
+        let random = &mut self.world.random;
+        let kind = random.below(10);
+        let (a, b) = (random.below(keys) as i64, random.below(keys) as i64);
+        match kind {
+            0..=3 => Form::AdHoc,
+            4..=6 => Form::Walk,
+            7..=8 => Form::Declared(a, b),
+            _ => Form::Here(a),
+        }
+    }
+
+    fn steps(&mut self, form: Form) -> Vec<Step> {
+        let count = 1 + self.world.random.below(if form == Form::AdHoc { 4 } else { 7 });
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            let random = &mut self.world.random;
+            let any = random.below(self.keys as u64) as i64;
+            let key = match form {
+                Form::Here(key) => key,
+                Form::Declared(a, b) if random.chance(29, 30) => [a, b][random.below(2) as usize],
+                _ => any,
+            };
+            let kind = random.below(64);
+            self.next_value += 1;
+            let value = self.next_value;
+            steps.push(match (kind, form) {
+                (0, _) => Step::Break(key),
+                (1..=2, Form::AdHoc | Form::Walk) => Step::AppendShared(value),
+                (3, Form::Declared(..)) => Step::AppendShared(value),
+                (4..=8, _) => Step::ReadShared,
+                (9..=20, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Round,
+                (21, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Abort,
+                (22..=25, Form::Walk) => Step::Hop(key, value),
+                (22, Form::Declared(..)) => Step::Hop(key, value),
+                (26..=45, _) => Step::Append(key, value),
+                _ => Step::Read(key),
+            });
+        }
+        // Nothing to execute is no transaction.
+        if steps.iter().all(|step| matches!(step, Step::Round)) {
+            steps.push(Step::Read(match form {
+                Form::Here(key) | Form::Declared(key, _) => key,
+                _ => 0,
+            }));
+        }
+        steps
+    }
+
+    /// How it must end, as far as its steps say.
+    fn expected(&self, form: Form, steps: &[Step]) -> Expected {
+        if steps.iter().any(|step| matches!(step, Step::Break(_) | Step::Abort)) {
+            return Expected::Abort;
+        }
+        let Form::Declared(a, b) = form else { return Expected::Commit };
+        let place = |key: i64| self.world.partition_of(key);
+        let declared = [place(a), place(b)];
+        // Every transaction has all partitions where everything stops for it.
+        let mut expected = match self.world.shape().stop_everything {
+            true => return Expected::Either,
+            false => Expected::Commit,
+        };
+        for step in steps {
+            let stays = match *step {
+                Step::Append(key, _) | Step::Read(key) => declared.contains(&place(key)),
+                Step::AppendShared(_) => {
+                    let mut all = (0..self.world.partition_count()).map(PartitionId);
+                    all.all(|partition| declared.contains(&partition))
+                }
+                Step::Hop(..) => {
+                    expected = Expected::Either;
+                    true
+                }
+                _ => true,
+            };
+            if !stays {
+                return Expected::Abort;
+            }
+        }
+        expected
+    }
+
+    fn call(&mut self, number: usize, steps: &[Step]) {
+        let statements = steps
+            .iter()
+            .map(|step| match *step {
+                Step::Append(key, value) => (self.append.clone(), vec![value, key]),
+                Step::Read(key) => (self.read.clone(), vec![key]),
+                Step::Break(key) => (self.insert.clone(), vec![key]),
+                Step::AppendShared(value) => (self.append_shared.clone(), vec![value]),
+                Step::ReadShared => (self.read_shared.clone(), vec![]),
+                _ => unreachable!("only procedures have such steps"),
+            })
+            .collect();
+        self.world.request(number, Request::Statements(statements));
+    }
+
+    fn walk(&mut self, number: usize, name: &'static str, keys: &[i64], steps: &[Step]) {
+        let mut writer = ParameterWriter::default();
+        writer.bigint(keys.first().copied().unwrap_or(0));
+        writer.bigint(keys.last().copied().unwrap_or(0));
+        writer.bigint(self.keys);
+        let numbers: Vec<Datum<'_>> =
+            steps.iter().flat_map(|step| step.encode()).map(Datum::Int).collect();
+        writer.array(SqlType::BigInt, &numbers);
+        let (keys, parameters) = (keys.to_vec(), writer.bytes().into());
+        self.world.request(number, Request::Procedure { name, keys, parameters });
+    }
+
+    fn take_answers(&mut self) -> Result<(), String> {
+        if let Some(failure) = self.world.take_schema_answer() {
+            let change = self.changing.take().expect("a change is under way");
+            self.schema_changes += 1;
+            match failure {
+                None if change == 2 => return Err("a table with doubles took UNIQUE".to_string()),
+                None => self.changed = self.changed.is_none().then_some(change),
+                Some(text) if text == FAILED && self.fails => {}
+                Some(_) if change == 2 => {}
+                Some(text) => return Err(format!("schema change {change} failed: {text}")),
+            }
+        }
+        for answer in self.world.take_answers() {
             self.time += 1;
-            let transaction = &mut self.transactions[answer.call];
-            transaction.answered = Some(self.time);
-            transaction.committed = answer.outcome.failure.is_none();
-            if !transaction.committed {
+            let number = answer.call;
+            let transaction = &mut self.transactions[number];
+            if !transaction.open {
+                return Err(format!("transaction {number} was answered twice"));
+            }
+            transaction.open = false;
+            if transaction.gone {
                 continue;
             }
-            let mut reader = ByteReader::new(&answer.tables);
-            for step in &transaction.steps {
-                let Ok(table) = TableView::read(&mut reader) else { break };
-                if let Step::Read { key } = step {
-                    transaction.reads.push((*key, items(&table)));
-                }
+            transaction.answered = Some(self.time);
+            transaction.committed = answer.outcome.failure.is_none();
+            if let Some(failure) = answer.outcome.failure {
+                transaction.failure = Some(failure.message);
+                continue;
             }
+            transaction.reads = reads(transaction, &answer.tables);
         }
-        count
+        Ok(())
     }
+}
 
-    /// Everything was answered; finds what contradicts a serial order.
-    fn judge(mut self) -> Result<Report, String> {
-        let before = self.transactions.len();
-        if let Some(number) = self.transactions.iter().position(|t| t.answered.is_none()) {
-            return Err(format!("transaction {number} was never answered"));
-        }
-        let mut finals = BTreeMap::new();
-        for key in 0..self.keys {
-            let read = Arc::clone(&self.read);
-            self.world.call(before, &[(&read, &[key])]);
-            self.world.settle();
-            let answer = self.world.take_answers().pop().ok_or("the last read has no answer")?;
-            let table = TableView::read(&mut ByteReader::new(&answer.tables));
-            finals.insert(key, table.map(|table| items(&table)).map_err(|e| e.to_string())?);
-        }
-        let mut writers = BTreeMap::new();
-        let (mut committed, mut aborted) = (0, 0);
-        for (number, transaction) in self.transactions.iter().enumerate() {
-            let broken = transaction.steps.iter().any(|step| matches!(step, Step::Break { .. }));
-            if broken == transaction.committed {
-                return Err(format!("transaction {number} ended wrongly: {transaction:?}"));
-            }
-            committed += usize::from(transaction.committed);
-            aborted += usize::from(!transaction.committed);
-            for step in &transaction.steps {
-                if let Step::Append { key, value } = *step {
-                    let there = finals[&key].contains(&value);
-                    if there != transaction.committed {
-                        return Err(format!("transaction {number} and its value {value}: {there}"));
-                    }
-                    writers.insert(value, number);
-                }
-            }
-        }
-        let edges = self.edges(&finals, &writers)?;
-        match cycle(before, &edges) {
-            Some(cycle) => Err(format!("no serial order has these: {cycle:?}")),
-            None => Ok(Report { committed, aborted, edges: edges.len() }),
-        }
-    }
+/// The values that a transaction appends, if it commits.
+fn values(steps: &[Step]) -> Vec<i64> {
+    let value = |step: &Step| match *step {
+        Step::Append(_, value) | Step::Hop(_, value) | Step::AppendShared(value) => Some(value),
+        _ => None,
+    };
+    steps.iter().filter_map(value).collect()
+}
 
-    /// Who must come before whom.
-    fn edges(
-        &self,
-        finals: &BTreeMap<i64, Vec<i64>>,
-        writers: &BTreeMap<i64, usize>,
-    ) -> Result<Vec<(usize, usize)>, String> {
-        let mut edges = Vec::new();
-        for list in finals.values() {
-            edges.extend(list.windows(2).map(|pair| (writers[&pair[0]], writers[&pair[1]])));
-        }
-        for (number, transaction) in self.transactions.iter().enumerate() {
-            for (key, seen) in &transaction.reads {
-                let list = &finals[key];
-                if !list.starts_with(seen) {
-                    return Err(format!("transaction {number} saw {seen:?} of {list:?}"));
-                }
-                if let Some(last) = seen.last() {
-                    edges.push((writers[last], number));
-                }
-                if let Some(next) = list.get(seen.len()) {
-                    edges.push((number, writers[next]));
-                }
+/// What the reads of a transaction saw: a table for each statement, or a procedure's own.
+fn reads(transaction: &Transaction, tables: &[u8]) -> Vec<(i64, Vec<i64>)> {
+    let mut reads = Vec::new();
+    let mut reader = ByteReader::new(tables);
+    if transaction.form == Form::AdHoc {
+        for step in &transaction.steps {
+            let Ok(table) = TableView::read(&mut reader) else { break };
+            match step {
+                Step::Read(key) => reads.push((*key, items(&table))),
+                Step::ReadShared => reads.push((SHARED, items(&table))),
+                _ => {}
             }
         }
-        // Whoever was answered before another began comes before it.
-        for (first, earlier) in self.transactions.iter().enumerate() {
-            for (second, later) in self.transactions.iter().enumerate() {
-                if earlier.answered.is_some_and(|answered| answered < later.begun) {
-                    edges.push((first, second));
-                }
-            }
-        }
-        edges.retain(|(from, to)| from != to);
-        Ok(edges)
+        return reads;
     }
+    let Ok(table) = TableView::read(&mut reader) else { return reads };
+    for row in table.rows().flatten() {
+        let mut values = Vec::new();
+        let _ = row.read_into(&mut values);
+        if let [Datum::Int(key), Datum::Int(0), Datum::Text(text)] = values.as_slice() {
+            reads.push((*key, parse(text)));
+        }
+    }
+    reads
+}
+
+fn parse(text: &str) -> Vec<i64> {
+    text.split(',').filter_map(|item| item.parse().ok()).collect()
 }
 
 /// The numbers of the list in a table of one row and column.
@@ -274,41 +435,7 @@ fn items(table: &TableView<'_>) -> Vec<i64> {
         let _ = row.read_into(&mut values);
     }
     match values.first() {
-        Some(Datum::Text(text)) => text.split(',').filter_map(|item| item.parse().ok()).collect(),
+        Some(Datum::Text(text)) => parse(text),
         _ => Vec::new(),
-    }
-}
-
-/// Nodes that are left when those without predecessors are taken away one by one: a cycle is
-/// among them.
-fn cycle(nodes: usize, edges: &[(usize, usize)]) -> Option<Vec<usize>> {
-    let mut successors = vec![Vec::new(); nodes];
-    let mut incoming = vec![0usize; nodes];
-    for (from, to) in edges {
-        successors[*from].push(*to);
-        incoming[*to] += 1;
-    }
-    let mut free: Vec<usize> = (0..nodes).filter(|node| incoming[*node] == 0).collect();
-    let mut taken = 0;
-    while let Some(node) = free.pop() {
-        taken += 1;
-        for next in &successors[node] {
-            incoming[*next] -= 1;
-            if incoming[*next] == 0 {
-                free.push(*next);
-            }
-        }
-    }
-    (taken < nodes).then(|| (0..nodes).filter(|node| incoming[*node] > 0).take(12).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cycle;
-
-    #[test]
-    fn cycles_are_found() {
-        assert_eq!(cycle(3, &[(0, 1), (1, 2), (0, 2)]), None);
-        assert_eq!(cycle(4, &[(0, 1), (1, 2), (2, 1), (2, 3)]), Some(vec![1, 2, 3]));
     }
 }

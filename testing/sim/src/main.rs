@@ -60,33 +60,76 @@ fn main() -> ExitCode {
         number("--seeds").unwrap_or(if number("--minutes").is_some() { u64::MAX } else { 1000 });
     let calls = number("--calls").unwrap_or(400) as usize;
     let until = number("--minutes").map(|m| Instant::now() + Duration::from_secs(m * 60));
-    let (mut done, mut answered, mut speculated, mut repeated) = (0u64, 0usize, 0u64, 0u64);
+    let mut counts = Counts::default();
     for seed in (from..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
         if until.is_some_and(|until| Instant::now() > until) {
             break;
         }
-        let bank = lockstep_sim::run_seed(seed, calls).map(|report| {
-            speculated += report.speculated;
-            repeated += report.repeated;
-            report.calls
-        });
-        let sound = lockstep_sim::Faults::default();
-        let lists = lockstep_sim::lists::run_seed(seed, calls / 2, sound)
-            .map(|report| report.committed + report.aborted);
-        for run in [bank, lists] {
-            match run {
-                Ok(calls) => answered += calls,
-                Err(failure) => {
-                    eprintln!("{failure}");
-                    return ExitCode::FAILURE;
-                }
-            }
+        if let Err(failure) = counts.run(seed, calls) {
+            eprintln!("{failure}");
+            return ExitCode::FAILURE;
         }
-        done += 1;
     }
-    println!(
-        "{done} seeds, {answered} calls: all checks held; in the bank {speculated} ran \
-         speculatively and {repeated} again"
-    );
+    counts.print();
     ExitCode::SUCCESS
+}
+
+/// What all seeds did.
+#[derive(Default)]
+struct Counts {
+    seeds: u64,
+    bank: [u64; 5],
+    lists: [u64; 7],
+    messages: [u64; 4],
+}
+
+impl Counts {
+    fn run(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
+        let bank = lockstep_sim::run_seed(seed, calls)?;
+        let numbers = [bank.calls, bank.aborted, bank.reads].map(|count| count as u64);
+        add(&mut self.bank, &[&numbers[..], &[bank.speculated, bank.repeated]].concat());
+        let sound = lockstep_sim::Faults::default();
+        let lists = lockstep_sim::lists::run_seed(seed, calls / 2, sound)?;
+        let numbers = [
+            lists.committed,
+            lists.aborted,
+            lists.cut_off,
+            lists.gone,
+            lists.schema_changes,
+            lists.planned_again,
+            lists.edges,
+        ];
+        add(&mut self.lists, &numbers.map(|count| count as u64));
+        for totals in [bank.messages, lists.messages] {
+            let (n, m) = (totals.participants, totals.messages);
+            add(&mut self.messages, &[totals.transactions, totals.one_round, n, m]);
+        }
+        self.seeds += 1;
+        Ok(())
+    }
+
+    fn print(&self) {
+        println!("{} seeds: all checks held", self.seeds);
+        let [calls, aborted, reads, speculated, repeated] = self.bank;
+        println!(
+            "bank: {calls} calls, {aborted} to be aborted, {reads} reads of everything; \
+             {speculated} ran speculatively, {repeated} again"
+        );
+        let [committed, aborted, cut_off, gone, changes, again, edges] = self.lists;
+        println!(
+            "lists: {committed} committed, {aborted} aborted, {cut_off} cut off by a failing \
+             coordinator or by time, {gone} whose client went away; {changes} schema changes \
+             overtook {again} calls; {edges} edges without a cycle"
+        );
+        let [transactions, one_round, participants, messages] = self.messages;
+        println!(
+            "messages: {transactions} transactions over partitions; {one_round} of one round had \
+             {participants} participants and cost {messages}: {:.3} each",
+            messages as f64 / participants.max(1) as f64
+        );
+    }
+}
+
+fn add(sums: &mut [u64], numbers: &[u64]) {
+    sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
 }

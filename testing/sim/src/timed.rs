@@ -4,8 +4,8 @@
 //!
 //! The load is a closed loop of deposits at one account and transfers between two.
 
+use crate::plans::Sql;
 use crate::world::{Message, Shape, World};
-use lockstep_exec::PreparedStatement;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Ord for Arrival {
 struct Timed {
     model: Model,
     world: World,
-    change: Arc<PreparedStatement>,
+    change: Sql,
     accounts: i64,
     arrivals: BinaryHeap<Reverse<Arrival>>,
     sent: u64,

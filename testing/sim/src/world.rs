@@ -1,24 +1,25 @@
 //! Partitions and a coordinator, with a network between them whose order the seed decides.
 
+use crate::census::Census;
+use crate::plans::{LocalWork, Natives, Planned, Request, SimCatalog, Sql};
 use lockstep_base::random::SeededRandom;
-use lockstep_exec::{PreparedStatement, routing_value};
-use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
-use lockstep_plan_ir::Execution;
+use lockstep_plan::Catalog;
 use lockstep_site::{
-    BoundStatement, Coordinator, CoordinatorOutput, Faults, FromPartition, MultiCall, MultiWork,
-    Numbered, PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
-    StatementCall,
+    Coordinator, CoordinatorOutput, Faults, FromPartition, MultiCall, MultiWork, Numbered,
+    PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
 };
-use lockstep_sql::{Limits, parse_batch};
-use lockstep_txn::Admission;
-use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{HashRing, Outcome, ParameterSet, PartitionId};
+use lockstep_txn::{Admission, EntryHeader};
+use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The simulated time at which every run begins: microseconds since 1970.
 const START_US: i64 = 1_700_000_000_000_000;
 /// How far one step moves the clock at most.
 const STEP_US: u64 = 700;
+
+/// A round is over after this time, when the world is told to look ([`World::expire`]).
+const ROUND_TIMEOUT_MS: u64 = 8;
 
 /// What a simulated host is like.
 #[derive(Debug, Clone, Copy)]
@@ -66,8 +67,15 @@ pub struct Answer {
 #[derive(Debug, Clone)]
 pub(crate) struct PartitionCall {
     call: CallNumber,
-    statements: StatementCall,
+    catalog_version: u64,
+    work: LocalWork,
 }
+
+/// Why calls end that were under way when the coordinator failed.
+pub const FAILED: &str = "the coordinator cannot go on";
+
+/// Stands for the call that changes the schema.
+const SCHEMA_CALL: CallNumber = usize::MAX;
 
 /// A message in flight.
 pub(crate) enum Message {
@@ -92,11 +100,21 @@ impl Message {
 pub struct World {
     /// Decides everything that is not decided by the code under test.
     pub random: SeededRandom,
+    shape: Shape,
     ring: HashRing,
     sites: Vec<Site<PartitionCall, Answer, u64>>,
     coordinator: Coordinator<CallNumber, u64>,
     in_flight: Vec<Message>,
-    catalog: Catalog,
+    natives: Natives,
+    /// By version: those in force somewhere, and one that is under way.
+    catalogs: BTreeMap<u64, SimCatalog>,
+    /// Per partition, the version in force.
+    versions: Vec<u64>,
+    /// A schema change is under way.
+    changing: bool,
+    schema_ended: Option<Outcome>,
+    /// What each call asks for, should a schema change overtake its plans.
+    requests: BTreeMap<CallNumber, Request>,
     answers: Vec<Answer>,
     now_us: i64,
     /// One message in this many is delivered a second time; 0 for none.
@@ -105,16 +123,12 @@ pub struct World {
     pub trace: u64,
     /// Messages between the coordinator and partitions, repeats at partitions included.
     pub messages: u64,
+    /// Counts the messages of each transaction.
+    pub census: Census,
     /// Calls that sites have run, those that ran again included.
     pub executed: u64,
-}
-
-struct NoNatives;
-
-impl NativeProcedures for NoNatives {
-    fn find(&self, _: &str) -> Option<NativeSource> {
-        None
-    }
+    /// Calls whose plans a schema change overtook.
+    pub planned_again: usize,
 }
 
 impl World {
@@ -128,6 +142,7 @@ impl World {
             speculative_bytes: 1 << 20,
             waiting_multi: 10_000,
             active_multi: shape.active_multi,
+            round_timeout_ms: ROUND_TIMEOUT_MS,
             stop_everything: shape.stop_everything,
             faults: shape.faults,
             result_bytes: 1 << 20,
@@ -136,115 +151,142 @@ impl World {
             undo_bytes: 1 << 30,
         };
         let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);
+        let natives = Natives::default();
         World {
             random: SeededRandom::new(seed),
             sites: (0..partitions).map(site).collect(),
             coordinator: Coordinator::new(ring.clone(), &limits),
+            shape,
             ring,
             in_flight: Vec::new(),
-            catalog: Catalog::default(),
+            catalogs: BTreeMap::from([(0, SimCatalog::new(Catalog::default(), &natives))]),
+            natives,
+            versions: vec![0; partitions as usize],
+            changing: false,
+            schema_ended: None,
+            requests: BTreeMap::new(),
             answers: Vec::new(),
             now_us: START_US,
             repeat_one_in: 0,
             trace: 0,
             messages: 0,
+            census: Census::default(),
             executed: 0,
+            planned_again: 0,
         }
     }
 
     /// Changes the schema and waits until it is in force.
     pub fn schema(&mut self, ddl: &str) {
-        let parsed = parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound");
-        let before = self.catalog.version;
-        let change = self.catalog.apply(&parsed, &NoNatives).expect("it can be applied");
-        self.catalog = change.catalog;
-        let version = self.catalog.version;
+        assert!(self.begin_schema(ddl), "one change at a time");
+        self.settle();
+        let changed = self.take_schema_answer();
+        assert_eq!(changed, Some(None), "the schema change");
+    }
+
+    /// Sends a schema change; false while another one is under way.
+    pub fn begin_schema(&mut self, ddl: &str) -> bool {
+        if self.changing {
+            return false;
+        }
+        let (before, latest) = self.catalogs.last_key_value().expect("there is a catalog");
+        let before = *before;
+        let (catalog, changes) = latest.apply(ddl, &self.natives);
+        let version = catalog.plan.version;
+        assert_eq!(version, before + 1, "each change has a version");
+        self.catalogs.insert(version, catalog);
         let task = SchemaTask {
-            changes: change.changes,
+            changes,
             swap: None,
             catalog: version,
             catalog_version: version,
             advice: None,
         };
+        self.changing = true;
         let work = MultiWork::Schema(Arc::new(task));
-        let declared = Vec::new();
-        let (origin, catalog_version, time_limit) = (usize::MAX, before, None);
-        let procedure_number = 0;
+        let (origin, time_limit, declared) = (SCHEMA_CALL, None, Vec::new());
+        let (procedure_number, catalog_version) = (0, before);
         let call =
             MultiCall { origin, procedure_number, catalog_version, time_limit, declared, work };
         self.in_flight.push(Message::Multi(call));
-        self.settle();
-        let answers = std::mem::take(&mut self.answers);
-        let failed = answers.iter().find_map(|answer| answer.outcome.failure.as_ref());
-        assert!(failed.is_none() && answers.len() == 1, "the schema change: {failed:?}");
+        true
     }
 
-    /// Plans a statement.
-    pub fn prepare(&self, sql: &str) -> Arc<PreparedStatement> {
-        let parsed = parse_batch(sql, &Limits::default()).expect("the workload's SQL is sound");
-        let planned = plan_statement(&self.catalog, &parsed[0], PlanContext::MultiPartition)
-            .expect("it can be planned");
-        Arc::new(PreparedStatement::new(Arc::new(planned)))
+    /// How the schema change ended that was under way: the failure, if it failed.
+    pub fn take_schema_answer(&mut self) -> Option<Option<String>> {
+        let outcome = self.schema_ended.take()?;
+        self.changing = false;
+        let failure = outcome.failure.map(|failure| failure.message);
+        if failure.is_some() {
+            self.catalogs.pop_last();
+        }
+        let latest = *self.catalogs.last_key_value().expect("there is a catalog").0;
+        // Answered when it is in force everywhere, or has failed everywhere.
+        assert!(self.versions.iter().all(|version| *version == latest), "{:?}", self.versions);
+        Some(failure)
+    }
+
+    /// A statement for [`World::call`].
+    pub fn prepare(&self, sql: &str) -> Sql {
+        sql.into()
     }
 
     /// Sends statements as one transaction: to one partition where that is enough.
-    pub fn call(&mut self, call: CallNumber, statements: &[(&Arc<PreparedStatement>, &[i64])]) {
-        let bound: Vec<BoundStatement> = statements
-            .iter()
-            .map(|(statement, parameters)| {
-                let mut writer = ParameterWriter::default();
-                parameters.iter().for_each(|value| {
-                    writer.bigint(*value);
-                });
-                BoundStatement {
-                    statement: Arc::clone(statement),
-                    parameters: writer.bytes().into(),
-                    shipped: None,
-                    profile: None,
-                }
-            })
-            .collect();
-        let read_only = bound.iter().all(|b| b.statement.statement().read_only);
-        let partition = self.only_partition(&bound);
-        let statements =
-            StatementCall { statements: bound, read_only, counted: false, answer: None };
-        self.in_flight.push(match partition {
-            Some(partition) => Message::Call(partition, PartitionCall { call, statements }),
-            None => {
-                let work = MultiWork::Statements(statements);
-                let catalog_version = self.catalog.version;
-                let declared = Vec::new();
-                let (origin, time_limit) = (call, None);
+    pub fn call(&mut self, call: CallNumber, statements: &[(&Sql, &[i64])]) {
+        let own = |(sql, parameters): &(&Sql, &[i64])| (Arc::clone(sql), parameters.to_vec());
+        self.request(call, Request::Statements(statements.iter().map(own).collect()));
+    }
+
+    /// Sends a request, planned with the catalog of the partition whose thread has the client's
+    /// connection.
+    pub fn request(&mut self, call: CallNumber, request: Request) {
+        // Without a schema change all have the same.
+        let connected = match self.changing {
+            true => self.random.below(self.versions.len() as u64) as usize,
+            false => 0,
+        };
+        let catalog_version = self.versions[connected];
+        let catalog = self.catalogs.get_mut(&catalog_version).expect("it is in force");
+        let message = match catalog.plan(&request, &self.ring) {
+            Planned::Partition(partition, work) => {
+                Message::Call(partition, PartitionCall { call, catalog_version, work })
+            }
+            Planned::Multi { declared, work } => {
+                let (origin, procedure_number, time_limit) = (call, 0, None);
                 Message::Multi(MultiCall {
                     origin,
-                    procedure_number: 0,
+                    procedure_number,
                     catalog_version,
                     time_limit,
                     declared,
                     work,
                 })
             }
-        });
+        };
+        self.requests.insert(call, request);
+        self.in_flight.push(message);
     }
 
-    fn only_partition(&self, bound: &[BoundStatement]) -> Option<PartitionId> {
-        let mut common = None;
-        for statement in bound {
-            let Execution::Local { routing: Some(routing), .. } =
-                &statement.statement.statement().execution
-            else {
-                return None;
-            };
-            let given = ParameterSet::new(&statement.parameters).expect("written above");
-            let value =
-                routing_value(&statement.statement, routing, given).expect("integers route");
-            let partition = self.ring.partition_of(value.as_datum());
-            if common.is_some_and(|other| other != partition) {
-                return None;
-            }
-            common = Some(partition);
-        }
-        common
+    /// A schema change overtook the plans of a call.
+    fn plan_again(&mut self, call: CallNumber) {
+        self.planned_again += 1;
+        let request = self.requests.get(&call).cloned().expect("it was requested");
+        self.request(call, request);
+    }
+
+    /// What the host is like.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Number of partitions.
+    pub fn partition_count(&self) -> u32 {
+        self.ring.partition_count()
+    }
+
+    /// The partition of a key.
+    pub fn partition_of(&self, key: i64) -> PartitionId {
+        self.ring.partition_of(lockstep_types::Datum::Int(key))
     }
 
     /// Delivers one message, drawn by the seed; false when none is in flight.
@@ -261,6 +303,22 @@ impl World {
         }
         self.deliver(message);
         true
+    }
+
+    /// The coordinator looks at the clock.
+    pub fn expire(&mut self) {
+        self.note(5);
+        let mut outputs = Vec::new();
+        self.coordinator.expire(self.now_us, &mut outputs);
+        self.carry_out(outputs);
+    }
+
+    /// The coordinator cannot go on with anything.
+    pub fn fail_all(&mut self) {
+        self.note(6);
+        let mut outputs = Vec::new();
+        self.coordinator.fail_all(&Failure::graceful(FAILED), &mut outputs);
+        self.carry_out(outputs);
     }
 
     /// Delivers everything: the network is quiet afterwards.
@@ -325,14 +383,15 @@ impl World {
             Message::ToPartition(message) => self.deliver_to_partition(message),
             Message::Call(partition, call) => {
                 self.note(3 + (u64::from(partition.0) << 8) + ((call.call as u64) << 32));
+                if call.catalog_version != self.versions[partition.index()] {
+                    return self.plan_again(call.call);
+                }
                 let site = &mut self.sites[partition.index()];
-                self.executed += 1;
                 match site.admit(self.now_us) {
-                    Admission::Run(header) => {
-                        let answer = run(site, &header, &call);
-                        self.answers.push(answer);
+                    Admission::Run(header) => self.run(partition, Ready::Run(call, header)),
+                    Admission::Speculate(header) => {
+                        self.run(partition, Ready::Speculate(call, header));
                     }
-                    Admission::Speculate(header) => speculate(site, header, call),
                     Admission::Hold => {
                         assert!(site.hold(call).is_ok(), "the workload stays within the limits");
                     }
@@ -342,34 +401,54 @@ impl World {
     }
 
     fn deliver_to_partition(&mut self, message: Numbered<u64>) {
-        let place = message.partition.index();
+        let partition = message.partition;
+        let place = partition.index();
         self.note(4 + ((place as u64) << 8) + (message.number << 16));
         self.messages += 1;
         let mut effects = Vec::new();
         self.sites[place].receive(message.number, message.message, self.now_us, &mut effects);
-        self.apply(&mut effects);
+        self.apply(partition, &mut effects);
         while let Some(ready) = self.sites[place].next(self.now_us, &mut effects) {
-            self.executed += 1;
-            self.apply(&mut effects);
-            let site = &mut self.sites[place];
-            match ready {
-                Ready::Run(call, header) => self.answers.push(run(site, &header, &call)),
-                Ready::Speculate(call, header) => speculate(site, header, call),
-            }
+            self.apply(partition, &mut effects);
+            self.run(partition, ready);
         }
-        self.apply(&mut effects);
+        self.apply(partition, &mut effects);
     }
 
-    fn apply(&mut self, effects: &mut Vec<PartitionEffect<PartitionCall, Answer, u64>>) {
+    fn run(&mut self, partition: PartitionId, ready: Ready<PartitionCall>) {
+        let (Ready::Run(call, _) | Ready::Speculate(call, _)) = &ready;
+        if call.catalog_version != self.versions[partition.index()] {
+            return self.plan_again(call.call);
+        }
+        self.executed += 1;
+        let catalog = &self.catalogs[&call.catalog_version];
+        let site = &mut self.sites[partition.index()];
+        match ready {
+            Ready::Run(call, header) => self.answers.push(run(site, catalog, &header, &call)),
+            Ready::Speculate(call, header) => {
+                let answer = run(site, catalog, &header, &call);
+                let bytes = answer.tables.len();
+                site.keep(call, header, answer, bytes);
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        partition: PartitionId,
+        effects: &mut Vec<PartitionEffect<PartitionCall, Answer, u64>>,
+    ) {
         for effect in effects.drain(..) {
             match effect {
                 PartitionEffect::Send(answer) => {
                     self.messages += 1;
+                    self.census.count_answer(&answer);
                     self.in_flight.push(Message::FromPartition(answer));
                 }
                 PartitionEffect::Ran(_) => {}
                 PartitionEffect::CatalogInForce(version) => {
-                    assert!(version <= self.catalog.version, "no catalog from the future");
+                    assert!(self.catalogs.contains_key(&version), "no catalog from the future");
+                    self.versions[partition.index()] = version;
                 }
                 PartitionEffect::Answer(_, answer) => self.answers.push(answer),
             }
@@ -380,14 +459,20 @@ impl World {
         for output in outputs {
             match output {
                 CoordinatorOutput::Send(message) => {
+                    self.census.count_message(&message);
                     self.in_flight.push(Message::ToPartition(message));
                 }
-                CoordinatorOutput::Stale(call) => unreachable!("call {call} has the one schema"),
-                CoordinatorOutput::Finished(finished) => self.answers.push(Answer {
-                    call: finished.origin,
-                    outcome: finished.outcome,
-                    tables: finished.tables,
-                }),
+                CoordinatorOutput::Stale(call) => self.plan_again(call),
+                CoordinatorOutput::Finished(finished) => {
+                    let (call, outcome) = (finished.origin, finished.outcome);
+                    match call == SCHEMA_CALL {
+                        true => self.schema_ended = Some(outcome),
+                        false => {
+                            let tables = finished.tables;
+                            self.answers.push(Answer { call, outcome, tables });
+                        }
+                    }
+                }
             }
         }
     }
@@ -395,22 +480,23 @@ impl World {
 
 fn run(
     site: &mut Site<PartitionCall, Answer, u64>,
-    header: &lockstep_txn::EntryHeader,
+    catalog: &SimCatalog,
+    header: &EntryHeader,
     call: &PartitionCall,
 ) -> Answer {
     let mut tables = Vec::new();
-    let outcome = site.statements(header, &call.statements, &mut tables);
+    let outcome = match &call.work {
+        LocalWork::Statements(statements) => site.statements(header, statements, &mut tables),
+        LocalWork::Procedure { name, parameters } => {
+            let procedure = catalog.procedure(name);
+            let parameters = ParameterSet::new(parameters).expect("the workload writes it");
+            site.call(header, procedure, 0, &parameters, false, &mut tables)
+        }
+    };
+    if outcome.failure.is_some() {
+        tables.clear();
+    }
     Answer { call: call.call, outcome, tables }
-}
-
-fn speculate(
-    site: &mut Site<PartitionCall, Answer, u64>,
-    header: lockstep_txn::EntryHeader,
-    call: PartitionCall,
-) {
-    let answer = run(site, &header, &call);
-    let bytes = answer.tables.len();
-    site.keep(call, header, answer, bytes);
 }
 
 /// Messages between the coordinator and partitions may arrive twice; calls of clients are sent

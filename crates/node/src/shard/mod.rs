@@ -244,6 +244,7 @@ impl Shard {
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
+                self.expire_rounds();
                 // Connections that could not be accepted, for want of files, bring no new event.
                 self.accept_all();
             }

@@ -47,6 +47,15 @@ impl Shard {
         self.carry_out(outputs);
     }
 
+    /// Time has passed: rounds that take too long end.
+    pub(super) fn expire_rounds(&mut self) {
+        let mut outputs = Vec::new();
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.expire(self.now_us, &mut outputs);
+        }
+        self.carry_out(outputs);
+    }
+
     fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<MultiOrigin, Arc<HostCatalog>>>) {
         for output in outputs {
             match output {

@@ -72,6 +72,72 @@ fn a_procedure_that_leaves_its_declared_partitions_changes_nothing() {
 }
 
 #[test]
+fn a_procedure_reads_replicated_tables_at_a_partition_that_it_declares() {
+    let (_server, mut peer) = host(5, &[]);
+    peer.run(
+        "CREATE TABLE rates (id BIGINT NOT NULL, rate BIGINT, PRIMARY KEY (id)); \
+         CREATE PROCEDURE Rated PARTITION ON TABLE accounts COLUMN id PARAMETER 0 \
+         AND ON TABLE accounts COLUMN id PARAMETER 1 AS BEGIN \
+           SELECT balance FROM accounts WHERE id = ?; \
+           SELECT balance FROM accounts WHERE id = ?; \
+           SELECT rate FROM rates WHERE id = 1; END;",
+    );
+    peer.run("INSERT INTO rates VALUES (1, 7)");
+    // Whichever partitions these are, one of them has the replicated table.
+    for account in 0..10 {
+        let answer = peer.call("Rated", &[Int(account), Int(account + 1)]);
+        assert_eq!((answer.status, answer.rows.as_str()), (1, "100;100;7"), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_round_that_takes_too_long_is_undone_and_frees_its_partitions() {
+    let (server, mut peer) = host(2, &["round_timeout_ms=50"]);
+    let ring = lockstep_types::HashRing::new(2);
+    let at = |partition| {
+        let here = |id: &i64| ring.partition_of(Int(*id)).index() == partition;
+        (0..ACCOUNTS).find(here).expect("both partitions have accounts")
+    };
+    let (free, busy) = (at(0), at(1));
+    // Keeps the second partition busy: it joins the rows of a replicated table many times.
+    peer.run("CREATE TABLE numbers (n BIGINT NOT NULL, PRIMARY KEY (n))");
+    for number in 0..180 {
+        assert_eq!(peer.call("NUMBERS.insert", &[Int(number)]).status, 1);
+    }
+    let mut other = Peer::login(server.client_address());
+    let began = std::time::Instant::now();
+    let slow = std::thread::spawn(move || {
+        other.run(&format!(
+            "SELECT COUNT(*) FROM accounts, numbers a, numbers b, numbers c \
+             WHERE id = {busy} AND a.n + b.n * c.n > balance"
+        ));
+        began.elapsed()
+    });
+    let (mut undone, mut done) = (0, 0);
+    while !slow.is_finished() {
+        let answer = peer.call("TransferAnywhere", &[Int(free), Int(busy), Int(1)]);
+        match answer.status {
+            1 => done += 1,
+            _ => {
+                assert!(answer.text.contains("round_timeout_ms"), "{answer:?}");
+                undone += 1;
+                // Its first partition is free, and has nothing of it.
+                let deposit = peer.call("Deposit", &[Int(0), Int(free)]);
+                assert_eq!(deposit.status, 1, "{deposit:?}");
+            }
+        }
+    }
+    let took = slow.join().expect("the query ends");
+    println!("busy for {took:?}: {undone} undone, {done} done");
+    assert!(undone > 0, "a partition was busy for {took:?}");
+    assert_eq!(
+        peer.run(&format!("SELECT balance FROM accounts WHERE id = {free}")),
+        format!("{}", 100 - done)
+    );
+    assert_eq!(total(&mut peer), format!("{},{ACCOUNTS}", ACCOUNTS * 100));
+}
+
+#[test]
 fn many_clients_at_once_keep_the_sum() {
     for options in [&[][..], &["max_speculative_calls=0"], &["max_active_multi=1"]] {
         let (server, mut peer) = host(3, options);

@@ -19,20 +19,31 @@ fn the_same_seed_gives_the_same_run() {
         let second = lockstep_sim::run_seed(seed, 300).unwrap_or_else(|f| panic!("{f}"));
         assert_eq!(first, second);
         assert_ne!(first.trace, 0);
+        let sound = lockstep_sim::Faults::default();
+        let lists = || lockstep_sim::lists::run_seed(seed, 150, sound);
+        let first = lists().unwrap_or_else(|f| panic!("{f}"));
+        assert_eq!(first, lists().unwrap_or_else(|f| panic!("{f}")));
     }
 }
 
 #[test]
 fn lists_have_a_serial_order_that_respects_real_time() {
-    let (mut aborted, mut edges) = (0, 0);
+    let (mut aborted, mut edges, mut cut_off, mut gone) = (0, 0, 0, 0);
+    let (mut changes, mut again) = (0, 0);
     for seed in 1..=60 {
         let sound = lockstep_sim::Faults::default();
         let report = lockstep_sim::lists::run_seed(seed, 120, sound);
         let report = report.unwrap_or_else(|failure| panic!("{failure}"));
         aborted += report.aborted;
         edges += report.edges;
+        cut_off += report.cut_off;
+        gone += report.gone;
+        changes += report.schema_changes;
+        again += report.planned_again;
     }
     assert!(aborted > 100 && edges > 100_000, "{aborted} aborted, {edges} edges");
+    assert!(cut_off > 50 && gone > 20, "{cut_off} cut off, {gone} gone");
+    assert!(changes > 50 && again > 50, "{changes} schema changes overtook {again} calls");
 }
 
 /// Two-partition transfers with hops of 50 us: throughput, and messages a transfer.
@@ -91,6 +102,7 @@ fn injected_faults_are_caught() {
         ("answer_early", Faults { answer_early: true, ..sound }),
         ("drop_vote", Faults { drop_vote: true, ..sound }),
         ("lose_order", Faults { lose_order: true, ..sound }),
+        ("accept_repeats", Faults { accept_repeats: true, ..sound }),
         ("keep_void_answers", Faults { keep_void_answers: true, ..sound }),
     ] {
         for caught in [seeds_until_caught(faults), lists_until_caught(faults)] {

@@ -1,0 +1,116 @@
+//! How transactions end, in particular before their turn: a round that takes too long, a
+//! coordinator that cannot go on.
+
+use super::{Coordinator, CoordinatorOutput, Finished, numbered};
+use crate::active::{Active, Submitted};
+use crate::message::{MultiCall, MultiWork, ToPartition};
+use lockstep_txn::Addressed;
+use lockstep_types::{Failure, Outcome, TransactionId};
+
+impl<O, C: Clone> Coordinator<O, C> {
+    /// Time has passed: transactions whose round has taken longer than the limit are aborted.
+    /// A partition that is still busy with its part takes it back when it is done; the others are
+    /// free at once. Schema changes take the time they need.
+    pub fn expire(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        if self.round_limit_us == 0 {
+            return;
+        }
+        let before_us = now_us - self.round_limit_us;
+        let late = |(transaction, active): (&TransactionId, &Active<O, C>)| {
+            let is_schema = matches!(active.call.work, MultiWork::Schema(_));
+            (!is_schema && active.round_begun_us < before_us).then_some(*transaction)
+        };
+        let late: Vec<TransactionId> = self.active.iter().filter_map(late).collect();
+        for transaction in late.into_iter().rev() {
+            let active = &self.active[&transaction];
+            let missing: Vec<u32> = self
+                .initiator
+                .unanswered(transaction)
+                .iter()
+                .map(|partition| partition.0)
+                .collect();
+            let text = format!(
+                "VOLTDB ERROR: SQL ERROR round {} of the transaction was not over after {} ms \
+                 (option round_timeout_ms); answers of partitions {missing:?} were missing, or \
+                 decisions on earlier transactions. Everything is undone.",
+                active.rounds,
+                self.round_limit_us / 1000,
+            );
+            let failure = Failure::graceful(text);
+            self.abandon(transaction, failure, outputs);
+        }
+        self.begin(now_us, outputs);
+    }
+
+    /// The coordinator cannot go on: everything that waits or is under way and not decided fails
+    /// with this reason, is undone everywhere, and its partitions are free.
+    pub fn fail_all(&mut self, failure: &Failure, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        let waiting = self.initiator.take_waiting();
+        // From the last to the first: nothing runs again that is aborted next.
+        for transaction in self.initiator.undecided().into_iter().rev() {
+            self.abandon(transaction, failure.clone(), outputs);
+        }
+        for Submitted { call, enlargements, .. } in waiting {
+            let outcome = Outcome::failed(failure.clone());
+            let ended = Ended { outcome, tables: Vec::new(), partition_count: 0, rounds: 0 };
+            outputs.push(finished(call, ended, enlargements));
+        }
+    }
+
+    /// Aborts a transaction wherever it is in its rounds.
+    fn abandon(
+        &mut self,
+        transaction: TransactionId,
+        failure: Failure,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let addressed = self.initiator.abandon(transaction);
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        active.finished = Some((Outcome::failed(failure), Vec::new()));
+        send_decision(transaction, false, false, addressed, outputs);
+        self.answer(transaction, outputs);
+    }
+}
+
+/// How a call ended.
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) tables: Vec<u8>,
+    pub(super) partition_count: u32,
+    pub(super) rounds: u32,
+}
+
+pub(super) fn finished<O, C>(
+    call: MultiCall<O, C>,
+    ended: Ended,
+    enlargements: u32,
+) -> CoordinatorOutput<O, C> {
+    let parameter_bytes = match &call.work {
+        MultiWork::Procedure { parameters, .. } => parameters.len(),
+        _ => 0,
+    };
+    CoordinatorOutput::Finished(Finished {
+        is_schema: matches!(call.work, MultiWork::Schema(_)),
+        origin: call.origin,
+        outcome: ended.outcome,
+        tables: ended.tables,
+        parameter_bytes,
+        partition_count: ended.partition_count,
+        rounds: ended.rounds,
+        enlargements,
+    })
+}
+
+pub(super) fn send_decision<O, C>(
+    transaction: TransactionId,
+    commit: bool,
+    acknowledge: bool,
+    addressed: Vec<Addressed>,
+    outputs: &mut Vec<CoordinatorOutput<O, C>>,
+) {
+    for address in addressed {
+        let run = address.run;
+        let message = ToPartition::Decision { transaction, commit, run, acknowledge };
+        outputs.push(CoordinatorOutput::Send(numbered(address, message)));
+    }
+}

@@ -1,0 +1,41 @@
+//! Transactions that end before their turn.
+
+use super::{Active, Addressed, MultiPartitionInitiator, Participant, Stage, address};
+use lockstep_types::{PartitionId, TransactionId};
+
+impl<C> MultiPartitionInitiator<C> {
+    /// The transaction is aborted before its turn, whatever is still to come of it: its
+    /// coordinator cannot go on, or its time is over. Returns who must hear it.
+    pub fn abandon(&mut self, transaction: TransactionId) -> Vec<Addressed> {
+        let active = self.get(transaction).expect("a decision belongs to a transaction");
+        assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
+        assert!(active.round > 0, "who has not begun is decided at once");
+        self.decidable.remove(&transaction);
+        self.void_answers(transaction);
+        let participants = &self.active[&transaction].participants;
+        let (sent, runs) = (&mut self.sent, &self.runs);
+        let addressed = participants.iter().map(|p| address(sent, runs, p.partition)).collect();
+        self.leave(transaction);
+        addressed
+    }
+
+    /// The transactions under way that are not decided, in order.
+    pub fn undecided(&self) -> Vec<TransactionId> {
+        let open = |(transaction, active): (&TransactionId, &Active)| {
+            (active.stage != Stage::Deciding).then_some(*transaction)
+        };
+        self.active.iter().filter_map(open).collect()
+    }
+
+    /// The partitions whose answers to the current round are outstanding.
+    pub fn unanswered(&self, transaction: TransactionId) -> Vec<PartitionId> {
+        let active = self.get(transaction).expect("the transaction is under way");
+        let open = |p: &Participant| p.outstanding.then_some(p.partition);
+        active.participants.iter().filter_map(open).collect()
+    }
+
+    /// Takes all calls that wait.
+    pub fn take_waiting(&mut self) -> Vec<C> {
+        self.waiting.drain(..).map(|waiting| waiting.call).collect()
+    }
+}

@@ -1,0 +1,142 @@
+//! Counts the messages that each transaction costs, and holds them against what is documented
+//! (`docs/decisions/2026-11-20-speculation-and-messages.md`): of n participants and r rounds, at
+//! most n fragments and n answers a round, and n decisions. Repeats by the network do not count;
+//! an answer that an abort made void is given again, in a later run of its partition.
+
+use lockstep_site::{FromPartition, Numbered, ToPartition};
+use lockstep_types::{PartitionId, TransactionId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The messages of one transaction.
+#[derive(Debug, Default)]
+struct Messages {
+    /// Round and partition of each message with fragments.
+    fragments: BTreeSet<(u32, PartitionId)>,
+    /// Round, partition and run of each answer.
+    answers: BTreeSet<(u32, PartitionId, u64)>,
+    decisions: BTreeSet<PartitionId>,
+    acknowledged: BTreeSet<PartitionId>,
+    committed: bool,
+    is_schema: bool,
+    /// What the sets do not show.
+    twice: Option<&'static str>,
+}
+
+/// Counts messages of all transactions.
+#[derive(Debug, Default)]
+pub struct Census {
+    transactions: BTreeMap<TransactionId, Messages>,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Transactions that the coordinator took through rounds.
+    pub transactions: u64,
+    /// Transactions with one round.
+    pub one_round: u64,
+    /// Their participants.
+    pub participants: u64,
+    /// Their messages, answers that were given again left out.
+    pub messages: u64,
+    /// Answers that were given again.
+    pub answered_again: u64,
+}
+
+impl Census {
+    pub(crate) fn count_message(&mut self, message: &Numbered<u64>) {
+        let partition = message.partition;
+        match &message.message {
+            ToPartition::Fragments { transaction, round, .. }
+            | ToPartition::Schema { transaction, round, .. } => {
+                let counted = self.transactions.entry(*transaction).or_default();
+                counted.is_schema = matches!(message.message, ToPartition::Schema { .. });
+                if !counted.fragments.insert((*round, partition)) {
+                    counted.twice = Some("fragments of a round");
+                }
+            }
+            ToPartition::Decision { transaction, commit, .. } => {
+                let counted = self.transactions.entry(*transaction).or_default();
+                counted.committed = *commit;
+                if !counted.decisions.insert(partition) {
+                    counted.twice = Some("the decision");
+                }
+            }
+        }
+    }
+
+    pub(crate) fn count_answer(&mut self, message: &FromPartition) {
+        match message {
+            FromPartition::Answer { partition, transaction, round, run, .. } => {
+                let counted = self.transactions.entry(*transaction).or_default();
+                if !counted.answers.insert((*round, *partition, *run)) {
+                    counted.twice = Some("an answer");
+                }
+            }
+            FromPartition::Acknowledged { partition, transaction } => {
+                let counted = self.transactions.entry(*transaction).or_default();
+                if !counted.acknowledged.insert(*partition) {
+                    counted.twice = Some("an acknowledgement");
+                }
+            }
+        }
+    }
+
+    /// Nothing is under way any more: every transaction cost what it may.
+    ///
+    /// # Errors
+    /// The first one that cost more, or whose participants were not all told.
+    pub fn judge(&self) -> Result<Totals, String> {
+        let mut totals = Totals::default();
+        for (transaction, counted) in &self.transactions {
+            counted
+                .judge(&mut totals)
+                .map_err(|what| format!("messages of {transaction:?}: {what}: {counted:?}"))?;
+        }
+        Ok(totals)
+    }
+}
+
+impl Messages {
+    fn judge(&self, totals: &mut Totals) -> Result<(), String> {
+        if let Some(what) = self.twice {
+            return Err(format!("{what} twice"));
+        }
+        let first = self
+            .fragments
+            .iter()
+            .map_while(|(round, partition)| (*round == 1).then_some(*partition));
+        let participants: BTreeSet<PartitionId> = first.collect();
+        if participants != self.decisions {
+            return Err("who took part hears the decision, and nobody else".to_string());
+        }
+        if !self.fragments.iter().all(|(_, partition)| participants.contains(partition)) {
+            return Err("a later round met somebody new".to_string());
+        }
+        let answered: BTreeSet<(u32, PartitionId)> =
+            self.answers.iter().map(|(round, partition, _)| (*round, *partition)).collect();
+        if !answered.is_subset(&self.fragments) {
+            return Err("an answer without a question".to_string());
+        }
+        if self.committed && answered != self.fragments {
+            return Err("committed without all answers".to_string());
+        }
+        if self.is_schema != (self.committed && !self.acknowledged.is_empty()) && self.committed {
+            return Err("a schema change is acknowledged, and nothing else".to_string());
+        }
+        let rounds = self.fragments.last().map_or(0, |(round, _)| *round);
+        totals.transactions += 1;
+        totals.answered_again += (self.answers.len() - answered.len()) as u64;
+        let messages = self.fragments.len() + answered.len() + self.decisions.len();
+        if rounds == 1 && !self.is_schema {
+            totals.one_round += 1;
+            totals.participants += participants.len() as u64;
+            totals.messages += messages as u64;
+        }
+        let most = (2 * rounds as usize + 1) * participants.len();
+        match messages <= most {
+            true => Ok(()),
+            false => Err(format!("{messages}, not at most {most}")),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What clients ask for, and how a catalog in force turns it into work for partitions.
+
+use crate::walk;
+use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
+use lockstep_exec::{PreparedStatement, routing_value};
+use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
+use lockstep_plan_ir::procedure::ProcedureKind;
+use lockstep_plan_ir::{Execution, StorageChange};
+use lockstep_site::{BoundStatement, MultiWork, StatementCall};
+use lockstep_sql::{Limits, parse_batch};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, HashRing, ParameterSet, PartitionId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The text of a statement.
+pub type Sql = Arc<str>;
+
+/// What a client asks for. It is planned with whatever catalog is in force where it arrives.
+#[derive(Debug, Clone)]
+pub enum Request {
+    /// Ad hoc statements with their parameters, one transaction.
+    Statements(Vec<(Sql, Vec<i64>)>),
+    /// A call of a procedure.
+    Procedure {
+        /// Its name.
+        name: &'static str,
+        /// Keys of the partitions that it declares; of one that runs at one partition, its key.
+        keys: Vec<i64>,
+        /// A parameter set.
+        parameters: Arc<[u8]>,
+    },
+    /// Ad hoc statements at a partition that the client names: reads of replicated tables.
+    At(PartitionId, Sql),
+}
+
+/// Work of one catalog version, for one partition.
+#[derive(Debug, Clone)]
+pub(crate) enum LocalWork {
+    Statements(StatementCall),
+    Procedure { name: &'static str, parameters: Arc<[u8]> },
+}
+
+/// Where a request goes.
+pub(crate) enum Planned {
+    Partition(PartitionId, LocalWork),
+    Multi { declared: Vec<PartitionId>, work: MultiWork<u64> },
+}
+
+/// A catalog with its procedures ready to run.
+pub(crate) struct SimCatalog {
+    pub(crate) plan: Catalog,
+    procedures: BTreeMap<String, Arc<PreparedProcedure>>,
+    /// Statements that were planned before.
+    statements: BTreeMap<Sql, Arc<PreparedStatement>>,
+}
+
+/// The procedures of the simulator's workloads.
+pub(crate) struct Natives(BTreeMap<String, Arc<dyn NativeProcedure>>);
+
+impl Default for Natives {
+    fn default() -> Natives {
+        let named = |procedure: Arc<dyn NativeProcedure>| (procedure.name().to_string(), procedure);
+        Natives(walk::procedures().into_iter().map(named).collect())
+    }
+}
+
+impl NativeProcedures for Natives {
+    fn find(&self, name: &str) -> Option<NativeSource> {
+        let procedure = self.0.get(name)?;
+        let statement = |s: &(&str, &str)| (s.0.to_string(), s.1.to_string());
+        Some(NativeSource {
+            parameters: procedure.parameters().to_vec(),
+            statements: procedure.statements().iter().map(statement).collect(),
+        })
+    }
+}
+
+impl SimCatalog {
+    pub(crate) fn new(plan: Catalog, natives: &Natives) -> SimCatalog {
+        let prepare = |definition: &Arc<_>| -> (String, Arc<PreparedProcedure>) {
+            let definition: &Arc<lockstep_plan_ir::ProcedureDefinition> = definition;
+            let native = match &definition.kind {
+                ProcedureKind::Native(name) => natives.0.get(name).cloned(),
+                _ => None,
+            };
+            let prepared = PreparedProcedure::new(Arc::clone(definition), native);
+            (definition.name.clone(), Arc::new(prepared))
+        };
+        let procedures = plan.procedures.values().map(prepare).collect();
+        SimCatalog { plan, procedures, statements: BTreeMap::new() }
+    }
+
+    /// The catalog behind a batch of DDL, and the steps of the sites.
+    pub(crate) fn apply(&self, ddl: &str, natives: &Natives) -> (SimCatalog, Vec<StorageChange>) {
+        let parsed = parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound");
+        let change = self.plan.apply(&parsed, natives).expect("it can be applied");
+        (SimCatalog::new(change.catalog, natives), change.changes)
+    }
+
+    pub(crate) fn procedure(&self, name: &str) -> &Arc<PreparedProcedure> {
+        self.procedures.get(name).expect("the workload's procedures are there")
+    }
+
+    fn prepare(&mut self, sql: &Sql) -> Arc<PreparedStatement> {
+        if let Some(prepared) = self.statements.get(sql) {
+            return Arc::clone(prepared);
+        }
+        let parsed = parse_batch(sql, &Limits::default()).expect("the workload's SQL is sound");
+        let planned = plan_statement(&self.plan, &parsed[0], PlanContext::MultiPartition)
+            .expect("it can be planned");
+        let prepared = Arc::new(PreparedStatement::new(Arc::new(planned)));
+        self.statements.insert(Arc::clone(sql), Arc::clone(&prepared));
+        prepared
+    }
+
+    /// Plans a request: for one partition where that is enough.
+    pub(crate) fn plan(&mut self, request: &Request, ring: &HashRing) -> Planned {
+        match request {
+            Request::Statements(statements) => {
+                let statements = statements
+                    .iter()
+                    .map(|(sql, parameters)| self.bind(sql, parameters))
+                    .collect::<Vec<_>>();
+                let only = only_partition(&statements, ring);
+                let call = statement_call(statements);
+                match only {
+                    Some(partition) => Planned::Partition(partition, LocalWork::Statements(call)),
+                    None => {
+                        let work = MultiWork::Statements(call);
+                        Planned::Multi { declared: Vec::new(), work }
+                    }
+                }
+            }
+            Request::At(partition, sql) => {
+                let call = statement_call(vec![self.bind(sql, &[])]);
+                Planned::Partition(*partition, LocalWork::Statements(call))
+            }
+            Request::Procedure { name, keys, parameters } => {
+                let owner = |key: &i64| ring.partition_of(Datum::Int(*key));
+                let parameters = Arc::clone(parameters);
+                let prepared = self.procedure(name);
+                if prepared.definition().is_single_partition() {
+                    let partition = keys.first().map(owner).expect("it is called with its key");
+                    return Planned::Partition(
+                        partition,
+                        LocalWork::Procedure { name, parameters },
+                    );
+                }
+                let procedure = Arc::clone(prepared);
+                Planned::Multi {
+                    declared: keys.iter().map(owner).collect(),
+                    work: MultiWork::Procedure { procedure, parameters },
+                }
+            }
+        }
+    }
+
+    fn bind(&mut self, sql: &Sql, parameters: &[i64]) -> BoundStatement {
+        let mut writer = ParameterWriter::default();
+        parameters.iter().for_each(|value| {
+            writer.bigint(*value);
+        });
+        BoundStatement {
+            statement: self.prepare(sql),
+            parameters: writer.bytes().into(),
+            shipped: None,
+            profile: None,
+        }
+    }
+}
+
+fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
+    let read_only = statements.iter().all(|bound| bound.statement.statement().read_only);
+    StatementCall { statements, read_only, counted: false, answer: None }
+}
+
+fn only_partition(bound: &[BoundStatement], ring: &HashRing) -> Option<PartitionId> {
+    let mut common = None;
+    for statement in bound {
+        let Execution::Local { routing: Some(routing), .. } =
+            &statement.statement.statement().execution
+        else {
+            return None;
+        };
+        let given = ParameterSet::new(&statement.parameters).expect("written above");
+        let value = routing_value(&statement.statement, routing, given).expect("integers route");
+        let partition = ring.partition_of(value.as_datum());
+        if common.is_some_and(|other| other != partition) {
+            return None;
+        }
+        common = Some(partition);
+    }
+    common
+}
