@@ -1,5 +1,6 @@
 //! Changes of rows: one row at a time, with its constraints and the views that follow it.
 
+mod entries;
 mod exact_sum;
 mod fault;
 mod joined;
@@ -7,6 +8,8 @@ mod keys;
 mod operation;
 mod views;
 
+pub(crate) use entries::{EntryChanges, partition_of_key};
+pub use entries::{PartitionEntries, apply_entries, apply_known_entry};
 pub(crate) use fault::row_fault;
 pub(crate) use keys::layout_and_indexes;
 pub(crate) use operation::{Work, own, run_change};
@@ -47,6 +50,7 @@ pub(crate) struct Writer<'w> {
     pub(crate) options: &'w DatabaseOptions,
     pub(crate) transaction: &'w TransactionContext,
     pub(crate) owned_value: &'w mut Option<i64>,
+    pub(crate) entries: &'w mut EntryChanges,
     pub(crate) watch: &'w Watch,
 }
 
@@ -61,6 +65,7 @@ impl Database {
             options: &self.options,
             transaction: &self.transaction,
             owned_value: &mut self.owned_value,
+            entries: &mut self.entries,
             watch: &self.watch,
         };
         (writer, &mut self.found_rows)
@@ -104,6 +109,9 @@ impl<'w> Writer<'w> {
         };
         if !state.views.is_empty() {
             self.after_insert(state, row)?;
+        }
+        if !definition.global_indexes.is_empty() {
+            self.entries_of_inserted(state, values)?;
         }
         Ok(row)
     }
@@ -162,6 +170,9 @@ impl<'w> Writer<'w> {
         for view in &state.views {
             self.take_from_view(view, definition.id, row, &mut upkeep)?;
         }
+        if !definition.global_indexes.is_empty() {
+            self.entries_of_row(state, row, None, false)?;
+        }
         let Some(table) = self.tables.get_mut(definition.id) else {
             return Err(no_such_table(definition.id));
         };
@@ -197,6 +208,10 @@ impl<'w> Writer<'w> {
         for view in state.views.iter().filter(touched) {
             self.take_from_view(view, definition.id, row, &mut upkeep)?;
         }
+        let indexed = !definition.global_indexes.is_empty();
+        if indexed {
+            self.entries_of_row(state, row, Some(changes), false)?;
+        }
         let Some(table) = self.tables.get_mut(definition.id) else {
             return Err(no_such_table(definition.id));
         };
@@ -205,6 +220,9 @@ impl<'w> Writer<'w> {
         }
         for view in state.views.iter().filter(touched) {
             self.add_to_view(view, definition.id, row)?;
+        }
+        if indexed {
+            self.entries_of_row(state, row, Some(changes), true)?;
         }
         self.recompute(state, upkeep)
     }
@@ -277,7 +295,8 @@ impl<'w> Writer<'w> {
             return Err(no_such_table(definition.id));
         };
         let count = table.row_count();
-        if state.views.iter().any(ViewPlan::is_joined) {
+        let collects = !definition.global_indexes.is_empty() && !self.entries.known;
+        if collects || state.views.iter().any(ViewPlan::is_joined) {
             let mut rows = Vec::with_capacity(count as usize);
             table.collect_rows(&mut rows);
             for row in rows {

@@ -1,7 +1,7 @@
 //! The data of one site, and the transaction that runs on it.
 
 use crate::arena::Arena;
-use crate::change::TableState;
+use crate::change::{EntryChanges, TableState};
 use crate::error::{SqlError, state};
 use crate::procedure::CallMemory;
 use crate::query::Settings;
@@ -37,6 +37,9 @@ pub struct TransactionContext {
 /// Tables of fewer rows are not worth compiling for.
 pub const BATCH_ROWS_MIN: u64 = 200;
 
+/// See [`DatabaseOptions::entry_changes_limit_bytes`].
+pub const DEFAULT_ENTRY_CHANGES_LIMIT_BYTES: usize = 64 << 20;
+
 /// Limits and place of a [`Database`].
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
@@ -50,6 +53,8 @@ pub struct DatabaseOptions {
     pub temporary_limit_bytes: usize,
     /// Undo that open transactions may hold, in bytes.
     pub undo_limit_bytes: u64,
+    /// Changes of global indexes' entries that one statement may ask for at a partition, in bytes.
+    pub entry_changes_limit_bytes: usize,
     /// Whether queries may work on batches of rows; tests compare both ways.
     pub batches: bool,
     /// Tables of fewer rows are not read in batches.
@@ -65,6 +70,7 @@ impl DatabaseOptions {
             result_limit_bytes: 50 << 20,
             temporary_limit_bytes: 100 << 20,
             undo_limit_bytes: lockstep_storage::DEFAULT_UNDO_LIMIT_BYTES,
+            entry_changes_limit_bytes: DEFAULT_ENTRY_CHANGES_LIMIT_BYTES,
             batches: true,
             batch_rows_min: BATCH_ROWS_MIN,
         }
@@ -98,6 +104,8 @@ pub struct Database {
     pub(crate) found_rows: Vec<RowId>,
     /// The integer that was last found to live here.
     pub(crate) owned_value: Option<i64>,
+    /// Changes of index entries that the running statement asks for.
+    pub(crate) entries: EntryChanges,
     pub(crate) change: Option<PreparedChange>,
     /// The undo log's place when the tables were last maintained.
     maintained: UndoMark,
@@ -128,6 +136,7 @@ impl Database {
             measured: None,
             found_rows: Vec::new(),
             owned_value: None,
+            entries: EntryChanges::default(),
             change: None,
             call_memory: None,
         }
@@ -215,6 +224,9 @@ impl Database {
     /// Takes back everything since a mark.
     pub fn rollback_to(&mut self, mark: UndoMark) {
         self.undo.rollback_to(mark, &mut self.tables);
+        if !self.entries.is_empty() {
+            self.entries.truncate(0);
+        }
     }
 
     /// The present point, to go back to.

@@ -10,7 +10,7 @@ mod alone;
 pub(crate) use alone::joined_up;
 
 use crate::arena::Arena;
-use crate::change::Work;
+use crate::change::{Work, partition_of_key};
 use crate::context::{Context, NoSubqueries};
 use crate::database::{Database, DatabaseOptions};
 use crate::error::SqlError;
@@ -20,7 +20,7 @@ use crate::query::{Executor, Flow, Run, Settings, write_query};
 use crate::statement::{PreparedStatement, check_start, read_tables, run_operation};
 use crate::watch::Watch;
 use lockstep_plan_ir::Expression;
-use lockstep_plan_ir::statement::{Coordinator, Execution, Fragment, Query};
+use lockstep_plan_ir::statement::{Coordinator, Execution, Fragment, KnownEntry, Query};
 use lockstep_storage::Tables;
 use lockstep_types::{Datum, HashRing, PartitionId, TableBuilder, TableSchema, TableView};
 
@@ -97,6 +97,26 @@ pub fn owner(
     Ok(ring.partition_of(value))
 }
 
+/// The partition of an index entry that a statement is known to add.
+///
+/// # Errors
+/// What the evaluation of the key refuses.
+pub fn owner_of_entry(
+    entry: &KnownEntry,
+    parameters: &[Datum<'_>],
+    timestamp_us: i64,
+    ring: &HashRing,
+) -> Result<PartitionId, SqlError> {
+    let arena = Arena::new();
+    let context =
+        Context { parameters, arena: &arena, now_us: timestamp_us, subqueries: &NoSubqueries };
+    let frame = Frame::new(&arena, 0);
+    let key = entry.values.iter().take(usize::from(entry.key_count));
+    let key: Vec<Datum<'_>> =
+        key.map(|value| evaluate(value, &context, &frame)).collect::<Result<_, _>>()?;
+    Ok(partition_of_key(ring, &key))
+}
+
 /// Runs one fragment at this partition and appends its table to `out`.
 ///
 /// # Errors
@@ -153,7 +173,10 @@ fn atomically(
     database.begin_statement();
     let mark = database.mark();
     let length = out.len();
-    let result = run(database, out);
+    let mut result = run(database, out);
+    if database.has_entry_changes() && result.is_ok() {
+        result = database.settle_entries();
+    }
     if result.is_err() {
         out.truncate(length);
         database.rollback_to(mark);

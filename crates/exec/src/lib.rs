@@ -31,6 +31,7 @@ mod analysis;
 mod change;
 pub mod database;
 pub mod distributed;
+pub mod entries;
 pub mod load;
 pub mod procedure;
 mod query;

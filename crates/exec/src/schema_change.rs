@@ -256,6 +256,7 @@ impl Database {
             options: &self.options,
             transaction: &self.transaction,
             owned_value: &mut self.owned_value,
+            entries: &mut self.entries,
         };
         let filled = views.iter().try_for_each(|view| fill_view(&mut writer, view));
         undo.release_all(&mut self.tables);

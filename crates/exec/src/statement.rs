@@ -141,7 +141,10 @@ pub fn execute(
     let length = out.len();
     database.begin_statement();
     let mark = database.mark();
-    let result = start(database, prepared, parameters, out);
+    let mut result = start(database, prepared, parameters, out);
+    if database.has_entry_changes() && result.is_ok() {
+        result = database.settle_entries();
+    }
     if result.is_err() {
         out.truncate(length);
         database.rollback_to(mark);

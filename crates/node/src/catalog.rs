@@ -70,6 +70,8 @@ pub struct HostProcedure {
     pub prepared: Arc<PreparedProcedure>,
     /// Where its calls go.
     pub routing: Routing,
+    /// Its calls change entries of global indexes, which may live elsewhere.
+    pub keeps_global_indexes: bool,
 }
 
 /// A catalog in force.
@@ -78,6 +80,7 @@ pub struct HostCatalog {
     pub plan: Catalog,
     procedures: Vec<HostProcedure>,
     by_name: FixedHashMap<Box<str>, u32>,
+    has_global_indexes: bool,
 }
 
 impl HostCatalog {
@@ -96,7 +99,9 @@ impl HostCatalog {
             }
             procedures.push(prepare(number, definition, natives, &plan)?);
         }
-        Ok(HostCatalog { plan, procedures, by_name })
+        let mut tables = plan.tables.values();
+        let has_global_indexes = tables.any(|t| !t.definition.global_indexes.is_empty());
+        Ok(HostCatalog { plan, procedures, by_name, has_global_indexes })
     }
 
     /// Grows by one with every change.
@@ -114,6 +119,12 @@ impl HostCatalog {
             None => return None,
         };
         Some(&self.procedures[*number as usize])
+    }
+
+    /// Whether any table has a global index.
+    #[inline]
+    pub fn has_global_indexes(&self) -> bool {
+        self.has_global_indexes
     }
 
     /// All procedures, in the order of their numbers.
@@ -162,6 +173,7 @@ fn prepare(
         definition: Arc::clone(definition),
         prepared: Arc::new(PreparedProcedure::with_code(Arc::clone(definition), code)),
         routing,
+        keeps_global_indexes: definition.keeps_global_indexes(),
     })
 }
 

@@ -181,6 +181,7 @@ impl EmbeddedHost {
             catalog_version,
             time_limit: self.time_limit,
             declared,
+            home: None,
             work,
         };
         let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);

@@ -1,6 +1,6 @@
 //! Procedures as the catalog keeps them, their statements planned.
 
-use crate::statement::Statement;
+use crate::statement::{IndexUpkeep, Statement};
 use lockstep_types::{SqlType, TableId};
 use std::sync::Arc;
 
@@ -28,6 +28,12 @@ impl ProcedureDefinition {
     /// True when calls run at one partition.
     pub fn is_single_partition(&self) -> bool {
         self.partitioning.is_some()
+    }
+
+    /// True when a statement changes rows that have entries in global indexes, so that a call may
+    /// need other partitions than that of its statements.
+    pub fn keeps_global_indexes(&self) -> bool {
+        self.statements.iter().any(|(_, statement)| statement.upkeep != IndexUpkeep::None)
     }
 }
 

@@ -25,6 +25,36 @@ pub struct Statement {
     pub subquery_count: u16,
     /// True when the order of the result's rows is decided by the statement.
     pub ordered: bool,
+    /// What it means for the entries of global indexes.
+    pub upkeep: IndexUpkeep,
+    /// It reads or adds entries of global indexes itself, so it has to find what the statements
+    /// before it have changed in them.
+    pub needs_entries: bool,
+}
+
+/// What a statement means for the entries of global indexes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IndexUpkeep {
+    /// Nothing.
+    None,
+    /// It adds these entries, and no others: each is carried out where it lives, beside the
+    /// statement.
+    Known(Vec<KnownEntry>),
+    /// It empties these tables of entries, all of each, beside the statement.
+    Truncated(Vec<TableId>),
+    /// What it removes and adds is known once it has run.
+    Collected,
+}
+
+/// An entry of a global index as literals and parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownEntry {
+    /// The table of the entries.
+    pub entries: TableId,
+    /// Its columns, the key first, without the number of rows.
+    pub values: Vec<Expression>,
+    /// How many of them are the key.
+    pub key_count: u16,
 }
 
 impl Statement {

@@ -1,13 +1,14 @@
 //! What the coordinator keeps of a transaction, and what its statements run with.
 
-use crate::message::{BoundStatement, MultiCall, MultiWork};
+use crate::message::{BoundStatement, MultiCall, MultiWork, TaskEntries};
 use crate::round::Round;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
+use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::BatchResult;
 use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Clone, Copy)]
 pub(crate) struct DeskLimits {
@@ -36,6 +37,10 @@ pub(crate) struct Active<O, C> {
     /// Results of earlier batches: what the procedure has seen.
     pub(crate) history: Vec<BatchResult>,
     pub(crate) round: Option<Round>,
+    /// Changes of index entries that were asked for and not yet carried out.
+    pub(crate) pending: PendingEntries,
+    /// How the call ends once they are.
+    pub(crate) ending: Option<(Outcome, Vec<u8>)>,
     /// Per partition, its answer to the round.
     pub(crate) answers: Vec<Option<Answered>>,
     pub(crate) rounds: u32,
@@ -45,8 +50,11 @@ pub(crate) struct Active<O, C> {
     pub(crate) finished: Option<(Outcome, Vec<u8>)>,
 }
 
-/// One table per fragment, or why the transaction must abort.
-pub(crate) type Answered = Result<Vec<Vec<u8>>, Failure>;
+/// Per partition, changes of index entries in the order in which they are to be carried out.
+pub(crate) type PendingEntries = BTreeMap<PartitionId, Vec<PartitionEntries>>;
+
+/// One table per fragment and the entry changes they ask for, or why the transaction must abort.
+pub(crate) type Answered = Result<(Vec<Vec<u8>>, Vec<TaskEntries>), Failure>;
 
 /// What a transaction does next.
 pub(crate) enum Next {
@@ -110,4 +118,34 @@ pub(crate) fn over_limit(bytes: usize, limit_bytes: usize) -> Option<Failure> {
              {limit_bytes} bytes (option max_response_bytes)"
         ))
     })
+}
+
+/// Per partition, the tables of a round and the entry changes that its fragments ask for.
+type RoundAnswers = (Vec<Vec<Vec<u8>>>, Vec<Vec<TaskEntries>>);
+
+/// Takes the answers of a round, all in. The failure of the lowest partition counts, those of
+/// statements before those of index entries beside them.
+pub(crate) fn take_answers<O, C>(active: &mut Active<O, C>) -> Result<RoundAnswers, Failure> {
+    let mut tables = Vec::with_capacity(active.answers.len());
+    let mut collected = Vec::with_capacity(active.answers.len());
+    let mut failure: Option<(bool, Failure)> = None;
+    for (partition, answer) in std::mem::take(&mut active.answers).into_iter().enumerate() {
+        match answer.unwrap_or_else(|| Ok(Default::default())) {
+            Ok((answered, entries)) => {
+                tables.push(answered);
+                collected.push(entries);
+            }
+            Err(error) => {
+                let round = active.round.as_ref();
+                let of_statement = round.is_none_or(|round| round.runs_statements(partition));
+                if failure.as_ref().is_none_or(|(before, _)| of_statement && !before) {
+                    failure = Some((of_statement, error));
+                }
+            }
+        }
+    }
+    match failure {
+        Some((_, failure)) => Err(failure),
+        None => Ok((tables, collected)),
+    }
 }

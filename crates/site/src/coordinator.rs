@@ -1,8 +1,8 @@
 //! Takes multi-partition transactions through their rounds, many at a time.
 
 use crate::active::{
-    Active, DeskLimits, Next, Submitted, context_of, desk_context, over_limit, statements_end,
-    time_limit,
+    Active, DeskLimits, Next, PendingEntries, Submitted, context_of, desk_context, over_limit,
+    statements_end, take_answers, time_limit,
 };
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
@@ -129,14 +129,14 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         self.now_us = now_us;
         match message {
-            FromPartition::Answer { partition, transaction, round, run, result } => {
+            FromPartition::Answer { partition, transaction, round, run, result, entries } => {
                 let run = if self.faults.keep_void_answers { u64::MAX } else { run };
                 let progress = self.initiator.answer(transaction, round, partition, run);
                 if progress == RoundProgress::Stale {
                     return;
                 }
                 let active = self.active.get_mut(&transaction).expect("it is under way");
-                active.answers[partition.index()] = Some(result);
+                active.answers[partition.index()] = Some(result.map(|tables| (tables, entries)));
                 if self.faults.drop_vote && progress == RoundProgress::Pending {
                     self.pretend(transaction);
                 }
@@ -164,7 +164,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             if self.initiator.answer(transaction, round, partition, run) != RoundProgress::Stale {
                 let mut counted = Vec::new();
                 write_modified(&mut counted, 1);
-                active.answers[partition.index()] = Some(Ok(vec![counted; 64]));
+                active.answers[partition.index()] = Some(Ok((vec![counted; 64], Vec::new())));
             }
         }
     }
@@ -197,6 +197,8 @@ impl<O, C: Clone> Coordinator<O, C> {
                 results: Vec::new(),
                 history: Vec::new(),
                 round: None,
+                pending: PendingEntries::new(),
+                ending: None,
                 answers: Vec::new(),
                 rounds: 0,
                 round_begun_us: now_us,
@@ -284,20 +286,21 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
     }
 
-    /// Takes the answers of a round; the failure of the lowest partition counts.
+    /// Takes the answers of a round.
     fn merge(&mut self, transaction: TransactionId) -> Result<(), Failure> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
-        let mut tables = Vec::with_capacity(active.answers.len());
-        for answer in std::mem::take(&mut active.answers) {
-            tables.push(answer.unwrap_or_else(|| Ok(Vec::new()))?);
-        }
+        let (tables, collected) = take_answers(active)?;
         let Some(mut round) = active.round.take() else {
             active.results.extend(tables.into_iter().flatten());
             return Ok(());
         };
         round.answers = tables;
+        round.collected = collected;
+        assert!(active.pending.is_empty(), "entry changes went with the round");
+        active.pending = round.take_collected();
         let context = desk_context(active, self.limits, self.stopwatch.as_ref());
-        let desk = Desk { ring: &self.ring, context, home: PartitionId(0) };
+        let desk =
+            Desk { ring: &self.ring, context, home: PartitionId(0), call_home: active.call.home };
         round.merge(&mut active.batch, &mut active.results, &desk)
     }
 
@@ -330,13 +333,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         let time_limit = time_limit(active);
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
-            let round = number;
+            let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
             let message = ToPartition::Fragments {
                 transaction,
-                round,
+                round: number,
                 procedure_number,
                 time_limit,
                 last,
+                entries,
                 tasks,
             };
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
@@ -353,7 +357,12 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let mut set: BTreeSet<PartitionId> = first_round.iter().copied().collect();
         let context = desk_context(active, self.limits, self.stopwatch.as_ref());
-        let desk = Desk { ring: &self.ring, context, home: home(active, None, &self.ring) };
+        let desk = Desk {
+            ring: &self.ring,
+            context,
+            home: home(active, None, &self.ring),
+            call_home: active.call.home,
+        };
         set.extend(Round::partitions_of(&active.batch, &desk)?);
         let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
         let strangers: Vec<PartitionId> = set.difference(&declared).copied().collect();
@@ -407,14 +416,41 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.initiator.resubmit(Submitted { call: active.call, needed, enlargements }, false);
     }
 
+    /// What comes next: changes of index entries go with the next round, or in one of their own
+    /// before the transaction ends.
     fn next(&mut self, transaction: TransactionId) -> Next {
+        let active = self.active.get_mut(&transaction).expect("a transaction is under way");
+        if let Some((outcome, tables)) = active.ending.take() {
+            return Next::End(outcome, tables);
+        }
+        let next = self.next_of_work(transaction);
+        let active = self.active.get_mut(&transaction).expect("a transaction is under way");
+        if active.pending.is_empty() {
+            return next;
+        }
+        match next {
+            Next::Round(mut round) => {
+                round.entries = std::mem::take(&mut active.pending);
+                Next::Round(round)
+            }
+            Next::End(outcome, tables) if outcome.failure.is_none() => {
+                let entries = std::mem::take(&mut active.pending);
+                active.ending = Some((outcome, tables));
+                Next::Round(Round::of_entries(entries, self.ring.partition_count()))
+            }
+            failed => failed,
+        }
+    }
+
+    fn next_of_work(&mut self, transaction: TransactionId) -> Next {
         let ring = &self.ring;
         let first_participant = self.initiator.first_participant(transaction);
         let active = self.active.get_mut(&transaction).expect("a transaction is under way");
         loop {
             if !active.batch.is_empty() {
                 let context = desk_context(active, self.limits, self.stopwatch.as_ref());
-                let desk = Desk { ring, context, home: home(active, first_participant, ring) };
+                let (home, call_home) = (home(active, first_participant, ring), active.call.home);
+                let desk = Desk { ring, context, home, call_home };
                 let merged = match Round::plan(&active.batch, &desk) {
                     // Rows to be shipped may come from no table: VALUES of computed keys.
                     Ok(round) if round.partitions().is_empty() => {

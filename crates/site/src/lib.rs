@@ -29,7 +29,7 @@ pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready};
 pub use limits::{Faults, SiteLimits};
 pub use message::{
-    BoundStatement, FragmentPart, FragmentTask, FromPartition, MultiCall, MultiWork, Numbered,
-    OtherAnswer, SchemaTask, StatementCall, TableSwap, ToPartition,
+    BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall, MultiWork,
+    Numbered, OtherAnswer, SchemaTask, StatementCall, TableSwap, TaskEntries, ToPartition,
 };
 pub use partition::Site;

@@ -1,5 +1,6 @@
 //! What the coordinator and the partitions say to each other, and what they are asked to do.
 
+use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::watch::{Profiler, TimeLimit};
 use lockstep_exec::{PreparedProcedure, PreparedStatement};
 use lockstep_plan_ir::StorageChange;
@@ -72,8 +73,20 @@ pub struct MultiCall<O, C> {
     pub time_limit: Option<TimeLimit>,
     /// The partitions that it declared; none: those that its statements turn out to need.
     pub declared: Vec<PartitionId>,
+    /// The partition of a single-partition procedure that changes entries of global indexes
+    /// elsewhere: its statements run there.
+    pub home: Option<Home>,
     /// The work.
     pub work: MultiWork<C>,
+}
+
+/// Where a single-partition procedure runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Home {
+    /// The partition of its routing value.
+    pub partition: PartitionId,
+    /// The call addresses the partition itself: a directed procedure.
+    pub addresses_partition: bool,
 }
 
 /// The kinds of multi-partition work.
@@ -158,6 +171,9 @@ pub enum ToPartition<C> {
         time_limit: Option<TimeLimit>,
         /// Only the decision comes behind this round: the partition may go on speculatively.
         last: bool,
+        /// Changes of index entries that statements of earlier rounds asked for, to be carried
+        /// out first.
+        entries: Arc<[PartitionEntries]>,
         /// The fragments; none where the transaction only takes its place.
         tasks: Arc<[FragmentTask]>,
     },
@@ -197,10 +213,27 @@ pub struct FragmentTask {
 pub enum FragmentPart {
     /// The whole of a local statement.
     Whole,
+    /// The whole of a statement of a single-partition procedure, at its partition.
+    Home {
+        /// See [`Home::addresses_partition`].
+        addresses_partition: bool,
+    },
+    /// The numbered index entry that the statement is known to add, or table of entries that it
+    /// empties.
+    Entry(usize),
     /// The numbered fragment of a distributed statement.
     Fragment(usize),
     /// The second round of a statement that ships rows: this partition's are in the statement.
     Apply,
+}
+
+/// Changes of index entries that one fragment of a round asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskEntries {
+    /// The fragment, by its place in the round's tasks.
+    pub task: usize,
+    /// What is to be done at which partition.
+    pub changes: Vec<PartitionEntries>,
 }
 
 /// What a partition tells the coordinator.
@@ -218,6 +251,8 @@ pub enum FromPartition {
         run: u64,
         /// One table per fragment, in wire form, or why the transaction must abort.
         result: Result<Vec<Vec<u8>>, Failure>,
+        /// Changes of index entries that the fragments ask for.
+        entries: Vec<TaskEntries>,
     },
     /// The decision is carried out.
     Acknowledged {

@@ -1,16 +1,18 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
+mod tasks;
+
 use crate::counts::{FragmentRun, SpeculationCounts};
 use crate::effect::{PartitionEffect, Ready};
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
-    FragmentPart, FragmentTask, FromPartition, SchemaTask, StatementCall, ToPartition,
+    FragmentTask, FromPartition, SchemaTask, StatementCall, TaskEntries, ToPartition,
 };
 use crate::parameters::with_parameters;
 use crate::tables::{write_count, write_modified};
 use lockstep_exec::database::{Database, DatabaseOptions, TransactionContext};
-use lockstep_exec::distributed::{execute_apply, execute_fragment};
+use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
@@ -37,6 +39,7 @@ enum Work<C> {
 
 #[derive(Debug)]
 struct TasksWork {
+    entries: Arc<[PartitionEntries]>,
     tasks: Arc<[FragmentTask]>,
     time_limit: Option<TimeLimit>,
     procedure_number: u32,
@@ -185,13 +188,15 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 Next::Speculate(call, header) => return Some(Ready::Speculate(call, header)),
                 Next::Fragments(fragments, header) => {
                     let mark = self.database.mark();
-                    let result = self.run_work(&fragments, &header);
+                    let mut entries = Vec::new();
+                    let result = self.run_work(&fragments, &header, &mut entries);
                     effects.push(PartitionEffect::Send(FromPartition::Answer {
                         partition: self.partition,
                         transaction: fragments.transaction,
                         round: fragments.round,
                         run: self.initiator.run(),
                         result,
+                        entries,
                     }));
                     self.count_run(&fragments, &header, now_us, effects);
                     self.initiator.ran_fragments(fragments, mark);
@@ -269,7 +274,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
             read_only,
         };
         self.database.begin(&context);
-        let outcome = run_procedure(&mut self.database, procedure, *parameters, &context, out);
+        let mut outcome = run_procedure(&mut self.database, procedure, *parameters, &context, out);
+        if self.database.has_entry_changes() {
+            outcome = Outcome::failed(entries_elsewhere(&procedure.definition().name));
+        }
         self.end_call(outcome.failure.is_none());
         outcome
     }
@@ -311,6 +319,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 return Outcome::failed(failure);
             }
         }
+        if self.database.has_entry_changes() {
+            self.end_call(false);
+            return Outcome::failed(entries_elsewhere("of ad hoc statements"));
+        }
         self.end_call(true);
         if let Some(answer) = &call.answer {
             out.truncate(start);
@@ -345,6 +357,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
             read_only: false,
         });
         let loaded = load_rows(&mut self.database, statement, rows);
+        if self.database.has_entry_changes() {
+            self.end_call(false);
+            return Outcome::failed(entries_elsewhere("of a bulk load"));
+        }
         self.end_call(loaded.is_ok());
         match loaded {
             Ok(count) => {
@@ -425,10 +441,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 procedure_number,
                 time_limit,
                 last,
+                entries,
                 tasks,
             } => {
                 let arrived_us = now_us;
-                let work = TasksWork { tasks, time_limit, procedure_number, arrived_us };
+                let work = TasksWork { entries, tasks, time_limit, procedure_number, arrived_us };
                 self.initiator.arrive(arrived(transaction, round, last, Work::Tasks(work)));
             }
             // Stops the partition until the decision: no catalog changes behind speculation.
@@ -454,6 +471,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         &mut self,
         fragments: &Fragments<Work<C>>,
         header: &EntryHeader,
+        collected: &mut Vec<TaskEntries>,
     ) -> Result<Vec<Vec<u8>>, Failure> {
         self.database.begin(&TransactionContext {
             transaction_id: fragments.transaction,
@@ -465,51 +483,14 @@ impl<H, A, C: Clone> Site<H, A, C> {
         match &fragments.work {
             Work::Tasks(work) => {
                 self.limit_time(work.time_limit);
-                self.run_tasks(&work.tasks, header)
+                self.run_entries(&work.entries, header)?;
+                self.run_tasks(&work.tasks, header, collected)
             }
             Work::Schema(task) => {
                 self.limit_time(None);
                 self.prepare_schema(Arc::clone(task))
             }
         }
-    }
-
-    fn run_tasks(
-        &mut self,
-        tasks: &[FragmentTask],
-        header: &EntryHeader,
-    ) -> Result<Vec<Vec<u8>>, Failure> {
-        let mut tables = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            let bound = &task.bound;
-            if !bound.statement.statement().read_only {
-                let place = [self.partition.0];
-                self.log(header, EntryKind::Fragments, 0, &place, &bound.parameters);
-            }
-            self.count_in(bound.profiler_at(self.partition));
-            let (database, statement) = (&mut self.database, &bound.statement);
-            let mut table = Vec::new();
-            let out = &mut table;
-            let run = with_parameters(bound, |parameters| match task.part {
-                FragmentPart::Whole => execute(database, statement, parameters, out),
-                FragmentPart::Fragment(number) => {
-                    execute_fragment(database, statement, number, parameters, out)
-                }
-                FragmentPart::Apply => {
-                    let shipped = bound.shipped.as_deref();
-                    let rows = shipped.and_then(|rows| rows.get(self.partition.index()));
-                    execute_apply(database, statement, parameters, rows.map_or(&[], |r| r), out)
-                }
-            });
-            self.count_in(None);
-            if let Err(failure) = run {
-                // The transaction cannot commit any more; what runs behind it must not see it.
-                self.database.rollback();
-                return Err(failure);
-            }
-            tables.push(table);
-        }
-        Ok(tables)
     }
 
     fn prepare_schema(&mut self, task: Arc<SchemaTask<C>>) -> Result<Vec<Vec<u8>>, Failure> {
@@ -591,4 +572,14 @@ impl<H, A, C: Clone> Site<H, A, C> {
     pub fn speculation(&self) -> SpeculationCounts {
         self.counts
     }
+}
+
+/// A call that runs at one partition asks for changes of index entries elsewhere: it should have
+/// come through the coordinator.
+#[cold]
+fn entries_elsewhere(what: &str) -> Failure {
+    Failure::unexpected(format!(
+        "The call {what} changes rows with entries in global indexes at other partitions, and was \
+         sent to one partition only; nothing was changed."
+    ))
 }

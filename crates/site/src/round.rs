@@ -1,16 +1,17 @@
 //! One round of a multi-partition transaction: which fragments go where, and how their tables
 //! become the statements' results.
 
-use crate::message::{BoundStatement, FragmentPart, FragmentTask};
+use crate::active::PendingEntries;
+use crate::message::{BoundStatement, FragmentPart, FragmentTask, Home, TaskEntries};
 use crate::parameters::with_parameters;
 use lockstep_exec::distributed::{
-    CoordinatorContext, coordinate, coordinate_applied, fragments, owner, ship,
+    CoordinatorContext, coordinate, coordinate_applied, fragments, owner, owner_of_entry, ship,
 };
-use lockstep_plan_ir::statement::Target;
+use lockstep_exec::entries::PartitionEntries;
+use lockstep_plan_ir::statement::{IndexUpkeep, Target};
 use lockstep_plan_ir::{Execution, Expression};
 use lockstep_types::{Failure, HashRing, PartitionId};
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Where a coordinator plans and merges rounds.
@@ -19,12 +20,18 @@ pub(crate) struct Desk<'c> {
     pub(crate) context: CoordinatorContext,
     /// Where what any partition can do is done: one that takes part anyway.
     pub(crate) home: PartitionId,
+    /// Where the statements of a single-partition procedure run.
+    pub(crate) call_home: Option<Home>,
 }
 
 /// A round: the tasks of each partition, and which of their tables belong to which statement.
 pub(crate) struct Round {
     /// Per partition.
     pub(crate) tasks: Vec<Vec<FragmentTask>>,
+    /// Per partition, changes of index entries that come before the tasks.
+    pub(crate) entries: PendingEntries,
+    /// Per partition, the changes of index entries that the tasks asked for.
+    pub(crate) collected: Vec<Vec<TaskEntries>>,
     /// Per partition, one table for each task.
     pub(crate) answers: Vec<Vec<Vec<u8>>>,
     /// The batch ends with it.
@@ -47,27 +54,91 @@ impl Round {
         desk: &Desk<'_>,
     ) -> Result<Round, Failure> {
         let partition_count = desk.ring.partition_count() as usize;
-        let mut round = Round {
-            tasks: vec![Vec::new(); partition_count],
-            answers: vec![Vec::new(); partition_count],
-            is_last: false,
-            statements: Vec::new(),
-        };
+        let mut round = Round::empty(partition_count);
+        let mut collects = false;
         for bound in batch {
             let ships = is_shipped(bound);
-            if ships && !round.statements.is_empty() {
+            // The entries that a statement changes are right in the next round only.
+            if (ships && !round.statements.is_empty()) || (collects && needs_entries(bound)) {
                 break;
             }
             let sources = round.place(bound, desk)?;
+            if partition_count > 1 {
+                round.place_known(bound, desk)?;
+                collects |= bound.statement.statement().upkeep == IndexUpkeep::Collected;
+            }
             round.statements.push(StatementPart { bound: bound.clone(), sources });
             if ships {
                 break;
             }
         }
         let waits = |part: &StatementPart| part.bound.shipped.is_none() && is_shipped(&part.bound);
-        round.is_last =
-            round.statements.len() == batch.len() && !round.statements.last().is_some_and(waits);
+        round.is_last = round.statements.len() == batch.len()
+            && !round.statements.last().is_some_and(waits)
+            && !collects;
         Ok(round)
+    }
+
+    /// A round that carries out changes of index entries and nothing else.
+    pub(crate) fn of_entries(entries: PendingEntries, partition_count: u32) -> Round {
+        let mut round = Round::empty(partition_count as usize);
+        round.entries = entries;
+        round.is_last = true;
+        round
+    }
+
+    fn empty(partition_count: usize) -> Round {
+        Round {
+            tasks: vec![Vec::new(); partition_count],
+            entries: PendingEntries::new(),
+            collected: vec![Vec::new(); partition_count],
+            answers: vec![Vec::new(); partition_count],
+            is_last: false,
+            statements: Vec::new(),
+        }
+    }
+
+    /// The entries that a statement is known to change go where they belong, beside it.
+    fn place_known(&mut self, bound: &BoundStatement, desk: &Desk<'_>) -> Result<(), Failure> {
+        for (number, partitions) in places_of_known(bound, desk)?.into_iter().enumerate() {
+            for partition in partitions {
+                self.task(partition, bound, FragmentPart::Entry(number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a partition runs parts of statements, not only changes of index entries.
+    pub(crate) fn runs_statements(&self, partition: usize) -> bool {
+        let sources = self.statements.iter().flat_map(|part| part.sources.iter().flatten());
+        sources.into_iter().any(|(source, _)| source.index() == partition)
+    }
+
+    /// The changes of index entries that the round's statements asked for: of each statement
+    /// first all removals, then all additions.
+    pub(crate) fn take_collected(&mut self) -> PendingEntries {
+        let mut pending = PendingEntries::new();
+        for part in &self.statements {
+            let sources = part.sources.iter().flatten();
+            let mut merged: BTreeMap<PartitionId, PartitionEntries> = BTreeMap::new();
+            for &(partition, task) in sources {
+                let asked = self.collected[partition.index()].iter();
+                for changes in asked.filter(|asked| asked.task == task).flat_map(|a| &a.changes) {
+                    let partition = changes.partition;
+                    let entries = merged.entry(partition).or_insert_with(|| PartitionEntries {
+                        partition,
+                        removed: Vec::new(),
+                        added: Vec::new(),
+                    });
+                    entries.removed.extend_from_slice(&changes.removed);
+                    entries.added.extend_from_slice(&changes.added);
+                }
+            }
+            for (partition, entries) in merged {
+                pending.entry(partition).or_default().push(entries);
+            }
+        }
+        pending
     }
 
     /// The partitions that all statements of a batch need.
@@ -84,6 +155,9 @@ impl Round {
             for sources in places(bound, desk)? {
                 sources.iter().for_each(|(_, partition)| needed[partition.index()] = true);
             }
+            for partition in places_of_known(bound, desk)?.into_iter().flatten() {
+                needed[partition.index()] = true;
+            }
         }
         let taken = (0..partition_count).filter(|place| needed[*place]);
         Ok(taken.map(|place| PartitionId(place as u32)).collect())
@@ -92,7 +166,9 @@ impl Round {
     /// The partitions that have something to do.
     pub(crate) fn partitions(&self) -> Vec<PartitionId> {
         let busy = |(number, tasks): (usize, &Vec<FragmentTask>)| {
-            (!tasks.is_empty()).then_some(PartitionId(number as u32))
+            let partition = PartitionId(number as u32);
+            let busy = !tasks.is_empty() || self.entries.contains_key(&partition);
+            busy.then_some(partition)
         };
         self.tasks.iter().enumerate().filter_map(busy).collect()
     }
@@ -209,6 +285,9 @@ fn places(
         return Ok(vec![all().map(|partition| (FragmentPart::Apply, partition)).collect()]);
     }
     if let Execution::Local { routing, .. } = &bound.statement.statement().execution {
+        if let Some(Home { partition, addresses_partition }) = desk.call_home {
+            return Ok(vec![vec![(FragmentPart::Home { addresses_partition }, partition)]]);
+        }
         let partition = match routing {
             None => desk.home,
             Some(value) => owner_of(bound, value, desk)?,
@@ -231,6 +310,31 @@ fn places(
         places.push(partitions.into_iter().map(part).collect());
     }
     Ok(places)
+}
+
+/// Whether a statement has to find what those before it changed in the entries of indexes.
+fn needs_entries(bound: &BoundStatement) -> bool {
+    let statement = bound.statement.statement();
+    statement.needs_entries
+        || matches!(statement.upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_))
+}
+
+/// Per index entry that a statement is known to change, the partitions where it does.
+fn places_of_known(
+    bound: &BoundStatement,
+    desk: &Desk<'_>,
+) -> Result<Vec<Vec<PartitionId>>, Failure> {
+    let all = || (0..desk.ring.partition_count()).map(PartitionId).collect();
+    match &bound.statement.statement().upkeep {
+        _ if desk.ring.partition_count() == 1 => Ok(Vec::new()),
+        IndexUpkeep::None | IndexUpkeep::Collected => Ok(Vec::new()),
+        IndexUpkeep::Truncated(tables) => Ok(tables.iter().map(|_| all()).collect()),
+        IndexUpkeep::Known(entries) => with_parameters(bound, |parameters| {
+            let now_us = desk.context.timestamp_us;
+            let owner = |entry| owner_of_entry(entry, parameters, now_us, desk.ring);
+            entries.iter().map(|entry| Ok(vec![owner(entry)?])).collect()
+        }),
+    }
 }
 
 enum Merged {

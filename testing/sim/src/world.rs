@@ -206,8 +206,15 @@ impl World {
         let work = MultiWork::Schema(Arc::new(task));
         let (origin, time_limit, declared) = (SCHEMA_CALL, None, Vec::new());
         let (procedure_number, catalog_version) = (0, before);
-        let call =
-            MultiCall { origin, procedure_number, catalog_version, time_limit, declared, work };
+        let call = MultiCall {
+            origin,
+            procedure_number,
+            catalog_version,
+            time_limit,
+            declared,
+            home: None,
+            work,
+        };
         self.in_flight.push(Message::Multi(call));
         true
     }
@@ -259,6 +266,7 @@ impl World {
                     catalog_version,
                     time_limit,
                     declared,
+                    home: None,
                     work,
                 })
             }

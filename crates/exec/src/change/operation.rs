@@ -165,6 +165,7 @@ impl<'w> Writer<'w> {
         let columns: Vec<usize> =
             update.assignments.iter().map(|(column, _)| usize::from(*column)).collect();
         let mark = self.undo.mark();
+        let entries_mark = self.entries.mark();
         let mut changes = Vec::with_capacity(columns.len());
         let news = values.chunks_exact(columns.len().max(1));
         for (count, (row, new)) in (0..).zip(found.iter().zip(news)) {
@@ -179,6 +180,7 @@ impl<'w> Writer<'w> {
                 && copied_bytes <= self.options.temporary_limit_bytes
             {
                 self.undo.rollback_to(mark, self.tables);
+                self.entries.truncate(entries_mark);
                 self.replace_rows(state, found, &columns, &values)?;
                 break;
             }

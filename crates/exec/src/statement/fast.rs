@@ -330,6 +330,7 @@ fn update_row(
         options: &database.options,
         transaction: &database.transaction,
         owned_value: &mut database.owned_value,
+        entries: &mut database.entries,
     };
     let state = writer.state(update.table)?;
     writer.update(state, row, changes)?;

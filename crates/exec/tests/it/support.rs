@@ -9,7 +9,7 @@ use lockstep_plan_ir::schema::{
     ColumnDefinition, DefaultValue, IndexDefinition, IndexKey, ViewAggregate, ViewDefinition,
 };
 use lockstep_plan_ir::statement::{
-    Delete, Execution, Insert, Operation, Query, StatementParameter, Update,
+    Delete, Execution, IndexUpkeep, Insert, Operation, Query, StatementParameter, Update,
 };
 use lockstep_plan_ir::{
     Access, AggregateFunction, Expression, Node, Relation, Scan, Statement, StorageChange,
@@ -267,6 +267,8 @@ pub fn statement(operation: Operation, parameters: usize) -> Statement {
         slot_count: 8,
         subquery_count: 2,
         ordered: false,
+        upkeep: IndexUpkeep::None,
+        needs_entries: false,
     }
 }
 

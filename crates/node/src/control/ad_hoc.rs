@@ -12,8 +12,9 @@ use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, PlanError, Planning, classify_batch, plan_statement_with,
 };
+use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Statement};
-use lockstep_site::{BoundStatement, MultiWork, SchemaTask, StatementCall};
+use lockstep_site::{BoundStatement, Home, MultiWork, SchemaTask, StatementCall};
 use lockstep_sql::ast::{ParsedStatement, Span, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
@@ -172,6 +173,18 @@ impl Control {
         time_limit: Option<TimeLimit>,
         work: MultiWork<Arc<HostCatalog>>,
     ) {
+        self.send_multi_at(origin, body, time_limit, None, work);
+    }
+
+    /// Sends to the coordinator what runs at one partition and changes index entries at others.
+    fn send_multi_at(
+        &mut self,
+        origin: Origin,
+        body: Arc<[u8]>,
+        time_limit: Option<TimeLimit>,
+        home: Option<Home>,
+        work: MultiWork<Arc<HostCatalog>>,
+    ) {
         let catalog_version = self.catalog.version();
         let request = MultiRequest {
             origin: MultiOrigin { origin, body },
@@ -179,6 +192,7 @@ impl Control {
             catalog_version,
             time_limit,
             declared: Vec::new(),
+            home,
             work,
         };
         self.outbox.send(0, Envelope::Multi(Box::new(request)));
@@ -217,7 +231,16 @@ impl Control {
         work: StatementCall,
         destination: Destination,
     ) {
+        let indexed =
+            |bound: &BoundStatement| bound.statement.statement().upkeep != IndexUpkeep::None;
         match destination {
+            Destination::One(partition)
+                if self.facts.partition_count > 1 && work.statements.iter().any(indexed) =>
+            {
+                let home = Home { partition, addresses_partition: true };
+                let work = MultiWork::Statements(work);
+                self.send_multi_at(call.origin, call.body, call.time_limit, Some(home), work);
+            }
             Destination::One(partition) => {
                 let ad_hoc = AdHocCall {
                     origin: call.origin,

@@ -1,4 +1,5 @@
-//! `@LoadMultipartitionTable`: rows of a replicated table, through the coordinator.
+//! `@LoadMultipartitionTable`: rows of a replicated table, through the coordinator. Also
+//! `@LoadSinglepartitionTable` into a table with global indexes.
 
 use super::ad_hoc::Destination;
 use super::{Control, SystemCall};
@@ -35,7 +36,11 @@ impl Control {
             counted: true,
             answer: None,
         };
-        self.send_work(call, work, Destination::Several);
+        let destination = match load.key {
+            Some(key) => Destination::One(self.facts.ring.partition_of(key)),
+            None => Destination::Several,
+        };
+        self.send_work(call, work, destination);
         Ok(())
     }
 }

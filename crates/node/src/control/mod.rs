@@ -205,7 +205,9 @@ impl Control {
             "@ExplainProc" => self.explain_procedure(origin, invocation),
             "@ExplainView" => self.explain_view(origin, invocation),
             "@AdHocSpForTest" => self.ad_hoc_at_partition(call, invocation),
-            "@LoadMultipartitionTable" => self.load(call, invocation),
+            "@LoadMultipartitionTable" | crate::load::LOAD_AT_PARTITION => {
+                self.load(call, invocation)
+            }
             "@SwapTables" => self.swap_tables(call, invocation),
             "@ValidatePartitioning" => self.validate_partitioning(origin),
             "@Pause" => self.set_paused(origin, admin, true),

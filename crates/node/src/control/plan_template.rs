@@ -132,8 +132,10 @@ fn shape(statement: &Statement, values: &[Value]) -> Option<String> {
     const PARAMETER: &str = "Parameter(";
     let Statement { parameters: _, text: _, result, read_only, execution, .. } = statement;
     let Statement { guards, slot_count, subquery_count, ordered, .. } = statement;
+    let Statement { upkeep, needs_entries, .. } = statement;
     let plan = format!(
-        "{result:?} {read_only} {execution:?} {guards:?} {slot_count} {subquery_count} {ordered}"
+        "{result:?} {read_only} {execution:?} {guards:?} {slot_count} {subquery_count} {ordered} \
+         {upkeep:?} {needs_entries}"
     );
     let mut out = String::with_capacity(plan.len());
     let mut rest = plan.as_str();

@@ -11,7 +11,7 @@ use crate::message::{
 };
 use crate::routing;
 use lockstep_plan_ir::procedure::{ProcedurePartitioning, RoutingColumn};
-use lockstep_site::{MultiWork, Ready};
+use lockstep_site::{Home, MultiWork, Ready};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
@@ -25,6 +25,8 @@ enum Destination {
     Partition(PartitionId),
     /// Runs at several: those that its procedure declares, or those that it turns out to need.
     Multi(Vec<PartitionId>),
+    /// Runs at a partition, and changes entries of global indexes at others.
+    Home(Home),
     /// Cannot run.
     Refused(Failure),
 }
@@ -84,7 +86,11 @@ impl Shard {
             }
             Destination::Multi(declared) => {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
-                self.call_coordinator(origin, &invocation, body, declared);
+                self.call_coordinator(origin, &invocation, body, declared, None);
+            }
+            Destination::Home(home) => {
+                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+                self.call_coordinator(origin, &invocation, body, Vec::new(), Some(home));
             }
             Destination::Refused(failure) => {
                 self.statistics.count_refused(origin.procedure);
@@ -152,6 +158,9 @@ impl Shard {
 
     /// A call from a connection of another thread, for the partition of this one.
     pub(super) fn forwarded_call(&mut self, call: ForwardedCall) {
+        if self.has_outgrown(&call) {
+            return self.reroute(call);
+        }
         match self.site.admit(self.now_us) {
             Admission::Run(header) => self.run_held(&header, HeldCall::Invocation(call)),
             Admission::Speculate(header) => self.speculate(header, HeldCall::Invocation(call)),
@@ -253,6 +262,15 @@ impl Shard {
         {
             return self.plan_again(call.origin, Arc::clone(&call.body));
         }
+        let ready = match ready {
+            Ready::Run(HeldCall::Invocation(call), _)
+            | Ready::Speculate(HeldCall::Invocation(call), _)
+                if self.has_outgrown(&call) =>
+            {
+                return self.reroute(call);
+            }
+            ready => ready,
+        };
         self.count_waiting(&ready);
         match ready {
             Ready::Run(call, header) => self.run_held(&header, call),
@@ -267,6 +285,7 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         declared: Vec<PartitionId>,
+        home: Option<Home>,
     ) {
         let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
         let count = invocation.parameters.count() as u16;
@@ -283,6 +302,7 @@ impl Shard {
             catalog_version,
             time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
             declared,
+            home,
             work,
         };
         let coordinator = self.coordinator_thread();
@@ -302,7 +322,10 @@ impl Shard {
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts) {
             Destination::Multi(declared) => {
-                self.call_coordinator(origin, &invocation, &body, declared);
+                self.call_coordinator(origin, &invocation, &body, declared, None);
+            }
+            Destination::Home(home) => {
+                self.call_coordinator(origin, &invocation, &body, Vec::new(), Some(home));
             }
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
             Destination::Partition(partition) => {
@@ -383,6 +406,22 @@ pub(super) fn refuse(output: &mut Vec<u8>, origin: &Origin, failure: &Failure) {
 }
 
 fn destination(
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &super::HostFacts,
+) -> Destination {
+    match place_of(procedure, invocation, facts) {
+        Destination::Partition(partition)
+            if procedure.keeps_global_indexes && facts.partition_count > 1 =>
+        {
+            Destination::Home(Home { partition, addresses_partition: invocation.all_partition })
+        }
+        place => place,
+    }
+}
+
+/// Where the statements of a call run.
+fn place_of(
     procedure: &HostProcedure,
     invocation: &Invocation<'_>,
     facts: &super::HostFacts,

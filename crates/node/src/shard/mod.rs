@@ -15,6 +15,7 @@ mod inner;
 mod input;
 mod load;
 mod multi;
+mod outgrown;
 mod output;
 
 use crate::catalog::HostCatalog;

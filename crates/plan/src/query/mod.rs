@@ -11,6 +11,7 @@ mod partition;
 mod physical;
 mod push;
 mod simplify;
+mod upkeep;
 mod walk;
 
 use crate::catalog::Catalog;
@@ -19,6 +20,7 @@ use crate::planning::Planning;
 use crate::rules::Rule;
 use bind::Binder;
 use lockstep_plan_ir::Statement;
+use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_sql::ast::{self, ParsedStatement};
 use lockstep_types::TableSchema;
 use physical::Planner;
@@ -65,7 +67,7 @@ pub fn plan_statement_with(
     context: PlanContext,
 ) -> Result<Statement, PlanError> {
     let mut binder = Binder::new(catalog, statement.parameter_count)?;
-    let (plan, result, ordered) = plan(&mut binder, planning, statement, context)?;
+    let (plan, result, ordered, upkeep) = plan(&mut binder, planning, statement, context)?;
     let read_only = matches!(statement.statement, ast::Statement::Query(_));
     Ok(Statement {
         text: statement.text.clone(),
@@ -77,6 +79,8 @@ pub fn plan_statement_with(
         slot_count: binder.slot_count(),
         subquery_count: binder.subquery_count(),
         ordered,
+        upkeep,
+        needs_entries: binder.reads_entries,
     })
 }
 
@@ -124,7 +128,7 @@ fn plan(
     planning: &Planning,
     statement: &ParsedStatement,
     context: PlanContext,
-) -> Result<(Plan, TableSchema, bool), PlanError> {
+) -> Result<(Plan, TableSchema, bool, IndexUpkeep), PlanError> {
     let counts = TableSchema::modified_tuples();
     match &statement.statement {
         ast::Statement::Query(query) => {
@@ -138,30 +142,32 @@ fn plan(
                 })
                 .collect();
             let ordered = !bound.order.is_empty();
-            Ok((plan, TableSchema::new(&named), ordered))
+            Ok((plan, TableSchema::new(&named), ordered, IndexUpkeep::None))
         }
         ast::Statement::Insert(insert) => {
             let mut bound = binder.insert(insert)?;
             rewrite(planning, &mut bound.source, binder);
-            Ok((Planner::new(binder, planning).plan_insert(&bound, context)?, counts, true))
+            let plan = Planner::new(binder, planning).plan_insert(&bound, context)?;
+            let upkeep = upkeep::of_insert(&bound, &plan.execution);
+            Ok((plan, counts, true, upkeep))
         }
         ast::Statement::Update(update) => {
             let mut bound = binder.update(update)?;
             rewrite(planning, &mut bound.source, binder);
-            Ok((Planner::new(binder, planning).plan_change(&bound, true, context)?, counts, true))
+            let plan = Planner::new(binder, planning).plan_change(&bound, true, context)?;
+            Ok((plan, counts, true, upkeep::of_change(&bound, true)))
         }
         ast::Statement::Delete(delete) => {
             let mut bound = binder.delete(delete)?;
             rewrite(planning, &mut bound.source, binder);
-            Ok((Planner::new(binder, planning).plan_change(&bound, false, context)?, counts, true))
+            let plan = Planner::new(binder, planning).plan_change(&bound, false, context)?;
+            Ok((plan, counts, true, upkeep::of_change(&bound, false)))
         }
         ast::Statement::Truncate(name) => {
             let table = binder.target(name)?;
-            Ok((
-                Planner::new(binder, planning).plan_truncate(&table, context, &statement.text)?,
-                counts,
-                true,
-            ))
+            let planner = Planner::new(binder, planning);
+            let plan = planner.plan_truncate(&table, context, &statement.text)?;
+            Ok((plan, counts, true, upkeep::of_truncate(&table.definition)))
         }
         ast::Statement::Migrate(_) => Err(PlanError::new("MIGRATE is not supported yet")),
         _ => Err(PlanError::new("this statement is not a query or DML statement")),

@@ -20,7 +20,7 @@ use super::message::{ddl_error, table_error};
 use super::table::plain_column;
 
 /// Whether writers keep global indexes right: until they do, nobody can create one.
-const GLOBAL_INDEXES_ARE_KEPT: bool = false;
+const GLOBAL_INDEXES_ARE_KEPT: bool = true;
 /// Most global indexes of a table.
 const MAX_GLOBAL_INDEXES: usize = 64;
 /// The name of the entries' column with the number of rows: no column of a table has it.
@@ -271,8 +271,10 @@ fn entries_table(
     table: &TableDefinition,
     global: &GlobalIndexDefinition,
 ) -> TableDefinition {
+    // What a row may not hold is said of the row, not of its entry.
     let held = |column: &u16| ColumnDefinition {
         default: DefaultValue::None,
+        nullable: true,
         ..table.columns[usize::from(*column)].clone()
     };
     let mut columns: Vec<ColumnDefinition> = global.columns.iter().map(held).collect();

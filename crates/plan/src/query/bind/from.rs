@@ -65,6 +65,7 @@ impl Binder<'_> {
                     return Err(self.unknown_table(name));
                 };
                 let table = Arc::clone(table);
+                self.reads_entries |= table.definition.entries_of.is_some();
                 let slot = self.new_slot()?;
                 let source = Source::of_table(shown.as_str(), &table.definition, slot);
                 self.add_source(source, shown, renamed)?;

@@ -49,6 +49,8 @@ pub(crate) struct Binder<'c> {
     pub(crate) parameters: Vec<Option<StatementParameter>>,
     /// Subqueries within expressions.
     pub(crate) subqueries: Subqueries,
+    /// Whether entries of a global index are read as a table.
+    pub(crate) reads_entries: bool,
     next_slot: u16,
     next_number: u16,
     sources: usize,
@@ -78,6 +80,7 @@ impl<'c> Binder<'c> {
             catalog,
             parameters: vec![None; parameter_count as usize],
             subqueries: Subqueries::new(),
+            reads_entries: false,
             next_slot: 0,
             next_number: 0,
             sources: 0,
