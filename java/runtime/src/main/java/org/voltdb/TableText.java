@@ -5,7 +5,7 @@ import org.lockstepdb.procedure.Bytes;
 
 /** Tables as text for people. */
 final class TableText {
-    private static final int SHOWN_BINARY_BYTES = 10;
+    private static final int SHOWN_BINARY_BYTES = 5;
     private static final int BINARY_COLUMN_CHARACTERS = 87;
 
     private TableText() {}

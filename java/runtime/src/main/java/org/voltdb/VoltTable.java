@@ -372,13 +372,13 @@ public final class VoltTable extends VoltTableRow implements JSONString {
         Bytes.putInt(data, countAt, rowCount() + 1);
     }
 
-    /** Appends a row of a table with the same column types. */
+    /** Appends a row of a table with as many columns, whose values fit. */
     public void add(VoltTableRow row) {
         mustBeWritable();
         VoltTable from = row.table();
-        mustHaveTypesOf(from);
-        if (row.rowStart < 0) {
-            throw new IllegalArgumentException("the row to add is before the first row");
+        if (row.rowStart < 0 || !hasTypesOf(from)) {
+            addRow(row.getRowObjects());
+            return;
         }
         int length = 4 + Bytes.getInt(from.data, row.rowStart);
         byte[] source = from.data;
@@ -394,12 +394,16 @@ public final class VoltTable extends VoltTableRow implements JSONString {
         }
     }
 
-    private void mustHaveTypesOf(VoltTable from) {
+    private boolean hasTypesOf(VoltTable from) {
         boolean same = from.columns == columns;
         for (int i = 0; same && i < columns; i++) {
             same = from.typeCode(i) == typeCode(i);
         }
-        if (!same) {
+        return same;
+    }
+
+    private void mustHaveTypesOf(VoltTable from) {
+        if (!hasTypesOf(from)) {
             throw new IllegalArgumentException("Could not merge table with schema "
                     + TableText.schema(from) + " into " + TableText.schema(this));
         }
@@ -485,13 +489,8 @@ public final class VoltTable extends VoltTableRow implements JSONString {
         if (other == this) {
             return true;
         }
-        if (other == null || other.columns != columns || other.rowCount() != rowCount()) {
+        if (other == null || !hasTypesOf(other) || other.rowCount() != rowCount()) {
             return false;
-        }
-        for (int i = 0; i < columns; i++) {
-            if (other.typeCode(i) != typeCode(i)) {
-                return false;
-            }
         }
         if (!ignoreOrder) {
             return Arrays.equals(data, firstRow(), end, other.data, other.firstRow(), other.end);

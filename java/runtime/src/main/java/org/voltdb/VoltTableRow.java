@@ -3,6 +3,7 @@ package org.voltdb;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import org.lockstepdb.procedure.Bytes;
 import org.lockstepdb.procedure.Decimals;
 import org.voltdb.types.GeographyPointValue;
@@ -429,12 +430,12 @@ public abstract class VoltTableRow {
         return values;
     }
 
-    /** The bytes of the row, without its length, in a read-only buffer. */
+    /** A copy of the bytes of the row, with its length. */
     public final ByteBuffer getRawRow() {
         VoltTable table = table();
-        int start = place(table, 0);
-        int length = Bytes.getInt(table.data, rowStart);
-        return ByteBuffer.wrap(table.data, start, length).slice().asReadOnlyBuffer();
+        place(table, 0);
+        int end = rowStart + 4 + Bytes.getInt(table.data, rowStart);
+        return ByteBuffer.wrap(Arrays.copyOfRange(table.data, rowStart, end));
     }
 
     /** The row as a line of text: values divided by commas. */

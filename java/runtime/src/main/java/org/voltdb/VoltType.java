@@ -329,8 +329,6 @@ public enum VoltType {
                 return NULL_POINT;
             case GEOGRAPHY:
                 return NULL_GEOGRAPHY;
-            case NULL:
-                return null;
             default:
                 throw new VoltTypeException("No NULL value for " + this);
         }

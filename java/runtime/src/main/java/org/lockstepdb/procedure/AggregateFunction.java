@@ -128,7 +128,7 @@ public final class AggregateFunction {
             return FunctionCall.run(site, out, () -> {
                 Returned returned = new Returned();
                 returned.set(user.end());
-                FunctionCall.putValue(out, result, returned);
+                FunctionCall.putValue(out, returned);
             });
         }
     }

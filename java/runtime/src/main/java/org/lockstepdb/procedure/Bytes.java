@@ -63,14 +63,14 @@ public final class Bytes {
     /** The bytes that digits spell. */
     public static byte[] unhex(String text) {
         if (text.length() % 2 != 0) {
-            throw new VoltTypeException("Hex string has an odd number of digits: " + shorten(text));
+            throw new VoltTypeException("hex string has an odd number of digits: " + shorten(text));
         }
         byte[] data = new byte[text.length() / 2];
         for (int i = 0; i < data.length; i++) {
             int high = Character.digit(text.charAt(2 * i), 16);
             int low = Character.digit(text.charAt(2 * i + 1), 16);
             if (high < 0 || low < 0) {
-                throw new VoltTypeException("Not a hex digit in: " + shorten(text));
+                throw new VoltTypeException("not a hex digit in: " + shorten(text));
             }
             data[i] = (byte) (high << 4 | low);
         }

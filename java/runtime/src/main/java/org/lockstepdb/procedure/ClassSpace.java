@@ -69,6 +69,7 @@ public final class ClassSpace {
 
     /** Runs it under the eyes of the watchdog, whatever the limit of calls is. */
     private static <T> T guarded(Loading<T> loading) throws DescribeException {
+        Site former = Site.current();
         Site site = new Site(null);
         site.enter();
         Thread timer = new Thread(() -> stopLater(site), "procedure loading");
@@ -81,12 +82,12 @@ public final class ClassSpace {
         } finally {
             site.leave();
             timer.interrupt();
-            Site.BY_THREAD.remove(site.thread, site);
+            Site.restore(former);
         }
     }
 
     private static void stopLater(Site site) {
-        long call = site.call;
+        long call = site.call();
         try {
             Thread.sleep(LOAD_LIMIT_MS);
             Guard.stop(site, call, "its code ran for more than " + LOAD_LIMIT_MS + " ms");

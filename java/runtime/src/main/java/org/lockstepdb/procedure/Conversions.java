@@ -14,7 +14,7 @@ import org.voltdb.types.TimestampType;
 /** Makes what a client sent into what a procedure declares. */
 final class Conversions {
     /** How clients that load text files write NULL. */
-    private static final String TEXT_NULL = "\\N";
+    static final String TEXT_NULL = "\\N";
 
     private Conversions() {}
 
@@ -27,7 +27,7 @@ final class Conversions {
             return nullOf(wanted);
         }
         if (wanted.isInstance(value)) {
-            return value;
+            return TEXT_NULL.equals(value) ? null : value;
         }
         boolean bytes = wanted == byte[].class || wanted == Byte[].class;
         if (value.getClass().isArray() && !(value instanceof byte[] && !wanted.isArray())) {

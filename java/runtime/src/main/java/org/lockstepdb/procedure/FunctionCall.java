@@ -18,13 +18,15 @@ final class FunctionCall {
 
     /** Runs a body that writes its answer behind the status; the answer's length. */
     static int run(Site site, Output out, Body body) {
-        // A statement of a Java procedure may call functions: the procedure's site is watched then.
-        Site outer = Site.current();
-        boolean nested = outer != null && outer.isNested();
+        // A thread has one site. A statement of a Java procedure may call functions: then the
+        // procedure's call goes on in them.
+        Site present = Site.current();
+        Site watched = present == null ? site : present;
+        boolean nested = watched.isNested();
         if (nested) {
-            outer.step();
+            watched.step();
         } else {
-            site.enter();
+            watched.enter();
         }
         int length;
         try {
@@ -36,9 +38,9 @@ final class FunctionCall {
             length = fail(out, failure);
         }
         if (nested) {
-            outer.step();
+            watched.step();
         } else {
-            site.leave();
+            watched.leave();
         }
         return length;
     }
@@ -56,16 +58,12 @@ final class FunctionCall {
     }
 
     /** Writes a value with its type in front; the null values of numbers are NULL. */
-    static void putValue(Output out, Class<?> type, Returned returned) {
+    static void putValue(Output out, Returned returned) {
         Object value = returned.isLong() ? (Object) returned.number() : returned.object();
         if (VoltType.isVoltNullValue(value)) {
             out.putByte(VoltType.NULL.getValue());
             return;
         }
-        if (value instanceof Number || type != Byte[].class) {
-            Arguments.put(out, value);
-        } else {
-            Arguments.put(out, Conversions.convert(value, byte[].class));
-        }
+        Arguments.put(out, value);
     }
 }

@@ -31,16 +31,17 @@ public final class Guard {
     /** Stops the call that runs on an engine's thread, if one does. Any thread may call it. */
     public static boolean stop(Engine engine, String reason) {
         Site site = Site.of(engine);
-        return stop(site, site.call, reason);
+        return stop(site, site.call(), reason);
     }
 
     static boolean stop(Site site, long call, String reason) {
         synchronized (LOCK) {
-            if (site.call != call || site.isStopped()) {
+            if ((call & 1) == 0 || site.call() != call || site.isStopped()) {
                 return false;
             }
+            // A stop that came too late for its call is still counted.
+            raised += site.hasStop() ? 0 : 1;
             site.markStopped(call, reason);
-            raised++;
         }
         Thread thread = site.thread;
         if (thread != null) {
@@ -52,7 +53,7 @@ public final class Guard {
     /** The site's call has ended; takes back what was meant for it. */
     static void settle(Site site) {
         synchronized (LOCK) {
-            if (site.isStopped()) {
+            if (site.hasStop()) {
                 site.clearStop();
                 raised--;
                 Thread.interrupted();

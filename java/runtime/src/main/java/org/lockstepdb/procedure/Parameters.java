@@ -134,7 +134,11 @@ public final class Parameters {
 
     public String nextString() {
         byte type = nextType();
-        return type == STRING ? readString() : (String) convert(type, String.class);
+        if (type != STRING) {
+            return (String) convert(type, String.class);
+        }
+        String text = readString();
+        return Conversions.TEXT_NULL.equals(text) ? null : text;
     }
 
     /** The next parameter as the class that is declared for it. */

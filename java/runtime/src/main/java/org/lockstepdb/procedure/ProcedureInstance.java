@@ -303,7 +303,7 @@ public final class ProcedureInstance {
             case 3:
                 return new InterruptException(message);
             default:
-                Guard.stop(site, site.call, message);
+                Guard.stop(site, site.call(), message);
                 return new Cancelled(message);
         }
     }

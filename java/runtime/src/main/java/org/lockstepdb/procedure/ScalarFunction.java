@@ -131,7 +131,7 @@ public final class ScalarFunction {
                 parameters.begin(site.engine.toJava(), 0, length);
                 returned.clear();
                 invoker.call(user, parameters, returned);
-                FunctionCall.putValue(out, method.getReturnType(), returned);
+                FunctionCall.putValue(out, returned);
             });
         }
     }

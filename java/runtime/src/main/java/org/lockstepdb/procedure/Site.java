@@ -11,12 +11,14 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 final class Site {
     private static final VarHandle PROGRESS;
+    private static final VarHandle CALL;
     private static final Map<Engine, Site> BY_ENGINE = new ConcurrentHashMap<>();
     static final Map<Thread, Site> BY_THREAD = new ConcurrentHashMap<>();
 
     static {
         try {
             PROGRESS = MethodHandles.lookup().findVarHandle(Site.class, "progress", long.class);
+            CALL = MethodHandles.lookup().findVarHandle(Site.class, "call", long.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -25,13 +27,11 @@ final class Site {
     final Engine engine;
     /** Odd while user code runs; each change says that it gets on. */
     private long progress;
-    /** The number of the call under way; those of other calls are void. */
-    volatile long call;
+    /** Odd while a call is under way; each has a number of its own. */
+    private long call;
     volatile Thread thread;
     private volatile long stoppedCall = -1;
     private volatile String reason;
-    /** 1 while a call is under way; the thread's own. */
-    private int depth;
     // The watchdog's own.
     long seenProgress = -1;
     long seenAtMillis;
@@ -49,6 +49,15 @@ final class Site {
         return BY_THREAD.get(Thread.currentThread());
     }
 
+    /** Makes a site that of the calling thread again, or makes it have none. */
+    static void restore(Site former) {
+        if (former == null) {
+            BY_THREAD.remove(Thread.currentThread());
+        } else {
+            BY_THREAD.put(Thread.currentThread(), former);
+        }
+    }
+
     /** Forgets an engine whose thread has ended. */
     static void forget(Engine engine) {
         Site site = BY_ENGINE.remove(engine);
@@ -59,12 +68,11 @@ final class Site {
 
     /** Whether a call is under way, in the engine: its statement may call functions. */
     boolean isNested() {
-        return depth > 0 && !isInUserCode();
+        return (call & 1) == 1 && !isInUserCode();
     }
 
     /** User code begins on the calling thread. */
     void enter() {
-        depth = 1;
         Thread current = Thread.currentThread();
         if (thread != current) {
             Thread former = thread;
@@ -74,14 +82,14 @@ final class Site {
             thread = current;
             BY_THREAD.put(current, this);
         }
-        call++;
+        CALL.setRelease(this, call + 1);
         step();
     }
 
     /** User code has ended. */
     void leave() {
-        depth = 0;
         step();
+        CALL.setRelease(this, call + 1);
         if (Guard.raised != 0) {
             Guard.settle(this);
         }
@@ -100,8 +108,18 @@ final class Site {
         return (progress() & 1) == 1;
     }
 
+    /** The number of the call under way, even when there is none. */
+    long call() {
+        return (long) CALL.getAcquire(this);
+    }
+
     boolean isStopped() {
-        return stoppedCall == call;
+        return stoppedCall == call();
+    }
+
+    /** Whether a stop is marked, be it for a call that has ended. */
+    boolean hasStop() {
+        return stoppedCall != -1;
     }
 
     String reason() {

@@ -25,7 +25,8 @@ final class UserLoader extends ClassLoader {
     private final Map<String, byte[]> entries;
 
     UserLoader(Map<String, byte[]> entries) {
-        super("procedures", ClassLoader.getPlatformClassLoader());
+        // No name of its own: it would stand in every frame of a stack trace.
+        super(ClassLoader.getPlatformClassLoader());
         this.entries = entries;
     }
 

@@ -47,7 +47,7 @@ public final class Watchdog {
     }
 
     private static void look(Site site, long now, int limit) {
-        long call = site.call;
+        long call = site.call();
         long progress = site.progress();
         if ((progress & 1) == 0 || progress != site.seenProgress) {
             site.seenProgress = progress;

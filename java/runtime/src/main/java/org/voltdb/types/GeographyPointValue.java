@@ -29,12 +29,10 @@ public class GeographyPointValue {
     public GeographyPointValue(double longitude, double latitude) {
         // Written so that not-a-number fails as well.
         if (!(longitude >= -180.0 && longitude <= 180.0)) {
-            throw new IllegalArgumentException("Longitude must be between -180 and 180, not "
-                    + longitude);
+            throw new IllegalArgumentException("Longitude out of bounds: " + longitude);
         }
         if (!(latitude >= -90.0 && latitude <= 90.0)) {
-            throw new IllegalArgumentException("Latitude must be between -90 and 90, not "
-                    + latitude);
+            throw new IllegalArgumentException("Latitude out of bounds: " + latitude);
         }
         // No negative zeros, so that equal points have equal bytes.
         this.longitude = longitude + 0.0;
@@ -86,18 +84,26 @@ public class GeographyPointValue {
         return 42;
     }
 
+    /** The longitude, one for all names of a place: the poles have many, and the date line two. */
+    private double meridian() {
+        if (Math.abs(latitude) == 90.0) {
+            return 0.0;
+        }
+        return longitude == -180.0 ? 180.0 : longitude;
+    }
+
     @Override
     public boolean equals(Object other) {
         if (!(other instanceof GeographyPointValue)) {
             return false;
         }
         GeographyPointValue point = (GeographyPointValue) other;
-        return point.longitude == longitude && point.latitude == latitude;
+        return point.latitude == latitude && point.meridian() == meridian();
     }
 
     @Override
     public int hashCode() {
-        return Double.hashCode(longitude) * 31 + Double.hashCode(latitude);
+        return Double.hashCode(meridian()) * 31 + Double.hashCode(latitude);
     }
 
     /** Sixteen. */
@@ -151,7 +157,8 @@ public class GeographyPointValue {
             lat = -180.0 - lat;
             lng += 180.0;
         }
-        return new GeographyPointValue(Math.IEEEremainder(lng, 360.0), lat);
+        double meridian = Math.abs(lat) == 90.0 ? 0.0 : Math.IEEEremainder(lng, 360.0);
+        return new GeographyPointValue(meridian, lat);
     }
 
     /** This point plus a multiple of another, by coordinates. */

@@ -19,6 +19,7 @@ public class GeographyValue {
     private static final int VERTEX_BYTES = 24;
     private static final int BOUND_BYTES = 33;
     private static final double UNSET = 360.0;
+    private static final String IMPROPER = "Improperly formatted WKT for polygon: ";
 
     /** Rings as the user gave them: closed, holes clockwise. */
     private final List<List<GeographyPointValue>> rings;
@@ -31,12 +32,13 @@ public class GeographyValue {
         for (List<GeographyPointValue> ring : rings) {
             if (ring.size() < 4) {
                 throw new IllegalArgumentException(
-                        "A polygon ring must contain at least 4 points (including repeated"
-                        + " closing vertex)");
+                        IMPROPER + "a polygon ring must contain at least 4 points"
+                        + " (including repeated closing vertex)");
             }
             if (!ring.get(0).equals(ring.get(ring.size() - 1))) {
-                throw new IllegalArgumentException("closing points of ring are not equal: \""
-                        + ring.get(0) + "\" != \"" + ring.get(ring.size() - 1) + "\"");
+                throw new IllegalArgumentException(IMPROPER
+                        + "closing points of ring are not equal: \"" + ring.get(0)
+                        + "\" != \"" + ring.get(ring.size() - 1) + "\"");
             }
             copy.add(Collections.unmodifiableList(new ArrayList<>(ring)));
         }
@@ -99,8 +101,9 @@ public class GeographyValue {
     }
 
     private static IllegalArgumentException bad(String text) {
-        return new IllegalArgumentException("does not start with POLYGON WKT keyword or is not a"
-                + " polygon: " + (text.length() > 100 ? text.substring(0, 100) + "..." : text));
+        String shown = text.length() > 100 ? text.substring(0, 100) + "..." : text;
+        return new IllegalArgumentException(IMPROPER
+                + "expected POLYGON, rings and vertices, not " + shown);
     }
 
     /** The rings, closed, the outer first. */
@@ -154,8 +157,8 @@ public class GeographyValue {
             throw new IllegalArgumentException("Cannot compute max display size for a GEOGRAPHY"
                     + " value of size " + columnBytes + " bytes");
         }
-        int vertices = (columnBytes - POLYGON_BYTES - LOOP_BYTES) / VERTEX_BYTES + 1;
-        return "POLYGON (())".length() + vertices * 37;
+        int vertices = (columnBytes - POLYGON_BYTES - LOOP_BYTES) / VERTEX_BYTES;
+        return "POLYGON (())".length() + vertices * 36;
     }
 
     /** Writes the wire form; bounds are left for the server to fill in. */

@@ -56,19 +56,21 @@ public class TimestampType implements JSONString, Comparable<TimestampType> {
         }
         int[] day = numbers(date, "-", text);
         int[] clock = space < 0 ? new int[3] : numbers(time, ":", text);
-        if (fraction.length() > 9 || (point >= 0 && !fraction.matches("\\d+"))) {
+        boolean inRange = day[1] >= 1 && day[1] <= 12 && day[2] >= 1 && day[2] <= 31
+                && clock[0] <= 23 && clock[1] <= 59 && clock[2] <= 59;
+        if (!inRange || (point >= 0 && !fraction.matches("\\d{1,9}"))) {
             throw bad(text);
+        }
+        if (fraction.length() > FRACTION_DIGITS
+                && !fraction.substring(FRACTION_DIGITS).matches("0+")) {
+            throw new IllegalArgumentException(
+                    "Can't convert from String to TimestampType with fractional microseconds");
         }
         Calendar calendar = new GregorianCalendar();
         calendar.clear();
-        calendar.setLenient(false);
+        // The 30th of February is the 1st or 2nd of March.
         calendar.set(day[0], day[1] - 1, day[2], clock[0], clock[1], clock[2]);
-        long millis;
-        try {
-            millis = calendar.getTimeInMillis();
-        } catch (IllegalArgumentException e) {
-            throw bad(text);
-        }
+        long millis = calendar.getTimeInMillis();
         StringBuilder digits = new StringBuilder(fraction);
         while (digits.length() < FRACTION_DIGITS) {
             digits.append('0');
@@ -92,8 +94,8 @@ public class TimestampType implements JSONString, Comparable<TimestampType> {
     }
 
     private static IllegalArgumentException bad(String text) {
-        return new IllegalArgumentException("Timestamp format must be yyyy-mm-dd hh:mm:ss[.ffffff]"
-                + ", not '" + text + "'");
+        return new IllegalArgumentException("Timestamp format must be "
+                + "yyyy-mm-dd hh:mm:ss[.fffffffff], not '" + text + "'");
     }
 
     /** Milliseconds since 1970 of a text as the constructor takes it. */
