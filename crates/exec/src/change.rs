@@ -8,7 +8,7 @@ mod keys;
 mod operation;
 mod views;
 
-pub(crate) use entries::{EntryChanges, partition_of_key};
+pub(crate) use entries::{EntryChanges, collect_entry, partition_of_key};
 pub use entries::{PartitionEntries, apply_entries, apply_known_entry};
 pub(crate) use fault::row_fault;
 pub(crate) use keys::layout_and_indexes;

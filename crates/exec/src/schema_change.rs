@@ -1,10 +1,13 @@
 //! Changes of the schema at a site: new tables are built beside the old ones, and take their
 //! place when every site could build its own.
 
+mod build;
+
 use crate::change::{TableState, ViewPlan, Writer, fill_view, layout_and_indexes, row_fault};
 use crate::convert::assign;
 use crate::database::{Database, no_such_table, storage_fault};
 use crate::error::{ErrorKind, SqlError, state};
+use build::Build;
 use lockstep_plan_ir::change::ColumnSource;
 use lockstep_plan_ir::schema::IndexDefinition;
 use lockstep_plan_ir::{StorageChange, TableDefinition};
@@ -21,6 +24,8 @@ const ROWS_PER_RESET: usize = 1024;
 pub(crate) struct PreparedChange {
     /// Per table, what it becomes.
     replacements: BTreeMap<TableId, Replacement>,
+    /// Global indexes to be built before the change is committed.
+    builds: Vec<Build>,
 }
 
 struct Replacement {
@@ -113,6 +118,9 @@ impl Database {
                 if self.current(*table, prepared).is_some_and(|table| table.row_count() > 0) {
                     return Err(refused(message));
                 }
+            }
+            StorageChange::BuildGlobalIndex { table, index } => {
+                prepared.builds.push(Build::new(*table, index));
             }
             StorageChange::Create(definition) => {
                 let replacement = Replacement::with_table(definition, new_table(definition)?);

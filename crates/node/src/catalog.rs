@@ -192,5 +192,6 @@ pub fn site_limits(options: &Options) -> SiteLimits {
         batch_rows_min: options.min_batch_rows,
         faults: Faults::default(),
         undo_bytes: options.max_undo_bytes,
+        entry_changes_bytes: options.max_entry_changes_bytes as usize,
     }
 }

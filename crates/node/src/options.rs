@@ -123,6 +123,9 @@ options! {
         "Intermediate results of one statement at one site.";
     max_undo_bytes: 4 << 30, 64 * 1_024, 1 << 40, "bytes",
         "What a site keeps to take back open transactions; one that changes more fails.";
+    max_entry_changes_bytes: 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
+        "Changes of global indexes' entries that one statement may ask for at a site; one that \
+         asks for more fails.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
     max_ordered_sources: 8, 1, 12, "sources",

@@ -1,6 +1,6 @@
 //! Changes of the schema as sites carry them out.
 
-use crate::schema::TableDefinition;
+use crate::schema::{GlobalIndexDefinition, TableDefinition};
 use lockstep_types::{TableId, Value};
 use std::sync::Arc;
 
@@ -27,6 +27,14 @@ pub enum StorageChange {
         definition: Arc<TableDefinition>,
         /// Where each new column comes from; `None` when columns and layout stay as they are.
         columns: Option<Vec<ColumnSource>>,
+    },
+    /// A new global index gets entries for the rows that its table has: behind all other steps,
+    /// through rounds of its own between the partitions.
+    BuildGlobalIndex {
+        /// The table with the rows.
+        table: TableId,
+        /// The index, whose table of entries was created in the same change.
+        index: Arc<GlobalIndexDefinition>,
     },
 }
 

@@ -5,9 +5,7 @@ use crate::active::{
     statements_end, take_answers, time_limit,
 };
 use crate::limits::{Faults, SiteLimits};
-use crate::message::{
-    BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, ToPartition,
-};
+use crate::message::{BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, ToPartition};
 use crate::round::{Desk, Round, home_of};
 use crate::tables::{total, write_count, write_modified, write_status};
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};
@@ -19,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 mod ending;
+mod schema;
 use ending::{Ended, finished, send_decision};
 
 /// What the coordinator asks its surroundings to do.
@@ -221,22 +220,6 @@ impl<O, C: Clone> Coordinator<O, C> {
         (0..self.ring.partition_count()).map(PartitionId).collect()
     }
 
-    fn send_schema(
-        &mut self,
-        transaction: TransactionId,
-        task: &Arc<SchemaTask<C>>,
-        outputs: &mut Vec<CoordinatorOutput<O, C>>,
-    ) {
-        let all = self.all_partitions();
-        self.initiator.enlist(transaction, &all);
-        let (round, addressed) = self.initiator.begin_round(transaction, &all, false);
-        self.begun_round(transaction, None);
-        for address in addressed {
-            let message = ToPartition::Schema { transaction, round, task: Arc::clone(task) };
-            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
-        }
-    }
-
     fn begun_round(&mut self, transaction: TransactionId, round: Option<Round>) {
         let partition_count = self.ring.partition_count() as usize;
         let active = self.active.get_mut(&transaction).expect("it is under way");
@@ -260,6 +243,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         let MultiWork::Schema(task) = &active.call.work else {
             return self.advance(transaction, outputs);
         };
+        if schema::goes_on_building(active, task) {
+            return self.send_build(transaction, outputs);
+        }
         let outcome = Outcome { application_text: task.advice.clone(), ..Outcome::success(1) };
         let mut tables = Vec::new();
         match active.results.is_empty() {
@@ -291,6 +277,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let (tables, collected) = take_answers(active)?;
         let Some(mut round) = active.round.take() else {
+            for changes in collected.into_iter().flatten().flat_map(|built| built.changes) {
+                active.pending.entry(changes.partition).or_default().push(changes);
+            }
             active.results.extend(tables.into_iter().flatten());
             return Ok(());
         };

@@ -26,6 +26,8 @@ pub struct SiteLimits {
     pub batch_rows_min: u64,
     /// What open transactions may need to be taken back, bytes.
     pub undo_bytes: u64,
+    /// Changes of global indexes' entries that one statement may ask for at a partition, bytes.
+    pub entry_changes_bytes: usize,
     /// Broken on purpose, to see that checks notice; nothing in a server.
     pub faults: Faults,
 }

@@ -186,6 +186,16 @@ pub enum ToPartition<C> {
         /// The change.
         task: Arc<SchemaTask<C>>,
     },
+    /// Go on building the global indexes of a prepared schema change: add these entries, and
+    /// answer with the next ones.
+    Build {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its round.
+        round: u32,
+        /// Entries that live at the partition.
+        entries: Arc<[PartitionEntries]>,
+    },
     /// The transaction is decided.
     Decision {
         /// The transaction.

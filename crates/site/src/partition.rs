@@ -35,6 +35,7 @@ const FIRST_EPOCH: u64 = 1;
 enum Work<C> {
     Tasks(TasksWork),
     Schema(Arc<SchemaTask<C>>),
+    Build(Arc<[PartitionEntries]>),
 }
 
 #[derive(Debug)]
@@ -81,6 +82,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         options.temporary_limit_bytes = limits.temporary_bytes;
         options.batch_rows_min = limits.batch_rows_min;
         options.undo_limit_bytes = limits.undo_bytes;
+        options.entry_changes_limit_bytes = limits.entry_changes_bytes;
         let partition_limits = PartitionLimits {
             held_calls: limits.held_calls,
             speculative_calls: if limits.stop_everything { 0 } else { limits.speculative_calls },
@@ -452,6 +454,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
             ToPartition::Schema { transaction, round, task } => {
                 self.initiator.arrive(arrived(transaction, round, false, Work::Schema(task)));
             }
+            ToPartition::Build { transaction, round, entries } => {
+                self.initiator.arrive(arrived(transaction, round, false, Work::Build(entries)));
+            }
             ToPartition::Decision { transaction, commit, run, acknowledge } => {
                 self.count_stop(now_us, effects);
                 match commit {
@@ -485,6 +490,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 self.limit_time(work.time_limit);
                 self.run_entries(&work.entries, header)?;
                 self.run_tasks(&work.tasks, header, collected)
+            }
+            Work::Build(entries) => {
+                self.limit_time(None);
+                let built = self.database.build_entries(entries);
+                let changes = built.map_err(|error| error.to_failure())?;
+                collected.push(TaskEntries { task: 0, changes });
+                Ok(Vec::new())
             }
             Work::Schema(task) => {
                 self.limit_time(None);

@@ -48,9 +48,10 @@ impl Census {
         let partition = message.partition;
         match &message.message {
             ToPartition::Fragments { transaction, round, .. }
+            | ToPartition::Build { transaction, round, .. }
             | ToPartition::Schema { transaction, round, .. } => {
                 let counted = self.transactions.entry(*transaction).or_default();
-                counted.is_schema = matches!(message.message, ToPartition::Schema { .. });
+                counted.is_schema = !matches!(message.message, ToPartition::Fragments { .. });
                 if !counted.fragments.insert((*round, partition)) {
                     counted.twice = Some("fragments of a round");
                 }

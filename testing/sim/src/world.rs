@@ -149,6 +149,7 @@ impl World {
             temporary_bytes: 1 << 24,
             batch_rows_min: 0,
             undo_bytes: 1 << 30,
+            entry_changes_bytes: 64 << 20,
         };
         let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);
         let natives = Natives::default();

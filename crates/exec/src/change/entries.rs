@@ -64,6 +64,11 @@ impl EntryChanges {
         self.records.is_empty()
     }
 
+    /// Bytes of all of them.
+    pub(crate) fn byte_count(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// How many there are, to go back to.
     pub(crate) fn mark(&self) -> usize {
         self.records.len()
@@ -76,7 +81,7 @@ impl EntryChanges {
     }
 
     /// What is to be done where, without what takes itself back; and nothing is left.
-    fn take(&mut self) -> Vec<PartitionEntries> {
+    pub(crate) fn take(&mut self) -> Vec<PartitionEntries> {
         let records = std::mem::take(&mut self.records);
         let bytes = std::mem::take(&mut self.bytes);
         let kept = without_cancelled(&records, &bytes);
@@ -197,7 +202,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Carries out changes of entries that live here.
-    fn apply_entries(&mut self, removed: &[u8], added: &[u8]) -> Result<(), SqlError> {
+    pub(crate) fn apply_entries(&mut self, removed: &[u8], added: &[u8]) -> Result<(), SqlError> {
         for (bytes, adds) in [(removed, false), (added, true)] {
             let mut reader = ByteReader::new(bytes);
             let mut values: Vec<Datum<'_>> = Vec::new();
@@ -285,7 +290,8 @@ impl<'w> Writer<'w> {
     }
 }
 
-fn collect_entry(
+/// Notes an entry that is to be added or removed where it lives.
+pub(crate) fn collect_entry(
     entries: &mut EntryChanges,
     options: &crate::database::DatabaseOptions,
     table: &TableDefinition,

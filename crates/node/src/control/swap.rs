@@ -86,6 +86,10 @@ fn check_shapes(
     compare_columns(first, second, &mut reasons);
     compare_indexes(first, second, &mut reasons);
     for table in [first, second] {
+        if let Some(index) = table.global_indexes.first() {
+            reasons
+                .push(format!("{} has a global index ({}): drop it first", table.name, index.name));
+        }
         let views: Vec<&str> =
             table.dependent_views.iter().filter_map(|view| name_of(catalog, view.view)).collect();
         if !views.is_empty() {

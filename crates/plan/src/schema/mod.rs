@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub(crate) use partition::may_partition;
 pub(crate) use procedure::routes;
 
-use message::{ddl_error, live_change_error, not_supported, table_error};
+use message::{ddl_error, not_supported, table_error};
 
 /// Most tables and views of a database.
 const MAX_TABLES: usize = 10_000;
@@ -243,15 +243,15 @@ impl<'a> Draft<'a> {
         self.plan_row_limits()?;
         self.plan_generated()?;
         self.plan_procedures()?;
-        for (index, table) in self.new_global_indexes() {
-            let message = live_change_error(&format!(
-                "Unable to create global index {} because its table is not empty.",
-                index.name
-            ));
-            self.require_empty.push(StorageChange::RequireEmpty { table, message });
-        }
+        let builds = self.new_global_indexes();
         let advice = self.advice();
-        let changes = difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);
+        let mut changes =
+            difference::steps(self.old, &self.catalog, self.require_empty, &self.columns);
+        changes.extend(
+            builds
+                .into_iter()
+                .map(|(index, table)| StorageChange::BuildGlobalIndex { table, index }),
+        );
         Ok(SchemaChange { catalog: self.catalog, changes, advice })
     }
 }

@@ -175,6 +175,9 @@ fn step_text(step: &StorageChange) -> String {
         StorageChange::RequireEmpty { table, message } => {
             format!("require empty {table}: {}", message.replace('\n', " "))
         }
+        StorageChange::BuildGlobalIndex { table, index } => {
+            format!("build {} of {table}", index.name)
+        }
         StorageChange::Create(definition) => format!("create {}", table_text(definition)),
         StorageChange::Drop(table) => format!("drop {table}"),
         StorageChange::Alter { definition, columns } => {
