@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask check [--root DIR]
-       cargo xtask test [--only rust|check|python|java|golden]... [--list]";
+       cargo xtask test [--only rust|check|python|java|java-api|golden]... [--list]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -39,6 +39,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "rust", about: "unit and integration tests, SQL corpus", run: run_rust },
     Suite { name: "python", about: "VoltDB's Python client and raw sockets", run: run_python },
     Suite { name: "java", about: "VoltDB's Java clients and JDBC driver", run: run_java },
+    Suite { name: "java-api", about: "the procedure API, without a server", run: run_java_api },
     Suite { name: "golden", about: "recorded answers of VoltDB, kept floors", run: run_golden },
 ];
 
@@ -138,6 +139,13 @@ fn run_java(root: &Path) -> Result<Counts, String> {
     require("mvn", "maven")?;
     require("javac", "default-jdk-headless")?;
     counted(root, Command::new(python).arg("java/driver-tests/run.py"))
+}
+
+fn run_java_api(root: &Path) -> Result<Counts, String> {
+    let python = python_environment(root)?;
+    require("mvn", "maven")?;
+    require("javac", "default-jdk-headless")?;
+    counted(root, Command::new(python).arg("java/runtime/run.py"))
 }
 
 fn run_golden(root: &Path) -> Result<Counts, String> {
