@@ -20,6 +20,6 @@ pub use connection::{ConnectOptions, Connection, Identity, OwnedResponse};
 pub use error::ClientError;
 pub use lockstep_types::parameter::ParameterWriter;
 pub use lockstep_wire_volt::Response;
-pub use lockstep_wire_volt::invocation::CallOptions;
+pub use lockstep_wire_volt::invocation::{CallOptions, RepeatedCall};
 pub use pipeline::{Call, Completion, ConnectionIndex, Outgoing, Pipeline};
 pub use routing::Routing;

@@ -164,16 +164,25 @@ fn read_array<'a>(reader: &mut ByteReader<'a>) -> Result<ArrayParameter<'a>, Dec
 #[derive(Debug, Clone)]
 pub struct ParameterWriter {
     bytes: Vec<u8>,
+    /// Where the set begins, behind what the bytes held before.
+    start: usize,
     count: u16,
 }
 
 impl Default for ParameterWriter {
     fn default() -> Self {
-        ParameterWriter { bytes: vec![0, 0], count: 0 }
+        ParameterWriter::behind(Vec::new())
     }
 }
 
 impl ParameterWriter {
+    /// A writer of a set that stands behind other bytes.
+    pub fn behind(mut bytes: Vec<u8>) -> ParameterWriter {
+        let start = bytes.len();
+        bytes.put_i16(0);
+        ParameterWriter { bytes, start, count: 0 }
+    }
+
     /// Appends a scalar of the given wire type.
     pub fn scalar(&mut self, sql_type: SqlType, value: Datum<'_>) -> &mut Self {
         self.bytes.put_i8(sql_type.code());
@@ -182,8 +191,12 @@ impl ParameterWriter {
     }
 
     /// Appends a BIGINT.
+    #[inline]
     pub fn bigint(&mut self, value: i64) -> &mut Self {
-        self.scalar(SqlType::BigInt, Datum::Int(value))
+        let mut bytes = [SqlType::BigInt as u8; 9];
+        bytes[1..].copy_from_slice(&value.to_be_bytes());
+        self.bytes.extend_from_slice(&bytes);
+        self.counted()
     }
 
     /// Appends an INTEGER.
@@ -192,8 +205,11 @@ impl ParameterWriter {
     }
 
     /// Appends a VARCHAR.
+    #[inline]
     pub fn text(&mut self, value: &str) -> &mut Self {
-        self.scalar(SqlType::Varchar, Datum::Text(value))
+        self.bytes.put_i8(SqlType::Varchar.code());
+        self.bytes.put_sized(Some(value.as_bytes()));
+        self.counted()
     }
 
     /// Appends an array of at most 32767 elements.
@@ -218,20 +234,35 @@ impl ParameterWriter {
     }
 
     /// Forgets all parameters and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
-        self.bytes.truncate(2);
+        self.bytes.truncate(self.start);
+        self.bytes.put_i16(0);
         self.count = 0;
-        self.bytes[..2].copy_from_slice(&[0, 0]);
     }
 
     /// The encoded set, its count in front.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// The bytes that the set stands behind, and the set.
+    #[inline]
+    pub fn all_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// The bytes that the set stands behind, to be written over.
+    #[inline]
+    pub fn bytes_before(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.start]
+    }
+
+    #[inline]
     fn counted(&mut self) -> &mut Self {
         self.count += 1;
-        self.bytes[..2].copy_from_slice(&self.count.to_be_bytes());
+        self.bytes[self.start..self.start + 2].copy_from_slice(&self.count.to_be_bytes());
         self
     }
 }

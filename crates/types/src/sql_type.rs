@@ -57,6 +57,23 @@ impl SqlType {
         })
     }
 
+    /// Whether a wire code is that of a type.
+    #[inline]
+    pub fn is_code(code: i8) -> bool {
+        const KNOWN: u32 = 1 << SqlType::Null as u8
+            | 1 << SqlType::TinyInt as u8
+            | 1 << SqlType::SmallInt as u8
+            | 1 << SqlType::Integer as u8
+            | 1 << SqlType::BigInt as u8
+            | 1 << SqlType::Float as u8
+            | 1 << SqlType::Varchar as u8
+            | 1 << SqlType::Timestamp as u8
+            | 1 << SqlType::Decimal as u8
+            | 1 << SqlType::Boolean as u8
+            | 1 << SqlType::Varbinary as u8;
+        (0..32).contains(&code) && KNOWN >> code & 1 == 1
+    }
+
     /// The wire code.
     #[inline]
     pub fn code(self) -> i8 {
@@ -127,5 +144,17 @@ impl SqlType {
 impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_types() {
+        for code in i8::MIN..=i8::MAX {
+            assert_eq!(SqlType::is_code(code), SqlType::from_code(code).is_some(), "{code}");
+        }
     }
 }

@@ -314,9 +314,8 @@ impl<'a> TableView<'a> {
         header.i8()?;
         let columns = usize::try_from(header.i16()?).map_err(|_| DecodeError::Truncated)?;
         let types = header.take(columns)?;
-        for &code in types {
-            let code = code as i8;
-            SqlType::from_code(code).ok_or(DecodeError::UnknownType(code))?;
+        if let Some(code) = types.iter().find(|code| !SqlType::is_code(**code as i8)) {
+            return Err(DecodeError::UnknownType(*code as i8));
         }
         let row_count = u32::try_from(body.i32()?).map_err(|_| DecodeError::Truncated)?;
         Ok(TableView { types, names: header.rest(), rows: body.rest(), row_count })
@@ -331,7 +330,7 @@ impl<'a> TableView<'a> {
     /// The type of a column; the index is below [`TableView::column_count`].
     #[inline]
     pub fn column_type(&self, column: usize) -> SqlType {
-        SqlType::from_code(self.types[column] as i8).expect("checked when the table was read")
+        known_type(self.types[column])
     }
 
     /// Column names in order; fails on names that are cut off or no UTF-8.
@@ -352,8 +351,9 @@ impl<'a> TableView<'a> {
     }
 
     /// The rows, in order.
+    #[inline]
     pub fn rows(&self) -> Rows<'a> {
-        Rows { table: *self, rest: ByteReader::new(self.rows), left: self.row_count }
+        Rows { types: self.types, rest: ByteReader::new(self.rows), left: self.row_count }
     }
 
     /// The value of the first row's first column: what a scalar query gives. `None` when there
@@ -369,7 +369,7 @@ impl<'a> TableView<'a> {
 /// Iterates over a table's rows.
 #[derive(Debug, Clone)]
 pub struct Rows<'a> {
-    table: TableView<'a>,
+    types: &'a [u8],
     rest: ByteReader<'a>,
     left: u32,
 }
@@ -387,26 +387,26 @@ impl<'a> Iterator for Rows<'a> {
                 return Some(Err(DecodeError::Truncated));
             }
         };
-        Some(Ok(RowView { table: self.table, bytes }))
+        Some(Ok(RowView { types: self.types, bytes }))
     }
 }
 
 /// One row, read in place.
 #[derive(Debug, Clone, Copy)]
 pub struct RowView<'a> {
-    table: TableView<'a>,
+    types: &'a [u8],
     bytes: &'a [u8],
 }
 
 impl<'a> RowView<'a> {
     /// The value of a column; walks over the columns before it.
     pub fn get(&self, column: usize) -> Result<Datum<'a>, DecodeError> {
-        if column >= self.table.column_count() {
+        if column >= self.types.len() {
             return Err(DecodeError::NoColumn(column));
         }
         let mut reader = ByteReader::new(self.bytes);
-        for before in 0..column {
-            match self.table.column_type(before).fixed_bytes() {
+        for code in &self.types[..column] {
+            match known_type(*code).fixed_bytes() {
                 Some(bytes) => {
                     reader.take(bytes)?;
                 }
@@ -415,14 +415,14 @@ impl<'a> RowView<'a> {
                 }
             }
         }
-        read_datum(&mut reader, self.table.column_type(column))
+        read_datum(&mut reader, known_type(self.types[column]))
     }
 
     /// The values, in column order, each read when it is asked for. Ends behind the first that
     /// cannot be read.
     #[inline]
     pub fn values(&self) -> Values<'a> {
-        Values { types: self.table.types, reader: ByteReader::new(self.bytes) }
+        Values { types: self.types.iter(), rest: self.bytes }
     }
 
     /// Appends all values to `values`.
@@ -434,42 +434,72 @@ impl<'a> RowView<'a> {
     }
 }
 
+/// The type of a code that was looked at when the table was read.
+#[inline]
+fn known_type(code: u8) -> SqlType {
+    SqlType::from_code(code as i8).expect("checked when the table was read")
+}
+
 /// Iterates over a row's values.
 #[derive(Debug, Clone)]
 pub struct Values<'a> {
     /// Types of the columns that are left.
-    types: &'a [u8],
-    reader: ByteReader<'a>,
+    types: std::slice::Iter<'a, u8>,
+    rest: &'a [u8],
 }
 
 impl<'a> Iterator for Values<'a> {
     type Item = Result<Datum<'a>, DecodeError>;
 
-    #[inline]
+    // So that what reads a value takes it from registers.
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         const BIGINT: u8 = SqlType::BigInt as u8;
         const INTEGER: u8 = SqlType::Integer as u8;
-        let (code, types) = self.types.split_first()?;
-        self.types = types;
-        let value = match *code {
-            BIGINT => self.reader.i64().map(|value| int_or_null(value, i64::MIN)),
-            INTEGER => self.reader.i32().map(|v| int_or_null(v.into(), i32::MIN.into())),
-            code => return Some(self.read_other(code)),
-        };
-        Some(value.map_err(|error| self.end(error.into())))
+        const VARCHAR: u8 = SqlType::Varchar as u8;
+        let code = *self.types.next()?;
+        // The most frequent ones here, and where they are sound.
+        match code {
+            BIGINT => {
+                if let Some((number, rest)) = self.rest.split_first_chunk() {
+                    self.rest = rest;
+                    return Some(Ok(int_or_null(i64::from_be_bytes(*number), i64::MIN)));
+                }
+            }
+            INTEGER => {
+                if let Some((number, rest)) = self.rest.split_first_chunk() {
+                    self.rest = rest;
+                    let number = i32::from_be_bytes(*number).into();
+                    return Some(Ok(int_or_null(number, i32::MIN.into())));
+                }
+            }
+            VARCHAR => {
+                if let Some((length, rest)) = self.rest.split_first_chunk()
+                    && let length = u32::from_be_bytes(*length) as usize
+                    && length <= crate::sql_type::MAX_VALUE_BYTES as usize
+                    && let Some((bytes, rest)) = rest.split_at_checked(length)
+                    && let Some(text) = text(bytes)
+                {
+                    self.rest = rest;
+                    return Some(Ok(Datum::Text(text)));
+                }
+            }
+            _ => {}
+        }
+        Some(self.read_other(code))
     }
 }
 
 impl<'a> Values<'a> {
+    #[inline(never)]
     fn read_other(&mut self, code: u8) -> Result<Datum<'a>, DecodeError> {
-        let sql_type = SqlType::from_code(code as i8).expect("checked when the table was read");
-        read_datum(&mut self.reader, sql_type).map_err(|error| self.end(error))
-    }
-
-    #[cold]
-    fn end(&mut self, error: DecodeError) -> DecodeError {
-        self.types = &[];
-        error
+        let mut reader = ByteReader::new(self.rest);
+        let value = read_datum(&mut reader, known_type(code));
+        self.rest = reader.rest();
+        if value.is_err() {
+            self.types = [].iter();
+        }
+        value
     }
 }
 

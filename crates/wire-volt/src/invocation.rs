@@ -9,6 +9,7 @@
 
 use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes, text};
 use lockstep_types::ParameterSet;
+use lockstep_types::parameter::ParameterWriter;
 use std::fmt;
 
 /// The greatest number of extensions of one invocation.
@@ -305,6 +306,15 @@ pub fn encode(
     parameters: &[u8],
 ) {
     let start = out.len();
+    encode_head(out, procedure, client_handle, options);
+    out.extend_from_slice(parameters);
+    let length = body_length(out.len() - start);
+    out.patch_i32(start, length);
+}
+
+/// What stands in front of the parameters, the length still 0.
+#[inline]
+fn encode_head(out: &mut Vec<u8>, procedure: &str, client_handle: i64, options: &CallOptions) {
     let plain = *options == CallOptions::default();
     out.put_i32(0);
     out.put_i8(if plain { 0 } else { 2 });
@@ -313,9 +323,41 @@ pub fn encode(
     if !plain {
         encode_extensions(out, options);
     }
-    out.extend_from_slice(parameters);
-    let length = i32::try_from(out.len() - start - 4).expect("parameters are far below 2 GiB");
-    out.patch_i32(start, length);
+}
+
+#[inline]
+fn body_length(frame_bytes: usize) -> i32 {
+    i32::try_from(frame_bytes - 4).expect("parameters are far below 2 GiB")
+}
+
+/// A call that is made again and again: what stands in front of its parameters is encoded once.
+#[derive(Debug, Clone)]
+pub struct RepeatedCall {
+    writer: ParameterWriter,
+}
+
+impl RepeatedCall {
+    /// Calls of a procedure, all with this handle.
+    pub fn new(procedure: &str, client_handle: i64, options: &CallOptions) -> RepeatedCall {
+        let mut head = Vec::new();
+        encode_head(&mut head, procedure, client_handle, options);
+        RepeatedCall { writer: ParameterWriter::behind(head) }
+    }
+
+    /// The next call's parameters: none yet, to be appended.
+    #[inline]
+    pub fn parameters(&mut self) -> &mut ParameterWriter {
+        self.writer.clear();
+        &mut self.writer
+    }
+
+    /// The frame of the call, its length in front.
+    #[inline]
+    pub fn frame(&mut self) -> &[u8] {
+        let length = body_length(self.writer.all_bytes().len());
+        self.writer.bytes_before()[..4].copy_from_slice(&length.to_be_bytes());
+        self.writer.all_bytes()
+    }
 }
 
 fn encode_extensions(out: &mut Vec<u8>, options: &CallOptions) {

@@ -205,6 +205,34 @@ impl<'a> Response<'a> {
     /// Reads a frame's body. The tables are read by [`Response::tables`].
     #[inline]
     pub fn decode(body: &'a [u8]) -> Result<Response<'a>, ResponseError> {
+        match Response::decode_plain(body) {
+            Some(response) => Ok(response),
+            None => Response::decode_any(body),
+        }
+    }
+
+    /// Reads a response without texts.
+    #[inline]
+    fn decode_plain(body: &'a [u8]) -> Option<Response<'a>> {
+        let (prefix, tables) = body.split_first_chunk::<{ PREFIX_BYTES - 4 }>()?;
+        // The version and the fields present.
+        if prefix[0] != 0 || prefix[9] != 0 {
+            return None;
+        }
+        let [_, handle @ .., _, status, application_status, m0, m1, m2, m3, t0, t1] = *prefix;
+        Some(Response {
+            client_handle: i64::from_be_bytes(handle),
+            status: status as i8,
+            status_text: None,
+            application_status: application_status as i8,
+            application_text: None,
+            round_trip_ms: i32::from_be_bytes([m0, m1, m2, m3]),
+            table_count: u16::try_from(i16::from_be_bytes([t0, t1])).ok()?,
+            tables,
+        })
+    }
+
+    fn decode_any(body: &'a [u8]) -> Result<Response<'a>, ResponseError> {
         let mut reader = ByteReader::new(body);
         let version = reader.i8()?;
         if version != 0 {

@@ -4,12 +4,11 @@
 //! a checksum: no side saves the work of making its results, and differing results are noticed.
 
 use lockstep_base::bytes::ByteReader;
-use lockstep_client::{CallOptions, ParameterWriter, Response};
+use lockstep_client::{CallOptions, RepeatedCall, Response};
 use lockstep_node::NativeRegistry;
 use lockstep_node::embedded::EmbeddedHost;
 use lockstep_node::options::Options;
 use lockstep_types::{Datum, TableView, Value};
-use lockstep_wire_volt::invocation;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Statement};
 
@@ -96,8 +95,9 @@ impl Sink for Keeper {
 pub struct Ours {
     /// The host.
     pub host: EmbeddedHost,
-    parameters: ParameterWriter,
-    frame: Vec<u8>,
+    /// The procedure that was called last, and its calls.
+    procedure: String,
+    calls: RepeatedCall,
     response: Vec<u8>,
 }
 
@@ -112,8 +112,8 @@ impl Ours {
         let host = EmbeddedHost::new(&options, NativeRegistry::default());
         Ok(Ours {
             host: host.map_err(|failure| failure.message)?,
-            parameters: ParameterWriter::default(),
-            frame: Vec::new(),
+            procedure: String::new(),
+            calls: RepeatedCall::new("", 0, &CallOptions::default()),
             response: Vec::new(),
         })
     }
@@ -152,21 +152,22 @@ impl Ours {
         arguments: &[Argument],
         sink: &mut impl Sink,
     ) -> Result<(), String> {
-        self.parameters.clear();
+        if self.procedure != procedure {
+            self.procedure = procedure.to_string();
+            self.calls = RepeatedCall::new(procedure, 0, &CallOptions::default());
+        }
+        let parameters = self.calls.parameters();
         for argument in arguments {
             match *argument {
-                Argument::Int(value) => self.parameters.bigint(value),
-                Argument::Text(text) => self.parameters.text(text),
+                Argument::Int(value) => parameters.bigint(value),
+                Argument::Text(text) => parameters.text(text),
                 Argument::Float(value) => {
-                    self.parameters.scalar(lockstep_types::SqlType::Float, Datum::Float(value))
+                    parameters.scalar(lockstep_types::SqlType::Float, Datum::Float(value))
                 }
             };
         }
-        self.frame.clear();
-        let options = CallOptions::default();
-        invocation::encode(&mut self.frame, procedure, 0, &options, self.parameters.bytes());
         self.response.clear();
-        self.host.call(&self.frame[LENGTH_BYTES..], &mut self.response);
+        self.host.call(&self.calls.frame()[LENGTH_BYTES..], &mut self.response);
         let body = self.response.get(LENGTH_BYTES..).ok_or("no response")?;
         let response = Response::decode(body).map_err(|error| error.to_string())?;
         if !response.is_success() {

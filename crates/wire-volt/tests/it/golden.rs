@@ -5,7 +5,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_types::outcome::{Outcome, Status};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Failure, Parameter, ParameterSet, TableView};
-use lockstep_wire_volt::invocation::{self, CallOptions};
+use lockstep_wire_volt::invocation::{self, CallOptions, RepeatedCall};
 use lockstep_wire_volt::{
     Invocation, Login, LoginReply, LoginStatus, Response, login, next_frame, response,
 };
@@ -59,6 +59,17 @@ fn invocations() {
             record.meaning.replace(" batch", "")
         });
         encoded_back += usize::from(encoded == record.bytes);
+        // A repeated call has the same bytes, each time with its own parameters.
+        let mut calls = RepeatedCall::new(call.procedure, call.client_handle, &options);
+        for number in [7, 8] {
+            calls.parameters().bigint(number).text("again");
+            let mut parameters = ParameterWriter::default();
+            parameters.bigint(number).text("again");
+            let (handle, name) = (call.client_handle, call.procedure);
+            encoded.clear();
+            invocation::encode(&mut encoded, name, handle, &options, parameters.bytes());
+            assert_eq!(calls.frame(), encoded);
+        }
     }
     assert_eq!(encoded_back, 7, "messages of the versions that we write keep their bytes");
 }
