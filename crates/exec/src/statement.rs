@@ -95,7 +95,8 @@ impl PreparedStatement {
         &self.statement
     }
 
-    /// Whether the statement runs on a path of its own: get, insert, update or delete of one row.
+    /// Whether the statement runs on a path of its own: get, insert, update or delete of one row,
+    /// or columns of an index range.
     pub fn is_fast(&self) -> bool {
         self.fast.is_some()
     }

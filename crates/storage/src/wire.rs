@@ -122,6 +122,29 @@ impl RowRef<'_> {
     }
 }
 
+impl RowRef<'_> {
+    /// Appends a column as result tables have it; false, and nothing appended, when its type is
+    /// another. Panics when the table has no such column.
+    #[inline]
+    pub fn write_column(self, column: u16, sql_type: SqlType, out: &mut Vec<u8>) -> bool {
+        let (slot, fields) = self.parts();
+        let field = &fields[usize::from(column)];
+        if field.sql_type != sql_type {
+            return false;
+        }
+        out.reserve(FIXED_BYTES);
+        let at = out.len();
+        let mut writer = Writer { out, at };
+        // SAFETY: there is room for a fixed value, and what is counted in the end was written.
+        unsafe {
+            writer.field(field, slot, 0);
+            let Writer { out, at } = writer;
+            out.set_len(at);
+        }
+        true
+    }
+}
+
 impl Table {
     /// Whether each of these columns is there and has the type of the same place.
     #[inline]

@@ -248,6 +248,13 @@ impl<'o> TableBuilder<'o> {
         }
     }
 
+    /// The next value of the row by what appends it; false from it leaves the value to
+    /// [`TableBuilder::value`].
+    #[inline]
+    pub fn value_by(&mut self, append: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        append(self.out)
+    }
+
     /// False once a value was not of its column's kind: the table must not be sent.
     #[inline]
     pub fn is_sound(&self) -> bool {

@@ -17,6 +17,13 @@ use lockstep_plan_ir::{Expression, Relation};
 use lockstep_storage::RowId;
 use lockstep_types::{Datum, TableView};
 
+/// Values of new rows for which there is room at first.
+const FIRST_VALUES: usize = 64;
+
+/// Most changes of a row, and parts of a key, that need no memory of their own.
+const FEW_CHANGES: usize = 12;
+const FEW_PARTS: usize = 4;
+
 /// What an operation works with.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'p> {
@@ -67,7 +74,7 @@ impl<'w> Writer<'w> {
         if standalone {
             return self.insert_values(insert, state, work);
         }
-        let mut rows = Vec::new();
+        let mut rows = Vec::with_capacity(FIRST_VALUES);
         let values: Vec<&Expression> = insert.values.iter().collect();
         self.collect(&insert.source, &values, work, None, &mut rows)?;
         let width = insert.values.len().max(1);
@@ -114,12 +121,18 @@ impl<'w> Writer<'w> {
         if let Some(upsert) = upsert
             && let Some(row) = self.same_key(state, upsert, values)?
         {
-            let mut changes: Vec<(usize, Datum<'v>)> = upsert
-                .assigned
-                .iter()
-                .map(|column| (usize::from(*column), values[usize::from(*column)]))
-                .collect();
-            return self.update(state, row, &mut changes);
+            let change = |column: &u16| (usize::from(*column), values[usize::from(*column)]);
+            let count = upsert.assigned.len();
+            if count > FEW_CHANGES {
+                let mut changes: Vec<(usize, Datum<'v>)> =
+                    upsert.assigned.iter().map(change).collect();
+                return self.update(state, row, &mut changes);
+            }
+            let mut changes = [(0, Datum::Null); FEW_CHANGES];
+            for (place, column) in changes.iter_mut().zip(&upsert.assigned) {
+                *place = change(column);
+            }
+            return self.update(state, row, &mut changes[..count]);
         }
         self.insert(state, values).map(drop)
     }
@@ -135,19 +148,23 @@ impl<'w> Writer<'w> {
         let Some(index) = definition.indexes.get(upsert.primary_key.index()) else {
             return Err(SqlError::sql(format!("{} has no primary key", definition.name)));
         };
-        let key: Vec<Datum<'_>> = index
-            .keys
-            .iter()
-            .map(|key| match key {
-                IndexKey::Column(column) => values[usize::from(*column)],
-                IndexKey::Expression(_) => Datum::Null,
-            })
-            .collect();
+        let part = |key: &IndexKey| match key {
+            IndexKey::Column(column) => values[usize::from(*column)],
+            IndexKey::Expression(_) => Datum::Null,
+        };
         let Some(table) = self.tables.get(definition.id) else {
             return Err(no_such_table(definition.id));
         };
-        let found = table.get(upsert.primary_key, &key).map_err(storage_fault)?;
-        Ok(found.map(|(row, _)| row))
+        let count = index.keys.len();
+        let found = if count > FEW_PARTS {
+            let key: Vec<Datum<'_>> = index.keys.iter().map(part).collect();
+            table.get(upsert.primary_key, &key)
+        } else {
+            let mut key = [Datum::Null; FEW_PARTS];
+            key.iter_mut().zip(&index.keys).for_each(|(place, key)| *place = part(key));
+            table.get(upsert.primary_key, &key[..count])
+        };
+        Ok(found.map_err(storage_fault)?.map(|(row, _)| row))
     }
 
     fn run_update(

@@ -2,10 +2,11 @@
 
 use super::{Flow, Run};
 use crate::error::{SqlError, state};
+use crate::frame::Slot;
 use lockstep_plan_ir::expression::{Expression, Node};
 use lockstep_plan_ir::statement::Query;
 use lockstep_types::table::MAX_ROW_BYTES;
-use lockstep_types::{TableBuilder, TableSchema};
+use lockstep_types::{SqlType, TableBuilder, TableSchema};
 
 /// Appends the query's table to `out`; on an error the caller cuts `out` back.
 pub(crate) fn write_query<'a>(
@@ -20,8 +21,10 @@ pub(crate) fn write_query<'a>(
     run.run(&query.relation, &mut || {
         table.begin_row();
         for (expression, sql_type) in columns() {
-            let value = direct_value(run, expression)?;
-            table.value(*sql_type, value);
+            if !table.value_by(|out| write_column(run, expression, *sql_type, out)) {
+                let value = direct_value(run, expression)?;
+                table.value(*sql_type, value);
+            }
         }
         let row_bytes = table.end_row();
         if row_bytes > MAX_ROW_BYTES || table.byte_count() > result_limit {
@@ -43,7 +46,25 @@ pub(crate) fn unsound() -> SqlError {
     SqlError::sql("a result value is not of its column's type; please report the statement")
 }
 
-/// Columns are most of what is written: they are read without a call.
+/// Columns of tables are most of what is written: they go as they lie in their slots. False when
+/// the expression is something else.
+#[inline]
+fn write_column(
+    run: &Run<'_, '_>,
+    expression: &Expression,
+    sql_type: SqlType,
+    out: &mut Vec<u8>,
+) -> bool {
+    match expression.node {
+        Node::Column { slot, column } => match run.frame.slot(slot) {
+            Slot::Row(row, _) => row.write_column(column, sql_type, out),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Columns of computed rows are read without a call.
 #[inline]
 fn direct_value<'a>(
     run: &Run<'_, 'a>,

@@ -17,6 +17,16 @@ impl<'a> Run<'_, 'a> {
         let table = table_of(self.executor.tables, scan.table)?;
         match &scan.access {
             Access::Full => self.full_scan(scan, table, sink),
+            Access::Index { index, equal, at_most_one: true, null_matches, .. }
+                if let ([equal], [] | [false]) = (&**equal, &**null_matches) =>
+            {
+                // What joins look up, row after row.
+                let key = self.value(equal)?;
+                if key.is_null() {
+                    return Ok(Flow::Continue);
+                }
+                self.unique_scan(scan, table, *index, &[key], sink)
+            }
             Access::Index { index, equal, null_matches, lower, upper, reverse, at_most_one } => {
                 let Some(mut key) = self.equal_key(equal, null_matches)? else {
                     return Ok(Flow::Continue);

@@ -26,7 +26,7 @@ pub(super) enum FastPath {
     Get(Lookup),
     /// Plain columns.
     Columns(ColumnQuery),
-    /// VALUES.
+    /// VALUES, of INSERT and of UPSERT.
     Insert,
     /// A row by its unique key.
     Update(Lookup),
@@ -81,9 +81,8 @@ impl FastPath {
                 (!query.output.iter().any(has_subquery)).then_some(FastPath::Get(lookup))
             }
             Operation::Insert(insert) => {
-                let standalone = is_one_row(&insert.source)
-                    && insert.upsert.is_none()
-                    && !insert.values.iter().any(has_subquery);
+                let standalone =
+                    is_one_row(&insert.source) && !insert.values.iter().any(has_subquery);
                 standalone.then_some(FastPath::Insert)
             }
             Operation::Update(update) => {
@@ -295,7 +294,7 @@ fn insert_values(
             _ => *place = evaluate(expression, &context, &frame)?,
         }
     }
-    writer.insert(state, values)?;
+    writer.insert_or_update(state, insert.upsert.as_ref(), values)?;
     Ok(1)
 }
 
