@@ -163,6 +163,8 @@ pub enum Envelope {
     },
     /// From the control thread: frames for all subscribed connections.
     Push(Arc<[u8]>),
-    /// Stop: finish what is begun, then end.
+    /// Take no more calls, and finish those that are begun.
+    Drain,
+    /// Stop at the end of the round.
     Stop,
 }

@@ -89,6 +89,9 @@ options! {
         "Answers that a client has not read, per connection; above it the connection is paused.";
     unread_timeout_ms: 30_000, 100, 3_600_000, "ms",
         "How long a connection may leave answers unread before it is closed.";
+    stop_timeout_ms: 10_000, 0, 3_600_000, "ms",
+        "How long a host that stops waits for the calls under way and for clients to take their \
+         answers.";
     login_timeout_ms: 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
     max_outstanding_calls: 4_096, 16, 1_000_000, "calls",

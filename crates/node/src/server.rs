@@ -19,7 +19,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+/// While waiting for sites: how often to look whether one has ended by an error.
+const LOOK_AT_THREADS: Duration = Duration::from_millis(50);
 /// Connections that wait to be accepted.
 const LISTEN_BACKLOG: i32 = 4096;
 /// A site's stack: deep expressions run on it.
@@ -141,7 +144,8 @@ impl Server {
         let _ = self.facts.on_shutdown.set(Box::new(action));
     }
 
-    /// Stops the host: every thread ends its round, then its connections close.
+    /// Stops the host: no more calls are taken; those under way are finished and answered, for as
+    /// long as the option `stop_timeout_ms` allows; then the connections close.
     ///
     /// # Errors
     /// A thread had ended with an error before.
@@ -149,10 +153,32 @@ impl Server {
         self.stop_threads()
     }
 
+    /// Waits until the calls under way are answered, but not for long.
+    fn drain(&mut self) {
+        let sites = self.facts.partition_count as usize;
+        let patience = Duration::from_millis(self.facts.options.stop_timeout_ms);
+        let deadline = Instant::now() + patience;
+        self.facts.drain.begin(sites);
+        for thread in 0..sites.min(self.threads.len()) {
+            self.main_outbox.send(thread, Envelope::Drain);
+        }
+        self.main_outbox.flush();
+        while self.facts.drain.is_busy() && self.threads.iter().all(|t| !t.is_finished()) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                tracing::warn!("the host stops with calls under way (option stop_timeout_ms)");
+                return;
+            }
+            // A site that ended by an error does not wake this thread.
+            std::thread::park_timeout(left.min(LOOK_AT_THREADS));
+        }
+    }
+
     fn stop_threads(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.stopped, true) {
             return Ok(());
         }
+        self.drain();
         for thread in 0..self.threads.len() {
             self.main_outbox.send(thread, Envelope::Stop);
         }
@@ -267,6 +293,7 @@ fn host_facts(
     admin: &TcpListener,
 ) -> io::Result<HostFacts> {
     Ok(HostFacts {
+        drain: crate::shard::Drain::default(),
         options: configuration.options.clone(),
         java_options: configuration.java_options.clone(),
         ring: HashRing::new(configuration.sites),

@@ -155,6 +155,9 @@ impl Control {
                     self.gathered(request, snapshot);
                 }
             },
+            // Calls that are planned or wait for a schema change are those of connections, whose
+            // threads wait for the answers.
+            Envelope::Drain => {}
             Envelope::Stop => self.stopping = true,
             _ => unreachable!("site threads send requests only"),
         }
@@ -211,7 +214,7 @@ impl Control {
             "@SwapTables" => self.swap_tables(call, invocation),
             "@ValidatePartitioning" => self.validate_partitioning(origin),
             "@Pause" => self.set_paused(origin, admin, true),
-            "@Shutdown" => self.shut_down(admin, invocation),
+            "@Shutdown" => self.shut_down(origin, admin, invocation),
             "@Resume" => self.set_paused(origin, admin, false),
             "@Quiesce" | "@UpdateLogging" => self.answer_status(origin),
             "@GC" => self.collect_garbage(origin),

@@ -148,6 +148,7 @@ impl Control {
     /// `@Shutdown`: the host ends in order, and its connections with it: nobody is answered.
     pub(super) fn shut_down(
         &mut self,
+        origin: Origin,
         admin: bool,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
@@ -159,10 +160,13 @@ impl Control {
                 "@Shutdown takes no parameters: this release has no snapshot to save on the way",
             ));
         }
-        let Some(stop) = self.facts.on_shutdown.get() else {
+        let facts = std::sync::Arc::clone(&self.facts);
+        let Some(stop) = facts.on_shutdown.get() else {
             return Err(Failure::graceful("This host ends with the program that it is part of."));
         };
         tracing::info!("shut down by an administrator");
+        // Not a byte: only that nobody waits for this call when the host stops.
+        self.send_answer(origin, Status::Success, Vec::new());
         stop();
         Ok(())
     }

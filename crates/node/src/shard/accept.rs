@@ -40,7 +40,7 @@ impl Shard {
     }
 
     fn accept_one(&mut self, admin: bool) -> Option<TcpStream> {
-        let listener = self.listener.as_ref()?;
+        let listener = self.listener.as_ref().filter(|_| !self.draining)?;
         let socket = if admin { &listener.admin } else { &listener.client };
         loop {
             match socket.accept() {

@@ -11,6 +11,7 @@
 mod accept;
 mod answers;
 mod calls;
+mod drain;
 mod inner;
 mod input;
 mod load;
@@ -27,6 +28,7 @@ use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin};
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use accept::Listener;
+pub use drain::Drain;
 use inner::InnerLoad;
 use lockstep_base::counting;
 use lockstep_jvm::JavaSettings;
@@ -53,6 +55,8 @@ const SPARE_BUFFERS: usize = 4096;
 
 /// What all threads of a host know.
 pub struct HostFacts {
+    /// How far an orderly stop has come.
+    pub drain: Drain,
     /// The options.
     pub options: Options,
     /// Further options for the JVM.
@@ -167,6 +171,10 @@ pub struct Shard {
     deadlines_checked_us: i64,
     /// What this thread sent to itself.
     own_messages: VecDeque<Envelope>,
+    /// No more calls are taken.
+    draining: bool,
+    /// While draining: nothing is left to do here, and that was said.
+    is_quiet: bool,
     stopping: bool,
 }
 
@@ -212,6 +220,8 @@ impl Shard {
             now_us: clock::now_us(),
             deadlines_checked_us: 0,
             own_messages: VecDeque::new(),
+            draining: false,
+            is_quiet: false,
             stopping: false,
         })
     }
@@ -236,16 +246,19 @@ impl Shard {
             self.read_ready();
             self.take_messages();
             self.run_load();
+            if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
+                self.expire_rounds();
+            }
             self.take_own_messages();
             self.site.hand_over_log();
             self.write_ready();
             self.outbox.flush();
+            self.tell_quiet();
             counting::apart(|| self.site.maintain());
             self.statistics.end_round(clock::now_us() - self.now_us);
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
-                self.expire_rounds();
                 // Connections that could not be accepted, for want of files, bring no new event.
                 self.accept_all();
             }
@@ -336,6 +349,7 @@ impl Shard {
             Envelope::Gather { request, validate } => self.send_statistics(request, validate),
             Envelope::Survey { sample, rows } => self.survey(&sample, rows),
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
+            Envelope::Drain => self.draining = true,
             Envelope::Stop => self.stopping = true,
             Envelope::Control(_) => unreachable!("only the control thread gets these"),
         }

@@ -44,7 +44,8 @@ impl Shard {
     /// True while a connection may not send: its client is too far behind, or another thread is.
     pub(super) fn is_paused(&self, place: usize) -> bool {
         let options = &self.facts.options;
-        self.outbox.is_overflowing()
+        self.draining
+            || self.outbox.is_overflowing()
             || self.connections[place].as_ref().is_some_and(|connection| {
                 connection.unread_bytes() as u64 >= options.max_unread_bytes
                     || u64::from(connection.outstanding) >= options.max_outstanding_calls

@@ -311,3 +311,46 @@ fn whoever_makes_a_procedure_hears_how_it_can_run_at_fewer_partitions() {
         assert!(explained.note.is_empty() && explained.rows.contains(why), "{explained:?}");
     }
 }
+
+/// Sends calls of all partitions and of one in one piece, on several connections, and stops the
+/// host when the first of each is answered. Returns how many answers did not come.
+fn lost_by_stopping(options: &[&str]) -> usize {
+    let (server, _peer) = host(3, options);
+    let clients: Vec<Peer> = (0..5).map(|_| Peer::login(server.client_address())).collect();
+    let calls = 60;
+    let ahead: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            let frames: Vec<u8> = (0..calls)
+                .flat_map(|call| match call % 3 {
+                    0 => call_frame(
+                        "TransferAnywhere",
+                        call,
+                        &parameters(&[Int(1), Int(call), Int(0)]),
+                    ),
+                    1 => call_frame("Total", call, &parameters(&[])),
+                    _ => call_frame("Deposit", call, &parameters(&[Int(0), Int(call % ACCOUNTS)])),
+                })
+                .collect();
+            client.send(&frames);
+            // All of them have been read when one is answered.
+            assert!(client.receive().is_some());
+            client
+        })
+        .collect();
+    let stopping = std::thread::spawn(move || server.stop());
+    let mut lost = 0;
+    for mut client in ahead {
+        let answered = 1 + std::iter::from_fn(|| client.receive()).count();
+        lost += calls as usize - answered;
+    }
+    stopping.join().expect("it ends").expect("the host stops in order");
+    lost
+}
+
+#[test]
+fn a_host_that_stops_finishes_and_answers_what_is_under_way() {
+    assert_eq!(lost_by_stopping(&[]), 0);
+    // Without time for that it ends all the same.
+    eventually("a call is lost", || lost_by_stopping(&["stop_timeout_ms=0"]) > 0);
+}

@@ -1,0 +1,66 @@
+//! The orderly stop: no more calls are taken, and those under way are finished and answered.
+//!
+//! A site is quiet when its connections wait for nothing, its partition has nothing undecided, and
+//! the coordinator, if it is here, has no transaction. Calls under way anywhere keep the thread of
+//! their connection from being quiet, so when all sites are, nothing is left in between.
+
+use super::Shard;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Thread;
+
+/// How far an orderly stop has come, for all threads.
+#[derive(Default)]
+pub struct Drain {
+    /// Sites that are not quiet.
+    busy: AtomicUsize,
+    /// Who waits for them.
+    waiting: OnceLock<Thread>,
+}
+
+impl Drain {
+    /// The calling thread waits for this many sites.
+    pub fn begin(&self, sites: usize) {
+        self.busy.store(sites, Ordering::Release);
+        // Only one thread ever stops a host.
+        let _ = self.waiting.set(std::thread::current());
+    }
+
+    /// Whether a site still has something to do.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire) > 0
+    }
+
+    fn tell(&self, is_quiet: bool) {
+        if !is_quiet {
+            self.busy.fetch_add(1, Ordering::AcqRel);
+        } else if self.busy.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(thread) = self.waiting.get()
+        {
+            thread.unpark();
+        }
+    }
+}
+
+impl Shard {
+    /// While the host stops: says when nothing is left to do here, and when that is no longer so.
+    pub(super) fn tell_quiet(&mut self) {
+        if !self.draining {
+            return;
+        }
+        let is_quiet = self.has_nothing_to_do();
+        if is_quiet != self.is_quiet {
+            self.is_quiet = is_quiet;
+            self.facts.drain.tell(is_quiet);
+        }
+    }
+
+    fn has_nothing_to_do(&mut self) -> bool {
+        let mut connections = self.connections.iter().flatten();
+        connections.all(|c| c.unanswered == 0 && c.unread_bytes() == 0)
+            && self.site.is_idle()
+            && self.coordinator.as_ref().is_none_or(|coordinator| coordinator.is_idle())
+            && self.own_messages.is_empty()
+            && self.inbox.is_empty()
+    }
+}
