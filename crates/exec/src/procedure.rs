@@ -8,10 +8,12 @@
 //! which they do because they see nothing but parameters, results, time and seeded randomness.
 
 mod context;
+mod hosted;
 mod parameters;
 mod round;
 
 pub use context::{BatchResults, ProcedureContext};
+pub use hosted::{BlockingRounds, run_blocking};
 pub use parameters::routing_value;
 pub use round::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 
@@ -163,6 +165,11 @@ impl PreparedProcedure {
     /// Whether it executes one batch and ends: a list of statements. Native code may go on.
     pub fn has_one_batch(&self) -> bool {
         matches!(self.code, ProcedureCode::Statements)
+    }
+
+    /// Whether its multi-partition calls run on threads that wait ([`run_blocking`]).
+    pub fn blocks(&self) -> bool {
+        matches!(self.code, ProcedureCode::Hosted(_))
     }
 
     /// Its statements, in order.

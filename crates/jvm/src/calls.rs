@@ -519,6 +519,10 @@ impl Engine {
                 _ => (SQL, Some(error.state().to_string())),
             },
             ProcedureError::Abort(_) => (SQL, None),
+            ProcedureError::Failed(failure) if failure.status == Status::GracefulFailure => {
+                let constraint = failure.message.starts_with("VOLTDB ERROR: CONSTRAINT VIOLATION");
+                (if constraint { CONSTRAINT } else { SQL }, None)
+            }
             _ => (UNEXPECTED, None),
         };
         let mut record = Vec::new();

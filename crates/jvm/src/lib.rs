@@ -11,3 +11,9 @@ pub use calls::JavaProcedure;
 pub use classes::{ClassKind, JavaClass, JavaClasses, JavaDescription, JavaStatement};
 pub use env::JavaError;
 pub use machine::JavaSettings;
+
+/// The runtime as a jar: what procedures are compiled against. Empty in a binary that was built
+/// without a JDK, which runs no Java procedures.
+pub fn runtime_jar() -> &'static [u8] {
+    runtime::RUNTIME_JAR
+}

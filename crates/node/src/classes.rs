@@ -84,13 +84,6 @@ pub(crate) fn code(
     class: &str,
     definition: &ProcedureDefinition,
 ) -> Result<ProcedureCode, PlanError> {
-    if !definition.is_single_partition() {
-        return Err(PlanError::new(format!(
-            "Java procedure {} runs at several partitions, which is not supported yet: create it \
-             with PARTITION ON, or DIRECTED",
-            definition.name
-        )));
-    }
     let missing = || PlanError::new(format!("Cannot load class for procedure: {class}"));
     let classes = of_catalog(catalog).ok_or_else(missing)?;
     let procedure = JavaProcedure::new(classes, class, definition);

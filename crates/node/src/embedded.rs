@@ -191,6 +191,9 @@ impl EmbeddedHost {
             match output {
                 CoordinatorOutput::Finished(end) => finished = Some(end),
                 CoordinatorOutput::Stale(()) => unreachable!("planned with the catalog in force"),
+                CoordinatorOutput::Thread { .. } => {
+                    unreachable!("there is no call that loads classes here")
+                }
                 CoordinatorOutput::Send(message) => {
                     let mut effects = Vec::new();
                     self.site.receive(message.number, message.message, self.now_us, &mut effects);

@@ -21,6 +21,7 @@ mod routing;
 mod server;
 mod shard;
 pub mod statistics;
+mod threads;
 mod transaction_counters;
 
 pub use catalog::NativeRegistry;

@@ -143,6 +143,8 @@ options! {
         "What one read from a socket may bring; one buffer a thread.";
     topology_check_ms: 1_000, 10, 60_000, "ms",
         "How often subscribers are told of a changed topology.";
+    max_procedure_threads: 16, 1, 10_000, "threads",
+        "Threads for multi-partition procedures in Java, which wait while their batches run.";
     java_heap_bytes: 1_024 * MIB, 16 * MIB, 1 << 40, "bytes",
         "The most memory that Java procedures have for their objects. As all Java options, it \
          counts when the JVM starts, at the first class that is loaded.";

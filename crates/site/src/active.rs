@@ -46,6 +46,8 @@ pub(crate) struct Active<O, C> {
     pub(crate) rounds: u32,
     pub(crate) round_begun_us: i64,
     pub(crate) partition_count: u32,
+    /// Of a procedure with a thread of its own: how far that is.
+    pub(crate) thread: ThreadState,
     /// Set once the outcome is known, while acknowledgements are awaited.
     pub(crate) finished: Option<(Outcome, Vec<u8>)>,
 }
@@ -56,10 +58,30 @@ pub(crate) type PendingEntries = BTreeMap<PartitionId, Vec<PartitionEntries>>;
 /// One table per fragment and the entry changes they ask for, or why the transaction must abort.
 pub(crate) type Answered = Result<(Vec<Vec<u8>>, Vec<TaskEntries>), Failure>;
 
+/// Where the code of a procedure with a thread of its own is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ThreadState {
+    /// It has not begun.
+    New,
+    /// It computes, or waits for a batch.
+    Running,
+    /// It has been told why its transaction must be undone.
+    Doomed(Failure),
+    /// It has ended; the transaction has not.
+    Ended,
+}
+
 /// What a transaction does next.
 pub(crate) enum Next {
     Round(Round),
     End(Outcome, Vec<u8>),
+    /// The procedure's own thread goes on, with the results of its batch.
+    Thread,
+}
+
+/// Whether the work is a procedure whose code runs on a thread of its own.
+pub(crate) fn blocks<C>(work: &MultiWork<C>) -> bool {
+    matches!(work, MultiWork::Procedure { procedure, .. } if procedure.blocks())
 }
 
 pub(crate) fn context_of<O, C>(

@@ -1,13 +1,14 @@
 //! Takes multi-partition transactions through their rounds, many at a time.
 
 use crate::active::{
-    Active, DeskLimits, Next, PendingEntries, Submitted, context_of, desk_context, over_limit,
-    statements_end, take_answers, time_limit,
+    Active, DeskLimits, Next, PendingEntries, Submitted, ThreadState, blocks, context_of,
+    desk_context, over_limit, statements_end, take_answers, time_limit,
 };
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, ToPartition};
 use crate::round::{Desk, Round, home_of};
 use crate::tables::{total, write_count, write_modified, write_status};
+use crate::threaded::ToThread;
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 use lockstep_exec::watch::Stopwatch;
 use lockstep_txn::mp::MultiLimits;
@@ -28,6 +29,13 @@ pub enum CoordinatorOutput<O, C> {
     Finished(Finished<O>),
     /// A schema change came in force while the call waited: its plans must be made anew.
     Stale(O),
+    /// Tell the thread of a transaction's procedure; with [`ToThread::Begin`], give it one.
+    Thread {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What to tell.
+        message: ToThread,
+    },
 }
 
 /// A call that ended.
@@ -55,17 +63,17 @@ const MAX_ENLARGEMENTS: u32 = 3;
 
 /// The coordinator of a cluster.
 pub struct Coordinator<O, C> {
-    initiator: MultiPartitionInitiator<Submitted<O, C>>,
-    active: BTreeMap<TransactionId, Active<O, C>>,
+    pub(crate) initiator: MultiPartitionInitiator<Submitted<O, C>>,
+    pub(crate) active: BTreeMap<TransactionId, Active<O, C>>,
     /// The version of the catalog in force.
     catalog_version: u64,
-    ring: HashRing,
-    limits: DeskLimits,
-    stop_everything: bool,
+    pub(crate) ring: HashRing,
+    pub(crate) limits: DeskLimits,
+    pub(crate) stop_everything: bool,
     stopwatch: Option<Stopwatch>,
     faults: Faults,
     /// The time that was given last.
-    now_us: i64,
+    pub(crate) now_us: i64,
     /// How long a round may take; 0 for as long as it takes.
     round_limit_us: i64,
 }
@@ -174,7 +182,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// Begins the transactions that may begin.
-    fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+    pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while let Some((submitted, transaction)) = self.initiator.begin_next(now_us / 1000) {
             let Submitted { call, needed, enlargements } = submitted;
             if call.catalog_version != self.catalog_version {
@@ -202,8 +210,10 @@ impl<O, C: Clone> Coordinator<O, C> {
                 rounds: 0,
                 round_begun_us: now_us,
                 partition_count: 0,
+                thread: ThreadState::New,
                 finished: None,
             };
+            let threaded = blocks(&active.call.work);
             let task = match &active.call.work {
                 MultiWork::Schema(task) => Some(Arc::clone(task)),
                 _ => None,
@@ -211,6 +221,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             self.active.insert(transaction, active);
             match task {
                 Some(task) => self.send_schema(transaction, &task, outputs),
+                None if threaded => self.stop_for_thread(transaction, outputs),
                 None => self.advance(transaction, outputs),
             }
         }
@@ -220,7 +231,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         (0..self.ring.partition_count()).map(PartitionId).collect()
     }
 
-    fn begun_round(&mut self, transaction: TransactionId, round: Option<Round>) {
+    pub(crate) fn begun_round(&mut self, transaction: TransactionId, round: Option<Round>) {
         let partition_count = self.ring.partition_count() as usize;
         let active = self.active.get_mut(&transaction).expect("it is under way");
         active.round = round;
@@ -237,7 +248,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         if let Err(failure) = self.merge(transaction) {
-            return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
+            return self.fail(transaction, failure, outputs);
         }
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let MultiWork::Schema(task) = &active.call.work else {
@@ -256,13 +267,13 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// Decides what can be decided, in order.
-    fn decide_all(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+    pub(crate) fn decide_all(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while let Some(transaction) = self.initiator.next_decidable() {
             let (outcome, tables) = match self.merge(transaction) {
                 Err(failure) => (Outcome::failed(failure), Vec::new()),
                 Ok(()) => match self.next(transaction) {
                     Next::End(outcome, tables) => (outcome, tables),
-                    Next::Round(_) => {
+                    Next::Round(_) | Next::Thread => {
                         let text = "a batch follows the one that was said to be the last";
                         (Outcome::failed(Failure::unexpected(text)), Vec::new())
                     }
@@ -294,11 +305,14 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// Begins the next round, or ends the transaction.
-    fn advance(&mut self, transaction: TransactionId, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        let mut round = match self.next(transaction) {
-            Next::End(outcome, tables) => {
-                return self.decide(transaction, outcome, tables, outputs);
-            }
+    pub(crate) fn advance(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let round = match self.next(transaction) {
+            Next::End(outcome, tables) => return self.end(transaction, outcome, tables, outputs),
+            Next::Thread => return self.wake_thread(transaction, outputs),
             Next::Round(round) => round,
         };
         let partitions = round.partitions();
@@ -309,12 +323,23 @@ impl<O, C: Clone> Coordinator<O, C> {
         } else {
             let strangers = self.initiator.strangers(transaction, &partitions);
             if let Some(failure) = self.undeclared(transaction, &strangers) {
-                return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
+                return self.fail(transaction, failure, outputs);
             }
             if !strangers.is_empty() {
                 return self.order_again(transaction, strangers, outputs);
             }
         }
+        self.send_round(transaction, round, outputs);
+    }
+
+    /// Begins a round at partitions that the transaction has its place at.
+    pub(crate) fn send_round(
+        &mut self,
+        transaction: TransactionId,
+        mut round: Round,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let partitions = round.partitions();
         let last = round.is_last && !self.stop_everything;
         let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
         let active = &self.active[&transaction];
@@ -371,7 +396,11 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// Why a procedure that declares its partitions may not go on to others.
-    fn undeclared(&self, transaction: TransactionId, strangers: &[PartitionId]) -> Option<Failure> {
+    pub(crate) fn undeclared(
+        &self,
+        transaction: TransactionId,
+        strangers: &[PartitionId],
+    ) -> Option<Failure> {
         let active = &self.active[&transaction];
         let MultiWork::Procedure { procedure, .. } = &active.call.work else { return None };
         if active.call.declared.is_empty() {
@@ -388,21 +417,6 @@ impl<O, C: Clone> Coordinator<O, C> {
             active.call.declared.iter().map(|partition| partition.0).collect::<Vec<_>>(),
             stranger.0
         )))
-    }
-
-    /// The transaction met partitions outside its set: it is undone, and ordered again with them.
-    fn order_again(
-        &mut self,
-        transaction: TransactionId,
-        strangers: Vec<PartitionId>,
-        outputs: &mut Vec<CoordinatorOutput<O, C>>,
-    ) {
-        let mut needed = self.initiator.participants(transaction);
-        needed.extend(strangers);
-        self.send_decision(transaction, false, false, outputs);
-        let active = self.active.remove(&transaction).expect("it is under way");
-        let enlargements = active.enlargements + 1;
-        self.initiator.resubmit(Submitted { call: active.call, needed, enlargements }, false);
     }
 
     /// What comes next: changes of index entries go with the next round, or in one of their own
@@ -457,6 +471,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 continue;
             }
             match &active.call.work {
+                work if blocks(work) => return Next::Thread,
                 MultiWork::Statements(call) if call.counted => {
                     let mut tables = Vec::new();
                     write_count(&mut tables, call.statements.len());
@@ -501,7 +516,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// The outcome is known: everybody who took part hears it.
-    fn decide(
+    pub(crate) fn decide(
         &mut self,
         transaction: TransactionId,
         outcome: Outcome,
@@ -559,11 +574,11 @@ fn home<O, C>(
     known.or_else(named).unwrap_or(PartitionId(0))
 }
 
-fn numbered<C>(address: Addressed, message: ToPartition<C>) -> Numbered<C> {
+pub(crate) fn numbered<C>(address: Addressed, message: ToPartition<C>) -> Numbered<C> {
     Numbered { partition: address.partition, number: address.number, message }
 }
 
-fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
+pub(crate) fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
     let bind = |statement: QueuedStatement| BoundStatement {
         statement: statement.statement,
         parameters: statement.parameters.into(),

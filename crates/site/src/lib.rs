@@ -23,6 +23,7 @@ mod parameters;
 mod partition;
 mod round;
 mod tables;
+mod threaded;
 
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
 pub use counts::{FragmentRun, SpeculationCounts};
@@ -33,3 +34,4 @@ pub use message::{
     Numbered, OtherAnswer, SchemaTask, StatementCall, TableSwap, TaskEntries, ToPartition,
 };
 pub use partition::Site;
+pub use threaded::{FromThread, ToThread};

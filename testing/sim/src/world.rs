@@ -482,6 +482,7 @@ impl World {
                         }
                     }
                 }
+                CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
             }
         }
     }

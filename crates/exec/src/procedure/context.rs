@@ -1,5 +1,6 @@
 //! What a running procedure sees and does.
 
+use super::hosted::BlockingRounds;
 use super::parameters::queued_parameter;
 use super::round::{BatchResult, QueuedStatement, queued_statement};
 use super::{PreparedProcedure, ProcedureError, Suspended};
@@ -41,6 +42,13 @@ pub(super) enum Backend<'c> {
         next: usize,
         /// The batch that the next round needs; nothing runs after it is there.
         wanted: Option<Vec<QueuedStatement>>,
+    },
+    /// At partitions, while the procedure's thread waits.
+    Blocking {
+        transaction: TransactionContext,
+        rounds: &'c mut dyn BlockingRounds,
+        /// The results of the batch before.
+        last: BatchResult,
     },
 }
 
@@ -252,7 +260,7 @@ impl<'c> ProcedureContext<'c> {
     pub fn partition(&self) -> PartitionId {
         match &self.backend {
             Backend::Local { database, .. } => database.options().partition,
-            Backend::Rounds { .. } => PartitionId::MULTI,
+            Backend::Rounds { .. } | Backend::Blocking { .. } => PartitionId::MULTI,
         }
     }
 
@@ -415,13 +423,27 @@ impl<'c> ProcedureContext<'c> {
                 }
                 Err(ProcedureError::Suspended(Suspended(())))
             }
+            Backend::Blocking { rounds, last, .. } => {
+                last.tables.clear();
+                if !batch.is_empty() {
+                    let queued = |queued: &Queued<'_>| {
+                        let statement = &self.procedure.statements[queued.statement];
+                        queued_statement(statement, queued.parameters)
+                    };
+                    let batch = batch.iter().map(queued).collect();
+                    *last = rounds.execute(batch).map_err(ProcedureError::Failed)?;
+                }
+                Ok(BatchResults { tables: Tables::Apart(&last.tables) })
+            }
         }
     }
 
     fn transaction(&self) -> &TransactionContext {
         match &self.backend {
             Backend::Local { database, .. } => database.transaction(),
-            Backend::Rounds { transaction, .. } => transaction,
+            Backend::Rounds { transaction, .. } | Backend::Blocking { transaction, .. } => {
+                transaction
+            }
         }
     }
 
@@ -484,6 +506,7 @@ impl<'c> ProcedureContext<'c> {
                 let last = next.checked_sub(1).and_then(|last| history.get(last));
                 Tables::Apart(last.map_or(&[], |batch| &batch.tables))
             }
+            Backend::Blocking { last, .. } => Tables::Apart(&last.tables),
         };
         let results = BatchResults { tables };
         let bytes = results.bytes(number).ok_or_else(|| no_such_table(number))?;
@@ -502,14 +525,14 @@ impl<'c> ProcedureContext<'c> {
     pub fn result_limit_bytes(&self) -> Option<usize> {
         match &self.backend {
             Backend::Local { database, .. } => Some(database.options().result_limit_bytes),
-            Backend::Rounds { .. } => None,
+            Backend::Rounds { .. } | Backend::Blocking { .. } => None,
         }
     }
 
     /// The batch that the next round needs, if the procedure was suspended.
     pub(super) fn take_wanted(&mut self) -> Option<Vec<QueuedStatement>> {
         match &mut self.backend {
-            Backend::Local { .. } => None,
+            Backend::Local { .. } | Backend::Blocking { .. } => None,
             Backend::Rounds { wanted, .. } => wanted.take(),
         }
     }

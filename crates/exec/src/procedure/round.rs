@@ -61,8 +61,7 @@ pub fn run_round(
         ProcedureCode::Statements => return statements_round(procedure, parameters, history),
         ProcedureCode::Hosted(_) => {
             let failure = Failure::unexpected(
-                "VOLTDB ERROR: UNEXPECTED FAILURE: multi-partition procedures in Java are not \
-                 supported yet",
+                "VOLTDB ERROR: UNEXPECTED FAILURE: the procedure needs a thread of its own",
             );
             let outcome = Outcome::failed(failure);
             return ProcedureRound::Finished { outcome, tables: Vec::new() };

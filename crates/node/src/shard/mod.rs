@@ -27,6 +27,7 @@ use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin};
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
+use crate::threads::ProcedureThreads;
 use accept::Listener;
 pub use drain::Drain;
 use inner::InnerLoad;
@@ -155,6 +156,8 @@ pub struct Shard {
     catalog: Arc<HostCatalog>,
     site: Site<HeldCall, KeptAnswer, Arc<HostCatalog>>,
     coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
+    /// With the coordinator: the threads of its blocking procedures.
+    threads: Option<ProcedureThreads>,
     listener: Option<Listener>,
     inner_load: Option<InnerLoad>,
     connections: Vec<Option<Connection>>,
@@ -191,6 +194,10 @@ impl Shard {
             coordinator.set_stopwatch(clock::stopwatch());
             coordinator
         });
+        let threads = (parts.index == 0).then(|| {
+            let limit = facts.options.max_procedure_threads as usize;
+            ProcedureThreads::new(limit, Arc::clone(&parts.bell))
+        });
         let listener = match parts.listeners {
             None => None,
             Some((client, admin)) => Some(Listener::register(&parts.poll, client, admin)?),
@@ -207,6 +214,7 @@ impl Shard {
             catalog: parts.catalog,
             site,
             coordinator,
+            threads,
             listener,
             inner_load: parts.inner_load.map(InnerLoad::new),
             connections: Vec::new(),
@@ -245,6 +253,7 @@ impl Shard {
             }
             self.read_ready();
             self.take_messages();
+            self.hear_threads();
             self.run_load();
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.expire_rounds();
@@ -269,14 +278,14 @@ impl Shard {
 
     /// Sleeps until a socket or another thread has something, unless there is work left.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let busy = !self.to_read.is_empty() || !self.inbox.is_empty() || self.load_wants_to_call();
+        let busy = !self.to_read.is_empty() || self.has_message() || self.load_wants_to_call();
         let mut timeout = Some(Duration::ZERO);
         let mut asleep_ns = None;
         if !busy && self.outbox.is_overflowing() {
             timeout = Some(Duration::from_micros(50));
         } else if !busy && !self.poll_busily(events)? {
             self.bell.prepare_sleep();
-            if self.inbox.is_empty() {
+            if !self.has_message() {
                 timeout = Some(Duration::from_micros(DEADLINE_CHECK_US as u64));
                 asleep_ns = Some(clock::monotonic_ns());
             }
@@ -294,6 +303,12 @@ impl Shard {
         Ok(())
     }
 
+    /// Whether another thread sent something.
+    #[inline]
+    fn has_message(&mut self) -> bool {
+        !self.inbox.is_empty() || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
+    }
+
     /// With the option `busy_poll_us`: looks for work for that long. True when there is some;
     /// `events` then holds it.
     fn poll_busily(&mut self, events: &mut Events) -> io::Result<bool> {
@@ -304,7 +319,7 @@ impl Shard {
         let start = clock::monotonic_ns();
         while clock::monotonic_ns() - start < span_ns {
             self.poll.poll(events, Some(Duration::ZERO))?;
-            if !events.is_empty() || !self.inbox.is_empty() {
+            if !events.is_empty() || self.has_message() {
                 return Ok(true);
             }
             std::hint::spin_loop();

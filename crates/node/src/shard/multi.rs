@@ -4,6 +4,7 @@
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::message::{ControlRequest, Envelope, MultiOrigin, MultiRequest};
+use crate::threads::ProcedureThreads;
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
 };
@@ -65,7 +66,23 @@ impl Shard {
                 }
                 CoordinatorOutput::Finished(finished) => self.finish_multi(finished),
                 CoordinatorOutput::Stale(stale) => self.dispatch_again(stale),
+                CoordinatorOutput::Thread { transaction, message } => {
+                    let threads = self.threads.as_mut().expect("they are where outputs come from");
+                    threads.tell(transaction, message);
+                }
             }
+        }
+    }
+
+    /// The coordinator hears what the threads of its procedures said.
+    #[inline]
+    pub(super) fn hear_threads(&mut self) {
+        while let Some((transaction, said)) = self.threads.as_mut().and_then(ProcedureThreads::hear)
+        {
+            let mut outputs = Vec::new();
+            let coordinator = self.coordinator.as_mut().expect("it is where its threads are");
+            coordinator.hear_thread(transaction, said, self.now_us, &mut outputs);
+            self.carry_out(outputs);
         }
     }
 

@@ -5,7 +5,7 @@ use super::{Coordinator, CoordinatorOutput, Finished, numbered};
 use crate::active::{Active, Submitted};
 use crate::message::{MultiCall, MultiWork, ToPartition};
 use lockstep_txn::Addressed;
-use lockstep_types::{Failure, Outcome, TransactionId};
+use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
 
 impl<O, C: Clone> Coordinator<O, C> {
     /// Time has passed: transactions whose round has taken longer than the limit are aborted.
@@ -57,6 +57,21 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
     }
 
+    /// The transaction met partitions outside its set: it is undone, and ordered again with them.
+    pub(super) fn order_again(
+        &mut self,
+        transaction: TransactionId,
+        strangers: Vec<PartitionId>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let mut needed = self.initiator.participants(transaction);
+        needed.extend(strangers);
+        self.send_decision(transaction, false, false, outputs);
+        let active = self.active.remove(&transaction).expect("it is under way");
+        let enlargements = active.enlargements + 1;
+        self.initiator.resubmit(Submitted { call: active.call, needed, enlargements }, false);
+    }
+
     /// Aborts a transaction wherever it is in its rounds.
     fn abandon(
         &mut self,
@@ -64,6 +79,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         failure: Failure,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
+        self.abandon_thread(transaction, &failure, outputs);
         let addressed = self.initiator.abandon(transaction);
         let active = self.active.get_mut(&transaction).expect("it is under way");
         active.finished = Some((Outcome::failed(failure), Vec::new()));

@@ -1,0 +1,226 @@
+//! Procedures that run on threads of their own, which wait while their batches are executed: what
+//! the coordinator and such a thread tell each other.
+//!
+//! Their code runs once. So the transaction takes its place at all partitions that it may need
+//! before the code begins: those that the procedure declares, or all. A first round without
+//! statements stops them.
+
+use crate::active::{Active, ThreadState, blocks, over_limit, time_limit};
+use crate::coordinator::{Coordinator, CoordinatorOutput, bound, numbered};
+use crate::message::{MultiWork, ToPartition};
+use crate::round::Round;
+use lockstep_exec::database::TransactionContext;
+use lockstep_exec::procedure::{BatchResult, PreparedProcedure, QueuedStatement};
+use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a procedure's thread is told.
+#[derive(Debug)]
+pub enum ToThread {
+    /// Begin.
+    Begin {
+        /// The procedure.
+        procedure: Arc<PreparedProcedure>,
+        /// Its parameters: a parameter set, its count in front.
+        parameters: Arc<[u8]>,
+        /// What the transaction is.
+        context: TransactionContext,
+    },
+    /// The batch was executed, or why the transaction will be undone.
+    Results(Result<BatchResult, Failure>),
+}
+
+/// What a procedure's thread tells.
+#[derive(Debug)]
+pub enum FromThread {
+    /// Execute these, in order.
+    Batch(Vec<QueuedStatement>),
+    /// The procedure has ended.
+    Finished {
+        /// How.
+        outcome: Outcome,
+        /// Its tables, in wire form, one after the other.
+        tables: Vec<u8>,
+    },
+}
+
+impl<O, C: Clone> Coordinator<O, C> {
+    /// The thread of a transaction's procedure has something to say.
+    pub fn hear_thread(
+        &mut self,
+        transaction: TransactionId,
+        said: FromThread,
+        now_us: i64,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        self.now_us = now_us;
+        let Some(active) = self.active.get_mut(&transaction) else {
+            // It was undone in the meantime, and is told so however often it asks.
+            if let FromThread::Batch(_) = said {
+                let failure = Failure::graceful("VOLTDB ERROR: SQL ERROR the call is undone");
+                self.tell(transaction, ToThread::Results(Err(failure)), outputs);
+            }
+            return;
+        };
+        match said {
+            FromThread::Batch(queued) => match &active.thread {
+                ThreadState::Doomed(failure) => {
+                    let failure = failure.clone();
+                    self.tell(transaction, ToThread::Results(Err(failure)), outputs);
+                }
+                _ => {
+                    active.batch = bound(queued);
+                    self.advance(transaction, outputs);
+                }
+            },
+            FromThread::Finished { mut outcome, mut tables } => {
+                let refused = match &active.thread {
+                    ThreadState::Doomed(failure) => Some(failure.clone()),
+                    _ => over_limit(tables.len(), self.limits.result_bytes),
+                };
+                if let (Some(failure), None) = (refused, &outcome.failure) {
+                    outcome = Outcome::failed(failure);
+                    tables.clear();
+                }
+                active.thread = ThreadState::Ended;
+                self.finish_thread(transaction, outcome, tables, outputs);
+            }
+        }
+        self.decide_all(outputs);
+        self.begin(now_us, outputs);
+    }
+
+    /// The procedure has ended; changes of index entries that are left go in a round of their own.
+    fn finish_thread(
+        &mut self,
+        transaction: TransactionId,
+        outcome: Outcome,
+        tables: Vec<u8>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        if outcome.failure.is_some() || active.pending.is_empty() {
+            return self.decide(transaction, outcome, tables, outputs);
+        }
+        let entries = std::mem::take(&mut active.pending);
+        active.ending = Some((outcome, tables));
+        let round = Round::of_entries(entries, self.ring.partition_count());
+        let strangers = self.initiator.strangers(transaction, &round.partitions());
+        match self.undeclared(transaction, &strangers) {
+            Some(failure) => self.fail(transaction, failure, outputs),
+            None => self.send_round(transaction, round, outputs),
+        }
+    }
+
+    /// A transaction ends before its turn: its thread hears of it, and then says to nobody how it
+    /// ended.
+    pub(crate) fn abandon_thread(
+        &mut self,
+        transaction: TransactionId,
+        failure: &Failure,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let runs = |active: &Active<O, C>| active.thread == ThreadState::Running;
+        if self.active.get(&transaction).is_some_and(runs) {
+            self.tell(transaction, ToThread::Results(Err(failure.clone())), outputs);
+        }
+    }
+
+    /// Takes the transaction's place at its partitions and stops them.
+    pub(crate) fn stop_for_thread(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
+        let set: Vec<PartitionId> = match declared.is_empty() || self.stop_everything {
+            true => (0..self.ring.partition_count()).map(PartitionId).collect(),
+            false => declared.into_iter().collect(),
+        };
+        active.partition_count = set.len() as u32;
+        let (procedure_number, time_limit) = (active.call.procedure_number, time_limit(active));
+        self.initiator.enlist(transaction, &set);
+        let (round, addressed) = self.initiator.begin_round(transaction, &set, false);
+        for address in addressed {
+            let message = ToPartition::Fragments {
+                transaction,
+                round,
+                procedure_number,
+                time_limit,
+                last: false,
+                entries: Default::default(),
+                tasks: Arc::from(Vec::new()),
+            };
+            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
+        }
+        self.begun_round(transaction, None);
+    }
+
+    /// The thread begins, or goes on with the results of its batch.
+    pub(crate) fn wake_thread(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let first = active.thread == ThreadState::New;
+        let message = match &active.call.work {
+            MultiWork::Procedure { procedure, parameters } if first => ToThread::Begin {
+                procedure: Arc::clone(procedure),
+                parameters: Arc::clone(parameters),
+                context: active.context,
+            },
+            _ => {
+                let tables = std::mem::take(&mut active.results);
+                ToThread::Results(Ok(BatchResult { tables }))
+            }
+        };
+        active.thread = ThreadState::Running;
+        self.tell(transaction, message, outputs);
+    }
+
+    /// A transaction cannot go on: it is decided, or its thread is told and has the last word.
+    pub(crate) fn fail(
+        &mut self,
+        transaction: TransactionId,
+        failure: Failure,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let thread_waits = !matches!(active.thread, ThreadState::New | ThreadState::Ended);
+        if !blocks(&active.call.work) || !thread_waits {
+            return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
+        }
+        active.batch.clear();
+        active.results.clear();
+        active.thread = ThreadState::Doomed(failure.clone());
+        self.tell(transaction, ToThread::Results(Err(failure)), outputs);
+    }
+
+    /// What an end means for the transaction.
+    pub(crate) fn end(
+        &mut self,
+        transaction: TransactionId,
+        outcome: Outcome,
+        tables: Vec<u8>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        match outcome.failure {
+            Some(failure) if blocks(&self.active[&transaction].call.work) => {
+                self.fail(transaction, failure, outputs);
+            }
+            _ => self.decide(transaction, outcome, tables, outputs),
+        }
+    }
+
+    fn tell(
+        &mut self,
+        transaction: TransactionId,
+        message: ToThread,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        outputs.push(CoordinatorOutput::Thread { transaction, message });
+    }
+}
