@@ -5,6 +5,7 @@ mod allocation;
 mod calls;
 mod clients;
 mod frames;
+mod global_index;
 mod java;
 mod limits;
 mod memory;

@@ -39,7 +39,7 @@ pub struct ColumnDescription {
 pub struct IndexDescription {
     /// Its name.
     pub name: String,
-    /// `PRIMARY KEY`, `UNIQUE`, `ASSUMEUNIQUE` or nothing.
+    /// `PRIMARY KEY`, `UNIQUE`, `ASSUMEUNIQUE`, `GLOBAL UNIQUE`, `GLOBAL` or nothing.
     pub kind: &'static str,
     /// The parts of its key, as text.
     pub keys: Vec<String>,
@@ -62,7 +62,7 @@ pub(super) fn describe(table: &CatalogTable) -> TableDescription {
         })
         .collect();
     let indexes = definition.indexes.iter().enumerate().filter(|(_, index)| !index.hidden);
-    let indexes = indexes
+    let indexes: Vec<IndexDescription> = indexes
         .map(|(place, index)| {
             let (keys, condition) = key_parts(table, place);
             let primary = definition.primary_key.is_some_and(|key| key.index() == place);
@@ -75,6 +75,13 @@ pub(super) fn describe(table: &CatalogTable) -> TableDescription {
             let (name, constraint) = (index.name.clone(), index.constraint.clone());
             IndexDescription { name, kind, keys, condition, constraint }
         })
+        .chain(table.global_sources.iter().map(|index| IndexDescription {
+            name: index.name.clone(),
+            kind: if index.unique { "GLOBAL UNIQUE" } else { "GLOBAL" },
+            keys: index.keys.clone(),
+            condition: None,
+            constraint: None,
+        }))
         .collect();
     let partition = definition.is_partitioned().then(|| definition.partition_column_names());
     TableDescription {

@@ -119,6 +119,15 @@ fn create_indexes(out: &mut String, table: &CatalogTable) {
             ),
         );
     }
+    for index in &table.global_sources {
+        let kind = if index.unique { "UNIQUE " } else { "" };
+        let included = match index.included.is_empty() {
+            true => String::new(),
+            false => format!(" INCLUDE ({})", index.included.join(", ")),
+        };
+        let (name, table, keys) = (&index.name, &table.definition.name, index.keys.join(", "));
+        line(out, format_args!("CREATE GLOBAL {kind}INDEX {name} ON {table} ({keys}){included};"));
+    }
 }
 
 fn create_view(out: &mut String, table: &CatalogTable) {

@@ -183,6 +183,26 @@ pub(super) fn indexes(catalog: &Catalog) -> Listing {
                 ]);
             }
         }
+        for index in &table.definition.global_indexes {
+            for (ordinal, column) in index.keys().iter().enumerate() {
+                let column = &table.definition.columns[usize::from(*column)].name;
+                listing.rows.push(vec![
+                    NULL,
+                    NULL,
+                    text(&table.definition.name),
+                    int(!index.unique),
+                    NULL,
+                    text(&index.name),
+                    int(OTHER),
+                    int(ordinal as i32 + 1),
+                    text(column),
+                    text("A"),
+                    NULL,
+                    NULL,
+                    NULL,
+                ]);
+            }
+        }
     }
     listing
 }

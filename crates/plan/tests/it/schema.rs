@@ -45,6 +45,11 @@ fn advice() {
 }
 
 #[test]
+fn global_indexes() {
+    run("global_indexes", include_str!("schema/global_indexes.txt"));
+}
+
+#[test]
 fn listings() {
     run("listings", include_str!("schema/listings.txt"));
 }

@@ -1,0 +1,153 @@
+//! Global indexes through the protocol: duplicates anywhere, bulk loads, indexes on tables that
+//! are written at the same time, limits.
+
+use crate::support::{Peer, start};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, SqlType, TableBuilder, TableSchema};
+use std::thread;
+
+use Datum::{Bytes, Int, Text};
+
+const TABLE: &str = "CREATE TABLE sub (id BIGINT NOT NULL PRIMARY KEY, nbr VARCHAR(20));
+    PARTITION TABLE sub ON COLUMN id;";
+const INDEX: &str = "CREATE GLOBAL UNIQUE INDEX sub_nbr ON sub (nbr)";
+
+/// Rows that the entries lack or say otherwise, and their numbers: `0,0` and twice the same.
+fn differences(peer: &mut Peer) -> String {
+    let rows = peer.run("SELECT COUNT(*) FROM sub");
+    let entries = peer.run("SELECT COUNT(*) FROM \"SUB_NBR#ENTRIES\"");
+    let pairs = peer.run("SELECT id, nbr FROM sub ORDER BY id");
+    let held = peer.run("SELECT id, nbr FROM \"SUB_NBR#ENTRIES\" ORDER BY id");
+    assert_eq!(pairs, held);
+    format!("{rows},{entries}")
+}
+
+#[test]
+fn a_duplicate_anywhere_is_refused_by_index_and_value_and_changes_nothing() {
+    for sites in [1, 3] {
+        let server = start(sites, &[]);
+        let mut peer = Peer::login(server.client_address());
+        peer.run(TABLE);
+        peer.run(INDEX);
+        for id in 0..20 {
+            let inserted = peer.call("SUB.insert", &[Int(id), Text(&format!("n{id}"))]);
+            assert_eq!(inserted.rows, "1", "{inserted:?}");
+        }
+        for answer in [
+            peer.call("SUB.insert", &[Int(100), Text("n7")]),
+            peer.call("SUB.upsert", &[Int(100), Text("n7")]),
+            peer.call("SUB.update", &[Int(3), Text("n7"), Int(3)]),
+            peer.sql("INSERT INTO sub VALUES (100, 'n7')"),
+            peer.sql("UPDATE sub SET nbr = 'n7' WHERE id < 5"),
+        ] {
+            assert!(answer.status < 0, "{answer:?}");
+            assert!(answer.text.contains("SUB_NBR") && answer.text.contains("n7"), "{answer:?}");
+        }
+        assert_eq!(differences(&mut peer), "20,20");
+        // The row's own faults are named before those of its entry.
+        let double = peer.call("SUB.insert", &[Int(7), Text("n7")]);
+        assert!(double.text.contains("Table CatalogId SUB\n"), "{double:?}");
+    }
+}
+
+#[test]
+fn clients_that_insert_the_same_keys_at_the_same_time_get_each_once() {
+    const CLIENTS: i64 = 4;
+    const KEYS: i64 = 50;
+    let server = start(3, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(TABLE);
+    peer.run(INDEX);
+    let address = server.client_address();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            thread::spawn(move || {
+                let mut peer = Peer::login(address);
+                let insert = |key: i64| {
+                    let id = client * KEYS + key;
+                    peer.call("SUB.insert", &[Int(id), Text(&key.to_string())]).status
+                };
+                (0..KEYS).map(insert).filter(|status| *status == 1).count()
+            })
+        })
+        .collect();
+    let inserted: usize = clients.into_iter().map(|c| c.join().expect("a client")).sum();
+    assert_eq!(inserted as i64, KEYS);
+    assert_eq!(differences(&mut peer), "50,50");
+}
+
+#[test]
+fn an_index_is_built_while_clients_write() {
+    let server = start(2, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(TABLE);
+    let address = server.client_address();
+    let clients: Vec<_> = (0..3)
+        .map(|client: i64| {
+            thread::spawn(move || {
+                let mut peer = Peer::login(address);
+                for step in 0..300 {
+                    let id = client * 1000 + step;
+                    let answer = peer.call("SUB.insert", &[Int(id), Text(&format!("n{id}"))]);
+                    assert_eq!(answer.status, 1, "{answer:?}");
+                    if step % 3 == 0 {
+                        let answer = peer.call("SUB.delete", &[Int(id)]);
+                        assert_eq!(answer.rows, "1", "{answer:?}");
+                    }
+                }
+            })
+        })
+        .collect();
+    for _ in 0..5 {
+        peer.run(INDEX);
+        peer.run("DROP INDEX sub_nbr");
+    }
+    peer.run(INDEX);
+    clients.into_iter().for_each(|client| client.join().expect("a client"));
+    assert_eq!(differences(&mut peer), "600,600");
+}
+
+#[test]
+fn bulk_loads_keep_the_index() {
+    let server = start(2, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(TABLE);
+    peer.run(INDEX);
+    let mut load = |id: i64, upsert: bool, keys: &[&str]| {
+        let schema = TableSchema::new(&[("ID", SqlType::BigInt), ("NBR", SqlType::Varchar)]);
+        let mut bytes = Vec::new();
+        let mut table = TableBuilder::begin(&mut bytes, &schema);
+        for key in keys {
+            table.row(&schema, &[Int(id), Text(key)]);
+        }
+        table.finish();
+        let mut writer = ParameterWriter::default();
+        let place = id.to_le_bytes();
+        writer.scalar(SqlType::Varbinary, Bytes(&place)).text("SUB");
+        writer.scalar(SqlType::TinyInt, Int(upsert.into())).table(&bytes);
+        peer.call_with("@LoadSinglepartitionTable", &writer)
+    };
+    for id in 0..10 {
+        assert_eq!(load(id, false, &[&format!("n{id}")]).rows, "1");
+    }
+    let refused = load(10, false, &["n3"]);
+    assert!(refused.status < 0 && refused.text.contains("SUB_NBR"), "{refused:?}");
+    // The second row of one key replaces the first.
+    assert_eq!(load(10, true, &["m1", "m2"]).rows, "2");
+    assert_eq!(differences(&mut peer), "11,11");
+}
+
+#[test]
+fn a_statement_that_changes_too_many_entries_names_the_option() {
+    let server = start(2, &["max_entry_changes_bytes=65536"]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(TABLE);
+    peer.run(INDEX);
+    for id in 0..3000 {
+        peer.call("SUB.insert", &[Int(id), Text(&format!("a long number {id}"))]);
+    }
+    let refused = peer.sql("UPDATE sub SET nbr = nbr || '!'");
+    assert!(refused.status < 0 && refused.text.contains("max_entry_changes_bytes"), "{refused:?}");
+    assert_eq!(peer.run("DELETE FROM sub WHERE id < 100"), "100");
+    assert_eq!(differences(&mut peer), "2900,2900");
+}
