@@ -191,6 +191,13 @@ pub(crate) fn sum_result<'a>(
     };
     match (value, sql_type) {
         (Sum::Integer(v), SqlType::Float) => Ok(Datum::Float(v as f64)),
+        // The part of an average that a partition computes.
+        (Sum::Integer(v), SqlType::Decimal) => {
+            let units = v.checked_mul(lockstep_types::decimal::ONE).and_then(Decimal::from_units);
+            units.map(Datum::Decimal).ok_or_else(|| {
+                SqlError::out_of_range(format!("{} of {v} is no DECIMAL", function.name()))
+            })
+        }
         (Sum::Integer(v), _) => {
             let (low, high) = sql_type.integer_range().unwrap_or((-i64::MAX, i64::MAX));
             match i64::try_from(v) {

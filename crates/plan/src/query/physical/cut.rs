@@ -419,7 +419,13 @@ fn split(
     match call.function {
         F::CountStar | F::Count => Final::Same(add(call.function, SqlType::BigInt, F::Sum)),
         F::Average => {
-            let summed = if call.sql_type.is_integer() { SqlType::BigInt } else { call.sql_type };
+            let argument = call.argument.as_ref().map(|argument| argument.sql_type);
+            let summed = match call.sql_type.is_integer() {
+                // Their sum may be greater than any of them, their average cannot.
+                true if argument == Some(SqlType::BigInt) => SqlType::Decimal,
+                true => SqlType::BigInt,
+                false => call.sql_type,
+            };
             let sum = add(F::Sum, summed, F::Sum);
             let count = add(F::Count, SqlType::BigInt, F::Sum);
             Final::Average { sum, count }
@@ -450,8 +456,14 @@ fn average(sum: Expression, count: Expression, sql_type: SqlType) -> Expression 
     let zero = Box::new(integer(0));
     let some = Node::Compare(Comparison::Greater, Box::new(count.clone()), zero);
     let some = Expression { node: some, sql_type: SqlType::Boolean };
+    let divided = if sum.sql_type == SqlType::Decimal { SqlType::Decimal } else { sql_type };
     let node = Node::Arithmetic(Arithmetic::Divide, Box::new(sum), Box::new(count));
-    let quotient = Expression { node, sql_type };
+    let mut quotient = Expression { node, sql_type: divided };
+    if divided != sql_type {
+        let value = Box::new(quotient);
+        let node = Node::Cast { value, length: 0, length_in_bytes: false };
+        quotient = Expression { node, sql_type };
+    }
     let node = Node::Case { branches: vec![(some, quotient)], otherwise: None };
     Expression { node, sql_type }
 }
