@@ -322,7 +322,10 @@ impl<O, C: Clone> Coordinator<O, C> {
             }
         } else {
             let strangers = self.initiator.strangers(transaction, &partitions);
-            if let Some(failure) = self.undeclared(transaction, &strangers) {
+            // Index entries live wherever they live.
+            let of_statements = strangers.iter().filter(|p| round.runs_statements(p.index()));
+            let of_statements: Vec<PartitionId> = of_statements.copied().collect();
+            if let Some(failure) = self.undeclared(transaction, &of_statements) {
                 return self.fail(transaction, failure, outputs);
             }
             if !strangers.is_empty() {
@@ -377,9 +380,12 @@ impl<O, C: Clone> Coordinator<O, C> {
             home: home(active, None, &self.ring),
             call_home: active.call.home,
         };
-        set.extend(Round::partitions_of(&active.batch, &desk)?);
+        let of_statements = Round::partitions_of(&active.batch, &desk)?;
+        set.extend(Round::partitions_of_known(&active.batch, &desk)?);
         let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
-        let strangers: Vec<PartitionId> = set.difference(&declared).copied().collect();
+        let strangers: Vec<PartitionId> =
+            of_statements.iter().filter(|needed| !declared.contains(needed)).copied().collect();
+        set.extend(of_statements);
         set.extend(declared);
         set.extend(&active.needed);
         if let Some(failure) = self.undeclared(transaction, &strangers) {

@@ -141,7 +141,7 @@ impl Round {
         pending
     }
 
-    /// The partitions that all statements of a batch need.
+    /// The partitions that all statements of a batch need, index entries left out.
     pub(crate) fn partitions_of(
         batch: &VecDeque<BoundStatement>,
         desk: &Desk<'_>,
@@ -155,12 +155,21 @@ impl Round {
             for sources in places(bound, desk)? {
                 sources.iter().for_each(|(_, partition)| needed[partition.index()] = true);
             }
-            for partition in places_of_known(bound, desk)?.into_iter().flatten() {
-                needed[partition.index()] = true;
-            }
         }
         let taken = (0..partition_count).filter(|place| needed[*place]);
         Ok(taken.map(|place| PartitionId(place as u32)).collect())
+    }
+
+    /// The partitions of the index entries that the statements of a batch are known to change.
+    pub(crate) fn partitions_of_known(
+        batch: &VecDeque<BoundStatement>,
+        desk: &Desk<'_>,
+    ) -> Result<Vec<PartitionId>, Failure> {
+        let mut known = Vec::new();
+        for bound in batch {
+            known.extend(places_of_known(bound, desk)?.into_iter().flatten());
+        }
+        Ok(known)
     }
 
     /// The partitions that have something to do.

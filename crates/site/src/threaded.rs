@@ -45,6 +45,13 @@ pub enum FromThread {
     },
 }
 
+fn keeps_indexes<O, C>(active: &Active<O, C>) -> bool {
+    match &active.call.work {
+        MultiWork::Procedure { procedure, .. } => procedure.definition().keeps_global_indexes(),
+        _ => false,
+    }
+}
+
 impl<O, C: Clone> Coordinator<O, C> {
     /// The thread of a transaction's procedure has something to say.
     pub fn hear_thread(
@@ -135,7 +142,9 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
-        let set: Vec<PartitionId> = match declared.is_empty() || self.stop_everything {
+        // Nobody knows beforehand where the index entries live that it changes.
+        let anywhere = declared.is_empty() || self.stop_everything || keeps_indexes(active);
+        let set: Vec<PartitionId> = match anywhere {
             true => (0..self.ring.partition_count()).map(PartitionId).collect(),
             false => declared.into_iter().collect(),
         };

@@ -51,6 +51,30 @@ fn a_duplicate_anywhere_is_refused_by_index_and_value_and_changes_nothing() {
 }
 
 #[test]
+fn procedures_with_declared_partitions_keep_the_index_wherever_its_entries_live() {
+    let server = start(5, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(TABLE);
+    peer.run(INDEX);
+    peer.run(
+        "CREATE PROCEDURE Exchange PARTITION ON TABLE sub COLUMN id PARAMETER 0
+            AND ON TABLE sub COLUMN id PARAMETER 1
+            AS BEGIN DELETE FROM sub WHERE id = ?; INSERT INTO sub VALUES (?, ?); END;
+        CREATE PROCEDURE Both PARTITION ON TABLE sub COLUMN id PARAMETER 0
+            AND ON TABLE sub COLUMN id PARAMETER 2
+            AS BEGIN INSERT INTO sub VALUES (?, ?); INSERT INTO sub VALUES (?, ?); END",
+    );
+    for id in 0..10 {
+        let (first, second) = (format!("a{id}"), format!("b{id}"));
+        let values = [Int(id), Text(&first), Int(id + 100), Text(&second)];
+        assert_eq!(peer.call("Both", &values).status, 1);
+        let moved = peer.call("Exchange", &[Int(id), Int(id + 200), Text(&first)]);
+        assert_eq!(moved.status, 1, "{moved:?}");
+    }
+    assert_eq!(differences(&mut peer), "20,20");
+}
+
+#[test]
 fn clients_that_insert_the_same_keys_at_the_same_time_get_each_once() {
     const CLIENTS: i64 = 4;
     const KEYS: i64 = 50;
