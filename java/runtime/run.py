@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Runs the tests of the Java procedure runtime and prints their counts.
 
-They need a JDK and Maven, and no server: the engine behind the procedures is in Java here.
+Most have an engine in Java behind the procedures. Those of the helper for users' tests start the
+server's binary: LOCKSTEP_BINARY, or the release build with the tests' procedures.
 """
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -12,13 +14,17 @@ import xml.etree.ElementTree as ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMEOUT_S = 600
+BINARY = HERE.parents[1] / "target/release/lockstep-under-test"
 
 
 def maven(offline):
     """Runs Maven's test phase; true if it ended well."""
     command = ["mvn", "-B", "-q", "-ntp", "-f", str(HERE.parent / "pom.xml"), "-pl", "runtime"]
     command += ["-o"] if offline else []
-    return subprocess.run([*command, "test"], timeout=TIMEOUT_S, check=False).returncode == 0
+    environment = dict(os.environ)
+    environment.setdefault("LOCKSTEP_BINARY", str(BINARY))
+    done = subprocess.run([*command, "test"], env=environment, timeout=TIMEOUT_S, check=False)
+    return done.returncode == 0
 
 
 def main():

@@ -39,7 +39,11 @@ const SUITES: &[Suite] = &[
     Suite { name: "rust", about: "unit and integration tests, SQL corpus", run: run_rust },
     Suite { name: "python", about: "VoltDB's Python client and raw sockets", run: run_python },
     Suite { name: "java", about: "VoltDB's Java clients and JDBC driver", run: run_java },
-    Suite { name: "java-api", about: "the procedure API, without a server", run: run_java_api },
+    Suite {
+        name: "java-api",
+        about: "the procedure API and the helper for users' tests",
+        run: run_java_api,
+    },
     Suite { name: "golden", about: "recorded answers of VoltDB, kept floors", run: run_golden },
 ];
 
@@ -142,6 +146,7 @@ fn run_java(root: &Path) -> Result<Counts, String> {
 }
 
 fn run_java_api(root: &Path) -> Result<Counts, String> {
+    build_server(root)?;
     let python = python_environment(root)?;
     require("mvn", "maven")?;
     require("javac", "default-jdk-headless")?;

@@ -1,0 +1,6 @@
+package org.voltdb.task;
+
+/** Says what a task does and when. */
+public interface ActionScheduler extends Initializable {
+    ScheduledAction getFirstScheduledAction();
+}
