@@ -20,7 +20,12 @@ pub fn load_rows(
 ) -> Result<u64, SqlError> {
     database.begin_statement();
     let mark = database.mark();
-    let result = load(database, prepared, rows);
+    let mut result = load(database, prepared, rows);
+    if database.has_entry_changes()
+        && let Ok(count) = result
+    {
+        result = database.settle_entries().map(|()| count);
+    }
     if result.is_err() {
         database.rollback_to(mark);
     }

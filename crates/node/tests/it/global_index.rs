@@ -133,7 +133,12 @@ fn an_index_is_built_while_clients_write() {
 
 #[test]
 fn bulk_loads_keep_the_index() {
-    let server = start(2, &[]);
+    load_keeps_the_index(1);
+    load_keeps_the_index(2);
+}
+
+fn load_keeps_the_index(sites: u32) {
+    let server = start(sites, &[]);
     let mut peer = Peer::login(server.client_address());
     peer.run(TABLE);
     peer.run(INDEX);
