@@ -233,7 +233,8 @@ impl ColumnRange {
         range.open(table, &mut low, &mut high).map_err(storage_fault)
     }
 
-    #[inline]
+    // Apart, so that gets by key do not pay for its keys' room on the stack.
+    #[inline(never)]
     fn run(
         &self,
         database: &Database,

@@ -294,7 +294,10 @@ fn insert_values(
             _ => *place = evaluate(expression, &context, &frame)?,
         }
     }
-    writer.insert_or_update(state, insert.upsert.as_ref(), values)?;
+    match &insert.upsert {
+        None => writer.insert(state, values).map(drop)?,
+        upsert => writer.insert_or_update(state, upsert.as_ref(), values)?,
+    }
     Ok(1)
 }
 
