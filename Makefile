@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 60
 SOAK_STATEMENTS ?= 200000
 
-.PHONY: help demo test check fix build bench-compare bench-mp bench-sql bench-load soak fuzz
+.PHONY: help demo test check fix build bench-java bench-compare bench-mp bench-sql bench-load soak fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ bench-compare: build ## ratios against Redis and an echo server, from one run
 
 bench-mp: ## ratios of transactions over several partitions, from one run
 	cargo run --release -p lockstep-bench --bin bench-mp
+
+bench-java: ## ratios of Java procedures to native ones, the crossing, p99
+	cargo run --release -p lockstep-bench --bin bench-java
 
 bench-sql: ## ratios of SQL statements against SQLite, planning, memory a row
 	cargo run --release -p lockstep-bench-sql --bin bench-sql

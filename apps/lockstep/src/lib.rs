@@ -6,6 +6,7 @@ mod bench;
 mod csv;
 mod demo;
 mod export;
+mod java_api;
 mod load;
 mod sql;
 mod start;
@@ -39,6 +40,7 @@ fn command() -> Command {
         .subcommand(export::command())
         .subcommand(bench::command())
         .subcommand(demo::command())
+        .subcommand(java_api::command())
         .subcommand(help_command())
 }
 
@@ -63,6 +65,7 @@ pub fn run(procedures: Procedures) -> ExitCode {
         Some(("export", arguments)) => export::run(arguments),
         Some(("bench", arguments)) => bench::run(arguments),
         Some(("demo", arguments)) => demo::run(arguments, procedures),
+        Some(("java-api", arguments)) => java_api::run(arguments),
         Some(("help", arguments)) => help(arguments.get_one::<String>("topic")),
         _ => unreachable!("a subcommand is required"),
     };

@@ -1,0 +1,209 @@
+//! `bench-java`: procedures in Java beside native ones, as ratios from one run.
+//!
+//! One site; the host runs in this process, and voter's calls reach it over TCP. Native and Java
+//! take turns, each on a host of its own; the ratio is the median of the repeats.
+
+use clap::{Arg, ArgAction, Command, value_parser};
+use lockstep_bench::driver::{DriverOptions, Measured, drive};
+use lockstep_bench::voter::{Form, VoterLoad, schema_statements};
+use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
+use lockstep_node::options::Options;
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_types::{Datum, SqlType};
+use lockstep_workloads::voter;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const VOTE: &str = include_str!("../../java/Vote.java");
+const READS: &str = include_str!("../../java/Reads.java");
+/// Java's procedures, behind the classes.
+const JAVA: &str = "\
+    CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS Vote;
+    CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS Reads;";
+/// Batches of one call of `Reads`, and such calls.
+const BATCHES: i32 = 200_000;
+const READ_CALLS: usize = 15;
+
+fn main() -> ExitCode {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        let parser = value_parser!(u64).range(1..=100_000);
+        Arg::new(name).long(name).value_parser(parser).default_value(default).help(help)
+    };
+    let matches = Command::new("bench-java")
+        .about("Procedures in Java beside native ones, as ratios from one run")
+        .arg(
+            Arg::new("quick")
+                .long("quick")
+                .action(ArgAction::SetTrue)
+                .help("One short repeat of everything: shows that it runs, measures nothing"),
+        )
+        .arg(number("repeats", "3", "Repeats of the ratio; the median counts"))
+        .arg(number("seconds", "8", "Measured time of one figure, behind 4 s of warm-up"))
+        .arg(number("latency-seconds", "60", "Time of the open loop at half of the peak"))
+        .get_matches();
+    let quick = matches.get_flag("quick");
+    let given = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
+    let plan = Plan {
+        repeats: if quick { 1 } else { given("repeats") },
+        duration: Duration::from_secs(if quick { 1 } else { given("seconds") }),
+        warmup: Duration::from_secs(if quick { 1 } else { 4 }),
+        latency: Duration::from_secs(if quick { 1 } else { given("latency-seconds") }),
+    };
+    match run(&plan) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("bench-java: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+struct Plan {
+    repeats: u64,
+    duration: Duration,
+    warmup: Duration,
+    latency: Duration,
+}
+
+/// Compiles the procedures into a jar.
+fn compile() -> Result<Vec<u8>, String> {
+    if lockstep_jvm::runtime_jar().is_empty() {
+        return Err("this was built without a JDK; there are no Java procedures".to_string());
+    }
+    let folder = std::env::temp_dir().join(format!("bench-java-{}", std::process::id()));
+    let step = |what: &str, done: std::io::Result<()>| done.map_err(|e| format!("{what}: {e}"));
+    step("a folder", std::fs::create_dir_all(&folder))?;
+    for (name, text) in [("Vote.java", VOTE), ("Reads.java", READS)] {
+        step(name, std::fs::write(folder.join(name), text))?;
+    }
+    step("the API", std::fs::write(folder.join("api.jar"), lockstep_jvm::runtime_jar()))?;
+    let commands: [(&str, &[&str]); 2] = [
+        ("javac", &["-cp", "api.jar", "-d", "classes", "Vote.java", "Reads.java"]),
+        ("jar", &["cf", "app.jar", "-C", "classes", "."]),
+    ];
+    for (program, arguments) in commands {
+        let mut command = std::process::Command::new(program);
+        let status = command.current_dir(&folder).args(arguments).status();
+        if !status.map_err(|error| format!("{program}: {error}"))?.success() {
+            return Err(format!("{program} failed"));
+        }
+    }
+    let jar = std::fs::read(folder.join("app.jar")).map_err(|error| error.to_string())?;
+    step("the folder", std::fs::remove_dir_all(&folder))?;
+    Ok(jar)
+}
+
+/// A host of one site with voter's tables and, with a jar, Java's procedures.
+fn host(jar: Option<&[u8]>) -> Result<(Server, Connection), String> {
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut natives = NativeRegistry::default();
+    for procedure in lockstep_workloads::test_procedures() {
+        natives.register(procedure);
+    }
+    let server = Server::start(ServerConfiguration {
+        sites: 1,
+        client: any_port,
+        admin: any_port,
+        options: Options { java_call_limit_ms: 60_000, ..Options::default() },
+        natives,
+        pin_to_cores: Vec::new(),
+        java_options: Vec::new(),
+    });
+    let server = server.map_err(|error| error.to_string())?;
+    let address = server.client_address().to_string();
+    let connected = Connection::connect(&address, &ConnectOptions::default());
+    let mut connection = connected.map_err(|error| error.to_string())?;
+    let mut statements = schema_statements();
+    if let Some(jar) = jar {
+        let mut parameters = ParameterWriter::default();
+        parameters.scalar(SqlType::Varbinary, Datum::Bytes(jar));
+        parameters.scalar(SqlType::Varchar, Datum::Null);
+        connection.call("@UpdateClasses", &parameters).map_err(|error| error.to_string())?;
+        statements.push(JAVA.to_string());
+    } else {
+        statements.push(voter::NATIVE_PROCEDURE.to_string());
+    }
+    for statement in statements {
+        connection.sql(&statement).map_err(|error| error.to_string())?;
+    }
+    Ok((server, connection))
+}
+
+/// Voter against a host, 64 calls in flight.
+fn vote(
+    server: &Server,
+    rate_per_s: Option<f64>,
+    duration: Duration,
+    warmup: Duration,
+) -> Result<Measured, String> {
+    let options = DriverOptions {
+        servers: vec![server.client_address().to_string()],
+        connections: 1,
+        pipeline: if rate_per_s.is_some() { 4_096 } else { 64 },
+        rate_per_s,
+        duration,
+        warmup,
+        keep_calls: false,
+    };
+    let mut load = VoterLoad::new(1, voter::CONTESTANTS, Form::Native);
+    let measured = drive(&options, &mut load, &mut |_| {}).map_err(|error| error.to_string())?;
+    match &measured.first_error {
+        Some(error) => Err(error.clone()),
+        None => Ok(measured),
+    }
+}
+
+fn per_second(measured: &Measured) -> f64 {
+    measured.transactions as f64 / measured.duration.as_secs_f64()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Nanoseconds of a batch of one point read, in a call that makes many.
+fn crossing(connection: &mut Connection) -> Result<f64, String> {
+    let mut samples = Vec::new();
+    for _ in 0..READ_CALLS {
+        let mut parameters = ParameterWriter::default();
+        parameters.bigint(1).integer(BATCHES);
+        let response = connection.call("Reads", &parameters).map_err(|e| e.to_string())?;
+        let view = response.view();
+        let table = view.tables().next().and_then(Result::ok).ok_or("Reads gave no table")?;
+        match table.scalar() {
+            Ok(Some(Datum::Int(took_ns))) => samples.push(took_ns as f64 / f64::from(BATCHES)),
+            other => return Err(format!("Reads gave {other:?}")),
+        }
+    }
+    // The first calls run before the JVM has compiled them.
+    Ok(median(samples.split_off(READ_CALLS / 3)))
+}
+
+fn run(plan: &Plan) -> Result<(), String> {
+    let jar = compile()?;
+    let (mut ratios, mut peaks) = (Vec::new(), Vec::new());
+    for repeat in 1..=plan.repeats {
+        let (server, _connection) = host(None)?;
+        let native = per_second(&vote(&server, None, plan.duration, plan.warmup)?);
+        drop(server);
+        let (server, _connection) = host(Some(&jar))?;
+        let java = per_second(&vote(&server, None, plan.duration, plan.warmup)?);
+        println!("repeat {repeat}: native {native:.0}/s, Java {java:.0}/s, {:.2} x", java / native);
+        ratios.push(java / native);
+        peaks.push(java);
+    }
+    let (server, mut connection) = host(Some(&jar))?;
+    let crossing_ns = crossing(&mut connection)?;
+    let rate = median(peaks) / 2.0;
+    let open = vote(&server, Some(rate), plan.latency, plan.warmup)?;
+    let p99_ms = open.latency_us.value_at_quantile(0.99) as f64 / 1000.0;
+    let p50_ms = open.latency_us.value_at_quantile(0.5) as f64 / 1000.0;
+    println!("| what | measured | must | aim |\n|---|---|---|---|");
+    println!("| Vote in Java / native, 64 in flight | {:.2} x | 0.5 x | 0.75 x |", median(ratios));
+    println!("| a batch of one point read | {:.2} us | 1.5 us | 0.7 us |", crossing_ns / 1000.0);
+    println!("| p99 of Java's Vote at {rate:.0}/s | {p99_ms:.2} ms | 2 ms | 1 ms |");
+    println!("\np50 of the open loop {p50_ms:.2} ms, {} calls late", open.late);
+    Ok(())
+}
