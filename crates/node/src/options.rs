@@ -156,6 +156,9 @@ options! {
          not notice, before the host stops.";
     busy_poll_us: 0, 0, 1_000_000, "us",
         "How long an idle thread looks for work before it sleeps.";
+    multi_spin_us: 50, 0, 1_000_000, "us",
+        "How long a thread that takes part in an undecided multi-partition transaction looks for \
+         messages before it sleeps; where there are fewer cores than sites, not at all.";
 }
 
 /// Why an option was refused.

@@ -309,7 +309,17 @@ fn host_facts(
         paused: AtomicBool::new(false),
         on_shutdown: OnceLock::new(),
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules),
+        multi_spin_ns: multi_spin_ns(configuration),
     })
+}
+
+/// A thread that spins where there are too few cores keeps the one from running that it waits for.
+fn multi_spin_ns(configuration: &ServerConfiguration) -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    match configuration.sites as usize <= cores && configuration.sites > 1 {
+        true => configuration.options.multi_spin_us * 1000,
+        false => 0,
+    }
 }
 
 fn host_name() -> String {

@@ -6,7 +6,7 @@ use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::BatchResult;
-use lockstep_exec::watch::{Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{StopCheck, Stopwatch, TimeLimit, Watch};
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,6 +14,18 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct DeskLimits {
     pub(crate) result_bytes: usize,
     pub(crate) temporary_bytes: usize,
+}
+
+/// Times what the coordinator runs.
+pub(crate) struct Timing {
+    stopwatch: Stopwatch,
+    check: StopCheck,
+}
+
+impl Timing {
+    pub(crate) fn new(stopwatch: Stopwatch) -> Timing {
+        Timing { check: stopwatch.check(), stopwatch }
+    }
 }
 
 /// A call that waits, perhaps to be ordered again.
@@ -110,11 +122,11 @@ pub(crate) fn time_limit<O, C>(active: &Active<O, C>) -> Option<TimeLimit> {
 pub(crate) fn desk_context<O, C>(
     active: &Active<O, C>,
     limits: DeskLimits,
-    stopwatch: Option<&Stopwatch>,
+    timing: Option<&Timing>,
 ) -> CoordinatorContext {
-    let stop = stopwatch.map(|stopwatch| {
-        stopwatch.start(time_limit(active));
-        stopwatch.check()
+    let stop = timing.map(|timing| {
+        timing.stopwatch.start(time_limit(active));
+        timing.check.clone()
     });
     CoordinatorContext {
         timestamp_us: active.context.timestamp_us,

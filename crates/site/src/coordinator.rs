@@ -1,7 +1,7 @@
 //! Takes multi-partition transactions through their rounds, many at a time.
 
 use crate::active::{
-    Active, DeskLimits, Next, PendingEntries, Submitted, ThreadState, blocks, context_of,
+    Active, DeskLimits, Next, PendingEntries, Submitted, ThreadState, Timing, blocks, context_of,
     desk_context, over_limit, statements_end, take_answers, time_limit,
 };
 use crate::limits::{Faults, SiteLimits};
@@ -14,7 +14,7 @@ use lockstep_exec::watch::Stopwatch;
 use lockstep_txn::mp::MultiLimits;
 use lockstep_txn::{Addressed, MultiPartitionInitiator, RoundProgress};
 use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, TransactionId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 mod ending;
@@ -70,7 +70,7 @@ pub struct Coordinator<O, C> {
     pub(crate) ring: HashRing,
     pub(crate) limits: DeskLimits,
     pub(crate) stop_everything: bool,
-    stopwatch: Option<Stopwatch>,
+    timing: Option<Timing>,
     faults: Faults,
     /// The time that was given last.
     pub(crate) now_us: i64,
@@ -95,7 +95,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 temporary_bytes: limits.temporary_bytes,
             },
             stop_everything: limits.stop_everything,
-            stopwatch: None,
+            timing: None,
             faults: limits.faults,
             now_us: 0,
             round_limit_us: limits.round_timeout_ms as i64 * 1000,
@@ -104,7 +104,7 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// From now on the queries of calls with a limit are timed by a watch.
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
-        self.stopwatch = Some(stopwatch);
+        self.timing = Some(Timing::new(stopwatch));
     }
 
     /// A call arrives.
@@ -298,7 +298,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         round.collected = collected;
         assert!(active.pending.is_empty(), "entry changes went with the round");
         active.pending = round.take_collected();
-        let context = desk_context(active, self.limits, self.stopwatch.as_ref());
+        let context = desk_context(active, self.limits, self.timing.as_ref());
         let desk =
             Desk { ring: &self.ring, context, home: PartitionId(0), call_home: active.call.home };
         round.merge(&mut active.batch, &mut active.results, &desk)
@@ -317,7 +317,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         };
         let partitions = round.partitions();
         if self.active[&transaction].rounds == 0 {
-            if let Err(failure) = self.enlist(transaction, &partitions) {
+            if let Err(failure) = self.enlist(transaction, &round) {
                 return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
             }
         } else {
@@ -366,23 +366,23 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// The transaction takes its place at its partitions.
-    fn enlist(
-        &mut self,
-        transaction: TransactionId,
-        first_round: &[PartitionId],
-    ) -> Result<(), Failure> {
+    fn enlist(&mut self, transaction: TransactionId, first_round: &Round) -> Result<(), Failure> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
-        let mut set: BTreeSet<PartitionId> = first_round.iter().copied().collect();
-        let context = desk_context(active, self.limits, self.stopwatch.as_ref());
-        let desk = Desk {
-            ring: &self.ring,
-            context,
-            home: home(active, None, &self.ring),
-            call_home: active.call.home,
+        let mut set = first_round.partitions();
+        let of_statements = if first_round.covers(&active.batch) {
+            set.clone()
+        } else {
+            let context = desk_context(active, self.limits, self.timing.as_ref());
+            let desk = Desk {
+                ring: &self.ring,
+                context,
+                home: home(active, None, &self.ring),
+                call_home: active.call.home,
+            };
+            set.extend(Round::partitions_of_known(&active.batch, &desk)?);
+            Round::partitions_of(&active.batch, &desk)?
         };
-        let of_statements = Round::partitions_of(&active.batch, &desk)?;
-        set.extend(Round::partitions_of_known(&active.batch, &desk)?);
-        let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
+        let declared = &active.call.declared;
         let strangers: Vec<PartitionId> =
             of_statements.iter().filter(|needed| !declared.contains(needed)).copied().collect();
         set.extend(of_statements);
@@ -395,7 +395,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         if active.enlargements >= MAX_ENLARGEMENTS || self.stop_everything {
             set.extend((0..self.ring.partition_count()).map(PartitionId));
         }
-        let set: Vec<PartitionId> = set.into_iter().collect();
+        set.sort_unstable();
+        set.dedup();
         active.partition_count = set.len() as u32;
         self.initiator.enlist(transaction, &set);
         Ok(())
@@ -457,7 +458,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("a transaction is under way");
         loop {
             if !active.batch.is_empty() {
-                let context = desk_context(active, self.limits, self.stopwatch.as_ref());
+                let context = desk_context(active, self.limits, self.timing.as_ref());
                 let (home, call_home) = (home(active, first_participant, ring), active.call.home);
                 let desk = Desk { ring, context, home, call_home };
                 let merged = match Round::plan(&active.batch, &desk) {
@@ -587,7 +588,7 @@ pub(crate) fn numbered<C>(address: Addressed, message: ToPartition<C>) -> Number
 pub(crate) fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
     let bind = |statement: QueuedStatement| BoundStatement {
         statement: statement.statement,
-        parameters: statement.parameters.into(),
+        parameters: statement.parameters,
         shipped: None,
         profile: None,
     };

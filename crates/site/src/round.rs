@@ -42,8 +42,26 @@ pub(crate) struct Round {
 /// A statement's part of a round.
 struct StatementPart {
     bound: BoundStatement,
-    /// Per fragment, where its tables come from: partition and number of the task.
-    sources: Vec<Vec<(PartitionId, usize)>>,
+    sources: Sources,
+}
+
+/// Where a statement's tables come from: partitions and numbers of their tasks.
+enum Sources {
+    /// The result is one partition's.
+    One((PartitionId, usize)),
+    /// Per fragment.
+    Fragments(Vec<Vec<(PartitionId, usize)>>),
+}
+
+impl Sources {
+    /// All of them, of one fragment after the other.
+    fn each(&self) -> impl Iterator<Item = &(PartitionId, usize)> {
+        let (one, fragments) = match self {
+            Sources::One(source) => (Some(source), &[][..]),
+            Sources::Fragments(fragments) => (None, fragments.as_slice()),
+        };
+        one.into_iter().chain(fragments.iter().flatten())
+    }
 }
 
 impl Round {
@@ -91,8 +109,8 @@ impl Round {
         Round {
             tasks: vec![Vec::new(); partition_count],
             entries: PendingEntries::new(),
-            collected: vec![Vec::new(); partition_count],
-            answers: vec![Vec::new(); partition_count],
+            collected: Vec::new(),
+            answers: Vec::new(),
             is_last: false,
             statements: Vec::new(),
         }
@@ -110,8 +128,8 @@ impl Round {
 
     /// Whether a partition runs parts of statements, not only changes of index entries.
     pub(crate) fn runs_statements(&self, partition: usize) -> bool {
-        let sources = self.statements.iter().flat_map(|part| part.sources.iter().flatten());
-        sources.into_iter().any(|(source, _)| source.index() == partition)
+        let mut sources = self.statements.iter().flat_map(|part| part.sources.each());
+        sources.any(|(source, _)| source.index() == partition)
     }
 
     /// The changes of index entries that the round's statements asked for: of each statement
@@ -119,7 +137,7 @@ impl Round {
     pub(crate) fn take_collected(&mut self) -> PendingEntries {
         let mut pending = PendingEntries::new();
         for part in &self.statements {
-            let sources = part.sources.iter().flatten();
+            let sources = part.sources.each();
             let mut merged: BTreeMap<PartitionId, PartitionEntries> = BTreeMap::new();
             for &(partition, task) in sources {
                 let asked = self.collected[partition.index()].iter();
@@ -182,16 +200,22 @@ impl Round {
         self.tasks.iter().enumerate().filter_map(busy).collect()
     }
 
+    /// Whether it is all of a batch's work, so that no partition is needed but its own, and
+    /// statements need them all.
+    pub(crate) fn covers(&self, batch: &VecDeque<BoundStatement>) -> bool {
+        let has_more = |bound| is_shipped(bound) || changes_known_entries(bound);
+        self.statements.len() == batch.len() && !batch.iter().any(has_more)
+    }
+
     /// Gives the statement's work to partitions; returns where its tables will be.
-    fn place(
-        &mut self,
-        bound: &BoundStatement,
-        desk: &Desk<'_>,
-    ) -> Result<Vec<Vec<(PartitionId, usize)>>, Failure> {
+    fn place(&mut self, bound: &BoundStatement, desk: &Desk<'_>) -> Result<Sources, Failure> {
+        if let Some((part, partition)) = only_partition(bound, desk)? {
+            return Ok(Sources::One(self.task(partition, bound, part)));
+        }
         let place = |parts: Vec<(FragmentPart, PartitionId)>| {
             parts.into_iter().map(|(part, partition)| self.task(partition, bound, part)).collect()
         };
-        Ok(places(bound, desk)?.into_iter().map(place).collect())
+        Ok(Sources::Fragments(places(bound, desk)?.into_iter().map(place).collect()))
     }
 
     fn task(
@@ -208,14 +232,21 @@ impl Round {
     /// All answers are in: takes the round's statements off the batch and adds their results. A
     /// statement that ships rows goes back to the front of the batch, with its rows.
     pub(crate) fn merge(
-        self,
+        mut self,
         batch: &mut VecDeque<BoundStatement>,
         results: &mut Vec<Vec<u8>>,
         desk: &Desk<'_>,
     ) -> Result<(), Failure> {
-        for part in &self.statements {
+        for part in std::mem::take(&mut self.statements) {
             batch.pop_front();
-            match self.merge_statement(part, desk)? {
+            let merged = match &part.sources {
+                Sources::One((partition, task)) => {
+                    let tables = &mut self.answers[partition.index()];
+                    Merged::Result(std::mem::take(&mut tables[*task]))
+                }
+                Sources::Fragments(sources) => self.merge_statement(&part.bound, sources, desk)?,
+            };
+            match merged {
                 Merged::Result(table) => results.push(table),
                 Merged::Shipped(rows) => {
                     let mut bound = part.bound.clone();
@@ -227,19 +258,23 @@ impl Round {
         Ok(())
     }
 
-    fn merge_statement(&self, part: &StatementPart, desk: &Desk<'_>) -> Result<Merged, Failure> {
+    fn merge_statement(
+        &self,
+        bound: &BoundStatement,
+        sources: &[Vec<(PartitionId, usize)>],
+        desk: &Desk<'_>,
+    ) -> Result<Merged, Failure> {
         let table = |&(partition, task): &(PartitionId, usize)| {
             self.answers[partition.index()][task].as_slice()
         };
         let inputs: Vec<Vec<&[u8]>> =
-            part.sources.iter().map(|sources| sources.iter().map(table).collect()).collect();
-        let bound = &part.bound;
+            sources.iter().map(|sources| sources.iter().map(table).collect()).collect();
         let statement = &*bound.statement;
         let mut context = desk.context.clone();
         context.watch.profiler = bound.profiler_of_coordinator();
         let mut out = Vec::new();
         match &statement.statement().execution {
-            Execution::Local { .. } => out.extend_from_slice(inputs[0][0]),
+            Execution::Local { .. } => unreachable!("one partition's result is the statement's"),
             Execution::Distributed { .. } => with_parameters(bound, |parameters| {
                 coordinate(statement, parameters, &inputs, &context, &mut out)
             })?,
@@ -284,6 +319,24 @@ fn is_shipped(bound: &BoundStatement) -> bool {
     matches!(bound.statement.statement().execution, Execution::Shipped { .. })
 }
 
+/// The partition that runs the whole of a statement, if one does, and as what.
+fn only_partition(
+    bound: &BoundStatement,
+    desk: &Desk<'_>,
+) -> Result<Option<(FragmentPart, PartitionId)>, Failure> {
+    let Execution::Local { routing, .. } = &bound.statement.statement().execution else {
+        return Ok(None);
+    };
+    if let Some(Home { partition, addresses_partition }) = desk.call_home {
+        return Ok(Some((FragmentPart::Home { addresses_partition }, partition)));
+    }
+    let partition = match routing {
+        None => desk.home,
+        Some(value) => owner_of(bound, value, desk)?,
+    };
+    Ok(Some((FragmentPart::Whole, partition)))
+}
+
 /// Per fragment of a statement, the partitions where it runs.
 fn places(
     bound: &BoundStatement,
@@ -293,15 +346,8 @@ fn places(
     if bound.shipped.is_some() {
         return Ok(vec![all().map(|partition| (FragmentPart::Apply, partition)).collect()]);
     }
-    if let Execution::Local { routing, .. } = &bound.statement.statement().execution {
-        if let Some(Home { partition, addresses_partition }) = desk.call_home {
-            return Ok(vec![vec![(FragmentPart::Home { addresses_partition }, partition)]]);
-        }
-        let partition = match routing {
-            None => desk.home,
-            Some(value) => owner_of(bound, value, desk)?,
-        };
-        return Ok(vec![vec![(FragmentPart::Whole, partition)]]);
+    if let Some(only) = only_partition(bound, desk)? {
+        return Ok(vec![vec![only]]);
     }
     let mut places = Vec::new();
     for (number, fragment) in fragments(&bound.statement).iter().enumerate() {
@@ -323,9 +369,13 @@ fn places(
 
 /// Whether a statement has to find what those before it changed in the entries of indexes.
 fn needs_entries(bound: &BoundStatement) -> bool {
-    let statement = bound.statement.statement();
-    statement.needs_entries
-        || matches!(statement.upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_))
+    bound.statement.statement().needs_entries || changes_known_entries(bound)
+}
+
+/// Whether a statement changes entries of indexes that are known before it runs.
+fn changes_known_entries(bound: &BoundStatement) -> bool {
+    let upkeep = &bound.statement.statement().upkeep;
+    matches!(upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_))
 }
 
 /// Per index entry that a statement is known to change, the partitions where it does.

@@ -16,6 +16,8 @@ pub enum StreamError {
 pub struct OrderedStream<T> {
     /// The number of the last message given out.
     last: u64,
+    /// The message behind that, if it is there and was not early.
+    due: Option<T>,
     early: BTreeMap<u64, T>,
     early_limit: usize,
 }
@@ -23,7 +25,7 @@ pub struct OrderedStream<T> {
 impl<T> OrderedStream<T> {
     /// A stream that holds at most `early_limit` messages that came before their turn.
     pub fn new(early_limit: usize) -> Self {
-        OrderedStream { last: 0, early: BTreeMap::new(), early_limit }
+        OrderedStream { last: 0, due: None, early: BTreeMap::new(), early_limit }
     }
 
     /// Takes a message as it arrives; [`OrderedStream::take_next`] gives those whose turn it is.
@@ -31,8 +33,15 @@ impl<T> OrderedStream<T> {
     /// # Errors
     /// A repeat, which is to be ignored, or too many early messages, which is the sender's fault.
     pub fn receive(&mut self, number: u64, message: T) -> Result<(), StreamError> {
-        if number <= self.last || self.early.contains_key(&number) {
+        let is_next = number == self.last + 1;
+        let is_due = is_next && self.due.is_some();
+        if number <= self.last || is_due || self.early.contains_key(&number) {
             return Err(StreamError::Repeated);
+        }
+        // Messages in order, which most are, are not listed.
+        if is_next {
+            self.due = Some(message);
+            return Ok(());
         }
         if self.early.len() >= self.early_limit {
             return Err(StreamError::TooFarAhead);
@@ -43,7 +52,10 @@ impl<T> OrderedStream<T> {
 
     /// The next message in order, once it is there.
     pub fn take_next(&mut self) -> Option<T> {
-        let message = self.early.remove(&(self.last + 1))?;
+        let message = match self.due.take() {
+            Some(message) => message,
+            None => self.early.remove(&(self.last + 1))?,
+        };
         self.last += 1;
         Some(message)
     }
@@ -60,6 +72,7 @@ mod tests {
         assert_eq!(stream.take_next(), None);
         assert_eq!(stream.receive(2, "b"), Err(StreamError::Repeated));
         assert_eq!(stream.receive(1, "a"), Ok(()));
+        assert_eq!(stream.receive(1, "a"), Err(StreamError::Repeated));
         assert_eq!(stream.take_next(), Some("a"));
         assert_eq!(stream.receive(1, "a"), Err(StreamError::Repeated));
         assert_eq!(stream.take_next(), Some("b"));

@@ -13,6 +13,7 @@ use crate::statement::{PreparedStatement, execute};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
+use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::table::read_datum;
 use lockstep_types::{
     Datum, Outcome, Parameter, ParameterSet, PartitionId, SqlType, TableBuilder, TableSchema,
@@ -415,9 +416,10 @@ impl<'c> ProcedureContext<'c> {
                     return Ok(BatchResults { tables: Tables::Apart(&result.tables) });
                 }
                 if wanted.is_none() {
+                    let mut writer = ParameterWriter::default();
                     let queued = |queued: &Queued<'_>| {
                         let statement = &self.procedure.statements[queued.statement];
-                        queued_statement(statement, queued.parameters)
+                        queued_statement(statement, queued.parameters, &mut writer)
                     };
                     *wanted = Some(batch.iter().map(queued).collect());
                 }
@@ -426,9 +428,10 @@ impl<'c> ProcedureContext<'c> {
             Backend::Blocking { rounds, last, .. } => {
                 last.tables.clear();
                 if !batch.is_empty() {
+                    let mut writer = ParameterWriter::default();
                     let queued = |queued: &Queued<'_>| {
                         let statement = &self.procedure.statements[queued.statement];
-                        queued_statement(statement, queued.parameters)
+                        queued_statement(statement, queued.parameters, &mut writer)
                     };
                     let batch = batch.iter().map(queued).collect();
                     *last = rounds.execute(batch).map_err(ProcedureError::Failed)?;

@@ -24,7 +24,7 @@ pub struct QueuedStatement {
     /// The statement.
     pub statement: Arc<PreparedStatement>,
     /// Its parameters: a parameter set, its count in front.
-    pub parameters: Vec<u8>,
+    pub parameters: Arc<[u8]>,
 }
 
 /// What a round of a procedure comes to.
@@ -48,6 +48,11 @@ pub fn run_round(
     transaction: &TransactionContext,
     history: &[BatchResult],
 ) -> ProcedureRound {
+    // A list of statements is one batch: with its results it has ended.
+    if let (ProcedureCode::Statements, Some(done)) = (&procedure.code, history.first()) {
+        let outcome = Outcome::success(done.tables.len() as u16);
+        return ProcedureRound::Finished { outcome, tables: done.tables.concat() };
+    }
     let arena = Arena::new();
     let parameters = match procedure_parameters(&procedure.definition, parameters, &arena) {
         Ok(parameters) => parameters,
@@ -58,7 +63,7 @@ pub fn run_round(
     };
     let native = match &procedure.code {
         ProcedureCode::Native(native) => native,
-        ProcedureCode::Statements => return statements_round(procedure, parameters, history),
+        ProcedureCode::Statements => return statements_round(procedure, parameters),
         ProcedureCode::Hosted(_) => {
             let failure = Failure::unexpected(
                 "VOLTDB ERROR: UNEXPECTED FAILURE: the procedure needs a thread of its own",
@@ -84,32 +89,26 @@ pub fn run_round(
 
 /// A list of statements is one batch: each partition runs its parts in order, so that a later
 /// statement finds what an earlier one wrote.
-fn statements_round(
-    procedure: &PreparedProcedure,
-    parameters: &[Datum<'_>],
-    history: &[BatchResult],
-) -> ProcedureRound {
-    if let Some(done) = history.first() {
-        let outcome = Outcome::success(done.tables.len() as u16);
-        return ProcedureRound::Finished { outcome, tables: done.tables.concat() };
-    }
+fn statements_round(procedure: &PreparedProcedure, parameters: &[Datum<'_>]) -> ProcedureRound {
     let mut rest = parameters;
     let mut batch = Vec::with_capacity(procedure.statements.len());
+    let mut writer = ParameterWriter::default();
     for statement in &procedure.statements {
         let count = statement.statement().parameters.len().min(rest.len());
         let (own, after) = rest.split_at(count);
         rest = after;
-        batch.push(queued_statement(statement, own));
+        batch.push(queued_statement(statement, own, &mut writer));
     }
     ProcedureRound::Batch(batch)
 }
 
-/// A statement with its parameters encoded.
+/// A statement with its parameters encoded, by a writer that is used for many.
 pub(super) fn queued_statement(
     statement: &Arc<PreparedStatement>,
     parameters: &[Datum<'_>],
+    writer: &mut ParameterWriter,
 ) -> QueuedStatement {
-    let mut writer = ParameterWriter::default();
+    writer.clear();
     for (value, declared) in parameters.iter().zip(&statement.statement().parameters) {
         if declared.is_array && !value.is_null() {
             let elements: Vec<Datum<'_>> = array_elements(*value).collect();
@@ -121,5 +120,5 @@ pub(super) fn queued_statement(
             writer.scalar(sql_type, *value);
         }
     }
-    QueuedStatement { statement: Arc::clone(statement), parameters: writer.bytes().to_vec() }
+    QueuedStatement { statement: Arc::clone(statement), parameters: writer.bytes().into() }
 }

@@ -289,11 +289,10 @@ impl Shard {
     ) {
         let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
         let count = invocation.parameters.count() as u16;
-        let mut parameters = count.to_be_bytes().to_vec();
-        parameters.extend_from_slice(invocation.parameters.bytes());
+        let parameters = invocation.parameters.bytes().iter().copied();
         let work = MultiWork::Procedure {
             procedure: Arc::clone(&procedure.prepared),
-            parameters: parameters.into(),
+            parameters: count.to_be_bytes().into_iter().chain(parameters).collect(),
         };
         let catalog_version = self.catalog.version();
         let request = MultiRequest {

@@ -49,6 +49,10 @@ const ADMIN_LISTENER: Token = Token(usize::MAX - 2);
 
 /// Messages taken from each other thread in one round, so that sockets are not starved.
 const MESSAGES_PER_ROUND: usize = 1024;
+/// A thread with work from other threads looks at its sockets this often.
+const BUSY_POLL_US: i64 = 50;
+/// Looks at the mailboxes between two looks at the clock.
+const LOOKS_PER_CLOCK: u32 = 32;
 /// How often deadlines are looked at.
 const DEADLINE_CHECK_US: i64 = 100_000;
 /// Buffers kept for forwarded calls and answers.
@@ -88,6 +92,8 @@ pub struct HostFacts {
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
     pub disabled_rules: AtomicU64,
+    /// See the option `multi_spin_us`.
+    pub multi_spin_ns: u64,
 }
 
 impl HostFacts {
@@ -169,8 +175,12 @@ pub struct Shard {
     to_write: Vec<ConnectionKey>,
     read_buffer: Vec<u8>,
     spare_buffers: Vec<Vec<u8>>,
+    /// Empty lists, kept for their memory.
+    spare_outputs: Vec<multi::Output>,
+    spare_effects: Vec<multi::Effect>,
     statistics: ShardStatistics,
     now_us: i64,
+    polled_us: i64,
     deadlines_checked_us: i64,
     /// What this thread sent to itself.
     own_messages: VecDeque<Envelope>,
@@ -224,8 +234,11 @@ impl Shard {
             spare_list: Vec::new(),
             to_write: Vec::new(),
             spare_buffers: Vec::new(),
+            spare_outputs: Vec::new(),
+            spare_effects: Vec::new(),
             statistics,
             now_us: clock::now_us(),
+            polled_us: 0,
             deadlines_checked_us: 0,
             own_messages: VecDeque::new(),
             draining: false,
@@ -278,7 +291,15 @@ impl Shard {
 
     /// Sleeps until a socket or another thread has something, unless there is work left.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let busy = !self.to_read.is_empty() || self.has_message() || self.load_wants_to_call();
+        let has_messages =
+            self.has_message() || self.load_wants_to_call() || self.spin_for_messages();
+        let busy = has_messages || !self.to_read.is_empty();
+        let polled_lately = self.now_us - self.polled_us < BUSY_POLL_US;
+        if has_messages && polled_lately && self.to_read.is_empty() {
+            events.clear();
+            return Ok(());
+        }
+        self.polled_us = self.now_us;
         let mut timeout = Some(Duration::ZERO);
         let mut asleep_ns = None;
         if !busy && self.outbox.is_overflowing() {
@@ -307,6 +328,28 @@ impl Shard {
     #[inline]
     fn has_message(&mut self) -> bool {
         !self.inbox.is_empty() || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
+    }
+
+    /// While a transaction over several partitions is undecided here, the next message is a few
+    /// microseconds away, and to sleep and be woken takes more. True when there is one.
+    fn spin_for_messages(&mut self) -> bool {
+        let span_ns = self.facts.multi_spin_ns;
+        let coordinates = || self.coordinator.as_ref().is_some_and(|c| !c.is_idle());
+        let takes_part = !self.site.is_idle() || coordinates();
+        let has_else = !self.to_read.is_empty() || self.outbox.is_overflowing();
+        if span_ns == 0 || !takes_part || has_else {
+            return false;
+        }
+        let start = clock::monotonic_ns();
+        while clock::monotonic_ns() - start < span_ns {
+            for _ in 0..LOOKS_PER_CLOCK {
+                if self.has_message() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        false
     }
 
     /// With the option `busy_poll_us`: looks for work for that long. True when there is some;

@@ -12,14 +12,15 @@ use lockstep_types::{Failure, Status};
 use lockstep_wire_volt::response;
 use std::sync::Arc;
 
-type Effect = PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>;
+pub(super) type Output = CoordinatorOutput<MultiOrigin, Arc<HostCatalog>>;
+pub(super) type Effect = PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>;
 
 impl Shard {
     /// A call for the coordinator arrived.
     pub(super) fn multi_request(&mut self, request: MultiRequest) {
         let origin = request.origin.origin;
         let is_schema = matches!(request.work, MultiWork::Schema(_));
-        let mut outputs = Vec::new();
+        let mut outputs = std::mem::take(&mut self.spare_outputs);
         let coordinator = self.coordinator.as_mut().expect("requests go to the first thread");
         if coordinator.submit(request, self.now_us, &mut outputs).is_err() {
             let limit = self.facts.options.max_waiting_multi;
@@ -42,7 +43,7 @@ impl Shard {
 
     /// A partition answered.
     pub(super) fn partition_answered(&mut self, answer: FromPartition) {
-        let mut outputs = Vec::new();
+        let mut outputs = std::mem::take(&mut self.spare_outputs);
         let coordinator = self.coordinator.as_mut().expect("answers go to the first thread");
         coordinator.receive(answer, self.now_us, &mut outputs);
         self.carry_out(outputs);
@@ -50,15 +51,15 @@ impl Shard {
 
     /// Time has passed: rounds that take too long end.
     pub(super) fn expire_rounds(&mut self) {
-        let mut outputs = Vec::new();
+        let mut outputs = std::mem::take(&mut self.spare_outputs);
         if let Some(coordinator) = &mut self.coordinator {
             coordinator.expire(self.now_us, &mut outputs);
         }
         self.carry_out(outputs);
     }
 
-    fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<MultiOrigin, Arc<HostCatalog>>>) {
-        for output in outputs {
+    fn carry_out(&mut self, mut outputs: Vec<Output>) {
+        for output in outputs.drain(..) {
             match output {
                 CoordinatorOutput::Send(message) => {
                     let thread = message.partition.index();
@@ -72,6 +73,7 @@ impl Shard {
                 }
             }
         }
+        self.spare_outputs = outputs;
     }
 
     /// The coordinator hears what the threads of its procedures said.
@@ -109,7 +111,7 @@ impl Shard {
 
     /// The coordinator sent something to this thread's partition.
     pub(super) fn coordinator_asked(&mut self, message: Numbered<Arc<HostCatalog>>) {
-        let mut effects = Vec::new();
+        let mut effects = std::mem::take(&mut self.spare_effects);
         self.site.receive(message.number, message.message, self.now_us, &mut effects);
         self.apply(&mut effects);
         while let Some(ready) = self.site.next(self.now_us, &mut effects) {
@@ -117,6 +119,7 @@ impl Shard {
             self.run_waiting(ready);
         }
         self.apply(&mut effects);
+        self.spare_effects = effects;
     }
 
     fn apply(&mut self, effects: &mut Vec<Effect>) {
