@@ -47,4 +47,6 @@ pub struct Faults {
     pub keep_void_answers: bool,
     /// A partition acts again on a message that arrives twice.
     pub accept_repeats: bool,
+    /// Partitions leave the entries of global indexes as they are.
+    pub skip_index_upkeep: bool,
 }

@@ -12,7 +12,7 @@
 use crate::bank::Failure;
 use crate::census::Totals;
 use crate::plans::{Request, Sql};
-use crate::walk::{SCHEMA, SHARED, Step};
+use crate::walk::{INDEXED_SCHEMA, SCHEMA, SHARED, Step};
 use crate::world::{FAILED, Shape, World};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
@@ -36,6 +36,13 @@ const SAME: &str = "
 CREATE TABLE same (k BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (k));
 ";
 
+/// The entries of the index, in the order of the keys.
+const ENTRIES: &str = "SELECT * FROM \"LISTS_K#ENTRIES\" ORDER BY k";
+/// Ids of rows that a global index finds are no keys of theirs.
+const FIRST_ID: i64 = 1_000_000;
+/// The place of an insert that a taken key refuses.
+const NO_ID: i64 = -1;
+
 /// How a transaction travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -45,6 +52,10 @@ enum Form {
     Declared(i64, i64),
     /// Runs at the partition of a list.
     Here(i64),
+    /// A walk over lists that a global index finds.
+    Indexed,
+    /// Reads all lists and all entries of their global index.
+    Snapshot,
 }
 
 /// How a transaction may end.
@@ -84,6 +95,9 @@ struct Lists {
     transactions: Vec<Transaction>,
     time: u64,
     next_value: i64,
+    /// A global index finds the lists.
+    indexed: bool,
+    snapshots: usize,
     /// What goes on beside transactions, in this run.
     changes_schema: bool,
     fails: bool,
@@ -111,6 +125,8 @@ pub struct Report {
     pub schema_changes: usize,
     /// Calls that a schema change overtook.
     pub planned_again: usize,
+    /// Reads of all lists and of their index.
+    pub snapshots: usize,
     /// Edges of the graph that was looked at.
     pub edges: usize,
     /// Messages of its transactions.
@@ -124,8 +140,21 @@ pub struct Report {
 /// # Errors
 /// The first check that failed.
 pub fn run_seed(seed: u64, transactions: usize, faults: Faults) -> Result<Report, Failure> {
+    run(seed, transactions, faults, false)
+}
+
+/// The same with lists that are partitioned by something else and found by a global unique index
+/// of their keys. They move; the index always has what the table has, and no key twice.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_indexed(seed: u64, transactions: usize, faults: Faults) -> Result<Report, Failure> {
+    run(seed, transactions, faults, true)
+}
+
+fn run(seed: u64, transactions: usize, faults: Faults, indexed: bool) -> Result<Report, Failure> {
     let fail = |message| Failure { seed, message };
-    let mut lists = Lists::open(seed, faults);
+    let mut lists = Lists::open(seed, faults, indexed);
     let clients = 2 + lists.world.random.below(10) as usize;
     lists.world.repeat_one_in = [0, 5][lists.world.random.below(2) as usize];
     while lists.transactions.len() < transactions {
@@ -143,7 +172,7 @@ pub fn run_seed(seed: u64, transactions: usize, faults: Faults) -> Result<Report
 }
 
 impl Lists {
-    fn open(seed: u64, faults: Faults) -> Lists {
+    fn open(seed: u64, faults: Faults, indexed: bool) -> Lists {
         let mut random = SeededRandom::new(seed ^ 0x115f);
         let mut shape = Shape::of(1 + random.below(6) as u32);
         shape.active_multi = [1, 2, 64][random.below(3) as usize];
@@ -152,17 +181,22 @@ impl Lists {
         shape.faults = faults;
         let mut world = World::new(seed, shape);
         let keys = 2 + random.below(6) as i64;
-        world.schema(SCHEMA);
+        world.schema(if indexed { INDEXED_SCHEMA } else { SCHEMA });
         world.schema(SAME);
-        let insert = world.prepare("INSERT INTO lists (k, items) VALUES (?, '')");
+        let insert = world.prepare(match indexed {
+            true => "INSERT INTO lists (id, k, items) VALUES (?, ?, '')",
+            false => "INSERT INTO lists (k, items) VALUES (?, '')",
+        });
         for key in 0..keys {
-            world.call(0, &[(&insert, &[key])]);
+            let both = [FIRST_ID + key, key];
+            world.call(0, &[(&insert, if indexed { &both } else { &both[1..] })]);
         }
         let insert_shared = world.prepare("INSERT INTO shared VALUES (1, '')");
         let insert_same = world.prepare("INSERT INTO same VALUES (?, 1)");
         world.call(0, &[(&insert_shared, &[]), (&insert_same, &[1]), (&insert_same, &[2])]);
         world.settle();
-        world.take_answers();
+        let loaded = world.take_answers();
+        assert!(loaded.iter().all(|answer| answer.outcome.failure.is_none()), "{loaded:?}");
         let append = |table: &str, condition: &str| {
             format!(
                 "UPDATE {table} SET items = items || CAST(CAST(? AS BIGINT) AS VARCHAR) || ',' \
@@ -180,6 +214,8 @@ impl Lists {
             transactions: Vec::new(),
             time: 0,
             next_value: 1,
+            indexed,
+            snapshots: 0,
             changes_schema: random.chance(1, 3),
             fails: random.chance(1, 3),
             expires: random.chance(1, 4),
@@ -228,6 +264,12 @@ impl Lists {
             Form::Walk => self.walk(number, "Walk", &[], &steps),
             Form::Declared(a, b) => self.walk(number, "WalkDeclared", &[a, b], &steps),
             Form::Here(key) => self.walk(number, "WalkHere", &[key], &steps),
+            Form::Indexed => self.walk(number, "WalkIndexed", &[], &steps),
+            Form::Snapshot => {
+                let texts = ["SELECT k, id FROM lists ORDER BY k", ENTRIES];
+                let statements = texts.map(|text| (self.world.prepare(text), vec![])).to_vec();
+                self.world.request(number, Request::Statements(statements));
+            }
         }
         self.time += 1;
         self.transactions.push(Transaction {
@@ -249,6 +291,13 @@ impl Lists {
         let random = &mut self.world.random;
         let kind = random.below(10);
         let (a, b) = (random.below(keys) as i64, random.below(keys) as i64);
+        if self.indexed {
+            return match kind {
+                0..=3 => Form::AdHoc,
+                4 => Form::Snapshot,
+                _ => Form::Indexed,
+            };
+        }
         match kind {
             0..=3 => Form::AdHoc,
             4..=6 => Form::Walk,
@@ -258,6 +307,9 @@ impl Lists {
     }
 
     fn steps(&mut self, form: Form) -> Vec<Step> {
+        if form == Form::Snapshot {
+            return Vec::new();
+        }
         let count = 1 + self.world.random.below(if form == Form::AdHoc { 4 } else { 7 });
         let mut steps = Vec::new();
         for _ in 0..count {
@@ -273,11 +325,15 @@ impl Lists {
             let value = self.next_value;
             steps.push(match (kind, form) {
                 (0, _) => Step::Break(key),
-                (1..=2, Form::AdHoc | Form::Walk) => Step::AppendShared(value),
+                (1..=2, Form::AdHoc | Form::Walk | Form::Indexed) => Step::AppendShared(value),
                 (3, Form::Declared(..)) => Step::AppendShared(value),
                 (4..=8, _) => Step::ReadShared,
                 (9..=20, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Round,
                 (21, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Abort,
+                (9..=20, Form::Indexed) => Step::Round,
+                (21, Form::Indexed) => Step::Abort,
+                (22..=25, Form::Indexed) => Step::Hop(key, value),
+                (26..=29, Form::Indexed) => Step::Move(key, 2 * FIRST_ID + value),
                 (22..=25, Form::Walk) => Step::Hop(key, value),
                 (22, Form::Declared(..)) => Step::Hop(key, value),
                 (26..=45, _) => Step::Append(key, value),
@@ -333,6 +389,7 @@ impl Lists {
             .map(|step| match *step {
                 Step::Append(key, value) => (self.append.clone(), vec![value, key]),
                 Step::Read(key) => (self.read.clone(), vec![key]),
+                Step::Break(key) if self.indexed => (self.insert.clone(), vec![NO_ID, key]),
                 Step::Break(key) => (self.insert.clone(), vec![key]),
                 Step::AppendShared(value) => (self.append_shared.clone(), vec![value]),
                 Step::ReadShared => (self.read_shared.clone(), vec![]),
@@ -383,9 +440,39 @@ impl Lists {
                 transaction.failure = Some(failure.message);
                 continue;
             }
+            if transaction.form == Form::Snapshot {
+                same_keys(&answer.tables, self.keys)
+                    .map_err(|what| format!("snapshot {number}: {what}"))?;
+                self.snapshots += 1;
+                continue;
+            }
             transaction.reads = reads(transaction, &answer.tables);
         }
         Ok(())
+    }
+}
+
+/// The rows of a table and the entries of its index are the same, and each key is there once.
+fn same_keys(tables: &[u8], keys: i64) -> Result<(), String> {
+    let mut reader = ByteReader::new(tables);
+    let mut read = || -> Result<Vec<(i64, i64)>, String> {
+        let table = TableView::read(&mut reader).map_err(|error| error.to_string())?;
+        let mut pairs = Vec::new();
+        for row in table.rows() {
+            let mut values = Vec::new();
+            row.and_then(|row| row.read_into(&mut values)).map_err(|error| error.to_string())?;
+            let [Datum::Int(key), Datum::Int(id), ..] = values.as_slice() else {
+                return Err(format!("{values:?}"));
+            };
+            pairs.push((*key, *id));
+        }
+        Ok(pairs)
+    };
+    let (rows, entries) = (read()?, read()?);
+    let all: Vec<i64> = rows.iter().map(|(key, _)| *key).collect();
+    match rows == entries && all == (0..keys).collect::<Vec<i64>>() {
+        true => Ok(()),
+        false => Err(format!("the table has {rows:?}, its index {entries:?}")),
     }
 }
 

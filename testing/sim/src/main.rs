@@ -79,7 +79,8 @@ fn main() -> ExitCode {
 struct Counts {
     seeds: u64,
     bank: [u64; 5],
-    lists: [u64; 7],
+    lists: [u64; 8],
+    indexed: [u64; 8],
     messages: [u64; 4],
 }
 
@@ -90,17 +91,10 @@ impl Counts {
         add(&mut self.bank, &[&numbers[..], &[bank.speculated, bank.repeated]].concat());
         let sound = lockstep_sim::Faults::default();
         let lists = lockstep_sim::lists::run_seed(seed, calls / 2, sound)?;
-        let numbers = [
-            lists.committed,
-            lists.aborted,
-            lists.cut_off,
-            lists.gone,
-            lists.schema_changes,
-            lists.planned_again,
-            lists.edges,
-        ];
-        add(&mut self.lists, &numbers.map(|count| count as u64));
-        for totals in [bank.messages, lists.messages] {
+        let indexed = lockstep_sim::lists::run_indexed(seed, calls / 4, sound)?;
+        add(&mut self.lists, &list_counts(&lists));
+        add(&mut self.indexed, &list_counts(&indexed));
+        for totals in [bank.messages, lists.messages, indexed.messages] {
             let (n, m) = (totals.participants, totals.messages);
             add(&mut self.messages, &[totals.transactions, totals.one_round, n, m]);
         }
@@ -115,12 +109,15 @@ impl Counts {
             "bank: {calls} calls, {aborted} to be aborted, {reads} reads of everything; \
              {speculated} ran speculatively, {repeated} again"
         );
-        let [committed, aborted, cut_off, gone, changes, again, edges] = self.lists;
-        println!(
-            "lists: {committed} committed, {aborted} aborted, {cut_off} cut off by a failing \
-             coordinator or by time, {gone} whose client went away; {changes} schema changes \
-             overtook {again} calls; {edges} edges without a cycle"
-        );
+        for (name, counts) in [("lists", self.lists), ("lists by a global index", self.indexed)] {
+            let [committed, aborted, cut_off, gone, changes, again, snapshots, edges] = counts;
+            println!(
+                "{name}: {committed} committed, {aborted} aborted, {cut_off} cut off by a failing \
+                 coordinator or by time, {gone} whose client went away; {changes} schema changes \
+                 overtook {again} calls; {snapshots} times the index was compared; {edges} edges \
+                 without a cycle"
+            );
+        }
         let [transactions, one_round, participants, messages] = self.messages;
         println!(
             "messages: {transactions} transactions over partitions; {one_round} of one round had \
@@ -128,6 +125,20 @@ impl Counts {
             messages as f64 / participants.max(1) as f64
         );
     }
+}
+
+fn list_counts(report: &lockstep_sim::lists::Report) -> [u64; 8] {
+    [
+        report.committed,
+        report.aborted,
+        report.cut_off,
+        report.gone,
+        report.schema_changes,
+        report.planned_again,
+        report.snapshots,
+        report.edges,
+    ]
+    .map(|count| count as u64)
 }
 
 fn add(sums: &mut [u64], numbers: &[u64]) {

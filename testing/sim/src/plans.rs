@@ -5,6 +5,7 @@ use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
 use lockstep_exec::{PreparedStatement, routing_value};
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
 use lockstep_plan_ir::procedure::ProcedureKind;
+use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, StorageChange};
 use lockstep_site::{BoundStatement, MultiWork, StatementCall};
 use lockstep_sql::{Limits, parse_batch};
@@ -178,6 +179,11 @@ fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
 fn only_partition(bound: &[BoundStatement], ring: &HashRing) -> Option<PartitionId> {
     let mut common = None;
     for statement in bound {
+        // The entries of an index live elsewhere.
+        let keeps_index = statement.statement.statement().upkeep != IndexUpkeep::None;
+        if keeps_index && ring.partition_count() > 1 {
+            return None;
+        }
         let Execution::Local { routing: Some(routing), .. } =
             &statement.statement.statement().execution
         else {

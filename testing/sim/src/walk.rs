@@ -27,6 +27,9 @@ pub enum Step {
     AppendShared(i64),
     /// Reads the replicated list, at some partition.
     ReadShared,
+    /// Takes a list to another place: reads it, deletes it and inserts it with another id. Only
+    /// where lists are found by a global index.
+    Move(i64, i64),
 }
 
 impl Step {
@@ -41,6 +44,7 @@ impl Step {
             Step::Hop(key, value) => [5, key, value],
             Step::AppendShared(value) => [6, 0, value],
             Step::ReadShared => [7, 0, 0],
+            Step::Move(key, id) => [8, key, id],
         }
     }
 
@@ -55,6 +59,7 @@ impl Step {
             5 => Step::Hop(key, value),
             6 => Step::AppendShared(value),
             7 => Step::ReadShared,
+            8 => Step::Move(key, value),
             _ => return None,
         })
     }
@@ -76,11 +81,24 @@ CREATE PROCEDURE
 CREATE PROCEDURE PARTITION ON TABLE lists COLUMN k PARAMETER 0 FROM NATIVE WalkHere;
 ";
 
+/// The lists where their key is not what they are partitioned by: a global index finds them.
+pub const INDEXED_SCHEMA: &str = "
+CREATE TABLE lists (
+  id BIGINT NOT NULL, k BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, PRIMARY KEY (id)
+);
+PARTITION TABLE lists ON COLUMN id;
+CREATE GLOBAL UNIQUE INDEX lists_k ON lists (k);
+CREATE TABLE shared (id BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, PRIMARY KEY (id));
+CREATE PROCEDURE FROM NATIVE WalkIndexed;
+";
+
 const APPEND: usize = 0;
 const READ: usize = 1;
 const BREAK: usize = 2;
 const READ_SHARED: usize = 3;
 const APPEND_SHARED: usize = 4;
+const REMOVE: usize = 5;
+const PUT: usize = 6;
 
 const STATEMENTS: &[(&str, &str)] = &[
     (
@@ -97,18 +115,33 @@ const STATEMENTS: &[(&str, &str)] = &[
     ),
 ];
 
+const INDEXED_STATEMENTS: &[(&str, &str)] = &[
+    STATEMENTS[APPEND],
+    STATEMENTS[READ],
+    ("break", "INSERT INTO lists (id, k, items) VALUES (-1, ?, '');"),
+    STATEMENTS[READ_SHARED],
+    STATEMENTS[APPEND_SHARED],
+    ("remove", "DELETE FROM lists WHERE k = ?;"),
+    ("put", "INSERT INTO lists (id, k, items) VALUES (?, ?, ?);"),
+];
+
 /// `(key, key, number of lists, steps)`: answers with a table of `(key, value, items)`, a row for
 /// each read (value 0) and each append (without items).
 struct Walk {
     name: &'static str,
-    /// It may write what every partition has.
-    writes_shared: bool,
+    statements: &'static [(&'static str, &'static str)],
 }
 
 /// The procedures.
 pub(crate) fn procedures() -> Vec<Arc<dyn NativeProcedure>> {
-    let walk = |name, writes_shared| Arc::new(Walk { name, writes_shared }) as _;
-    vec![walk("Walk", true), walk("WalkDeclared", true), walk("WalkHere", false)]
+    let walk = |name, statements| Arc::new(Walk { name, statements }) as _;
+    vec![
+        walk("Walk", STATEMENTS),
+        walk("WalkDeclared", STATEMENTS),
+        // At one partition it may not write what every partition has.
+        walk("WalkHere", &STATEMENTS[..APPEND_SHARED]),
+        walk("WalkIndexed", INDEXED_STATEMENTS),
+    ]
 }
 
 /// What a walk has seen and done.
@@ -155,7 +188,7 @@ impl NativeProcedure for Walk {
     }
 
     fn statements(&self) -> &[(&str, &str)] {
-        if self.writes_shared { STATEMENTS } else { &STATEMENTS[..APPEND_SHARED] }
+        self.statements
     }
 
     fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
@@ -196,6 +229,16 @@ impl NativeProcedure for Walk {
                 Step::ReadShared => {
                     context.queue(READ_SHARED, &[])?;
                     seen.queued.push((SHARED, 0));
+                }
+                Step::Move(key, id) => {
+                    context.queue(READ, &[int(key)])?;
+                    seen.queued.push((key, 0));
+                    seen.execute(context)?;
+                    let items = seen.rows.last().map_or(String::new(), |row| row.2.clone());
+                    context.queue(REMOVE, &[int(key)])?;
+                    seen.queued.push((key, -1));
+                    context.queue(PUT, &[int(id), int(key), Datum::Text(&items)])?;
+                    seen.queued.push((key, -1));
                 }
                 Step::Round => seen.execute(context)?,
                 Step::Abort => return Err(context.abort("the walk ends here")),

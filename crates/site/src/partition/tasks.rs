@@ -17,7 +17,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         entries: &[PartitionEntries],
         header: &EntryHeader,
     ) -> Result<(), Failure> {
-        for changes in entries {
+        let kept = if self.faults.skip_index_upkeep { &[] } else { entries };
+        for changes in kept {
             assert_eq!(changes.partition, self.partition, "entries go where they live");
             for bytes in [&changes.removed, &changes.added] {
                 self.log(header, EntryKind::Fragments, 0, &[self.partition.0], bytes);
@@ -53,12 +54,14 @@ impl<H, A, C: Clone> Site<H, A, C> {
             let upkeep = &statement.statement().upkeep;
             let known = matches!(upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_));
             database.begin_task(home, known);
+            let skips_entries = self.faults.skip_index_upkeep;
             let mut table = Vec::new();
             let out = &mut table;
             let run = with_parameters(bound, |parameters| match task.part {
                 FragmentPart::Whole | FragmentPart::Home { .. } => {
                     execute(database, statement, parameters, out)
                 }
+                FragmentPart::Entry(_) if skips_entries => Ok(()),
                 FragmentPart::Entry(number) => {
                     apply_known_entry(database, statement, number, parameters)
                 }

@@ -30,6 +30,7 @@ impl Lists {
         }
         let mut report = Report {
             schema_changes: self.schema_changes,
+            snapshots: self.snapshots,
             planned_again: self.world.planned_again,
             messages,
             trace: self.world.trace,

@@ -46,6 +46,22 @@ fn lists_have_a_serial_order_that_respects_real_time() {
     assert!(changes > 50 && again > 50, "{changes} schema changes overtook {again} calls");
 }
 
+#[test]
+fn a_global_index_has_what_its_table_has() {
+    let sound = lockstep_sim::Faults::default();
+    let mut snapshots = 0;
+    for seed in 1..=40 {
+        let report = lockstep_sim::lists::run_indexed(seed, 120, sound);
+        snapshots += report.unwrap_or_else(|failure| panic!("{failure}")).snapshots;
+    }
+    assert!(snapshots > 200, "{snapshots} snapshots");
+    let broken = lockstep_sim::Faults { skip_index_upkeep: true, ..sound };
+    let caught =
+        (1..=50).find_map(|seed| lockstep_sim::lists::run_indexed(seed, 120, broken).err());
+    let caught = caught.expect("an index that is not kept is noticed");
+    assert!(caught.message.contains("its index"), "{caught}");
+}
+
 /// Two-partition transfers with hops of 50 us: throughput, and messages a transfer.
 fn timed(partitions: u32, transfers_per_mille: u64, stop_everything: bool) -> (f64, f64) {
     let shape = lockstep_sim::world::Shape {
