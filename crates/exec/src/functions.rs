@@ -87,6 +87,9 @@ fn compute<'a>(context: &Context<'_>, arguments: &Arguments<'a, '_>) -> Computed
         Field | ArrayElement | ArrayLength | SetField => json::call(arguments),
         InetAton | InetNtoa | Inet6Aton | Inet6Ntoa => internet::call(arguments),
         SqlError => Err(raised(arguments)),
+        PlaceOf => Err(crate::error::SqlError::sql(
+            "a place is asked of its global index before a statement runs, not computed",
+        )),
         PartitionKey => {
             let key = CompositeKey::of(arguments.values.iter().copied());
             Ok(Datum::Bytes(arguments.arena.copy(key.bytes())))

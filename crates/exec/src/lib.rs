@@ -33,6 +33,7 @@ pub mod database;
 pub mod distributed;
 pub mod entries;
 pub mod load;
+pub mod lookup;
 pub mod procedure;
 mod query;
 mod schema_change;

@@ -7,10 +7,10 @@ use crate::options::Options;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
-use lockstep_plan_ir::ProcedureDefinition;
-use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
+use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning, RoutingColumn};
+use lockstep_plan_ir::{Execution, Lookup, Node, ProcedureDefinition};
 use lockstep_site::{Faults, SiteLimits};
-use lockstep_types::SqlType;
+use lockstep_types::{SqlType, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,8 +56,19 @@ pub enum Routing {
     },
     /// By the hash of several parameters together: see the definition's partitioning.
     Parameters,
+    /// To the row that a unique global index finds: see [`HostProcedure::via`].
+    Via,
     /// Only to a partition that the call names.
     Directed,
+}
+
+/// Routing by a unique global index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViaRoute {
+    /// The table of its entries.
+    pub entries: TableId,
+    /// Its key columns with the parameters that hold their values.
+    pub columns: Vec<RoutingColumn>,
 }
 
 /// A procedure, ready to run.
@@ -70,6 +81,8 @@ pub struct HostProcedure {
     pub prepared: Arc<PreparedProcedure>,
     /// Where its calls go.
     pub routing: Routing,
+    /// Which global index says where its calls run.
+    pub via: Option<ViaRoute>,
     /// Its calls change entries of global indexes, which may live elsewhere.
     pub keeps_global_indexes: bool,
 }
@@ -160,10 +173,13 @@ fn prepare(
     plan: &Catalog,
 ) -> Result<HostProcedure, PlanError> {
     let code = code(definition, natives, plan)?;
+    let via = via_route(plan, definition);
     let routing = match &definition.partitioning {
+        None if via.is_some() => Routing::Via,
         None => Routing::Multi,
         Some(ProcedurePartitioning::Directed) => Routing::Directed,
         Some(ProcedurePartitioning::Columns { .. }) => Routing::Parameters,
+        Some(ProcedurePartitioning::Via { .. }) => Routing::Via,
         Some(ProcedurePartitioning::Column { parameter, column_type, .. }) => {
             Routing::Parameter { index: *parameter, column_type: *column_type }
         }
@@ -173,8 +189,37 @@ fn prepare(
         definition: Arc::clone(definition),
         prepared: Arc::new(PreparedProcedure::with_code(Arc::clone(definition), code)),
         routing,
+        via,
         keeps_global_indexes: definition.keeps_global_indexes(),
     })
+}
+
+/// The global index that routes a procedure's calls: a declared one, or that of the only
+/// statement of a procedure without a partition, if it finds the statement's rows.
+fn via_route(plan: &Catalog, definition: &ProcedureDefinition) -> Option<ViaRoute> {
+    if let Some(ProcedurePartitioning::Via { entries, columns, .. }) = &definition.partitioning {
+        return Some(ViaRoute { entries: *entries, columns: columns.clone() });
+    }
+    let plain = definition.kind == ProcedureKind::Statements
+        && definition.partitioning.is_none()
+        && definition.declared.is_empty()
+        && !definition.keeps_global_indexes();
+    let [(_, statement)] = definition.statements.as_slice() else { return None };
+    let Execution::Local { routing: Some(value), .. } = &statement.execution else { return None };
+    let lookup = Lookup::of(value).filter(|_| plain)?;
+    let entries = plan.tables.values().find(|table| table.definition.id == lookup.entries)?;
+    let columns = lookup.keys.iter().zip(&entries.definition.columns).map(|(key, column)| {
+        let (Node::Parameter(parameter), sql_type) = (&key.node, column.sql_type) else {
+            return None;
+        };
+        let routes = sql_type.is_integer() || sql_type.is_variable_length();
+        routes.then(|| RoutingColumn {
+            column: column.name.clone(),
+            column_type: sql_type,
+            parameter: *parameter,
+        })
+    });
+    Some(ViaRoute { entries: lookup.entries, columns: columns.collect::<Option<_>>()? })
 }
 
 /// The options that concern sites.

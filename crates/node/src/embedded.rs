@@ -121,6 +121,7 @@ impl EmbeddedHost {
                         statement,
                         parameters,
                         shipped: None,
+                        found: None,
                         profile: None,
                     });
                 }

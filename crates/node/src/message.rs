@@ -4,7 +4,7 @@ use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
 use crate::statistics::ShardSnapshot;
 use lockstep_exec::watch::TimeLimit;
-use lockstep_site::{FromPartition, MultiCall, Numbered, StatementCall};
+use lockstep_site::{FromPartition, MultiCall, Numbered, StatementCall, ViaLeg};
 use lockstep_types::{Status, TableId, Value};
 use mio::net::TcpStream;
 use std::sync::Arc;
@@ -41,6 +41,17 @@ pub struct ForwardedCall {
     pub origin: Origin,
     /// The invocation as the client sent it, without the frame's length.
     pub body: Vec<u8>,
+}
+
+/// A call on its way to the row that a global index finds: first to the partition of the index's
+/// entries, then to that of the row.
+pub struct ViaCall {
+    /// The call.
+    pub call: ForwardedCall,
+    /// What the receiver is to look for.
+    pub leg: ViaLeg,
+    /// How many times an index was asked.
+    pub lookups: u32,
 }
 
 /// A whole answer on its way to the thread of its connection.
@@ -135,6 +146,8 @@ pub enum Envelope {
     },
     /// A call of a procedure for the receiver's partition.
     Call(ForwardedCall),
+    /// A call on its way to the row that a global index finds.
+    Via(ViaCall),
     /// An answer for one of the receiver's connections.
     Answer(ForwardedAnswer),
     /// Ad hoc statements for the receiver's partition.

@@ -106,6 +106,9 @@ options! {
         "Answers that a partition keeps until such an outcome is known.";
     max_active_multi: 256, 1, 10_000, "transactions",
         "Multi-partition transactions under way at the same time.";
+    max_index_lookups: 8, 1, 1_000, "lookups",
+        "How often a call asks a global index for its row's partition, when the row keeps moving \
+         while the call is on its way to it.";
     stop_everything: 0, 0, 1, "0 or 1",
         "With 1, a multi-partition transaction stops all partitions and nothing runs behind it: \
          to compare with.";

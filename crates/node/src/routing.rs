@@ -72,7 +72,10 @@ pub fn misrouted(
 ) -> Failure {
     let column = match &procedure.partitioning {
         Some(ProcedurePartitioning::Column { column, .. }) => column.clone(),
-        Some(ProcedurePartitioning::Columns { columns, .. }) => {
+        Some(
+            ProcedurePartitioning::Columns { columns, .. }
+            | ProcedurePartitioning::Via { columns, .. },
+        ) => {
             let names: Vec<&str> = columns.iter().map(|column| column.column.as_str()).collect();
             names.join(", ")
         }

@@ -26,6 +26,7 @@ functions! {
     /// unit is a literal VARCHAR in upper case, singular and long form (`'MILLISECOND'`,
     /// `'MICROSECOND'`), as first argument. PARTITION KEY is the planner's own: of the values of
     /// several partitioning columns it makes the VARBINARY value that is hashed for all of them.
+    /// PLACE OF, too: see [`crate::lookup`].
     Function {
         Abs = "ABS", Ceiling = "CEILING", Floor = "FLOOR", Exp = "EXP", Ln = "LN",
         Log10 = "LOG10", Power = "POWER", Sqrt = "SQRT", Round = "ROUND",
@@ -63,7 +64,7 @@ functions! {
         ArcSine = "ASIN", ArcCosine = "ACOS", ArcTangent = "ATAN", ArcTangent2 = "ATAN2",
         HyperbolicSine = "SINH", HyperbolicCosine = "COSH", HyperbolicTangent = "TANH",
         CubeRoot = "CBRT",
-        PartitionKey = "PARTITION KEY",
+        PartitionKey = "PARTITION KEY", PlaceOf = "PLACE OF",
     }
 }
 

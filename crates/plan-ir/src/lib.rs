@@ -24,6 +24,7 @@
 pub mod change;
 pub mod expression;
 pub mod function;
+pub mod lookup;
 pub mod procedure;
 pub mod relation;
 pub mod schema;
@@ -32,6 +33,7 @@ pub mod statement;
 pub use change::StorageChange;
 pub use expression::{Comparison, Expression, Node};
 pub use function::{AggregateFunction, Function};
+pub use lookup::Lookup;
 pub use procedure::{ProcedureDefinition, ProcedureKind};
 pub use relation::{Access, Relation, Scan};
 pub use schema::{ColumnDefinition, IndexDefinition, TableDefinition, ViewDefinition};

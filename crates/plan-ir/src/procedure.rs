@@ -77,6 +77,17 @@ pub enum ProcedurePartitioning {
         /// Its partitioning columns, in their order.
         columns: Vec<RoutingColumn>,
     },
+    /// By a row that a unique global index finds: where the row lives.
+    Via {
+        /// The table with the row.
+        table: String,
+        /// The global index.
+        index: String,
+        /// The table of its entries.
+        entries: TableId,
+        /// Its key columns with the parameters that hold their values.
+        columns: Vec<RoutingColumn>,
+    },
     /// Directed: only called at a given partition, through an all-partition call.
     Directed,
 }

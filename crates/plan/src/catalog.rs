@@ -203,7 +203,9 @@ pub fn routing_parameter(definition: &ProcedureDefinition) -> Option<(u16, SqlTy
         ProcedurePartitioning::Column { parameter, column_type, .. } => {
             Some((*parameter, *column_type))
         }
-        ProcedurePartitioning::Columns { .. } | ProcedurePartitioning::Directed => None,
+        ProcedurePartitioning::Columns { .. }
+        | ProcedurePartitioning::Via { .. }
+        | ProcedurePartitioning::Directed => None,
     }
 }
 

@@ -72,6 +72,8 @@ rules! {
         "Result columns with subqueries are computed where the rows are.";
     PartitionLists "partition_lists"
         "Where partitioning columns are in a list of values, only their partitions are asked.";
+    GlobalIndexes "global_indexes"
+        "Where the key of a global index is known, the index says where the rows are.";
     OnePartition "one_partition"
         "A query whose partitioning columns equal one value runs at that value's partition.";
 }

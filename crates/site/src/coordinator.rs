@@ -590,6 +590,7 @@ pub(crate) fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
         statement: statement.statement,
         parameters: statement.parameters,
         shipped: None,
+        found: None,
         profile: None,
     };
     queued.into_iter().map(bind).collect()

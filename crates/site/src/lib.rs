@@ -24,6 +24,7 @@ mod partition;
 mod round;
 mod tables;
 mod threaded;
+mod via;
 
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
 pub use counts::{FragmentRun, SpeculationCounts};
@@ -35,3 +36,4 @@ pub use message::{
 };
 pub use partition::Site;
 pub use threaded::{FromThread, ToThread};
+pub use via::{ViaLeg, ViaStep};

@@ -16,6 +16,8 @@ pub struct BoundStatement {
     pub parameters: Arc<[u8]>,
     /// Between the rounds of a statement that ships rows: per partition, the table of its rows.
     pub shipped: Option<Arc<Vec<Vec<u8>>>>,
+    /// Behind the round that asked global indexes: per question, the partitions of the rows.
+    pub found: Option<Arc<Vec<Vec<PartitionId>>>>,
     /// Counts what the statement's operators do: at the partitions in their order, then at the
     /// coordinator.
     pub profile: Option<Arc<[Arc<Profiler>]>>,
@@ -231,6 +233,8 @@ pub enum FragmentPart {
     /// The numbered index entry that the statement is known to add, or table of entries that it
     /// empties.
     Entry(usize),
+    /// The numbered question of the statement to a global index, where the key's entries are.
+    Lookup(usize),
     /// The numbered fragment of a distributed statement.
     Fragment(usize),
     /// The second round of a statement that ships rows: this partition's are in the statement.

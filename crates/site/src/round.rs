@@ -8,8 +8,9 @@ use lockstep_exec::distributed::{
     CoordinatorContext, coordinate, coordinate_applied, fragments, owner, owner_of_entry, ship,
 };
 use lockstep_exec::entries::PartitionEntries;
+use lockstep_exec::lookup::{lookup_owner, lookups, read_places};
 use lockstep_plan_ir::statement::{IndexUpkeep, Target};
-use lockstep_plan_ir::{Execution, Expression};
+use lockstep_plan_ir::{Execution, Expression, Lookup};
 use lockstep_types::{Failure, HashRing, PartitionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -76,6 +77,14 @@ impl Round {
         let mut collects = false;
         for bound in batch {
             let ships = is_shipped(bound);
+            if asks(bound, desk) {
+                // What indexes answer must be the state behind the statements before.
+                if round.statements.is_empty() {
+                    let sources = round.ask(bound, desk)?;
+                    round.statements.push(StatementPart { bound: bound.clone(), sources });
+                }
+                break;
+            }
             // The entries that a statement changes are right in the next round only.
             if (ships && !round.statements.is_empty()) || (collects && needs_entries(bound)) {
                 break;
@@ -90,7 +99,9 @@ impl Round {
                 break;
             }
         }
-        let waits = |part: &StatementPart| part.bound.shipped.is_none() && is_shipped(&part.bound);
+        let waits = |part: &StatementPart| {
+            part.bound.shipped.is_none() && is_shipped(&part.bound) || asks(&part.bound, desk)
+        };
         round.is_last = round.statements.len() == batch.len()
             && !round.statements.last().is_some_and(waits)
             && !collects;
@@ -170,6 +181,12 @@ impl Round {
         let partition_count = desk.ring.partition_count() as usize;
         let mut needed = vec![false; partition_count];
         for bound in batch {
+            if asks(bound, desk) {
+                owners_of_questions(bound, desk)?
+                    .into_iter()
+                    .for_each(|partition| needed[partition.index()] = true);
+                continue;
+            }
             for sources in places(bound, desk)? {
                 sources.iter().for_each(|(_, partition)| needed[partition.index()] = true);
             }
@@ -203,7 +220,9 @@ impl Round {
     /// Whether it is all of a batch's work, so that no partition is needed but its own, and
     /// statements need them all.
     pub(crate) fn covers(&self, batch: &VecDeque<BoundStatement>) -> bool {
-        let has_more = |bound| is_shipped(bound) || changes_known_entries(bound);
+        let has_more = |bound: &BoundStatement| {
+            is_shipped(bound) || changes_known_entries(bound) || may_ask(bound)
+        };
         self.statements.len() == batch.len() && !batch.iter().any(has_more)
     }
 
@@ -216,6 +235,13 @@ impl Round {
             parts.into_iter().map(|(part, partition)| self.task(partition, bound, part)).collect()
         };
         Ok(Sources::Fragments(places(bound, desk)?.into_iter().map(place).collect()))
+    }
+
+    /// Asks global indexes where a statement's rows are; returns where the answers will be.
+    fn ask(&mut self, bound: &BoundStatement, desk: &Desk<'_>) -> Result<Sources, Failure> {
+        let owners = owners_of_questions(bound, desk)?.into_iter().enumerate();
+        let ask = |(number, owner)| vec![self.task(owner, bound, FragmentPart::Lookup(number))];
+        Ok(Sources::Fragments(owners.map(ask).collect()))
     }
 
     fn task(
@@ -253,6 +279,11 @@ impl Round {
                     bound.shipped = Some(Arc::new(rows));
                     batch.push_front(bound);
                 }
+                Merged::Found(places) => {
+                    let mut bound = part.bound.clone();
+                    bound.found = Some(Arc::new(places));
+                    batch.push_front(bound);
+                }
             }
         }
         Ok(())
@@ -269,6 +300,11 @@ impl Round {
         };
         let inputs: Vec<Vec<&[u8]>> =
             sources.iter().map(|sources| sources.iter().map(table).collect()).collect();
+        if asks(bound, desk) {
+            let answers = inputs.iter().flatten().map(|table| read_places(table));
+            let places = answers.collect::<Result<_, _>>().map_err(|e| e.to_failure())?;
+            return Ok(Merged::Found(places));
+        }
         let statement = &*bound.statement;
         let mut context = desk.context.clone();
         context.watch.profiler = bound.profiler_of_coordinator();
@@ -332,7 +368,7 @@ fn only_partition(
     }
     let partition = match routing {
         None => desk.home,
-        Some(value) => owner_of(bound, value, desk)?,
+        Some(value) => owners_of(bound, value, desk)?[0],
     };
     Ok(Some((FragmentPart::Whole, partition)))
 }
@@ -354,10 +390,12 @@ fn places(
         let partitions = match &fragment.target {
             Target::All => all().collect(),
             Target::One => vec![desk.home],
-            Target::Owner(value) => vec![owner_of(bound, value, desk)?],
+            Target::Owner(value) => vec![owners_of(bound, value, desk)?[0]],
             Target::Owners(values) => {
-                let owners = values.iter().map(|value| owner_of(bound, value, desk));
-                let owners: BTreeSet<PartitionId> = owners.collect::<Result<_, _>>()?;
+                let mut owners = BTreeSet::new();
+                for value in values {
+                    owners.extend(owners_of(bound, value, desk)?);
+                }
                 owners.into_iter().collect()
             }
         };
@@ -396,7 +434,55 @@ fn places_of_known(
     }
 }
 
+/// Whether a statement has questions to global indexes that are not answered.
+fn may_ask(bound: &BoundStatement) -> bool {
+    bound.found.is_none() && !lookups(bound.statement.statement()).is_empty()
+}
+
+/// Whether global indexes have to be asked before a statement can run.
+fn asks(bound: &BoundStatement, desk: &Desk<'_>) -> bool {
+    desk.ring.partition_count() > 1
+        && desk.call_home.is_none()
+        && bound.shipped.is_none()
+        && may_ask(bound)
+}
+
+/// Per question of a statement, the partition that answers it.
+fn owners_of_questions(
+    bound: &BoundStatement,
+    desk: &Desk<'_>,
+) -> Result<Vec<PartitionId>, Failure> {
+    with_parameters(bound, |parameters| {
+        let questions = lookups(bound.statement.statement()).into_iter().filter_map(Lookup::of);
+        let now_us = desk.context.timestamp_us;
+        questions.map(|question| lookup_owner(&question, parameters, now_us, desk.ring)).collect()
+    })
+}
+
+/// The partitions of rows with a partitioning value, at least one: where an index has none, its
+/// own partition finds nothing.
+fn owners_of(
+    bound: &BoundStatement,
+    value: &Expression,
+    desk: &Desk<'_>,
+) -> Result<Vec<PartitionId>, Failure> {
+    let Some(question) = Lookup::of(value) else { return Ok(vec![owner_of(bound, value, desk)?]) };
+    if desk.ring.partition_count() == 1 {
+        return Ok(vec![PartitionId(0)]);
+    }
+    let number = lookups(bound.statement.statement()).iter().position(|asked| *asked == value);
+    let found = bound.found.as_ref().zip(number).and_then(|(found, number)| found.get(number));
+    match found {
+        Some(places) if !places.is_empty() => Ok(places.clone()),
+        _ => with_parameters(bound, |parameters| {
+            let now_us = desk.context.timestamp_us;
+            Ok(vec![lookup_owner(&question, parameters, now_us, desk.ring)?])
+        }),
+    }
+}
+
 enum Merged {
+    Found(Vec<Vec<PartitionId>>),
     Result(Vec<u8>),
     Shipped(Vec<Vec<u8>>),
 }

@@ -166,6 +166,7 @@ impl SimCatalog {
             statement: self.prepare(sql),
             parameters: writer.bytes().into(),
             shipped: None,
+            found: None,
             profile: None,
         }
     }

@@ -8,7 +8,7 @@ use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
 use lockstep_plan_ir::statement::{Execution, Guard, Operation};
-use lockstep_plan_ir::{Function, Node, Statement};
+use lockstep_plan_ir::{Function, Lookup, Node, Statement};
 use lockstep_types::{Datum, TableId};
 
 /// Checks the guards of a statement; `target` is what [`inserted`] says of it.
@@ -66,6 +66,11 @@ fn check_one(
         }
         return Err(unrestricted(statement, guard));
     };
+    if let Some(lookup) = Lookup::of(expression) {
+        let answers = database.transaction.addresses_partition
+            || database.answers_for(&lookup, parameters)?;
+        return if answers { Ok(()) } else { Err(not_there(statement, guard)) };
+    }
     let value = match &expression.node {
         Node::Parameter(number) => parameters[usize::from(*number)],
         Node::Literal(value) => value.as_datum(),
@@ -91,6 +96,16 @@ fn unrestricted(statement: &Statement, guard: &Guard) -> SqlError {
         "the statement does not restrict the partitioning column of table {}, so it would see \
          this partition's rows only; restrict the column, or make the procedure multi-partition: \
          {}",
+        guard.table_name, statement.text
+    ))
+}
+
+#[cold]
+fn not_there(statement: &Statement, guard: &Guard) -> SqlError {
+    SqlError::sql(format!(
+        "the statement restricts table {} by a global index to a row that does not live at this \
+         partition; create the procedure with PARTITION ON ... VIA GLOBAL INDEX and call it with \
+         the key, or make it multi-partition: {}",
         guard.table_name, statement.text
     ))
 }

@@ -12,6 +12,7 @@ use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, PlanError, Planning, classify_batch, plan_statement_with,
 };
+use lockstep_plan_ir::Lookup;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Statement};
 use lockstep_site::{BoundStatement, Home, MultiWork, SchemaTask, StatementCall};
@@ -216,6 +217,7 @@ impl Control {
             statement,
             parameters: Arc::clone(&parameters),
             shipped: None,
+            found: None,
             profile: None,
         };
         let statements = statements.into_iter().map(bind).collect();
@@ -298,6 +300,7 @@ impl Control {
             statement,
             parameters: Arc::clone(&parameters),
             shipped: None,
+            found: None,
             profile: None,
         };
         let statements = statements.into_iter().map(bind).collect();
@@ -346,6 +349,13 @@ impl Control {
                 return Ok(Destination::Several);
             };
             let Some(routing) = routing else { continue };
+            // The coordinator asks the global index.
+            if Lookup::of(routing).is_some() && self.facts.partition_count > 1 {
+                return Ok(Destination::Several);
+            }
+            if Lookup::of(routing).is_some() {
+                continue;
+            }
             let value =
                 routing_value(statement, routing, given).map_err(|error| error.to_failure())?;
             let partition = self.facts.ring.partition_of(value.as_datum());

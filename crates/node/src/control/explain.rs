@@ -105,6 +105,7 @@ impl Control {
                 statement: Arc::new(prepared),
                 parameters: Arc::clone(&parameters),
                 shipped: None,
+                found: None,
                 profile: Some(profile),
             });
         }

@@ -27,6 +27,7 @@ impl Control {
             statement: Arc::clone(&statement),
             parameters,
             shipped: None,
+            found: None,
             profile: None,
         };
         let rows = row_parameters(&load.rows)?;

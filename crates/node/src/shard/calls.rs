@@ -1,5 +1,6 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
+use super::via::{describe, index_partition, partition_by_several};
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::{HostProcedure, Routing};
 use crate::connection::ConnectionKey;
@@ -7,13 +8,12 @@ use crate::execution::{not_found, run_invocation};
 use crate::load::LOAD_AT_PARTITION;
 use crate::message::{
     AdHocCall, ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, MultiOrigin, MultiRequest,
-    NO_PROCEDURE, Origin, PARTITION_WEIGHT,
+    NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall,
 };
 use crate::routing;
-use lockstep_plan_ir::procedure::{ProcedurePartitioning, RoutingColumn};
-use lockstep_site::{Home, MultiWork, Ready};
+use lockstep_plan_ir::procedure::ProcedurePartitioning;
+use lockstep_site::{Home, MultiWork, Ready, ViaLeg};
 use lockstep_txn::{Admission, EntryHeader};
-use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ enum Destination {
     Multi(Vec<PartitionId>),
     /// Runs at a partition, and changes entries of global indexes at others.
     Home(Home),
+    /// Runs where the index at a partition says.
+    Via(PartitionId),
     /// Cannot run.
     Refused(Failure),
 }
@@ -84,6 +86,7 @@ impl Shard {
                 let call = ForwardedCall { origin, body: copy };
                 self.outbox.send(partition.index(), Envelope::Call(call));
             }
+            Destination::Via(index) => self.call_via(origin, body, index),
             Destination::Multi(declared) => {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
                 self.call_coordinator(origin, &invocation, body, declared, None);
@@ -177,16 +180,16 @@ impl Shard {
     }
 
     /// Runs a call that came from another thread or waited, and answers it.
-    fn run_held(&mut self, header: &EntryHeader, call: HeldCall) {
+    pub(super) fn run_held(&mut self, header: &EntryHeader, call: HeldCall) {
         let KeptAnswer { status, frame } = self.execute_held(header, &call);
         self.answer(call.origin(), status, frame);
-        if let HeldCall::Invocation(call) = call {
+        if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
             self.recycle(call.body);
         }
     }
 
     /// Runs a call behind a transaction whose outcome is not known yet: its answer is kept.
-    fn speculate(&mut self, header: EntryHeader, call: HeldCall) {
+    pub(super) fn speculate(&mut self, header: EntryHeader, call: HeldCall) {
         self.statistics.count_speculative(call.origin().procedure);
         let answer = self.execute_held(&header, &call);
         let bytes = answer.frame.len();
@@ -196,7 +199,7 @@ impl Shard {
     fn execute_held(&mut self, header: &EntryHeader, call: &HeldCall) -> KeptAnswer {
         let mut frame = self.spare_buffer();
         match call {
-            HeldCall::Invocation(call) => {
+            HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) => {
                 let invocation = Invocation::decode(&call.body)
                     .expect("the connection's thread decoded it before");
                 let status = self.execute(header, call.origin, &invocation, &mut frame);
@@ -237,7 +240,7 @@ impl Shard {
         self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
 
-    fn hold(&mut self, call: HeldCall) {
+    pub(super) fn hold(&mut self, call: HeldCall) {
         if let Err(call) = self.site.hold(call) {
             let origin = call.origin();
             let limit = self.facts.options.max_held_calls;
@@ -273,13 +276,15 @@ impl Shard {
         };
         self.count_waiting(&ready);
         match ready {
+            Ready::Run(HeldCall::Via(via), header) => self.run_via(&header, via, false),
+            Ready::Speculate(HeldCall::Via(via), header) => self.run_via(&header, via, true),
             Ready::Run(call, header) => self.run_held(&header, call),
             Ready::Speculate(call, header) => self.speculate(header, call),
         }
     }
 
     /// A multi-partition procedure goes to the coordinator.
-    fn call_coordinator(
+    pub(super) fn call_coordinator(
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
@@ -327,6 +332,10 @@ impl Shard {
                 self.call_coordinator(origin, &invocation, &body, Vec::new(), Some(home));
             }
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
+            Destination::Via(index) => {
+                let call = ForwardedCall { origin, body: body.to_vec() };
+                self.send_via(ViaCall { call, leg: ViaLeg::Index, lookups: 0 }, index);
+            }
             Destination::Partition(partition) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
                 self.send(partition.index(), Envelope::Call(call));
@@ -441,6 +450,15 @@ fn place_of(
                 Err(failure) => Destination::Refused(failure),
             }
         }
+        Routing::Via => match index_partition(procedure, invocation, facts) {
+            Ok(Some(partition)) => Destination::Via(partition),
+            // A value of another type than the key's: the statement itself says what it finds.
+            Ok(None) if procedure.definition.partitioning.is_none() => {
+                Destination::Multi(Vec::new())
+            }
+            Ok(None) => Destination::Partition(PartitionId(0)),
+            Err(failure) => Destination::Refused(failure),
+        },
         Routing::Parameters => {
             let partitioning = procedure.definition.partitioning.as_ref();
             match partitioning.map(|by| partition_of_call(by, procedure, invocation, facts)) {
@@ -466,38 +484,8 @@ fn partition_of_call(
         ProcedurePartitioning::Columns { columns, .. } => {
             partition_by_several(columns, procedure, invocation, facts)
         }
-        ProcedurePartitioning::Directed => Ok(PartitionId(0)),
+        ProcedurePartitioning::Via { .. } | ProcedurePartitioning::Directed => Ok(PartitionId(0)),
     }
-}
-
-/// The partition that a call's routing parameters name together.
-fn partition_by_several(
-    columns: &[RoutingColumn],
-    procedure: &HostProcedure,
-    invocation: &Invocation<'_>,
-    facts: &super::HostFacts,
-) -> Result<PartitionId, Failure> {
-    let mut bytes = [const { Vec::new() }; MAX_KEY_PARTS];
-    let mut values = [Datum::Null; MAX_KEY_PARTS];
-    for ((column, bytes), value) in columns.iter().zip(&mut bytes).zip(&mut values) {
-        let refused = |value: &str, reason: &str| {
-            let definition = &procedure.definition;
-            Err(routing::misrouted(definition, value, column.column_type, reason))
-        };
-        *value = match invocation.parameters.get(usize::from(column.parameter)) {
-            Some(Ok(parameter)) => {
-                match routing::hashed_value(&parameter, column.column_type, bytes) {
-                    Ok(value) => value,
-                    Err(reason) => return refused(&describe(&parameter), &reason),
-                }
-            }
-            // Bytes that are no parameters: the partition's check says which.
-            Some(Err(_)) => return Ok(PartitionId(0)),
-            None => return refused("null", "the call does not have that parameter"),
-        };
-    }
-    let count = columns.len().min(MAX_KEY_PARTS);
-    Ok(facts.ring.partition_of_values(values[..count].iter().copied()))
 }
 
 /// The partition that a call's routing parameter names.
@@ -543,14 +531,6 @@ fn declared_partitions(
         }
     }
     Destination::Multi(declared)
-}
-
-fn describe(parameter: &Parameter<'_>) -> String {
-    match parameter {
-        Parameter::Scalar(_, value) => value.to_string(),
-        Parameter::Array(_) => "array".to_string(),
-        Parameter::Table(_) => "table".to_string(),
-    }
 }
 
 /// One leg of an all-partition call: runs exactly at the partition that it names.

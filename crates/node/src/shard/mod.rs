@@ -18,13 +18,14 @@ mod load;
 mod multi;
 mod outgrown;
 mod output;
+mod via;
 
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
 use crate::inner_load::SiteLoad;
 use crate::mailbox::{Bell, Inbox, Outbox};
-use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin};
+use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use crate::threads::ProcedureThreads;
@@ -112,6 +113,7 @@ impl HostFacts {
 enum HeldCall {
     Invocation(ForwardedCall),
     AdHoc(Box<AdHocCall>),
+    Via(ViaCall),
 }
 
 impl HeldCall {
@@ -119,6 +121,7 @@ impl HeldCall {
         match self {
             HeldCall::Invocation(call) => call.origin,
             HeldCall::AdHoc(call) => call.origin,
+            HeldCall::Via(via) => via.call.origin,
         }
     }
 }
@@ -398,6 +401,7 @@ impl Shard {
     fn take_message(&mut self, message: Envelope) {
         match message {
             Envelope::Call(call) => self.forwarded_call(call),
+            Envelope::Via(call) => self.via_call(call),
             Envelope::Answer(answer) => self.forwarded_answer(answer),
             Envelope::AdHoc(call) => self.ad_hoc_call(call),
             Envelope::Multi(request) => self.multi_request(*request),

@@ -3,7 +3,7 @@
 
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
-use crate::message::{ControlRequest, Envelope, MultiOrigin, MultiRequest};
+use crate::message::{ControlRequest, Envelope, MultiOrigin, MultiRequest, ViaCall};
 use crate::threads::ProcedureThreads;
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
@@ -136,7 +136,7 @@ impl Shard {
                 }
                 PartitionEffect::Answer(call, KeptAnswer { status, frame }) => {
                     self.answer(call.origin(), status, frame);
-                    if let HeldCall::Invocation(call) = call {
+                    if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
                         self.recycle(call.body);
                     }
                 }

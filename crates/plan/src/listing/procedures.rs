@@ -46,7 +46,9 @@ pub(super) fn procedures(catalog: &Catalog) -> Listing {
 fn remarks(procedure: &ProcedureDefinition) -> String {
     let routing = match &procedure.partitioning {
         // Clients that know one parameter only must not route by it: the server does.
-        None | Some(ProcedurePartitioning::Columns { .. }) => String::new(),
+        None | Some(ProcedurePartitioning::Columns { .. } | ProcedurePartitioning::Via { .. }) => {
+            String::new()
+        }
         Some(ProcedurePartitioning::Directed) => {
             ",\"partitionParameter\":-1,\"partitionParameterType\":-1".to_string()
         }

@@ -7,6 +7,8 @@ use super::logical::{Body, From, Leaf, LeafKind, Query, Select, Subqueries};
 use super::walk;
 use crate::catalog::CatalogTable;
 use crate::schema::may_partition;
+use lockstep_plan_ir::lookup::{self, Lookup};
+use lockstep_plan_ir::schema::GlobalIndexDefinition;
 use lockstep_plan_ir::{Comparison, Expression, Function, Node, TableDefinition};
 use lockstep_types::SqlType;
 use lockstep_types::hashing::MAX_KEY_PARTS;
@@ -41,7 +43,7 @@ pub(crate) fn is_known(expression: &Expression) -> bool {
                 | Node::Arithmetic(..)
                 | Node::Negate(_)
                 | Node::Cast { .. }
-                | Node::Call(Function::PartitionKey, _)
+                | Node::Call(Function::PartitionKey | Function::PlaceOf, _)
         )
     })
 }
@@ -90,7 +92,65 @@ pub(crate) fn is_spread(leaf: &Leaf) -> bool {
 pub(crate) fn known_values(select: &Select, outer: &Values) -> Values {
     let mut values = outer.clone();
     propagate(select, &mut values, false);
+    // Where the key of a unique global index is known, the index knows the place of the row.
+    let mut found = false;
+    select.from.each_leaf(&mut |leaf| found |= add_places(leaf, &mut values));
+    if found {
+        propagate(select, &mut values, false);
+    }
     values
+}
+
+/// Adds what a unique global index with a known key says of a source's partitioning columns, if
+/// they are not known otherwise.
+fn add_places(leaf: &Leaf, values: &mut Values) -> bool {
+    let LeafKind::Table(table) = &leaf.kind else { return false };
+    let definition = &table.definition;
+    if definition.global_indexes.is_empty() || placing_value(leaf, values).is_some() {
+        return false;
+    }
+    // One that is known in part stands for itself: places of one row come from one question.
+    if definition.partition_columns.iter().any(|column| values.contains_key(&(leaf.slot, *column)))
+    {
+        return false;
+    }
+    let unique = definition.global_indexes.iter().filter(|index| index.unique);
+    let mut known = unique.filter_map(|index| Some((index, known_key(leaf, index, values)?)));
+    let Some((index, keys)) = known.next() else { return false };
+    for column in &definition.partition_columns {
+        let Some(entry_column) = index.entry_column(*column) else { return false };
+        let sql_type = definition.columns[usize::from(*column)].sql_type;
+        let place = lookup::place(index.entries, entry_column, sql_type, &keys);
+        values.insert((leaf.slot, *column), place);
+    }
+    true
+}
+
+/// The places of a source's rows by a global index with a known key, unique or not.
+pub(crate) fn indexed_place(leaf: &Leaf, values: &Values) -> Option<Expression> {
+    let LeafKind::Table(table) = &leaf.kind else { return None };
+    let definition = &table.definition;
+    let indexes = definition.global_indexes.iter();
+    let known = indexes.filter_map(|index| Some((index, known_key(leaf, index, values)?)));
+    let (index, keys) = known.min_by_key(|(index, _)| !index.unique)?;
+    let places = definition.partition_columns.iter().map(|column| {
+        let sql_type = definition.columns[usize::from(*column)].sql_type;
+        Some(lookup::place(index.entries, index.entry_column(*column)?, sql_type, &keys))
+    });
+    placing(places.collect::<Option<Vec<Expression>>>()?)
+}
+
+/// The values of the whole key of a global index, if they are known.
+pub(crate) fn known_key(
+    leaf: &Leaf,
+    index: &GlobalIndexDefinition,
+    values: &Values,
+) -> Option<Vec<Expression>> {
+    let keys = index.keys().iter().map(|column| {
+        let value = values.get(&(leaf.slot, *column))?;
+        (is_known(value) && Lookup::of(value).is_none()).then(|| value.clone())
+    });
+    keys.collect()
 }
 
 /// Stands for the unknown partition at which a fragment runs, as a value of partitioning columns:

@@ -4,7 +4,9 @@ use crate::catalog::{Catalog, ClassSource};
 use crate::error::PlanError;
 use crate::query::{PlanContext, plan_statement};
 use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning, RoutingColumn};
-use lockstep_plan_ir::{ColumnDefinition, ProcedureDefinition, ProcedureKind, Statement};
+use lockstep_plan_ir::{
+    ColumnDefinition, ProcedureDefinition, ProcedureKind, Statement, TableDefinition,
+};
 use lockstep_sql::Limits;
 use lockstep_sql::ast::{
     self, BodyStatement, CaseName, CreateProcedure, ParsedStatement, PartitionProcedure,
@@ -194,13 +196,7 @@ impl Draft<'_> {
             let reason = format!("has {} parameters (max is {MAX_PARAMETERS})", parameters.len());
             return Err(procedure_error(source.span, name, reason));
         }
-        let mut declared = Vec::new();
-        for partition in &create.partitions {
-            declared.push(plan.partitioning(partition, &parameters)?);
-        }
-        if declared.len() == 1 {
-            declared.clear();
-        }
+        let declared = plan.declared(source, &create.partitions, &parameters)?;
         let partitioning = match (directed, column) {
             (true, _) => Some(ProcedurePartitioning::Directed),
             (false, Some(column)) => Some(plan.partitioning(column, &parameters)?),
@@ -299,12 +295,31 @@ impl Planning<'_> {
         procedure_error(span, self.name, reason)
     }
 
+    /// The partitions of a procedure that declares several.
+    fn declared(
+        &self,
+        source: &ParsedStatement,
+        partitions: &[ProcedurePartition],
+        parameters: &[ProcedureParameter],
+    ) -> Result<Vec<ProcedurePartitioning>, PlanError> {
+        let mut declared = Vec::new();
+        for partition in partitions.iter().filter(|_| partitions.len() > 1) {
+            if partition.via.is_some() {
+                let reason = "VIA GLOBAL INDEX and AND ON TABLE do not go together: a procedure \
+                              of several partitions asks the index by itself";
+                return Err(procedure_error(source.span, self.name, reason));
+            }
+            declared.push(self.partitioning(partition, parameters)?);
+        }
+        Ok(declared)
+    }
+
     fn partitioning(
         &self,
         partition: &ProcedurePartition,
         parameters: &[ProcedureParameter],
     ) -> Result<ProcedurePartitioning, PlanError> {
-        let ProcedurePartition { table, columns, parameters: numbers, span, .. } = partition;
+        let ProcedurePartition { table, columns, via, parameters: numbers, span } = partition;
         let wrong = |reason: String| Err(procedure_error(*span, self.name, reason));
         let table_name = table.as_str();
         let Some(found) = self.catalog.tables.get(table_name) else {
@@ -340,6 +355,9 @@ impl Planning<'_> {
                 definition.partition_column_names()
             ));
         }
+        if let Some(index) = via {
+            return self.via(*span, definition, index, numbers, parameters);
+        }
         if !numbers.is_empty() && numbers.len() != places.len() {
             return wrong(format!(
                 "PARTITION ON for procedure {} names {} parameters for {} partitioning columns",
@@ -356,6 +374,55 @@ impl Planning<'_> {
         }
         partitioned_by(&table.text, routing)
             .ok_or_else(|| procedure_error(*span, self.name, "names no partitioning column"))
+    }
+
+    /// Routing by the row that a unique global index finds.
+    fn via(
+        &self,
+        span: ast::Span,
+        table: &TableDefinition,
+        name: &ast::Name,
+        numbers: &[u32],
+        parameters: &[ProcedureParameter],
+    ) -> Result<ProcedurePartitioning, PlanError> {
+        let wrong = |reason: String| Err(procedure_error(span, self.name, reason));
+        let mut indexes = table.global_indexes.iter();
+        let Some(index) = indexes.find(|index| index.name == name.text) else {
+            return wrong(format!(
+                "VIA GLOBAL INDEX for procedure {} names {}, which is no global index of table {}",
+                self.name, name.text, table.name
+            ));
+        };
+        if !index.unique {
+            return wrong(format!(
+                "VIA GLOBAL INDEX for procedure {} names {}, which is not UNIQUE: its key may \
+                 have rows at several partitions",
+                self.name, name.text
+            ));
+        }
+        let keys = index.keys();
+        if !numbers.is_empty() && numbers.len() != keys.len() {
+            return wrong(format!(
+                "VIA GLOBAL INDEX for procedure {} names {} parameters for the {} columns of the \
+                 key of {}",
+                self.name,
+                numbers.len(),
+                keys.len(),
+                name.text
+            ));
+        }
+        let mut columns = Vec::with_capacity(keys.len());
+        for (number, key) in keys.iter().enumerate() {
+            let parameter = numbers.get(number).copied().unwrap_or(number as u32);
+            let column = &table.columns[usize::from(*key)];
+            columns.push(self.routing_column(span, column, parameter, parameters)?);
+        }
+        Ok(ProcedurePartitioning::Via {
+            table: table.name.clone(),
+            index: index.name.clone(),
+            entries: index.entries,
+            columns,
+        })
     }
 
     /// A column with the parameter by which calls are routed.

@@ -5,6 +5,7 @@ use crate::message::{FragmentPart, FragmentTask, TaskEntries};
 use crate::parameters::with_parameters;
 use lockstep_exec::distributed::{execute_apply, execute_fragment};
 use lockstep_exec::entries::{PartitionEntries, apply_entries, apply_known_entry};
+use lockstep_exec::lookup::execute_lookup;
 use lockstep_exec::statement::execute;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_txn::{EntryHeader, EntryKind};
@@ -64,6 +65,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 FragmentPart::Entry(_) if skips_entries => Ok(()),
                 FragmentPart::Entry(number) => {
                     apply_known_entry(database, statement, number, parameters)
+                }
+                FragmentPart::Lookup(number) => {
+                    let statement = statement.statement();
+                    execute_lookup(database, statement, number, parameters, out)
                 }
                 FragmentPart::Fragment(number) => {
                     execute_fragment(database, statement, number, parameters, out)

@@ -7,7 +7,7 @@ use lockstep_plan_ir::relation::{AggregateCall, Join, SetBranch};
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Coordinator, Query};
 use lockstep_plan_ir::{
-    Comparison, Execution, Expression, Function, Node, Operation, Relation, TableDefinition,
+    Comparison, Execution, Expression, Function, Lookup, Node, Operation, Relation, TableDefinition,
 };
 use lockstep_types::{IndexId, TableId, Value};
 use std::collections::BTreeMap;
@@ -160,6 +160,14 @@ impl<'c> Names<'c> {
         })
     }
 
+    /// The question to a global index that gives a place.
+    fn place(&self, place: &Expression) -> String {
+        let Some(Lookup { entries, keys }) = Lookup::of(place) else { return String::new() };
+        let of = self.tables.get(&entries).and_then(|table| table.entries_of.as_ref());
+        let index = of.map_or_else(|| format!("{entries}"), |of| of.index_name.clone());
+        format!("what global index {index} has for ({})", self.list(keys))
+    }
+
     /// True for a table that every partition holds.
     pub(super) fn is_replicated(&self, table: TableId) -> bool {
         self.tables.get(&table).is_some_and(|t| t.is_replicated())
@@ -261,6 +269,7 @@ impl<'c> Names<'c> {
                 self.write(value, out);
                 out.push_str(&format!(" AS {})", expression.sql_type));
             }
+            Node::Call(Function::PlaceOf, _) => out.push_str(&self.place(expression)),
             Node::Call(Function::PartitionKey, values) => {
                 out.push_str(&format!("({})", self.list(values)));
             }

@@ -1,6 +1,7 @@
 //! Plans as text: one step a line, each input indented below the step that reads it.
 
 mod expression;
+mod place;
 
 use super::estimate::Estimator;
 use crate::catalog::Catalog;
@@ -13,7 +14,7 @@ use lockstep_plan_ir::{
     Access, Execution, Expression, Node, Operation, Relation, Scan, Statement, TableDefinition,
 };
 use lockstep_types::TableId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -221,56 +222,6 @@ impl Writer<'_> {
             self.line(0, &format!("FRAGMENT {number} {place}"));
             self.operation(1, &fragment.operation);
         }
-    }
-
-    /// Why an operation runs at one partition.
-    fn owner(&self, operation: &Operation, value: &Expression) -> String {
-        let partition = match (self.explaining.partition_of)(value) {
-            Some(partition) => format!("partition {partition}"),
-            None => "one partition".to_string(),
-        };
-        let column = self.spread_column(operation);
-        format!("at {partition}, because {column} = {}", self.names.text(value))
-    }
-
-    /// Why an operation runs at some partitions.
-    fn owners(&self, operation: &Operation, values: &[Expression]) -> String {
-        let numbers: Option<BTreeSet<u32>> =
-            values.iter().map(|value| (self.explaining.partition_of)(value)).collect();
-        let partitions = match numbers {
-            Some(numbers) => {
-                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-                let plural = if numbers.len() == 1 { "" } else { "s" };
-                format!("partition{plural} {}", numbers.join(" and "))
-            }
-            None => "the owners of the values".to_string(),
-        };
-        let column = self.spread_column(operation);
-        format!("at {partitions}, because {column} IN ({})", self.names.list(values))
-    }
-
-    /// The partitioning column of an operation's first spread table.
-    fn spread_column(&self, operation: &Operation) -> String {
-        spread_table(&self.names, operation)
-            .and_then(|table| self.names.partition_column(table))
-            .unwrap_or_else(|| "the partitioning column".to_string())
-    }
-
-    /// Why an operation runs at all partitions.
-    fn why_all(&self, operation: &Operation) -> String {
-        let reason = match written_table(operation) {
-            Some(table) if self.names.is_replicated(table) => {
-                format!("each holds {}", self.names.table(table))
-            }
-            _ => match spread_table(&self.names, operation) {
-                Some(table) => match self.names.partition_column(table) {
-                    Some(column) => format!("no value of {column} is known"),
-                    None => format!("each holds groups of {}", self.names.table(table)),
-                },
-                None => "each has rows of its own".to_string(),
-            },
-        };
-        format!("at all partitions, because {reason}")
     }
 
     fn operation(&mut self, depth: usize, operation: &Operation) {

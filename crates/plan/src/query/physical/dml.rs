@@ -35,13 +35,13 @@ impl Planner<'_, '_> {
     ) -> Result<Plan, PlanError> {
         self.learn(query);
         let subqueries = self.subqueries();
-        if context == PlanContext::MultiPartition && is_spread(query, &subqueries) {
+        if context == PlanContext::MultiPartition && self.is_spread(query, &subqueries) {
             super::cut::widen_averages(query);
         }
         let query = &*query;
         let mut uses = Vec::new();
         partition::uses(query, &subqueries, &Values::new(), &mut uses);
-        let placement = match partition::placement(&uses) {
+        let placement = match self.placement(&uses) {
             Placement::One(_) if !self.uses(Rule::OnePartition) => Placement::Many,
             placement => placement,
         };
@@ -80,7 +80,7 @@ impl Planner<'_, '_> {
         let definition = &insert.table.definition;
         let mut uses = Vec::new();
         partition::uses(&insert.source, &subqueries, &Values::new(), &mut uses);
-        let placement = partition::placement(&uses);
+        let placement = self.placement(&uses);
         check_replicated_write(&insert.table, context)?;
         let value = self.inserted_value(insert);
         let local = context == PlanContext::SinglePartition
@@ -204,7 +204,7 @@ impl Planner<'_, '_> {
         let guards = guards(context, &uses, None);
         let single = context == PlanContext::SinglePartition;
         let limited = change.source.limit.is_some() || change.source.offset.is_some();
-        let routing = match partition::placement(&uses) {
+        let routing = match self.placement(&uses) {
             Placement::One(value) if definition.is_partitioned() => Some(value),
             _ => None,
         };
@@ -437,10 +437,12 @@ impl Planner<'_, '_> {
     }
 }
 
-fn is_spread(query: &Query, subqueries: &Subqueries) -> bool {
-    let mut uses = Vec::new();
-    partition::uses(query, subqueries, &Values::new(), &mut uses);
-    matches!(partition::placement(&uses), Placement::Many)
+impl Planner<'_, '_> {
+    fn is_spread(&self, query: &Query, subqueries: &Subqueries) -> bool {
+        let mut uses = Vec::new();
+        partition::uses(query, subqueries, &Values::new(), &mut uses);
+        matches!(self.placement(&uses), Placement::Many)
+    }
 }
 
 /// The columns of a table's primary key, if it consists of columns.

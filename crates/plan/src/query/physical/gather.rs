@@ -37,14 +37,16 @@ impl Planner<'_, '_> {
                 alone && (reads || !definition.is_partial)
             });
         let empty = BTreeSet::new();
-        let listed = self.partitions_for(&[leaf], &there);
+        let listed = self.partitions_for(&[leaf], &there, &self.values);
         let scan = self.scan(definition, leaf.slot, &empty, there)?;
         let relation = if definition.is_partial {
             self.merged_groups(leaf.slot, definition, scan)?
         } else {
             let target = match partition::placing_value(leaf, &self.values) {
                 _ if !definition.is_partitioned() => Target::One,
-                Some(value) if self.uses(Rule::OnePartition) => Target::Owner(value),
+                Some(value) if self.uses(Rule::OnePartition) && self.may_route_by(&value) => {
+                    Target::Owner(value)
+                }
                 _ => listed,
             };
             self.columns_needed(leaf.slot, scan, target)?
@@ -68,12 +70,28 @@ impl Planner<'_, '_> {
             _ => &[],
         };
         let conditions: Vec<Expression> = select.filter.iter().chain(joined).cloned().collect();
-        self.partitions_for(&leaves, &conditions)
+        let values = partition::known_values(select, &self.values);
+        self.partitions_for(&leaves, &conditions, &values)
     }
 
     /// The partitions of the lists of values that the partitioning columns of sources, which lie
     /// together, must be in.
-    fn partitions_for(&self, leaves: &[&Leaf], conditions: &[Expression]) -> Target {
+    fn partitions_for(
+        &self,
+        leaves: &[&Leaf],
+        conditions: &[Expression],
+        values: &partition::Values,
+    ) -> Target {
+        match self.listed_partitions(leaves, conditions) {
+            Target::All if self.uses(Rule::GlobalIndexes) => {
+                let found = leaves.iter().find_map(|leaf| partition::indexed_place(leaf, values));
+                found.map_or(Target::All, |place| Target::Owners(vec![place]))
+            }
+            listed => listed,
+        }
+    }
+
+    fn listed_partitions(&self, leaves: &[&Leaf], conditions: &[Expression]) -> Target {
         if !self.uses(Rule::PartitionLists) {
             return Target::All;
         }

@@ -24,7 +24,7 @@ use crate::rules::Rule;
 use lockstep_plan_ir::expression::Subquery;
 use lockstep_plan_ir::relation::{SetBranch, SortKey};
 use lockstep_plan_ir::statement::{Fragment, Query as PlannedQuery, Target};
-use lockstep_plan_ir::{Expression, Node, Operation, Relation, TableDefinition};
+use lockstep_plan_ir::{Expression, Lookup, Node, Operation, Relation, TableDefinition};
 use lockstep_types::{SqlType, TableSchema, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -224,6 +224,19 @@ impl<'b, 'c> Planner<'b, 'c> {
         Ok(SetBranch { relation: planned.relation, output: planned.output })
     }
 
+    /// Where a statement's tables are, as far as the rules in force let it be told.
+    fn placement(&self, uses: &[partition::Use<'_>]) -> Placement {
+        match partition::placement(uses) {
+            Placement::One(value) if !self.may_route_by(&value) => Placement::Many,
+            placement => placement,
+        }
+    }
+
+    /// Whether partitions may be told by a value.
+    fn may_route_by(&self, value: &Expression) -> bool {
+        Lookup::of(value).is_none() || self.uses(Rule::GlobalIndexes)
+    }
+
     /// The partition that can answer a query alone, if there is one.
     fn single_target(&self, query: &Query) -> Option<Target> {
         let subqueries = self.subqueries();
@@ -235,7 +248,7 @@ impl<'b, 'c> Planner<'b, 'c> {
         if uses.is_empty() {
             return None;
         }
-        match partition::placement(&uses) {
+        match self.placement(&uses) {
             Placement::Anywhere => Some(Target::One),
             Placement::One(value) => Some(Target::Owner(value)),
             Placement::Many => None,

@@ -1,0 +1,58 @@
+//! Calls that a unique global index leads to their row: one step at a partition.
+//!
+//! A call goes to the partition of the index's entries ([`ViaLeg::Index`]), which looks the key up
+//! and hands the call on to the partition of the row ([`ViaLeg::Row`]), where the row is looked
+//! for again. So a call touches two partitions, unless the row moves in between. Nothing is
+//! answered on the way: why that is right stands in
+//! `docs/decisions/2026-11-21-global-index-reads.md`.
+
+use crate::partition::Site;
+use lockstep_exec::SqlError;
+use lockstep_types::{Datum, PartitionId, TableId};
+
+/// What a partition is to look for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViaLeg {
+    /// The index's entry, which says where the row is.
+    Index,
+    /// The row.
+    Row,
+}
+
+/// What becomes of a call at a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViaStep {
+    /// It runs here: the row is here, or there is none.
+    Run,
+    /// It goes on to the partition of the row.
+    HandOn(PartitionId),
+    /// The row is not here any more: the index is to be asked again.
+    AskAgain,
+}
+
+impl<H, A, C: Clone> Site<H, A, C> {
+    /// One step of a call. To be asked when the call is admitted, and again when it runs again
+    /// behind an abort.
+    ///
+    /// # Errors
+    /// The index is gone, or the key is of other types.
+    pub fn via_step(
+        &self,
+        leg: ViaLeg,
+        entries: TableId,
+        keys: &[Datum<'_>],
+    ) -> Result<ViaStep, SqlError> {
+        let database = self.database();
+        Ok(match leg {
+            ViaLeg::Index => match database.places_of(entries, keys)?.first() {
+                Some(&place) if place != database.options().partition => ViaStep::HandOn(place),
+                // What the transaction order has here is the row or its absence.
+                _ => ViaStep::Run,
+            },
+            ViaLeg::Row => match database.holds_key(entries, keys)? {
+                true => ViaStep::Run,
+                false => ViaStep::AskAgain,
+            },
+        })
+    }
+}
