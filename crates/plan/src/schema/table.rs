@@ -5,7 +5,7 @@ use crate::error::PlanError;
 use lockstep_plan_ir::{ColumnDefinition, TableDefinition};
 use lockstep_sql::ast::{
     ColumnConstraintKind, ColumnName, ConstraintKind, CreateTable, Expression, ExpressionKind,
-    Name, ParsedStatement, Span, TtlClause, Uniqueness,
+    Name, ParsedStatement, Span, TableConstraint, TtlClause, Uniqueness,
 };
 use lockstep_types::SqlType;
 use std::sync::Arc;
@@ -53,11 +53,14 @@ impl Draft<'_> {
             return Err(refuse_ttl(name, &columns, ttl));
         }
         self.check_references(parsed, create)?;
+        let is_key = |constraint: &&TableConstraint| {
+            !matches!(constraint.kind, ConstraintKind::ForeignKey { .. })
+        };
         let mut constraints = Vec::new();
         for declared in &create.columns {
             constraints.extend(column_keys(parsed, declared)?);
         }
-        for constraint in &create.constraints {
+        for constraint in create.constraints.iter().filter(is_key) {
             constraints.extend(table_key(parsed, constraint)?);
         }
         let definition = TableDefinition {
@@ -87,30 +90,35 @@ impl Draft<'_> {
         constraints.iter().try_for_each(|constraint| self.add_key(&create.name, constraint))
     }
 
-    /// Refuses foreign keys to tables that are not there; the others are refused later.
+    /// Foreign keys of a new table must name tables and columns that are there. As in VoltDB they
+    /// are declarations that no row is held against: applications write them for their readers.
     fn check_references(
         &self,
         parsed: &ParsedStatement,
         create: &CreateTable,
     ) -> Result<(), PlanError> {
-        let of_columns = create.columns.iter().flat_map(|column| &column.constraints);
-        let of_columns = of_columns.filter_map(|constraint| match &constraint.kind {
-            ColumnConstraintKind::References(table, _) => Some(table),
-            _ => None,
-        });
-        let of_table = create.constraints.iter().filter_map(|constraint| match &constraint.kind {
-            ConstraintKind::ForeignKey { table, .. } => Some(table),
-            _ => None,
-        });
-        let known = |table: &Name| self.catalog.tables.contains_key(table.as_str());
-        match of_columns.chain(of_table).find(|table| !known(table)) {
-            Some(table) => {
-                let reason =
-                    format!("foreign keys are not supported yet; object not found: {}", table.text);
-                Err(table_error_in(parsed, &reason))
+        let refused = |reason: String| Err(table_error_in(parsed, &reason));
+        for constraint in &create.constraints {
+            let ConstraintKind::ForeignKey { columns, table, referenced } = &constraint.kind else {
+                continue;
+            };
+            let Some(parent) = self.catalog.tables.get(table.as_str()) else {
+                return refused(format!("object not found: {}", table.text));
+            };
+            let ours =
+                |name: &&Name| create.columns.iter().all(|c| c.name.as_str() != name.as_str());
+            let theirs = |name: &&Name| {
+                parent.definition.columns.iter().all(|column| column.name != name.as_str())
+            };
+            let absent = columns.iter().find(ours).or_else(|| referenced.iter().find(theirs));
+            if let Some(name) = absent {
+                return refused(format!("object not found: {}", name.text));
             }
-            None => Ok(()),
+            if !referenced.is_empty() && referenced.len() != columns.len() {
+                return refused("column list mismatch in FOREIGN KEY".to_string());
+            }
         }
+        Ok(())
     }
 
     /// Adds a PRIMARY KEY, UNIQUE or ASSUMEUNIQUE constraint to a table.
