@@ -89,8 +89,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             speculative_bytes: limits.speculative_bytes,
         };
         // Of each transaction under way a partition can have a round and a decision ahead of a
-        // missing message.
-        let early_messages = 64 + 4 * limits.active_multi;
+        // missing message, and of each that was abandoned meanwhile.
+        let early_messages = 4_096 + 4 * limits.active_multi;
         Site {
             partition,
             initiator: SinglePartitionInitiator::new(partition, FIRST_EPOCH, partition_limits),
