@@ -1,6 +1,7 @@
 //! What clients ask for, and how a catalog in force turns it into work for partitions.
 
 use crate::walk;
+use lockstep_exec::lookup::lookups;
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
 use lockstep_exec::{PreparedStatement, routing_value};
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
@@ -181,13 +182,16 @@ fn only_partition(bound: &[BoundStatement], ring: &HashRing) -> Option<Partition
     let mut common = None;
     for statement in bound {
         // The entries of an index live elsewhere.
-        let keeps_index = statement.statement.statement().upkeep != IndexUpkeep::None;
+        let planned = statement.statement.statement();
+        let keeps_index = planned.upkeep != IndexUpkeep::None;
         if keeps_index && ring.partition_count() > 1 {
             return None;
         }
-        let Execution::Local { routing: Some(routing), .. } =
-            &statement.statement.statement().execution
-        else {
+        // Where its rows are is asked of a global index first.
+        if !lookups(planned).is_empty() {
+            return None;
+        }
+        let Execution::Local { routing: Some(routing), .. } = &planned.execution else {
             return None;
         };
         let given = ParameterSet::new(&statement.parameters).expect("written above");
