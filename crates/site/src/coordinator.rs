@@ -64,7 +64,8 @@ const MAX_ENLARGEMENTS: u32 = 3;
 /// The coordinator of a cluster.
 pub struct Coordinator<O, C> {
     pub(crate) initiator: MultiPartitionInitiator<Submitted<O, C>>,
-    pub(crate) active: BTreeMap<TransactionId, Active<O, C>>,
+    /// Boxed, so that the nodes of the map stay small.
+    pub(crate) active: BTreeMap<TransactionId, Box<Active<O, C>>>,
     /// The version of the catalog in force.
     catalog_version: u64,
     pub(crate) ring: HashRing,
@@ -218,7 +219,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 MultiWork::Schema(task) => Some(Arc::clone(task)),
                 _ => None,
             };
-            self.active.insert(transaction, active);
+            self.active.insert(transaction, Box::new(active));
             match task {
                 Some(task) => self.send_schema(transaction, &task, outputs),
                 None if threaded => self.stop_for_thread(transaction, outputs),
@@ -561,7 +562,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     fn answer(&mut self, transaction: TransactionId, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        let active = self.active.remove(&transaction).expect("it is under way");
+        let active = *self.active.remove(&transaction).expect("it is under way");
         let (outcome, tables) = active.finished.expect("the outcome is known when all heard it");
         let (partition_count, rounds) = (active.partition_count, active.rounds);
         let ended = Ended { outcome, tables, partition_count, rounds };

@@ -128,8 +128,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         failure: &Failure,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let runs = |active: &Active<O, C>| active.thread == ThreadState::Running;
-        if self.active.get(&transaction).is_some_and(runs) {
+        let active = self.active.get(&transaction);
+        if active.is_some_and(|active| active.thread == ThreadState::Running) {
             self.tell(transaction, ToThread::Results(Err(failure.clone())), outputs);
         }
     }

@@ -16,11 +16,13 @@ impl<O, C: Clone> Coordinator<O, C> {
             return;
         }
         let before_us = now_us - self.round_limit_us;
-        let late = |(transaction, active): (&TransactionId, &Active<O, C>)| {
+        let is_late = |active: &Active<O, C>| {
             let is_schema = matches!(active.call.work, MultiWork::Schema(_));
-            (!is_schema && active.round_begun_us < before_us).then_some(*transaction)
+            !is_schema && active.round_begun_us < before_us
         };
-        let late: Vec<TransactionId> = self.active.iter().filter_map(late).collect();
+        let active = self.active.iter();
+        let late: Vec<TransactionId> =
+            active.filter(|(_, active)| is_late(active)).map(|(id, _)| *id).collect();
         for transaction in late.into_iter().rev() {
             let active = &self.active[&transaction];
             let missing: Vec<u32> = self
@@ -67,7 +69,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let mut needed = self.initiator.participants(transaction);
         needed.extend(strangers);
         self.send_decision(transaction, false, false, outputs);
-        let active = self.active.remove(&transaction).expect("it is under way");
+        let active = *self.active.remove(&transaction).expect("it is under way");
         let enlargements = active.enlargements + 1;
         self.initiator.resubmit(Submitted { call: active.call, needed, enlargements }, false);
     }
