@@ -98,6 +98,14 @@ impl Draft<'_> {
         create: &CreateTable,
     ) -> Result<(), PlanError> {
         let refused = |reason: String| Err(table_error_in(parsed, &reason));
+        // Those behind a column are refused, but an unknown table is told first.
+        for constraint in create.columns.iter().flat_map(|column| &column.constraints) {
+            if let ColumnConstraintKind::References(table, _) = &constraint.kind
+                && !self.catalog.tables.contains_key(table.as_str())
+            {
+                return refused(format!("object not found: {}", table.text));
+            }
+        }
         for constraint in &create.constraints {
             let ConstraintKind::ForeignKey { columns, table, referenced } = &constraint.kind else {
                 continue;
