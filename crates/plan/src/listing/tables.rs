@@ -142,8 +142,6 @@ fn column_row(table: &TableDefinition, place: u16) -> Vec<Value> {
 }
 
 pub(super) fn indexes(catalog: &Catalog) -> Listing {
-    /// JDBC's number for an index that is neither clustered nor hashed.
-    const OTHER: i64 = 3;
     let mut listing = Listing::new(&[
         ("TABLE_CAT", TEXT),
         ("TABLE_SCHEM", TEXT),
@@ -166,45 +164,50 @@ pub(super) fn indexes(catalog: &Catalog) -> Listing {
         for index in indexes {
             let columns = columns_by_name(&table.definition, index);
             for (ordinal, column) in columns.iter().enumerate() {
-                listing.rows.push(vec![
-                    NULL,
-                    NULL,
-                    text(&table.definition.name),
-                    int(!index.unique),
-                    NULL,
-                    text(&index.name),
-                    int(OTHER),
-                    int(ordinal as i32 + 1),
-                    text(column),
-                    text("A"),
-                    NULL,
-                    NULL,
-                    NULL,
-                ]);
+                listing.rows.push(index_row(
+                    &table.definition.name,
+                    &index.name,
+                    index.unique,
+                    ordinal,
+                    column,
+                ));
             }
         }
         for index in &table.definition.global_indexes {
             for (ordinal, column) in index.keys().iter().enumerate() {
                 let column = &table.definition.columns[usize::from(*column)].name;
-                listing.rows.push(vec![
-                    NULL,
-                    NULL,
-                    text(&table.definition.name),
-                    int(!index.unique),
-                    NULL,
-                    text(&index.name),
-                    int(OTHER),
-                    int(ordinal as i32 + 1),
-                    text(column),
-                    text("A"),
-                    NULL,
-                    NULL,
-                    NULL,
-                ]);
+                listing.rows.push(index_row(
+                    &table.definition.name,
+                    &index.name,
+                    index.unique,
+                    ordinal,
+                    column,
+                ));
             }
         }
     }
     listing
+}
+
+/// The line of a column of an index.
+fn index_row(table: &str, index: &str, unique: bool, ordinal: usize, column: &str) -> Vec<Value> {
+    /// JDBC's number for an index that is neither clustered nor hashed.
+    const OTHER: i64 = 3;
+    vec![
+        NULL,
+        NULL,
+        text(table),
+        int(!unique),
+        NULL,
+        text(index),
+        int(OTHER),
+        int(ordinal as i32 + 1),
+        text(column),
+        text("A"),
+        NULL,
+        NULL,
+        NULL,
+    ]
 }
 
 pub(super) fn primary_keys(catalog: &Catalog) -> Listing {
