@@ -1,0 +1,3 @@
+//! The disk in memory: what it keeps, what a power cut takes.
+
+mod memory;
