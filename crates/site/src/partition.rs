@@ -18,7 +18,7 @@ use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
-use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
+use lockstep_txn::sp::{Fragments, Next, PartitionLimits, first_entry};
 use lockstep_txn::{
     Admission, EntryHeader, EntryKind, LogBuffer, OrderedStream, SinglePartitionInitiator,
 };
@@ -62,8 +62,6 @@ pub struct Site<H, A, C> {
     stream: OrderedStream<ToPartition<C>>,
     database: Database,
     log: LogBuffer,
-    /// The sequence number of the last entry that was logged: what runs again is logged once.
-    logged_to: u64,
     catalog_version: u32,
     /// Whether the operators of the statement that runs are counted.
     counting: bool,
@@ -93,11 +91,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let early_messages = 4_096 + 4 * limits.active_multi;
         Site {
             partition,
-            initiator: SinglePartitionInitiator::new(partition, FIRST_EPOCH, partition_limits),
+            initiator: SinglePartitionInitiator::new(partition, partition_limits),
             stream: OrderedStream::new(early_messages),
             database: Database::new(options),
-            log: LogBuffer::default(),
-            logged_to: 0,
+            log: LogBuffer::new(FIRST_EPOCH, 0),
             catalog_version: 0,
             counting: false,
             schema: None,
@@ -232,15 +229,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
             procedure_number,
             is_run: true,
             speculative,
-            repeated: self.is_repeat(header),
+            repeated: header.repeated,
             waited_us: now_us - work.arrived_us,
             stopped_us,
         }));
-    }
-
-    /// Whether an entry ran before: what is behind an abort runs again at its old place in the log.
-    pub fn is_repeat(&self, header: &EntryHeader) -> bool {
-        header.sequence < self.initiator.sequence()
     }
 
     /// A decision ends what has stopped the partition between its rounds.
@@ -393,12 +385,19 @@ impl<H, A, C: Clone> Site<H, A, C> {
         participants: &[u32],
         body: &[u8],
     ) {
-        // An entry may have several parts; what runs again has been logged.
-        if header.sequence < self.logged_to {
-            return;
+        // What runs again has been logged.
+        if !header.repeated {
+            self.log.append(header, kind, self.catalog_version, procedure, participants, body);
         }
-        self.logged_to = header.sequence;
-        self.log.append(header, kind, self.catalog_version, procedure, participants, body);
+    }
+
+    /// A call does not run here, although it is its turn: it belongs to another partition, or is
+    /// refused. If it ran here, behind what is aborted now, the log tells that it does not count.
+    pub fn withdraw(&mut self, header: &EntryHeader, read_only: bool) {
+        if header.repeated && !read_only {
+            let (kind, version) = (EntryKind::Withdrawn, self.catalog_version);
+            self.log.append(header, kind, version, 0, &[], &[]);
+        }
     }
 
     /// A message of the coordinator arrives, in whatever order. [`Site::next`] is due behind it.
@@ -522,7 +521,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
 
     fn commit(&mut self, transaction: TransactionId, effects: &mut Vec<PartitionEffect<H, A, C>>) {
         let released = self.initiator.commit(transaction);
-        let header = self.initiator.multi_entry(transaction);
+        let header = first_entry(transaction);
         self.log(&header, EntryKind::Commit, 0, &[], &[]);
         match released.safe_to {
             Some(mark) => self.database.commit_to(mark),
@@ -543,7 +542,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let mark = self.initiator.abort(transaction, run);
         let again = self.initiator.waiting_count().saturating_sub(waiting);
         self.counts.repeated += again as u64;
-        let header = self.initiator.multi_entry(transaction);
+        let header = first_entry(transaction);
         self.log(&header, EntryKind::Abort, 0, &[], &[]);
         self.counts.aborted += 1;
         let Some(mark) = mark else { return };

@@ -11,6 +11,12 @@
 //!
 //! Numbers are big-endian. The body of a command is the call's parameter set as the client sent
 //! it; of fragments, what each statement is and its parameters.
+//!
+//! An entry gets its number when it is appended, and nothing else takes one: reads, calls that go
+//! on to another partition, and calls that are refused before they run have none. So the numbers
+//! are without gaps, and the order of entries is that in which the partition ran them first. What
+//! runs again behind an abort has its entry already; where it turns out to belong elsewhere then,
+//! because the row that it was led to is not here, it is withdrawn.
 
 use lockstep_base::bytes::ByteWriter;
 use lockstep_types::TransactionId;
@@ -27,27 +33,31 @@ pub enum EntryKind {
     Commit = 3,
     /// The decision on a multi-partition transaction: abort.
     Abort = 4,
+    /// The command of the same transaction id before it does not run here: what it ran behind was
+    /// aborted, and without that it belongs to another partition.
+    Withdrawn = 5,
 }
 
-/// Where an entry stands in its partition's log, and when.
+/// When something runs at a partition, and whether its log has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryHeader {
-    /// The configuration in which it was ordered.
-    pub epoch: u64,
-    /// Its number in the partition log, from 1, without gaps.
-    pub sequence: u64,
     /// The transaction.
     pub transaction: TransactionId,
     /// What NOW is: microseconds since 1970, of millisecond resolution.
     pub timestamp_us: i64,
+    /// It ran before, behind a transaction that was aborted: the log has it, if it is to have it.
+    pub repeated: bool,
 }
 
 /// The entries that a partition ordered since the last hand-over, as bytes.
 ///
 /// The site's loop hands the whole buffer to the log writer and the followers once a round and
 /// then clears it; the memory stays.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LogBuffer {
+    epoch: u64,
+    /// The number of the entry that was appended last.
+    sequence: u64,
     bytes: Vec<u8>,
     entries: u64,
     /// Entries and bytes handed over so far.
@@ -56,7 +66,19 @@ pub struct LogBuffer {
 }
 
 impl LogBuffer {
-    /// Appends an entry.
+    /// The log of a partition in an epoch, whose last entry has the number `sequence`; 0 for none.
+    pub fn new(epoch: u64, sequence: u64) -> LogBuffer {
+        LogBuffer {
+            epoch,
+            sequence,
+            bytes: Vec::new(),
+            entries: 0,
+            total_entries: 0,
+            total_bytes: 0,
+        }
+    }
+
+    /// Appends an entry under the next number.
     #[inline]
     pub fn append(
         &mut self,
@@ -67,10 +89,13 @@ impl LogBuffer {
         participants: &[u32],
         body: &[u8],
     ) {
+        assert!(!header.repeated || kind == EntryKind::Withdrawn, "what runs again is logged once");
+        assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
+        self.sequence += 1;
         let start = self.bytes.len();
         self.bytes.put_i32(0);
-        self.bytes.put_i64(header.epoch as i64);
-        self.bytes.put_i64(header.sequence as i64);
+        self.bytes.put_i64(self.epoch as i64);
+        self.bytes.put_i64(self.sequence as i64);
         self.bytes.put_i64(header.transaction.0 as i64);
         self.bytes.put_i64(header.timestamp_us);
         self.bytes.put_i32(catalog_version as i32);
@@ -86,7 +111,12 @@ impl LogBuffer {
         self.entries += 1;
     }
 
-    /// The entries since the last [`LogBuffer::clear`].
+    /// The number of the last entry.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The entries since the last [`LogBuffer::clear`]: those up to [`LogBuffer::sequence`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -107,5 +137,47 @@ impl LogBuffer {
         self.total_bytes += self.bytes.len() as u64;
         self.entries = 0;
         self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sp::first_entry;
+    use lockstep_base::bytes::ByteReader;
+
+    /// The numbers and kinds of a buffer's entries.
+    fn numbers(log: &LogBuffer) -> Vec<(i64, i64, u8)> {
+        let mut reader = ByteReader::new(log.bytes());
+        let mut found = Vec::new();
+        while reader.remaining() > 0 {
+            let length = reader.i32().unwrap() as usize;
+            let mut entry = ByteReader::new(reader.take(length).unwrap());
+            let (epoch, sequence) = (entry.i64().unwrap(), entry.i64().unwrap());
+            let kind = entry.take(8 + 8 + 4 + 4 + 1).unwrap()[24];
+            found.push((epoch, sequence, kind));
+        }
+        found
+    }
+
+    #[test]
+    fn numbers_have_no_gaps_over_hand_overs() {
+        let mut log = LogBuffer::new(3, 41);
+        let header = first_entry(TransactionId(7));
+        log.append(&header, EntryKind::Command, 1, 2, &[], b"body");
+        log.append(&header, EntryKind::Commit, 1, 0, &[1, 2], &[]);
+        assert_eq!(numbers(&log), [(3, 42, 1), (3, 43, 3)]);
+        log.clear();
+        let again = EntryHeader { repeated: true, ..header };
+        log.append(&again, EntryKind::Withdrawn, 1, 0, &[], &[]);
+        assert_eq!((numbers(&log), log.sequence()), (vec![(3, 44, 5)], 44));
+        assert_eq!(log.totals().0, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "logged once")]
+    fn what_runs_again_is_not_logged_again() {
+        let header = EntryHeader { repeated: true, ..first_entry(TransactionId(7)) };
+        LogBuffer::new(1, 0).append(&header, EntryKind::Command, 1, 2, &[], &[]);
     }
 }

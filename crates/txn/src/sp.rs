@@ -1,5 +1,5 @@
-//! The initiator of one partition: numbers its log entries, and keeps the order between its own
-//! calls and the fragments of multi-partition transactions.
+//! The initiator of one partition: gives its calls their ids and times, and keeps the order between
+//! them and the fragments of multi-partition transactions.
 //!
 //! A partition is in one of three states:
 //!
@@ -35,8 +35,6 @@ pub struct PartitionLimits {
 #[derive(Debug)]
 pub struct SinglePartitionInitiator<H, A, F, M> {
     clock: TransactionClock,
-    epoch: u64,
-    sequence: u64,
     limits: PartitionLimits,
     pending: VecDeque<Pending<H, F>>,
     pending_calls: usize,
@@ -51,7 +49,7 @@ pub struct SinglePartitionInitiator<H, A, F, M> {
 
 #[derive(Debug)]
 enum Pending<H, F> {
-    /// With its place in the log if it ran before.
+    /// With its id and time if it ran before.
     Call(H, Option<EntryHeader>),
     Fragments(Fragments<F>),
 }
@@ -71,7 +69,7 @@ pub struct Fragments<F> {
     pub round: u32,
     /// No further round comes.
     pub last: bool,
-    /// Its place in the log, from when it runs for the first time.
+    /// Its id and time, from when it runs for the first time.
     pub header: Option<EntryHeader>,
     /// What to do.
     pub work: F,
@@ -80,7 +78,7 @@ pub struct Fragments<F> {
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It runs now, at this place in the log, and is answered.
+    /// It runs now, under this id, and is answered.
     Run(EntryHeader),
     /// It runs now; its answer is kept ([`SinglePartitionInitiator::keep`]).
     Speculate(EntryHeader),
@@ -110,12 +108,10 @@ pub struct Released<H, A, M> {
 }
 
 impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
-    /// The initiator of a partition in an epoch.
-    pub fn new(partition: PartitionId, epoch: u64, limits: PartitionLimits) -> Self {
+    /// The initiator of a partition.
+    pub fn new(partition: PartitionId, limits: PartitionLimits) -> Self {
         SinglePartitionInitiator {
             clock: TransactionClock::new(partition),
-            epoch,
-            sequence: 0,
             limits,
             pending: VecDeque::new(),
             pending_calls: 0,
@@ -180,12 +176,17 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         match self.pending.pop_front()? {
             Pending::Call(call, header) => {
                 self.pending_calls -= 1;
-                let header = header.unwrap_or_else(|| self.next_entry(now_ms));
+                let header = match header {
+                    Some(header) => EntryHeader { repeated: true, ..header },
+                    None => self.next_entry(now_ms),
+                };
                 Some(if free { Next::Call(call, header) } else { Next::Speculate(call, header) })
             }
             Pending::Fragments(mut fragments) => {
-                let entry = |initiator: &mut Self| initiator.multi_entry(fragments.transaction);
-                let header = fragments.header.unwrap_or_else(|| entry(self));
+                let header = match fragments.header {
+                    Some(header) => EntryHeader { repeated: true, ..header },
+                    None => first_entry(fragments.transaction),
+                };
                 fragments.header = Some(header);
                 Some(Next::Fragments(fragments, header))
             }
@@ -292,17 +293,6 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         }
     }
 
-    /// The next place in the log, for fragments of a multi-partition transaction or its decision.
-    pub fn multi_entry(&mut self, transaction: TransactionId) -> EntryHeader {
-        self.sequence += 1;
-        EntryHeader {
-            epoch: self.epoch,
-            sequence: self.sequence,
-            transaction,
-            timestamp_us: transaction.time_ms() * 1000,
-        }
-    }
-
     /// The number of the partition's run: how many aborts it has carried out.
     pub fn run(&self) -> u64 {
         self.run
@@ -328,11 +318,6 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         self.pending_calls
     }
 
-    /// Number of entries so far.
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
     fn may_speculate(&self) -> bool {
         self.speculated.len() < self.limits.speculative_calls
             && self.speculated_bytes < self.limits.speculative_bytes
@@ -340,15 +325,14 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
 
     #[inline]
     fn next_entry(&mut self, now_ms: i64) -> EntryHeader {
-        let transaction = self.clock.next(now_ms);
-        self.sequence += 1;
-        EntryHeader {
-            epoch: self.epoch,
-            sequence: self.sequence,
-            transaction,
-            timestamp_us: transaction.time_ms() * 1000,
-        }
+        first_entry(self.clock.next(now_ms))
     }
+}
+
+/// The header of what runs for the first time: its time is that of its transaction's id.
+#[inline]
+pub fn first_entry(transaction: TransactionId) -> EntryHeader {
+    EntryHeader { transaction, timestamp_us: transaction.time_ms() * 1000, repeated: false }
 }
 
 #[cfg(test)]
@@ -362,7 +346,7 @@ mod tests {
     type Initiator = SinglePartitionInitiator<char, char, &'static str, u32>;
 
     fn initiator(limits: PartitionLimits) -> Initiator {
-        SinglePartitionInitiator::new(PartitionId(1), 7, limits)
+        SinglePartitionInitiator::new(PartitionId(1), limits)
     }
 
     fn multi(counter: u32) -> TransactionId {
@@ -394,9 +378,9 @@ mod tests {
     fn calls_wait_while_rounds_are_to_come_and_keep_their_order() {
         let mut initiator = initiator(LIMITS);
         let Admission::Run(first) = initiator.admit(NOW) else { panic!("the partition is free") };
-        assert_eq!((first.epoch, first.sequence), (7, 1));
+        assert!(!first.repeated);
         arrive(&mut initiator, multi(0), 1, false);
-        assert_eq!(run_fragments(&mut initiator, 5).sequence, 2);
+        assert_eq!(run_fragments(&mut initiator, 5), first_entry(multi(0)));
         assert_eq!(initiator.admit(NOW), Admission::Hold);
         assert_eq!(initiator.hold('a'), Ok(()));
         assert_eq!(initiator.hold('b'), Ok(()));
@@ -434,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_runs_everything_behind_it_again_at_its_place() {
+    fn an_abort_runs_everything_behind_it_again_under_its_id() {
         let mut initiator = initiator(LIMITS);
         arrive(&mut initiator, multi(0), 1, true);
         run_fragments(&mut initiator, 10);
@@ -444,9 +428,10 @@ mod tests {
         let b = speculate(&mut initiator, 'b');
         assert_eq!(initiator.abort(multi(0), 1), Some(10));
         assert_eq!(initiator.run(), 1);
-        assert_eq!(initiator.next(NOW), Some(Next::Call('a', a)));
-        assert_eq!(run_fragments(&mut initiator, 11), fragments);
-        assert_eq!(initiator.next(NOW), Some(Next::Speculate('b', b)));
+        let again = |header| EntryHeader { repeated: true, ..header };
+        assert_eq!(initiator.next(NOW), Some(Next::Call('a', again(a))));
+        assert_eq!(run_fragments(&mut initiator, 11), again(fragments));
+        assert_eq!(initiator.next(NOW), Some(Next::Speculate('b', again(b))));
     }
 
     #[test]
@@ -463,6 +448,7 @@ mod tests {
         assert_eq!(initiator.next(NOW), None);
         assert_eq!(initiator.abort(multi(2), 1), None);
         assert_eq!(initiator.abort(multi(1), 2), Some(20));
+        let b = EntryHeader { repeated: true, ..b };
         assert_eq!(initiator.next(NOW), Some(Next::Speculate('b', b)));
         initiator.keep('b', b, 'B', 10);
         let released = initiator.commit(multi(0));

@@ -175,7 +175,7 @@ impl Shard {
     fn count_waiting(&mut self, ready: &Ready<HeldCall>) {
         let (Ready::Run(call, header) | Ready::Speculate(call, header)) = ready;
         let Origin { procedure, arrived_us, .. } = call.origin();
-        let repeated = self.site.is_repeat(header);
+        let repeated = header.repeated;
         self.statistics.count_held(procedure, self.now_us - arrived_us, repeated);
     }
 

@@ -138,7 +138,11 @@ impl Shard {
     /// It is the call's turn at this partition: it runs here or goes on. What it saw of
     /// undecided transactions while it was led on is looked at again where it runs.
     pub(super) fn run_via(&mut self, header: &EntryHeader, mut via: ViaCall, speculates: bool) {
-        match self.way_of(&via) {
+        let way = self.way_of(&via);
+        if header.repeated && !matches!(way, Way::Step(ViaStep::Run)) {
+            self.withdraw(header, &via);
+        }
+        match way {
             Way::Step(ViaStep::Run) if speculates => self.speculate(*header, HeldCall::Via(via)),
             Way::Step(ViaStep::Run) => self.run_held(header, HeldCall::Via(via)),
             Way::Step(ViaStep::HandOn(partition)) => {
@@ -157,6 +161,16 @@ impl Shard {
             }
             Way::Refused(failure) => self.answer_failure(via.call.origin, &failure),
         }
+    }
+
+    /// A call has run here, and now, behind an abort, it turns out to belong elsewhere.
+    #[cold]
+    fn withdraw(&mut self, header: &EntryHeader, via: &ViaCall) {
+        let invocation = Invocation::decode(&via.call.body).expect("it was decoded when it came");
+        let procedure = self.catalog.procedure(invocation.procedure);
+        // No catalog changes behind speculation: it is the one that the call ran by.
+        let read_only = procedure.is_none_or(|procedure| procedure.definition.read_only);
+        self.site.withdraw(header, read_only);
     }
 
     fn way_of(&self, via: &ViaCall) -> Way {
