@@ -1,13 +1,13 @@
 //! Bank as a load inside the sites' own threads: deposits at one partition, transfers over two.
 
+use crate::inner_host;
 use lockstep_base::random::SeededRandom;
-use lockstep_client::{CallOptions, ConnectOptions, Connection, ParameterWriter, Response};
+use lockstep_client::{CallOptions, Connection, ParameterWriter, Response};
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration, SiteLoad};
+use lockstep_node::{Server, SiteLoad};
 use lockstep_types::{Datum, HashRing, PartitionId};
 use lockstep_wire_volt::invocation;
 use lockstep_workloads::bank;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -85,24 +85,8 @@ impl BankHost {
             let counts = Arc::clone(&counts[site as usize]);
             Box::new(BankLoad::new(site, shape, Arc::clone(&steering), counts))
         };
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut natives = NativeRegistry::default();
-        for procedure in lockstep_workloads::test_procedures() {
-            natives.register(procedure);
-        }
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let configuration = ServerConfiguration {
-            sites: shape.sites,
-            client: any_port,
-            admin: any_port,
-            options: shape.options.clone(),
-            natives,
-            pin_to_cores: (0..shape.sites as usize).map(|site| site % cores).collect(),
-            java_options: Vec::new(),
-        };
         let loads = (0..shape.sites).map(load).collect();
-        let server =
-            Server::start_with_loads(configuration, loads).map_err(|error| error.to_string())?;
+        let server = inner_host::start(loads, &shape.options)?;
         let host = BankHost { server, steering, counts, accounts: shape.accounts };
         let mut connection = host.connect()?;
         let rows = (0..shape.accounts).map(|id| format!("({id}, {BALANCE})"));
@@ -119,8 +103,7 @@ impl BankHost {
     /// # Errors
     /// It cannot be made.
     pub fn connect(&self) -> Result<Connection, String> {
-        let address = self.server.client_address().to_string();
-        Connection::connect(&address, &ConnectOptions::default()).map_err(|e| e.to_string())
+        inner_host::connect(&self.server)
     }
 
     /// Checks, when nothing is in flight, that no call failed and that the sum of all balances is

@@ -4,6 +4,8 @@ pub mod bank;
 pub mod driver;
 pub mod echo;
 pub mod embedded;
+pub mod inner_host;
+pub mod inserts;
 pub mod process;
 pub mod redis;
 pub mod report;

@@ -4,6 +4,7 @@
 //! compared with each other takes turns; each ratio is the median of its repeats.
 
 mod bystander;
+mod inserts;
 mod measure;
 mod table;
 
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 /// The subcommand that this program starts itself with.
 const BYSTANDER: &str = "bystander";
+/// The subcommand that measures inserts only.
+const INSERTS: &str = "inserts";
 
 fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg {
     let parser = value_parser!(u64).range(1..=100_000_000);
@@ -43,6 +46,7 @@ fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Write rows and samples as JSON"),
         )
+        .subcommand(Command::new(INSERTS).about("Measures the inserts only"))
         .subcommand(
             Command::new(BYSTANDER)
                 .hide(true)
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
         Some((BYSTANDER, arguments)) => bystander::run(arguments),
+        Some((INSERTS, _)) => compare_inserts(&Plan::new(&matches)),
         _ => compare(&matches),
     };
     match result {
@@ -118,6 +123,12 @@ fn main() -> ExitCode {
     }
 }
 
+fn compare_inserts(plan: &Plan) -> Result<(), String> {
+    let inserts = inserts::measure(plan)?;
+    println!("{}", table::render(&[table::inserts_row(&inserts)]));
+    Ok(())
+}
+
 fn compare(matches: &ArgMatches) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     if cores < 2 {
@@ -125,17 +136,18 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     }
     let plan = Plan::new(matches);
     let samples = measure::all(&plan)?;
+    let inserts = inserts::measure(&plan)?;
     let bystander = bystander::measure(&plan);
     let simulated = measure::simulate(&plan);
-    let rows = table::rows(&samples, &bystander, &simulated);
+    let rows = table::rows(&samples, &inserts, &bystander, &simulated);
     let options = plan.options(cores);
     println!("{}\n{}", render_options(&options), table::render(&rows));
-    println!("Not measured yet: what concerns global indexes (the alternate-key mix, inserts).");
+    println!("Not measured yet: the alternate-key mix.");
     if plan.quick {
         println!("A quick run: the figures mean nothing.");
     }
     if let Some(file) = matches.get_one::<PathBuf>("json") {
-        let json = table::json(&rows, &samples, &options);
+        let json = table::json(&rows, &samples, &inserts, &options);
         let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
         std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
     }

@@ -1,6 +1,7 @@
 //! The report: each ratio beside what it must and should reach.
 
 use crate::bystander::Bystander;
+use crate::inserts::Inserts;
 use crate::measure::{SHARES_PER_MILLE, Samples};
 use lockstep_bench::report::grouped;
 use lockstep_bench::verdict::{Bound, align, median, times, verdict};
@@ -35,6 +36,7 @@ fn ratio(what: &str, samples: &[f64], must: f64, aim: f64, detail: &str) -> Row 
 /// The report's lines.
 pub fn rows(
     samples: &Samples,
+    inserts: &[Inserts],
     bystander: &Result<Bystander, String>,
     simulated: &[f64; 2],
 ) -> Vec<Row> {
@@ -57,9 +59,18 @@ pub fn rows(
     let simulated = "simulated, hops of 50 us; ";
     rows.push(ratio("the same, 8 partitions", &[eight], 3.0, 6.0, simulated));
     rows.push(ratio("the same, 64 partitions", &[many], 8.0, 30.0, simulated));
+    rows.push(inserts_row(inserts));
     rows.push(bystander_row(bystander));
     rows.push(latency_row(samples));
     rows
+}
+
+/// Inserts with a global unique index against the same without.
+pub fn inserts_row(inserts: &[Inserts]) -> Row {
+    let ratios: Vec<f64> = inserts.iter().map(Inserts::ratio).collect();
+    let without = grouped(median(inserts.iter().map(|each| each.without_per_s)) as u64);
+    let detail = format!("without: {without}/s; ");
+    ratio("inserts with a global unique index / without", &ratios, 0.30, 0.50, &detail)
 }
 
 fn bystander_row(bystander: &Result<Bystander, String>) -> Row {
@@ -121,7 +132,12 @@ pub fn render(rows: &[Row]) -> String {
 }
 
 /// Rows, samples and options as JSON.
-pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Value {
+pub fn json(
+    rows: &[Row],
+    samples: &Samples,
+    inserts: &[Inserts],
+    options: &[(&str, String)],
+) -> Value {
     let row = |row: &Row| {
         json!({
             "figure": row.what, "reached": row.reached, "must": row.must, "aim": row.aim,
@@ -140,6 +156,9 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             "against_stopping": samples.against_stopping,
             "deposit_us": samples.deposit_us,
             "transfer_us": samples.transfer_us,
+            "inserts_per_s": inserts.iter().map(|i| i.with_per_s).collect::<Vec<_>>(),
+            "inserts_without_index_per_s":
+                inserts.iter().map(|i| i.without_per_s).collect::<Vec<_>>(),
         },
         "options": options,
     })
@@ -160,7 +179,8 @@ mod tests {
             transfer_us: vec![180.0, 19.0],
         };
         let bystander = Ok(Bystander { alone: 5000.0, busy: 5020.0 });
-        let rows = rows(&samples, &bystander, &[3.5, 31.0]);
+        let inserts = [Inserts { with_per_s: 40.0, without_per_s: 100.0 }];
+        let rows = rows(&samples, &inserts, &bystander, &[3.5, 31.0]);
         let verdicts: Vec<_> = rows.iter().map(|row| (row.reached.as_str(), row.verdict)).collect();
         let expected = [
             ("0.95 x", "must"),
@@ -174,11 +194,12 @@ mod tests {
             ("1.60 x", "must"),
             ("3.50 x", "must"),
             ("31.00 x", "aim"),
+            ("0.40 x", "must"),
             ("0.40 % apart", "must"),
             ("1.85 x", "must"),
         ];
         assert_eq!(verdicts, expected);
-        assert_eq!(render(&rows).lines().count(), 14);
+        assert_eq!(render(&rows).lines().count(), 15);
         let missing = bystander_row(&Err("no valgrind".to_string()));
         assert_eq!(missing.verdict, "not counted");
     }
