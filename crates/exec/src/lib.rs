@@ -37,6 +37,7 @@ pub mod lookup;
 pub mod procedure;
 mod query;
 mod schema_change;
+pub mod snapshot;
 pub mod statement;
 mod statistics;
 pub mod watch;

@@ -97,6 +97,10 @@ impl Database {
                     self.states.resize_with(id.index() + 1, || None);
                 }
                 self.states[id.index()] = replacement.definition.map(TableState::new);
+                // A snapshot may still need its rows.
+                if let Content::Other(Some(old)) = replacement.content {
+                    self.tables.retire(*old);
+                }
             }
         }
         self.owned_value = None;

@@ -10,6 +10,7 @@
 
 use crate::layout::TableLayout;
 use crate::row::RowId;
+use crate::snapshot::Pending;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
@@ -43,6 +44,8 @@ pub(crate) struct BlockStore {
     spare: Option<NonNull<u8>>,
     /// Live rows below which free blocks are looked for.
     search_below: u32,
+    /// What a running snapshot has still to encode.
+    pub(crate) pending: Option<Box<Pending>>,
 }
 
 // SAFETY: the store owns its blocks; nothing is shared with another thread.
@@ -65,6 +68,7 @@ impl BlockStore {
             allocated_bytes: 0,
             spare: None,
             search_below: 0,
+            pending: None,
         }
     }
 
@@ -107,6 +111,23 @@ impl BlockStore {
         unsafe { self.blocks.get_unchecked(block).memory.as_ptr().add(slot * self.slot_bytes) }
     }
 
+    /// To be called before the slot of a row changes: a running snapshot keeps what it holds.
+    #[inline(always)]
+    pub(crate) fn about_to_change(&mut self, row: RowId) {
+        if self.pending.is_some() {
+            self.force_out(row);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn force_out(&mut self, row: RowId) {
+        if let Some(mut pending) = self.pending.take() {
+            pending.force_out(self, row);
+            self.pending = Some(pending);
+        }
+    }
+
     /// The row that `take` gives next; `None` when row ids are exhausted.
     #[inline]
     pub(crate) fn next(&self) -> Option<RowId> {
@@ -120,6 +141,7 @@ impl BlockStore {
     pub(crate) fn take(&mut self) -> Option<(RowId, bool)> {
         let row = RowId(self.free_head);
         if row.0 != NO_ROW {
+            self.about_to_change(row);
             if self.blocks[(row.0 >> self.block_shift) as usize].links.is_some() {
                 self.restore(row);
             }
@@ -136,6 +158,7 @@ impl BlockStore {
             }
             self.grow(block);
         }
+        self.about_to_change(row);
         self.fresh += 1;
         Some((row, true))
     }
@@ -150,6 +173,7 @@ impl BlockStore {
     /// Ends a live row; its slot goes to the head of the free list, its first bytes are lost.
     #[inline]
     pub(crate) fn free(&mut self, row: RowId) {
+        self.about_to_change(row);
         self.retract(row);
         self.give_back(row, false);
     }
@@ -190,14 +214,55 @@ impl BlockStore {
     pub(crate) fn free_list(&self) -> impl Iterator<Item = RowId> + '_ {
         let first = (self.free_head != NO_ROW).then_some(RowId(self.free_head));
         std::iter::successors(first, |row| {
-            let slot = (row.0 & ((1 << self.block_shift) - 1)) as usize;
-            let next = match &self.blocks[(row.0 >> self.block_shift) as usize].links {
-                Some(links) => links[slot],
-                // SAFETY: slots of the free list were used, and hold the next one's id.
-                None => unsafe { self.slot(*row).cast::<u32>().read_unaligned() },
-            };
+            let next = self.link(*row);
             (next != NO_ROW).then_some(RowId(next))
         })
+    }
+
+    /// The slot behind a free one in the free list, or [`NO_ROW`].
+    pub(crate) fn link(&self, row: RowId) -> u32 {
+        assert!(row.0 < self.fresh && !self.is_live(row), "only free slots have a link");
+        let slot = (row.0 & ((1 << self.block_shift) - 1)) as usize;
+        match &self.blocks[(row.0 >> self.block_shift) as usize].links {
+            Some(links) => links[slot],
+            // SAFETY: slots of the free list were used, and hold the next one's id.
+            None => unsafe { self.slot(row).cast::<u32>().read_unaligned() },
+        }
+    }
+
+    /// The bits of 64 slots.
+    pub(crate) fn live_word(&self, word: u32) -> u64 {
+        self.live.get(word as usize).copied().unwrap_or(0)
+    }
+
+    /// The head of the free list, or [`NO_ROW`].
+    pub(crate) fn free_head(&self) -> u32 {
+        self.free_head
+    }
+
+    /// Writes where the free list goes on behind a slot that is not live.
+    pub(crate) fn write_link(&mut self, row: RowId, next: u32) {
+        assert!(row.0 < self.fresh && !self.is_live(row), "only free slots have a link");
+        // SAFETY: the slot exists and holds no row; a slot has at least 4 bytes.
+        unsafe { self.slot(row).cast::<u32>().write_unaligned(next) };
+    }
+
+    /// The free list begins here.
+    pub(crate) fn put_free_head(&mut self, head: u32) {
+        self.free_head = head;
+        self.search_below = u32::MAX;
+    }
+
+    /// Takes never-used slots, at most up to `end`, at least one: those of one block.
+    pub(crate) fn extend(&mut self, end: u32) {
+        let block = (self.fresh >> self.block_shift) as usize;
+        let in_block = self.fresh & ((1 << self.block_shift) - 1);
+        let room = |store: &BlockStore| store.blocks.get(block).map_or(0, |block| block.slots);
+        while in_block >= room(self) {
+            self.grow(block);
+        }
+        let first = (block as u32) << self.block_shift;
+        self.fresh = end.min(first + room(self));
     }
 
     /// Makes room for slot `fresh`, which is the first without any, in `block`.

@@ -124,6 +124,13 @@ pub enum StorageError {
         /// The limit in bytes.
         limit: u64,
     },
+    /// A record of a snapshot that no snapshot of this table has.
+    BadRecord {
+        /// Name of the table, if it is known.
+        table: Box<str>,
+        /// What is wrong with it.
+        reason: Box<str>,
+    },
     /// The expression of a computed index failed for a row; the text is the evaluator's.
     KeyExpression {
         /// What failed.
@@ -179,6 +186,9 @@ impl fmt::Display for StorageError {
                     "open transactions changed more than the undo limit of {limit} bytes \
                      (option max_undo_bytes)"
                 )
+            }
+            E::BadRecord { table, reason } => {
+                write!(f, "a record of table {table} is damaged: {reason}")
             }
             E::KeyExpression { message } => f.write_str(message),
         }

@@ -66,6 +66,12 @@ impl FieldKind {
         matches!(self, FieldKind::TailText | FieldKind::TailBytes)
     }
 
+    /// True for texts, which are UTF-8.
+    #[inline]
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, FieldKind::TailText | FieldKind::InlineText)
+    }
+
     fn of(column: &ColumnLayout) -> Option<FieldKind> {
         let inline = column.max_bytes <= INLINE_LIMIT_BYTES;
         Some(match column.sql_type {
@@ -119,6 +125,10 @@ pub struct TableLayout {
     pub(crate) fields: Arc<[Field]>,
     /// Positions of the columns whose values lie in the tail.
     pub(crate) tail_columns: Box<[u16]>,
+    /// Offset and greatest length of each text or byte value that lies in the slot.
+    pub(crate) inline_values: Box<[(u32, u32)]>,
+    /// Where the last field ends.
+    fields_end: usize,
     pub(crate) slot_bytes: usize,
     /// A block holds `1 << block_shift` slots, so that a row id splits without a division.
     pub(crate) block_shift: u32,
@@ -169,7 +179,13 @@ impl TableLayout {
             offset += width;
         }
         let slot_bytes = offset.max(MIN_SLOT_BYTES);
+        let inline =
+            |field: &&Field| matches!(field.kind, FieldKind::InlineText | FieldKind::InlineBytes);
+        let inline_values =
+            fields.iter().filter(inline).map(|field| (field.offset, field.max_bytes));
         Ok(TableLayout {
+            inline_values: inline_values.collect(),
+            fields_end: offset,
             columns: columns.into(),
             fields: fields.into(),
             tail_columns: tail_columns.into(),
@@ -186,6 +202,11 @@ impl TableLayout {
     /// Bytes of one row's slot, its tail apart.
     pub fn slot_bytes(&self) -> usize {
         self.slot_bytes
+    }
+
+    /// Bytes of a row in a snapshot's record, its tail apart.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        self.fields_end - self.address_bytes()
     }
 
     /// Slots of a whole block, a power of two.

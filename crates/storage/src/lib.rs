@@ -50,6 +50,10 @@
 //! [`UndoLog::rollback_to`] takes back everything since, exactly; [`UndoLog::release_to`] makes
 //! everything before a mark final. An operation that returns an error has changed nothing.
 //!
+//! # Snapshots
+//! [`Tables::begin_snapshot`] keeps the tables as they are then, and [`Tables::snapshot_step`]
+//! hands them out bit by bit while they change; [`TableRestore`] makes a table of what it gave.
+//!
 //! # Determinism
 //! The same operations give the same row ids, scan order and index order on every replica, and
 //! releasing undo earlier or later makes no difference. [`Table::content_hash`] compares,
@@ -72,6 +76,7 @@ mod key;
 mod key_buffer;
 mod layout;
 mod row;
+mod snapshot;
 mod table;
 mod tables;
 mod tail;
@@ -85,6 +90,9 @@ pub use index::{Index, IndexDefinition, KeyEvaluator, KeySource, KeyWriter};
 pub use key::KeyForm;
 pub use layout::{BLOCK_BYTES, ColumnLayout, INLINE_LIMIT_BYTES, TableLayout};
 pub use row::{RowId, RowRef};
-pub use table::{ColumnSource, MAX_INDEXES, ScanCursor, Table, TableMemory, TableScan, Tally};
+pub use snapshot::{RecordRow, RowsRecord, SnapshotProgress, SnapshotTable};
+pub use table::{
+    ColumnSource, MAX_INDEXES, ScanCursor, Table, TableMemory, TableRestore, TableScan, Tally,
+};
 pub use tables::Tables;
 pub use undo::{DEFAULT_UNDO_LIMIT_BYTES, UndoLog, UndoMark};

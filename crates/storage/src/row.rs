@@ -21,7 +21,7 @@ impl fmt::Display for RowId {
 }
 
 /// First byte of an inline field that is NULL.
-const INLINE_NULL: u8 = 0xff;
+pub(crate) const INLINE_NULL: u8 = 0xff;
 
 /// A row, borrowed from its table: reads fields straight from the slot.
 #[derive(Clone, Copy)]

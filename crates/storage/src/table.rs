@@ -3,11 +3,14 @@
 mod check;
 mod modify;
 mod rebuild;
+mod restore;
 mod scan;
+mod snapshot;
 mod take_back;
 mod tally;
 
 pub use rebuild::ColumnSource;
+pub use restore::TableRestore;
 pub use scan::{ScanCursor, TableScan};
 pub use tally::Tally;
 
@@ -37,6 +40,8 @@ pub struct Table {
     column_indexes: Box<[u64]>,
     /// A slot for putting an updated row together.
     scratch: Vec<u8>,
+    /// What the table held before it was emptied, while a snapshot needs it.
+    emptied: Option<TruncatedState>,
 }
 
 /// What a table held before it was emptied.
@@ -78,6 +83,7 @@ impl Table {
             indexes: Vec::new(),
             column_indexes: vec![0; layout.fields.len()].into(),
             scratch: vec![0; layout.slot_bytes],
+            emptied: None,
             layout,
         }
     }

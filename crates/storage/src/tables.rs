@@ -1,5 +1,6 @@
 //! All tables of a site, by their dense ids.
 
+use crate::snapshot::RunningSnapshot;
 use crate::table::Table;
 use lockstep_types::TableId;
 use std::ops::{Index, IndexMut};
@@ -9,6 +10,7 @@ use std::ops::{Index, IndexMut};
 #[derive(Default)]
 pub struct Tables {
     tables: Vec<Option<Table>>,
+    pub(crate) snapshot: Option<Box<RunningSnapshot>>,
 }
 
 impl Tables {
@@ -64,6 +66,11 @@ impl Tables {
     /// [`Table::maintain`] for all tables.
     pub fn maintain(&mut self) {
         self.tables.iter_mut().flatten().for_each(Table::maintain);
+    }
+
+    /// All tables, in id order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Table> {
+        self.tables.iter_mut().flatten()
     }
 
     /// All tables with their ids, in id order.

@@ -146,6 +146,30 @@ pub(crate) unsafe fn put_end(
     Ok(())
 }
 
+/// How long the tail of a row in a record is, whose columns are `row`: what a slot holds without
+/// the address. Ends must grow, and no value be longer than its column's; else the column.
+pub(crate) fn row_image_ends(layout: &TableLayout, row: &[u8]) -> Result<usize, usize> {
+    let mut before = 0;
+    for column in &layout.tail_columns {
+        let field = &layout.fields[usize::from(*column)];
+        let at = field.offset as usize - ADDRESS_BYTES;
+        assert!(at + if field.wide { 4 } else { 2 } <= row.len(), "the row is of this layout");
+        // SAFETY: an end of this width lies within the row, as asserted.
+        let end = unsafe { read_end(row.as_ptr().add(at), field.wide) };
+        let (is_null, end) = (end & NULL != 0, end & !NULL);
+        let fits = match end.checked_sub(before) {
+            Some(0) => true,
+            Some(length) => !is_null && length <= field.max_bytes,
+            None => false,
+        };
+        if !fits {
+            return Err(usize::from(*column));
+        }
+        before = end;
+    }
+    Ok(before as usize)
+}
+
 impl TableLayout {
     /// Whether rows have a tail.
     #[inline(always)]

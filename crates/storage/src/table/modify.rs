@@ -178,6 +178,7 @@ impl Table {
         unsafe {
             let bytes = std::slice::from_raw_parts(slot, slot_bytes);
             undo.push_update(self.id, row, bytes, changes_tail);
+            self.blocks.about_to_change(row);
             std::ptr::copy_nonoverlapping(self.scratch.as_ptr(), slot, slot_bytes);
         }
         Ok(())

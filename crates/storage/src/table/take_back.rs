@@ -89,7 +89,7 @@ impl Table {
     }
 
     /// Frees what the table held before it was emptied.
-    pub(crate) fn release_truncated(&mut self, state: TruncatedState) {
+    pub(crate) fn free_truncated(&mut self, state: TruncatedState) {
         let mut from = 0;
         while self.layout.has_tail()
             && let Some(row) = state.blocks.next_live(from)

@@ -6,5 +6,6 @@ mod keys;
 mod model;
 mod ranges;
 mod rebuild;
+mod snapshot;
 mod support;
 mod wire;
