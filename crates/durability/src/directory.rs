@@ -1,0 +1,170 @@
+//! A host's directory: what is in it, and the file that says which cluster it belongs to.
+//!
+//! ```text
+//! DIR/lock         held by the process that uses the directory
+//! DIR/cluster      which cluster, and its shape: text, written once
+//! DIR/log/         the command log
+//! DIR/snapshots/   snapshots
+//! ```
+
+use crate::command_log;
+use lockstep_env::{Disk, DiskError, OpenMode};
+use std::fmt;
+
+/// The folder of snapshots in a host's directory.
+pub const SNAPSHOT_FOLDER: &str = "snapshots";
+/// The file that says which cluster a directory belongs to.
+pub const CLUSTER_FILE: &str = "cluster";
+/// The file that a process locks while it uses a directory.
+pub const LOCK_FILE: &str = "lock";
+
+const FIRST_LINE: &str = "LockstepDB cluster";
+const FORMAT: u64 = 1;
+const CLUSTER_FILE_BYTES_MAX: usize = 4_096;
+
+/// Names a cluster: random bits, drawn when its first directory is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClusterId(pub [u8; 16]);
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl ClusterId {
+    fn parse(text: &str) -> Option<ClusterId> {
+        let is_hex = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
+        Some(ClusterId(number.to_be_bytes()))
+    }
+}
+
+/// What a directory's cluster file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterFile {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Its number of partitions.
+    pub partition_count: u32,
+    /// When it was made, milliseconds since 1970.
+    pub created_ms: i64,
+}
+
+/// Why a directory cannot be made or used; the text names the file and what can be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryError(pub String);
+
+impl fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DirectoryError {}
+
+impl From<DiskError> for DirectoryError {
+    fn from(error: DiskError) -> DirectoryError {
+        DirectoryError(error.to_string())
+    }
+}
+
+impl ClusterFile {
+    fn to_text(self) -> String {
+        let ClusterFile { cluster, partition_count, created_ms } = self;
+        let mut text = format!(
+            "{FIRST_LINE}\nformat {FORMAT}\ncluster {cluster}\npartitions {partition_count}\n\
+             created_ms {created_ms}\n"
+        );
+        let checksum = crc32fast::hash(text.as_bytes());
+        text.push_str(&format!("checksum {checksum:08x}\n"));
+        text
+    }
+
+    /// The file's text; the error says what is wrong with it.
+    fn parse(text: &str) -> Result<ClusterFile, String> {
+        let damaged = || "the text is damaged: its checksum does not fit".to_string();
+        let (checked, checksum) = text.rsplit_once("checksum ").ok_or_else(damaged)?;
+        let expected = format!("{:08x}\n", crc32fast::hash(checked.as_bytes()));
+        if checksum != expected || !checked.starts_with(FIRST_LINE) {
+            return Err(damaged());
+        }
+        let field = |name: &str| {
+            let find = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(' ').map(String::from);
+            checked.lines().find_map(find).ok_or_else(|| format!("the line '{name}' is missing"))
+        };
+        let wrong = |name: &str| format!("the line '{name}' has no number that fits");
+        let format: u64 = field("format")?.parse().map_err(|_| wrong("format"))?;
+        if format > FORMAT {
+            return Err(format!("its format is {format}, and this program reads {FORMAT}"));
+        }
+        Ok(ClusterFile {
+            cluster: ClusterId::parse(&field("cluster")?).ok_or_else(|| wrong("cluster"))?,
+            partition_count: field("partitions")?.parse().map_err(|_| wrong("partitions"))?,
+            created_ms: field("created_ms")?.parse().map_err(|_| wrong("created_ms"))?,
+        })
+    }
+
+    /// Reads the file of a directory; none if the directory was not made yet.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not sound.
+    pub fn read(disk: &dyn Disk) -> Result<Option<ClusterFile>, DirectoryError> {
+        let file = match disk.open(CLUSTER_FILE, OpenMode::Read) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other?,
+        };
+        let mut bytes = vec![0; CLUSTER_FILE_BYTES_MAX];
+        let read = file.read_at(0, &mut bytes)?;
+        bytes.truncate(read);
+        let text = String::from_utf8_lossy(&bytes);
+        ClusterFile::parse(&text).map(Some).map_err(|problem| {
+            let shown = disk.shown(CLUSTER_FILE);
+            DirectoryError(format!(
+                "{shown}: {problem}. Put the file back as it was; nothing was changed."
+            ))
+        })
+    }
+}
+
+/// Makes a directory ready for a host. It must be empty but for a lock file.
+///
+/// # Errors
+/// Something is in it, or the disk failed. A directory that was made half can be made again.
+pub fn initialize(disk: &dyn Disk, file: ClusterFile) -> Result<(), DirectoryError> {
+    let root = disk.shown("");
+    let expected = [LOCK_FILE, command_log::FOLDER, SNAPSHOT_FOLDER, UNFINISHED];
+    let names = disk.list("")?;
+    if names.iter().any(|name| name == CLUSTER_FILE) {
+        return Err(DirectoryError(format!(
+            "{root} belongs to a host already: `lockstep start --dir` starts it. Nothing was \
+             changed."
+        )));
+    }
+    let stranger = names.iter().find(|name| !expected.contains(&name.as_str()));
+    let used = [command_log::FOLDER, SNAPSHOT_FOLDER]
+        .into_iter()
+        .find(|folder| disk.list(folder).is_ok_and(|inside| !inside.is_empty()));
+    if let Some(name) = stranger.map(String::as_str).or(used) {
+        return Err(DirectoryError(format!(
+            "{root} is not empty ('{name}' is in it): give a directory that is empty or does not \
+             exist. Nothing was changed."
+        )));
+    }
+    disk.create_folder(command_log::FOLDER)?;
+    disk.create_folder(SNAPSHOT_FOLDER)?;
+    if names.iter().any(|name| name == UNFINISHED) {
+        disk.remove(UNFINISHED)?;
+    }
+    let mut written = disk.open(UNFINISHED, OpenMode::Create)?;
+    written.write_at(0, file.to_text().as_bytes())?;
+    written.sync_data()?;
+    drop(written);
+    disk.sync_folder("")?;
+    disk.rename(UNFINISHED, CLUSTER_FILE)?;
+    disk.sync_folder("")?;
+    Ok(())
+}
+
+/// The cluster file before it has its name.
+const UNFINISHED: &str = "cluster.unfinished";

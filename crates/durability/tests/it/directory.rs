@@ -1,0 +1,55 @@
+//! Making a host's directory, and reading what was made.
+
+use lockstep_durability::ClusterId;
+use lockstep_durability::directory::{ClusterFile, initialize};
+use lockstep_env::Disk;
+use lockstep_env::memory::{MemoryDisk, Survival};
+
+fn file() -> ClusterFile {
+    ClusterFile { cluster: ClusterId([7; 16]), partition_count: 3, created_ms: 1_700_000_000_000 }
+}
+
+#[test]
+fn what_was_made_is_read_and_not_made_again() {
+    let disk = MemoryDisk::new();
+    assert_eq!(ClusterFile::read(&disk), Ok(None));
+    initialize(&disk, file()).unwrap();
+    disk.cut_power(|_| Survival::Lost);
+    assert_eq!(ClusterFile::read(&disk), Ok(Some(file())));
+    let again = initialize(&disk, file()).unwrap_err().to_string();
+    assert!(again.contains("belongs to a host already"), "{again}");
+}
+
+#[test]
+fn a_directory_with_something_else_in_it_is_left_alone() {
+    let disk = MemoryDisk::new();
+    disk.replace("letters", b"dear".to_vec());
+    let error = initialize(&disk, file()).unwrap_err().to_string();
+    assert!(error.contains("'letters' is in it"), "{error}");
+    assert_eq!(disk.list("").unwrap(), ["letters"]);
+}
+
+#[test]
+fn a_making_that_was_cut_off_can_be_done_again() {
+    let disk = MemoryDisk::new();
+    disk.replace("cluster.unfinished", b"Lock".to_vec());
+    disk.create_folder("log").unwrap();
+    initialize(&disk, file()).unwrap();
+    assert_eq!(ClusterFile::read(&disk), Ok(Some(file())));
+}
+
+#[test]
+fn no_changed_byte_goes_unnoticed() {
+    let disk = MemoryDisk::new();
+    initialize(&disk, file()).unwrap();
+    let sound = disk.bytes("cluster").unwrap();
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 4;
+        disk.replace("cluster", bytes);
+        let error = ClusterFile::read(&disk).unwrap_err().to_string();
+        assert!(error.starts_with("cluster: ") && error.contains("Put the file back"), "{error}");
+        disk.replace("cluster", sound[..at].to_vec());
+        assert!(ClusterFile::read(&disk).is_err(), "cut at {at}");
+    }
+}
