@@ -1,5 +1,6 @@
 //! The load driver and its reports, and what workloads need to run as a load.
 
+pub mod alternate_key;
 pub mod bank;
 pub mod driver;
 pub mod echo;

@@ -106,6 +106,26 @@ pub fn resident_bytes_of(process: &str) -> io::Result<u64> {
         .ok_or_else(|| io::Error::other("/proc/PID/status has another form"))
 }
 
+/// Seconds of processor time, so far, of this process's threads whose names begin so.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn thread_seconds(name_begins: &str) -> io::Result<f64> {
+    let mut total_ns = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let folder = thread?.path();
+        // Threads may end meanwhile.
+        let Ok(name) = std::fs::read_to_string(folder.join("comm")) else { continue };
+        if name.starts_with(name_begins) {
+            let text = std::fs::read_to_string(folder.join("schedstat"))?;
+            let ran_ns = text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok());
+            let other = || io::Error::other("/proc/PID/task/TID/schedstat has another form");
+            total_ns += ran_ns.ok_or_else(other)?;
+        }
+    }
+    Ok(total_ns as f64 / 1e9)
+}
+
 /// User and system time: the 14th and 15th field, counted behind the name in parentheses.
 fn parse_cpu_time(stat: &str) -> Option<Duration> {
     let (_, behind_name) = stat.rsplit_once(')')?;
@@ -139,6 +159,18 @@ mod tests {
         assert_eq!(parse_cpu_time(stat), Some(Duration::from_secs(2)));
         assert_eq!(parse_cpu_time("12 (x) S 1"), None);
         assert_eq!(parse_resident_bytes("Name:\tx\nVmRSS:\t   12 kB\n"), Some(12_288));
+    }
+
+    #[test]
+    fn threads_are_timed_by_name() {
+        assert_eq!(thread_seconds("nobody").expect("the kernel tells"), 0.0);
+        let busy = std::thread::Builder::new().name("busy one".to_string());
+        let busy = busy.spawn(|| {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(20) {}
+            thread_seconds("busy").expect("the kernel tells")
+        });
+        assert!(busy.expect("it starts").join().expect("it ends") > 0.0);
     }
 
     #[test]

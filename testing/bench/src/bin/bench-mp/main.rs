@@ -3,6 +3,7 @@
 //! Two sites run on two cores, and make the load themselves, so that they are the limit. What is
 //! compared with each other takes turns; each ratio is the median of its repeats.
 
+mod alternate_key;
 mod bystander;
 mod inserts;
 mod measure;
@@ -16,6 +17,8 @@ use std::time::Duration;
 
 /// The subcommand that this program starts itself with.
 const BYSTANDER: &str = "bystander";
+/// The subcommand that measures the alternate-key mix only.
+const ALTERNATE_KEY: &str = "alternate-key";
 /// The subcommand that measures inserts only.
 const INSERTS: &str = "inserts";
 
@@ -37,7 +40,8 @@ fn command() -> Command {
         .arg(number("milliseconds", "1000", "Measured time of one figure"))
         .arg(number("warmup-milliseconds", "300", "Time before it"))
         .arg(number("in-flight", "512", "Calls in flight at each site"))
-        .arg(number("accounts", "20000", "Accounts of the bank"))
+        .arg(number("accounts", "20000", "Accounts of the bank, and subscribers"))
+        .arg(number("by-index", "200", "Of a thousand calls of the mix, those by a global index"))
         .arg(number("latency-calls", "3000", "Calls of each kind whose latency is measured"))
         .arg(
             Arg::new("json")
@@ -46,6 +50,7 @@ fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Write rows and samples as JSON"),
         )
+        .subcommand(Command::new(ALTERNATE_KEY).about("Measures the alternate-key mix only"))
         .subcommand(Command::new(INSERTS).about("Measures the inserts only"))
         .subcommand(
             Command::new(BYSTANDER)
@@ -68,6 +73,8 @@ pub struct Plan {
     pub in_flight: usize,
     /// Accounts of the bank.
     pub accounts: i64,
+    /// Of a thousand calls of the alternate-key mix, how many go by a global unique index.
+    pub by_index_per_mille: u64,
     /// Calls of each kind whose latency is measured.
     pub latency_calls: usize,
     /// A bystander's calls whose instructions are counted.
@@ -86,6 +93,7 @@ impl Plan {
             warmup: Duration::from_millis(if quick { 50 } else { number("warmup-milliseconds") }),
             in_flight: number("in-flight") as usize,
             accounts: number("accounts") as i64,
+            by_index_per_mille: number("by-index"),
             latency_calls: if quick { 50 } else { number("latency-calls") as usize },
             counted_calls: if quick { 2_000 } else { 20_000 },
             quick,
@@ -99,6 +107,7 @@ impl Plan {
             ("sites", "2, one on each core, which make the load themselves".to_string()),
             ("in flight at each site", self.in_flight.to_string()),
             ("accounts", format!("{}, at random", self.accounts)),
+            ("by a global index", format!("{} of 1000 calls", self.by_index_per_mille)),
             ("repeats", format!("{}, medians of ratios", self.repeats)),
             ("measured time", ms(self.duration)),
             ("warm-up", ms(self.warmup)),
@@ -111,6 +120,7 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
         Some((BYSTANDER, arguments)) => bystander::run(arguments),
+        Some((ALTERNATE_KEY, _)) => compare_alternate_key(&Plan::new(&matches)),
         Some((INSERTS, _)) => compare_inserts(&Plan::new(&matches)),
         _ => compare(&matches),
     };
@@ -121,6 +131,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn compare_alternate_key(plan: &Plan) -> Result<(), String> {
+    let samples = alternate_key::measure(plan)?;
+    println!("{}", table::render(&table::alternate_key_rows(&samples)));
+    Ok(())
 }
 
 fn compare_inserts(plan: &Plan) -> Result<(), String> {
@@ -135,14 +151,14 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
         eprintln!("bench-mp: there is one core only: the sites share it");
     }
     let plan = Plan::new(matches);
-    let samples = measure::all(&plan)?;
+    let mut samples = measure::all(&plan)?;
+    samples.alternate_key = alternate_key::measure(&plan)?;
     let inserts = inserts::measure(&plan)?;
     let bystander = bystander::measure(&plan);
     let simulated = measure::simulate(&plan);
     let rows = table::rows(&samples, &inserts, &bystander, &simulated);
     let options = plan.options(cores);
     println!("{}\n{}", render_options(&options), table::render(&rows));
-    println!("Not measured yet: the alternate-key mix.");
     if plan.quick {
         println!("A quick run: the figures mean nothing.");
     }

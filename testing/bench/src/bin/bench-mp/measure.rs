@@ -1,6 +1,7 @@
 //! Throughputs of mixes, of both ways to run transfers, latencies over TCP, and the simulator.
 
 use crate::Plan;
+use crate::alternate_key::AlternateKey;
 use lockstep_bench::bank::{BankHost, BankShape};
 use lockstep_bench::report::grouped;
 use lockstep_client::{Connection, ParameterWriter};
@@ -33,6 +34,8 @@ pub struct Samples {
     pub deposit_us: Vec<f64>,
     /// See `deposit_us`.
     pub transfer_us: Vec<f64>,
+    /// Rows found by a global index.
+    pub alternate_key: AlternateKey,
 }
 
 /// Measures everything by the clock.

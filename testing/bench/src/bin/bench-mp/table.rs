@@ -1,5 +1,6 @@
 //! The report: each ratio beside what it must and should reach.
 
+use crate::alternate_key::AlternateKey;
 use crate::bystander::Bystander;
 use crate::inserts::Inserts;
 use crate::measure::{SHARES_PER_MILLE, Samples};
@@ -59,6 +60,7 @@ pub fn rows(
     let simulated = "simulated, hops of 50 us; ";
     rows.push(ratio("the same, 8 partitions", &[eight], 3.0, 6.0, simulated));
     rows.push(ratio("the same, 64 partitions", &[many], 8.0, 30.0, simulated));
+    rows.extend(alternate_key_rows(&samples.alternate_key));
     rows.push(inserts_row(inserts));
     rows.push(bystander_row(bystander));
     rows.push(latency_row(samples));
@@ -71,6 +73,17 @@ pub fn inserts_row(inserts: &[Inserts]) -> Row {
     let without = grouped(median(inserts.iter().map(|each| each.without_per_s)) as u64);
     let detail = format!("without: {without}/s; ");
     ratio("inserts with a global unique index / without", &ratios, 0.30, 0.50, &detail)
+}
+
+/// The lines of the alternate-key mix.
+pub fn alternate_key_rows(samples: &AlternateKey) -> Vec<Row> {
+    let alone = grouped(median(samples.alone_per_s.iter().copied()) as u64);
+    let elsewhere = samples.share_elsewhere * 100.0;
+    let detail = format!("none: {alone}/s; {elsewhere:.0} % of the entries elsewhere; ");
+    let by_clock =
+        ratio("20 % by a global unique index / none", &samples.ratios, 0.80, 0.95, &detail);
+    let by_cpu = ratio("the same, calls per processor time", &samples.cpu_ratios, 0.80, 0.95, "");
+    vec![by_clock, by_cpu]
 }
 
 fn bystander_row(bystander: &Result<Bystander, String>) -> Row {
@@ -159,6 +172,12 @@ pub fn json(
             "inserts_per_s": inserts.iter().map(|i| i.with_per_s).collect::<Vec<_>>(),
             "inserts_without_index_per_s":
                 inserts.iter().map(|i| i.without_per_s).collect::<Vec<_>>(),
+            "alternate_key": {
+                "alone_per_s": samples.alternate_key.alone_per_s,
+                "ratios": samples.alternate_key.ratios,
+                "cpu_ratios": samples.alternate_key.cpu_ratios,
+                "share_elsewhere": samples.alternate_key.share_elsewhere,
+            },
         },
         "options": options,
     })
@@ -177,6 +196,12 @@ mod tests {
             against_stopping: vec![1.6],
             deposit_us: vec![100.0, 10.0],
             transfer_us: vec![180.0, 19.0],
+            alternate_key: AlternateKey {
+                alone_per_s: vec![1e6],
+                ratios: vec![0.81],
+                cpu_ratios: vec![0.79],
+                share_elsewhere: 0.8,
+            },
         };
         let bystander = Ok(Bystander { alone: 5000.0, busy: 5020.0 });
         let inserts = [Inserts { with_per_s: 40.0, without_per_s: 100.0 }];
@@ -194,12 +219,14 @@ mod tests {
             ("1.60 x", "must"),
             ("3.50 x", "must"),
             ("31.00 x", "aim"),
+            ("0.81 x", "must"),
+            ("0.79 x", "MISSED"),
             ("0.40 x", "must"),
             ("0.40 % apart", "must"),
             ("1.85 x", "must"),
         ];
         assert_eq!(verdicts, expected);
-        assert_eq!(render(&rows).lines().count(), 15);
+        assert_eq!(render(&rows).lines().count(), 17);
         let missing = bystander_row(&Err("no valgrind".to_string()));
         assert_eq!(missing.verdict, "not counted");
     }
