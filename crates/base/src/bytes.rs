@@ -103,6 +103,31 @@ impl<'a> ByteReader<'a> {
         Ok(head)
     }
 
+    /// Reads a whole number of seven bits a byte, the lowest first.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, EndOfBytes> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return Err(EndOfBytes);
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(EndOfBytes)
+    }
+
+    /// Takes bytes behind a length of [`ByteReader::varint`].
+    #[inline]
+    pub fn counted(&mut self) -> Result<&'a [u8], EndOfBytes> {
+        let length = usize::try_from(self.varint()?).map_err(|_| EndOfBytes)?;
+        self.take(length)
+    }
+
     /// Takes bytes behind a 32-bit length; length -1 is `None`, other negative ones an error.
     #[inline]
     pub fn sized(&mut self) -> Result<Option<&'a [u8]>, EndOfBytes> {
@@ -134,6 +159,10 @@ pub trait ByteWriter {
     fn put_f64(&mut self, value: f64);
     /// Appends bytes behind their 32-bit length; `None` is length -1. Lengths fit 31 bits.
     fn put_sized(&mut self, bytes: Option<&[u8]>);
+    /// Appends a whole number of seven bits a byte, the lowest first.
+    fn put_varint(&mut self, value: u64);
+    /// Appends bytes behind their length as [`ByteWriter::put_varint`] writes it.
+    fn put_counted(&mut self, bytes: &[u8]);
     /// Overwrites four bytes at `position`, which were appended before.
     fn patch_i32(&mut self, position: usize, value: i32);
 }
@@ -179,6 +208,19 @@ impl ByteWriter for Vec<u8> {
         }
     }
     #[inline]
+    fn put_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.push(value as u8);
+    }
+    #[inline]
+    fn put_counted(&mut self, bytes: &[u8]) {
+        self.put_varint(bytes.len() as u64);
+        self.extend_from_slice(bytes);
+    }
+    #[inline]
     fn patch_i32(&mut self, position: usize, value: i32) {
         self[position..position + 4].copy_from_slice(&value.to_be_bytes());
     }
@@ -222,6 +264,25 @@ mod tests {
                 assert_eq!(text(&bytes), None, "{length} {at}");
             }
         }
+    }
+
+    #[test]
+    fn varints_are_read_back_and_those_of_more_than_64_bits_refused() {
+        for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::from(u32::MAX), u64::MAX] {
+            let mut bytes = Vec::new();
+            bytes.put_varint(value);
+            let mut reader = ByteReader::new(&bytes);
+            assert_eq!((reader.varint(), reader.remaining()), (Ok(value), 0));
+            assert_eq!(ByteReader::new(&bytes[..bytes.len() - 1]).varint(), Err(EndOfBytes));
+        }
+        let mut over = vec![0xff; 9];
+        over.push(2);
+        assert_eq!(ByteReader::new(&over).varint(), Err(EndOfBytes));
+        assert_eq!(ByteReader::new(&[0xff; 12]).varint(), Err(EndOfBytes));
+        let mut bytes = Vec::new();
+        bytes.put_counted(b"abc");
+        assert_eq!(ByteReader::new(&bytes).counted(), Ok(&b"abc"[..]));
+        assert_eq!(ByteReader::new(&bytes[..3]).counted(), Err(EndOfBytes));
     }
 
     #[test]

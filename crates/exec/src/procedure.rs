@@ -20,7 +20,7 @@ pub use round::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 use crate::arena::Arena;
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
-use crate::statement::{CountTable, PreparedStatement, execute};
+use crate::statement::{CountTable, PreparedStatement, StatementOrigin, execute};
 use lockstep_plan_ir::procedure::{ProcedureDefinition, ProcedureParameter};
 use lockstep_types::{Datum, Failure, Outcome, ParameterSet, SqlType, TableSchema};
 use parameters::procedure_parameters;
@@ -148,10 +148,12 @@ impl PreparedProcedure {
         definition: Arc<ProcedureDefinition>,
         code: ProcedureCode,
     ) -> PreparedProcedure {
-        let prepared = |(_, statement): &(String, Arc<_>)| {
-            Arc::new(PreparedStatement::new(Arc::clone(statement)))
+        let prepared = |(number, (_, statement)): (usize, &(String, Arc<_>))| {
+            let definition = Arc::clone(&definition);
+            let origin = StatementOrigin::Procedure { definition, number: number as u32 };
+            Arc::new(PreparedStatement::new(Arc::clone(statement)).with_origin(origin))
         };
-        let statements = definition.statements.iter().map(prepared).collect();
+        let statements = definition.statements.iter().enumerate().map(prepared).collect();
         let scalar = CountTable::new(&TableSchema::new(&[("", SqlType::BigInt)]));
         PreparedProcedure { definition, statements, code, scalar }
     }

@@ -11,8 +11,8 @@ use crate::error::SqlError;
 use crate::frame::Frame;
 use crate::query::{Executor, Run, write_query};
 use fast::FastPath;
-use lockstep_plan_ir::Statement;
 use lockstep_plan_ir::statement::{Execution, Operation};
+use lockstep_plan_ir::{ProcedureDefinition, Statement};
 use lockstep_types::{Datum, SqlType, TableBuilder, TableId, TableSchema, TableView};
 use std::sync::{Arc, OnceLock};
 
@@ -27,6 +27,26 @@ pub struct PreparedStatement {
     inserted: Option<TableId>,
     /// A distributed query for the only partition, once it was run there.
     joined_up: OnceLock<Option<Box<Operation>>>,
+    origin: StatementOrigin,
+}
+
+/// Where a statement comes from: what a log says of it, to find or plan it again.
+#[derive(Debug, Clone)]
+pub enum StatementOrigin {
+    /// The numbered statement of a procedure.
+    Procedure {
+        /// The procedure.
+        definition: Arc<ProcedureDefinition>,
+        /// The statement's place in it.
+        number: u32,
+    },
+    /// Text that was planned by itself.
+    Text {
+        /// As within a single-partition procedure.
+        single_partition: bool,
+        /// Planner rules that were off, as a number.
+        rules_off: u64,
+    },
 }
 
 /// The table of a statement that changes rows: the same bytes each time, but for the count.
@@ -71,7 +91,9 @@ impl PreparedStatement {
         };
         let counts = CountTable::new(&statement.result);
         let inserted = guard::inserted(&statement);
-        PreparedStatement { statement, fast, counts, inserted, joined_up: OnceLock::new() }
+        let joined_up = OnceLock::new();
+        let origin = StatementOrigin::Text { single_partition: false, rules_off: 0 };
+        PreparedStatement { statement, fast, counts, inserted, joined_up, origin }
     }
 
     /// Prepares a statement for a host with this many partitions: at the only one, a distributed
@@ -88,6 +110,16 @@ impl PreparedStatement {
     /// Prepares a statement that always runs by its operators, so that they can be counted.
     pub fn without_fast_path(statement: Arc<Statement>) -> PreparedStatement {
         PreparedStatement { fast: None, ..PreparedStatement::new(statement) }
+    }
+
+    /// The statement, coming from elsewhere than from plain text.
+    pub fn with_origin(self, origin: StatementOrigin) -> PreparedStatement {
+        PreparedStatement { origin, ..self }
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> &StatementOrigin {
+        &self.origin
     }
 
     /// The plan.

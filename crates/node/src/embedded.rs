@@ -5,20 +5,22 @@
 use crate::catalog::{HostCatalog, NativeRegistry, site_limits};
 use crate::clock;
 use crate::control::ad_hoc::plan_text;
+use crate::control::change::{CatalogChange, ChangeSettings, make_change};
 use crate::control::plan_cache::{Found, PlanCache};
 use crate::execution::run_invocation;
 use crate::message::NO_PROCEDURE;
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
 use lockstep_exec::TableStatistics;
-use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
+use lockstep_jvm::JavaSettings;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, Planning, classify_batch, plan_statement_with,
 };
 use lockstep_site::{
     BoundStatement, Coordinator, CoordinatorOutput, Finished, MultiCall, MultiWork,
-    PartitionEffect, SchemaTask, Site, StatementCall,
+    PartitionEffect, Site, StatementCall,
 };
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_txn::Admission;
@@ -93,19 +95,14 @@ impl EmbeddedHost {
             .map_err(|error| Failure::graceful(error.to_string()))?;
         let work = match classify_batch(&parsed).map_err(plan_failure)? {
             BatchKind::Ddl => {
-                let change =
-                    self.catalog.plan.apply(&parsed, &self.natives).map_err(plan_failure)?;
-                let catalog =
-                    HostCatalog::new(change.catalog, &self.natives).map_err(plan_failure)?;
-                let catalog_version = catalog.version();
-                let catalog = Arc::new(catalog);
-                let task = SchemaTask {
-                    changes: change.changes,
-                    swap: None,
-                    catalog,
-                    catalog_version,
-                    advice: None,
+                let settings = ChangeSettings {
+                    natives: &self.natives,
+                    java: JavaSettings::default(),
+                    limits: Limits::default(),
                 };
+                let planning = self.catalog.plan.planning.clone();
+                let change = CatalogChange::Ddl(text);
+                let task = make_change(&self.catalog, &settings, change, &planning)?.task;
                 MultiWork::Schema(Arc::new(task))
             }
             BatchKind::DmlQueries => {
@@ -167,7 +164,8 @@ impl EmbeddedHost {
         };
         let statements: Vec<_> = parsed.iter().map(plan).collect::<Result<_, Failure>>()?;
         let again = |text: &str| plan_text(catalog, planning, text, &limits);
-        self.plans.insert(text, form.as_ref(), &statements, again);
+        let origin = StatementOrigin::Text { single_partition: false, rules_off: 0 };
+        self.plans.insert(text, form.as_ref(), &statements, origin, again);
         Ok((false, statements))
     }
 

@@ -3,7 +3,7 @@
 //! table's generated procedure has.
 
 use crate::catalog::HostCatalog;
-use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_plan::CatalogTable;
 use lockstep_types::{Datum, Failure, Parameter, ParameterSet, TableView};
 use lockstep_wire_volt::Invocation;
@@ -85,8 +85,8 @@ pub(crate) fn load_statement(
     let name = &table.definition.name;
     let verb = if load.upsert { "upsert" } else { "insert" };
     let procedure = catalog.plan.procedure(&format!("{name}.{verb}"));
-    let statement = procedure.and_then(|procedure| procedure.statements.first());
-    let (_, statement) = statement.ok_or_else(|| {
+    let statement = procedure.and_then(|p| Some((p, p.statements.first()?)));
+    let (definition, (_, statement)) = statement.ok_or_else(|| {
         abort(format!("Table {name} has no primary key that an upsert could go by."))
     })?;
     let (given, expected) = (load.rows.column_count(), table.definition.visible_columns);
@@ -97,7 +97,8 @@ pub(crate) fn load_statement(
             statement.text
         )));
     }
-    Ok(Arc::new(PreparedStatement::new(Arc::clone(statement))))
+    let origin = StatementOrigin::Procedure { definition: Arc::clone(definition), number: 0 };
+    Ok(Arc::new(PreparedStatement::new(Arc::clone(statement)).with_origin(origin)))
 }
 
 /// The table that a load names, if it may be loaded in this way.

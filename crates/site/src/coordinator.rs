@@ -349,6 +349,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = &self.active[&transaction];
         let procedure_number = active.call.procedure_number;
         let time_limit = time_limit(active);
+        let writers = round.writers(last);
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
             let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
@@ -360,6 +361,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 last,
                 entries,
                 tasks,
+                writers: Arc::clone(&writers),
             };
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }

@@ -142,6 +142,8 @@ pub struct SchemaTask<C> {
     pub catalog: C,
     /// Its version.
     pub catalog_version: u64,
+    /// What the log says of the change, for its replay, as whoever makes changes reads it.
+    pub source: Arc<[u8]>,
     /// What is told with its success, if anything: the application's text of the answer.
     pub advice: Option<String>,
 }
@@ -178,6 +180,9 @@ pub enum ToPartition<C> {
         entries: Arc<[PartitionEntries]>,
         /// The fragments; none where the transaction only takes its place.
         tasks: Arc<[FragmentTask]>,
+        /// With the last round: the partitions that write in it. If all of them say yes, the
+        /// transaction is committed.
+        writers: Arc<[PartitionId]>,
     },
     /// Prepare a schema change.
     Schema {

@@ -1,6 +1,7 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
+mod logging;
 mod tasks;
 
 use crate::counts::{FragmentRun, SpeculationCounts};
@@ -18,13 +19,13 @@ use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
-use lockstep_txn::sp::{Fragments, Next, PartitionLimits, first_entry};
-use lockstep_txn::{
-    Admission, EntryHeader, EntryKind, LogBuffer, OrderedStream, SinglePartitionInitiator,
-};
+use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
+use lockstep_txn::{Admission, EntryHeader, LogBuffer, OrderedStream, SinglePartitionInitiator};
 use lockstep_types::{
     Failure, HashRing, Outcome, ParameterSet, PartitionId, TableView, TransactionId,
 };
+use logging::LoggedMulti;
+pub(crate) use logging::writes;
 use std::sync::Arc;
 
 /// The first configuration; it changes only with the members of a cluster.
@@ -42,6 +43,8 @@ enum Work<C> {
 struct TasksWork {
     entries: Arc<[PartitionEntries]>,
     tasks: Arc<[FragmentTask]>,
+    /// With the last round: the partitions that write in it.
+    writers: Arc<[PartitionId]>,
     time_limit: Option<TimeLimit>,
     procedure_number: u32,
     arrived_us: i64,
@@ -62,7 +65,10 @@ pub struct Site<H, A, C> {
     stream: OrderedStream<ToPartition<C>>,
     database: Database,
     log: LogBuffer,
-    catalog_version: u32,
+    /// Of undecided transactions that the log has something of, what it has.
+    logged: Vec<LoggedMulti>,
+    /// Memory of the entry that is made.
+    log_body: Vec<u8>,
     /// Whether the operators of the statement that runs are counted.
     counting: bool,
     schema: Option<Arc<SchemaTask<C>>>,
@@ -94,8 +100,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
             initiator: SinglePartitionInitiator::new(partition, partition_limits),
             stream: OrderedStream::new(early_messages),
             database: Database::new(options),
-            log: LogBuffer::new(FIRST_EPOCH, 0),
-            catalog_version: 0,
+            log: LogBuffer::new(partition, FIRST_EPOCH, 0),
+            logged: Vec::new(),
+            log_body: Vec::new(),
             counting: false,
             schema: None,
             stopwatch: None,
@@ -189,6 +196,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
                     let mark = self.database.mark();
                     let mut entries = Vec::new();
                     let result = self.run_work(&fragments, &header, &mut entries);
+                    self.log_work(&fragments, &header, result.is_ok());
                     effects.push(PartitionEffect::Send(FromPartition::Answer {
                         partition: self.partition,
                         transaction: fragments.transaction,
@@ -257,8 +265,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let read_only = procedure.definition().read_only;
-        if !read_only {
-            self.log(header, EntryKind::Command, procedure_number, &[], parameters.bytes());
+        // What runs again has been logged.
+        if !read_only && !header.repeated {
+            let name = &procedure.definition().name;
+            self.log.command(header, procedure_number, name, addresses_partition, parameters);
         }
         let context = TransactionContext {
             transaction_id: header.transaction,
@@ -283,12 +293,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         call: &StatementCall,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        if !call.read_only {
-            for bound in &call.statements {
-                let place = [self.partition.0];
-                self.log(header, EntryKind::Fragments, 0, &place, &bound.parameters);
-            }
-        }
+        self.log_statements(header, call);
         let context = TransactionContext {
             transaction_id: header.transaction,
             timestamp_us: header.timestamp_us,
@@ -331,17 +336,15 @@ impl<H, A, C: Clone> Site<H, A, C> {
     }
 
     /// Loads rows into a table here, as one transaction, by the statement of the table's
-    /// generated procedure. `parameters` is the call as the log keeps it. The answer is one table
-    /// with the number of rows.
+    /// generated procedure. The answer is one table with the number of rows.
     pub fn load(
         &mut self,
         header: &EntryHeader,
         statement: &PreparedStatement,
         rows: &TableView<'_>,
-        parameters: &[u8],
         out: &mut Vec<u8>,
     ) -> Outcome {
-        self.log(header, EntryKind::Fragments, 0, &[self.partition.0], parameters);
+        self.log_load(header, statement, rows);
         self.limit_time(None);
         self.database.begin(&TransactionContext {
             transaction_id: header.transaction,
@@ -373,30 +376,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
             (true, true) => self.database.commit(),
             (true, false) => {}
             (false, _) => self.database.rollback(),
-        }
-    }
-
-    #[inline]
-    fn log(
-        &mut self,
-        header: &EntryHeader,
-        kind: EntryKind,
-        procedure: u32,
-        participants: &[u32],
-        body: &[u8],
-    ) {
-        // What runs again has been logged.
-        if !header.repeated {
-            self.log.append(header, kind, self.catalog_version, procedure, participants, body);
-        }
-    }
-
-    /// A call does not run here, although it is its turn: it belongs to another partition, or is
-    /// refused. If it ran here, behind what is aborted now, the log tells that it does not count.
-    pub fn withdraw(&mut self, header: &EntryHeader, read_only: bool) {
-        if header.repeated && !read_only {
-            let (kind, version) = (EntryKind::Withdrawn, self.catalog_version);
-            self.log.append(header, kind, version, 0, &[], &[]);
         }
     }
 
@@ -444,9 +423,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 last,
                 entries,
                 tasks,
+                writers,
             } => {
                 let arrived_us = now_us;
-                let work = TasksWork { entries, tasks, time_limit, procedure_number, arrived_us };
+                let work =
+                    TasksWork { entries, tasks, writers, time_limit, procedure_number, arrived_us };
                 self.initiator.arrive(arrived(transaction, round, last, Work::Tasks(work)));
             }
             // Stops the partition until the decision: no catalog changes behind speculation.
@@ -487,8 +468,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         match &fragments.work {
             Work::Tasks(work) => {
                 self.limit_time(work.time_limit);
-                self.run_entries(&work.entries, header)?;
-                self.run_tasks(&work.tasks, header, collected)
+                self.run_entries(&work.entries)?;
+                self.run_tasks(&work.tasks, collected)
             }
             Work::Build(entries) => {
                 self.limit_time(None);
@@ -521,8 +502,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
 
     fn commit(&mut self, transaction: TransactionId, effects: &mut Vec<PartitionEffect<H, A, C>>) {
         let released = self.initiator.commit(transaction);
-        let header = first_entry(transaction);
-        self.log(&header, EntryKind::Commit, 0, &[], &[]);
+        self.log_decision(transaction, true);
         match released.safe_to {
             Some(mark) => self.database.commit_to(mark),
             None => self.database.commit(),
@@ -530,7 +510,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if let Some(task) = self.schema.take() {
             assert!(self.initiator.is_decided(), "no schema change behind speculation");
             self.database.commit_change();
-            self.catalog_version += 1;
+            self.log.set_catalog_version(task.catalog_version);
             effects.push(PartitionEffect::CatalogInForce(task.catalog.clone()));
         }
         let answers = released.answers.into_iter();
@@ -542,8 +522,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let mark = self.initiator.abort(transaction, run);
         let again = self.initiator.waiting_count().saturating_sub(waiting);
         self.counts.repeated += again as u64;
-        let header = first_entry(transaction);
-        self.log(&header, EntryKind::Abort, 0, &[], &[]);
+        self.log_decision(transaction, false);
         self.counts.aborted += 1;
         let Some(mark) = mark else { return };
         if !self.faults.skip_undo {

@@ -4,6 +4,7 @@
 use crate::active::PendingEntries;
 use crate::message::{BoundStatement, FragmentPart, FragmentTask, Home, TaskEntries};
 use crate::parameters::with_parameters;
+use crate::partition::writes;
 use lockstep_exec::distributed::{
     CoordinatorContext, coordinate, coordinate_applied, fragments, owner, owner_of_entry, ship,
 };
@@ -215,6 +216,16 @@ impl Round {
             busy.then_some(partition)
         };
         self.tasks.iter().enumerate().filter_map(busy).collect()
+    }
+
+    /// Of the last round, the partitions that write.
+    pub(crate) fn writers(&self, last: bool) -> Arc<[PartitionId]> {
+        let mut partitions = if last { self.partitions() } else { Vec::new() };
+        partitions.retain(|partition| {
+            let mut tasks = self.tasks[partition.index()].iter();
+            self.entries.contains_key(partition) || tasks.any(|task| writes(&task.bound, task.part))
+        });
+        partitions.into()
     }
 
     /// Whether it is all of a batch's work, so that no partition is needed but its own, and

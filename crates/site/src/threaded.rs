@@ -161,6 +161,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 last: false,
                 entries: Default::default(),
                 tasks: Arc::from(Vec::new()),
+                writers: Arc::from(Vec::new()),
             };
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }

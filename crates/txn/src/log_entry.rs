@@ -1,25 +1,78 @@
 //! Entries of a partition log.
 //!
 //! An entry is what a partition executes: the same bytes go to followers, to the command log and
-//! to replay. Its header is fixed from the first version on:
+//! to replay, which needs nothing else. All numbers are those of [`ByteWriter::put_varint`]:
+//! seven bits a byte, the lowest first; *bytes* are behind their length.
 //!
 //! ```text
-//! u32 length of what follows | u64 epoch | u64 sequence | u64 transaction id | i64 timestamp us
-//! u32 catalog version | u32 ring version | u8 kind | u16 participants | u32 procedure
-//! participants: u32 each | body
+//! entry     := u8 head | base? | transaction | bytes body
+//! head      := kind in the low four bits | 0x10 a base follows | 0x20 ordered by the coordinator
+//!              | 0x40 and 0x80: of the kind
+//! base      := partition | epoch | sequence | catalog version | ring version
+//!              | transaction id without its partition
+//! transaction := change of the transaction id without its partition since the entry before,
+//!              zigzag; the partition is the log's own, or that of the coordinator
 //! ```
 //!
-//! Numbers are big-endian. The body of a command is the call's parameter set as the client sent
-//! it; of fragments, what each statement is and its parameters.
+//! Whatever is handed over at a time begins with an entry that has a base, and so does whatever
+//! follows a change of the catalog: what stands between two bases is read by itself, and pieces
+//! that were handed over apart may be put behind each other. An entry's sequence is one more
+//! than that of the entry before it. NOW is the time in the transaction id.
 //!
-//! An entry gets its number when it is appended, and nothing else takes one: reads, calls that go
-//! on to another partition, and calls that are refused before they run have none. So the numbers
-//! are without gaps, and the order of entries is that in which the partition ran them first. What
-//! runs again behind an abort has its entry already; where it turns out to belong elsewhere then,
-//! because the row that it was led to is not here, it is withdrawn.
+//! ```text
+//! command    := procedure number | name? (0x40) | count | parameters   (0x80: it addresses the
+//!               partition itself)
+//! statements := statement*
+//! load       := bytes procedure | rows, a table in wire form
+//! fragments  := round | u8 vote | participants? (vote) | part*
+//! call       := u8 vote | participants | u8 home | home partition? | bytes procedure | parameters
+//! vote       := u8
+//! schema     := catalog version that it makes | what the control thread wrote
+//! snapshot   := what whoever takes snapshots wrote
+//! effects    := images of rows; reserved
+//! commit, abort, withdrawn := nothing
+//! vote       := 0 none yet: rounds are to come, 1 yes, 2 no
+//! participants := how many | partition*
+//! part       := u8 what | entry changes: bytes removed | bytes added
+//!                       | else: number? | statement | bytes shipped rows?
+//! statement  := u8 of procedure | bytes name | number | bytes parameters
+//!            or u8 of text | bytes text | u8 how planned | rules off? | bytes parameters
+//! ```
+//!
+//! A procedure's number is its place in the catalog in force at the site that logged; the name
+//! comes with the first command behind each base that has the number, so that replay does not
+//! depend on how catalogs number.
+//!
+//! An entry gets its sequence when it is appended, and nothing else takes one: reads, calls that
+//! go on to another partition, and calls that are refused before they run have none. So the
+//! numbers are without gaps, and the order of entries is that in which the partition ran them
+//! first. What runs again behind an abort has its entry already; where it turns out to belong
+//! elsewhere then, because the row that it was led to is not here, it is withdrawn.
+
+mod body;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use body::{
+    CallEntry, FragmentsEntry, LoadEntry, LoggedPart, LoggedStatement, PartKind, StatementSource,
+    Vote, begin_fragments, put_call, put_entry_changes, put_load, put_part, put_schema,
+    put_statement,
+};
+pub use read::{CommandEntry, Entry, EntryBody, EntryError, EntryReader};
 
 use lockstep_base::bytes::ByteWriter;
-use lockstep_types::TransactionId;
+use lockstep_types::{ParameterSet, PartitionId, TransactionId};
+
+const KIND: u8 = 0x0f;
+const BASE: u8 = 0x10;
+const MULTI: u8 = 0x20;
+const NAMED: u8 = 0x40;
+const ADDRESSED: u8 = 0x80;
+/// The ring never changes on one host.
+const RING_VERSION: u64 = 1;
+/// Procedures with higher numbers are named in each entry.
+const NUMBERED_PROCEDURES: usize = 1 << 16;
 
 /// What an entry carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +89,31 @@ pub enum EntryKind {
     /// The command of the same transaction id before it does not run here: what it ran behind was
     /// aborted, and without that it belongs to another partition.
     Withdrawn = 5,
+    /// Ad hoc statements that need this partition only, one transaction.
+    Statements = 6,
+    /// Rows for a table, loaded at this partition.
+    Load = 7,
+    /// A whole multi-partition call of one round, of which each partition works out its part.
+    Call = 8,
+    /// The partition's vote on a transaction changed when it ran again.
+    Vote = 9,
+    /// A change of the catalog, at all partitions.
+    Schema = 10,
+    /// Where a snapshot stands, at all partitions.
+    Snapshot = 11,
+    /// Images of rows.
+    Effects = 12,
+}
+
+impl EntryKind {
+    fn of(number: u8) -> Option<EntryKind> {
+        use EntryKind::*;
+        let kinds = [
+            Command, Fragments, Commit, Abort, Withdrawn, Statements, Load, Call, Vote, Schema,
+            Snapshot, Effects,
+        ];
+        kinds.into_iter().find(|kind| *kind as u8 == number)
+    }
 }
 
 /// When something runs at a partition, and whether its log has it.
@@ -55,9 +133,19 @@ pub struct EntryHeader {
 /// then clears it; the memory stays.
 #[derive(Debug)]
 pub struct LogBuffer {
+    partition: PartitionId,
     epoch: u64,
+    catalog_version: u64,
     /// The number of the entry that was appended last.
     sequence: u64,
+    /// The transaction id of the entry before, without its partition.
+    last: u64,
+    /// The next entry begins with a base.
+    needs_base: bool,
+    /// Grows with every base.
+    base: u32,
+    /// Per procedure number, the base behind which its name stands.
+    named: Vec<u32>,
     bytes: Vec<u8>,
     entries: u64,
     /// Entries and bytes handed over so far.
@@ -67,10 +155,16 @@ pub struct LogBuffer {
 
 impl LogBuffer {
     /// The log of a partition in an epoch, whose last entry has the number `sequence`; 0 for none.
-    pub fn new(epoch: u64, sequence: u64) -> LogBuffer {
+    pub fn new(partition: PartitionId, epoch: u64, sequence: u64) -> LogBuffer {
         LogBuffer {
+            partition,
             epoch,
+            catalog_version: 0,
             sequence,
+            last: 0,
+            needs_base: true,
+            base: 0,
+            named: Vec::new(),
             bytes: Vec::new(),
             entries: 0,
             total_entries: 0,
@@ -78,42 +172,124 @@ impl LogBuffer {
         }
     }
 
-    /// Appends an entry under the next number.
+    /// From the next entry on another catalog is in force, which may number procedures anew.
+    pub fn set_catalog_version(&mut self, version: u64) {
+        self.catalog_version = version;
+        self.needs_base = true;
+    }
+
+    /// The log goes on behind an entry of this number that was read back.
+    pub fn continue_behind(&mut self, sequence: u64) {
+        assert_eq!(self.sequence, 0, "nothing was logged before the log was read");
+        self.sequence = sequence;
+    }
+
+    /// Appends a single-partition call.
     #[inline]
-    pub fn append(
+    pub fn command(
         &mut self,
         header: &EntryHeader,
-        kind: EntryKind,
-        catalog_version: u32,
         procedure: u32,
-        participants: &[u32],
-        body: &[u8],
+        name: &str,
+        addresses_partition: bool,
+        parameters: &ParameterSet<'_>,
     ) {
-        assert!(!header.repeated || kind == EntryKind::Withdrawn, "what runs again is logged once");
-        assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
-        self.sequence += 1;
-        let start = self.bytes.len();
-        self.bytes.put_i32(0);
-        self.bytes.put_i64(self.epoch as i64);
-        self.bytes.put_i64(self.sequence as i64);
-        self.bytes.put_i64(header.transaction.0 as i64);
-        self.bytes.put_i64(header.timestamp_us);
-        self.bytes.put_i32(catalog_version as i32);
-        // The ring never changes on one host; its version is 1.
-        self.bytes.put_i32(1);
-        self.bytes.put_u8(kind as u8);
-        self.bytes.put_i16(participants.len() as i16);
-        self.bytes.put_i32(procedure as i32);
-        participants.iter().for_each(|p| self.bytes.put_i32(*p as i32));
+        assert!(!header.repeated, "what runs again is logged once");
+        let base = self.base + u32::from(self.needs_base);
+        let has_name = self.named.get(procedure as usize) == Some(&base);
+        let mut start = Short::default();
+        start.put(u64::from(procedure));
+        let named = if has_name { 0 } else { NAMED };
+        let addressed = if addresses_partition { ADDRESSED } else { 0 };
+        let mut middle = Short::default();
+        middle.put(parameters.count() as u64);
+        let mut name_length = Short::default();
+        let mut length = start.len() + middle.len() + parameters.bytes().len();
+        if !has_name {
+            name_length.put(name.len() as u64);
+            length += name_length.len() + name.len();
+        }
+        self.begin(header, EntryKind::Command as u8 | named | addressed, length);
+        self.bytes.extend_from_slice(start.bytes());
+        if !has_name {
+            self.bytes.extend_from_slice(name_length.bytes());
+            self.bytes.extend_from_slice(name.as_bytes());
+            self.note_named(procedure);
+        }
+        self.bytes.extend_from_slice(middle.bytes());
+        self.bytes.extend_from_slice(parameters.bytes());
+    }
+
+    #[cold]
+    fn note_named(&mut self, procedure: u32) {
+        let place = procedure as usize;
+        if place < NUMBERED_PROCEDURES {
+            if self.named.len() <= place {
+                self.named.resize(place + 1, 0);
+            }
+            self.named[place] = self.base;
+        }
+    }
+
+    /// Appends an entry of another kind, with the body that its kind has.
+    pub fn append(&mut self, header: &EntryHeader, kind: EntryKind, body: &[u8]) {
+        let again = matches!(kind, EntryKind::Withdrawn | EntryKind::Vote);
+        assert!(!header.repeated || again, "what runs again is logged once");
+        assert_ne!(kind, EntryKind::Command, "commands have a way of their own");
+        self.begin(header, kind as u8, body.len());
         self.bytes.extend_from_slice(body);
-        let length = self.bytes.len() - start - 4;
-        self.bytes.patch_i32(start, length as i32);
+    }
+
+    /// Writes what stands in front of a body of so many bytes.
+    #[inline]
+    fn begin(&mut self, header: &EntryHeader, kind: u8, length: usize) {
+        assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
+        let transaction = header.transaction;
+        assert_eq!(header.timestamp_us, transaction.time_ms() * 1000, "NOW is the id's time");
+        let multi = transaction.partition() == PartitionId::MULTI;
+        assert!(multi || transaction.partition() == self.partition, "a log has its own calls");
+        self.sequence += 1;
         self.entries += 1;
+        let id = transaction.0 >> TransactionId::PARTITION_BITS;
+        let head = kind | if multi { MULTI } else { 0 };
+        if self.needs_base {
+            self.begin_with_base(head, id);
+        } else {
+            self.bytes.push(head);
+        }
+        let change = id.wrapping_sub(self.last) as i64;
+        self.last = id;
+        let mut numbers = Short::default();
+        numbers.put(((change << 1) ^ (change >> 63)) as u64);
+        numbers.put(length as u64);
+        self.bytes.extend_from_slice(numbers.bytes());
+    }
+
+    #[cold]
+    fn begin_with_base(&mut self, head: u8, id: u64) {
+        self.needs_base = false;
+        self.base += 1;
+        self.last = id;
+        self.bytes.push(head | BASE);
+        let base = [
+            u64::from(self.partition.0),
+            self.epoch,
+            self.sequence,
+            self.catalog_version,
+            RING_VERSION,
+            id,
+        ];
+        base.into_iter().for_each(|number| self.bytes.put_varint(number));
     }
 
     /// The number of the last entry.
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// The epoch of its entries.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// The entries since the last [`LogBuffer::clear`]: those up to [`LogBuffer::sequence`].
@@ -137,47 +313,47 @@ impl LogBuffer {
         self.total_bytes += self.bytes.len() as u64;
         self.entries = 0;
         self.bytes.clear();
+        self.needs_base = true;
+    }
+
+    /// Hands the entries over with their memory, and goes on in that of `spare`.
+    pub fn take(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
+        spare.clear();
+        std::mem::swap(&mut self.bytes, &mut spare);
+        self.total_entries += self.entries;
+        self.total_bytes += spare.len() as u64;
+        self.entries = 0;
+        self.needs_base = true;
+        spare
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sp::first_entry;
-    use lockstep_base::bytes::ByteReader;
+/// A few numbers, encoded without a heap.
+#[derive(Default)]
+struct Short {
+    bytes: [u8; 20],
+    length: u8,
+}
 
-    /// The numbers and kinds of a buffer's entries.
-    fn numbers(log: &LogBuffer) -> Vec<(i64, i64, u8)> {
-        let mut reader = ByteReader::new(log.bytes());
-        let mut found = Vec::new();
-        while reader.remaining() > 0 {
-            let length = reader.i32().unwrap() as usize;
-            let mut entry = ByteReader::new(reader.take(length).unwrap());
-            let (epoch, sequence) = (entry.i64().unwrap(), entry.i64().unwrap());
-            let kind = entry.take(8 + 8 + 4 + 4 + 1).unwrap()[24];
-            found.push((epoch, sequence, kind));
+impl Short {
+    #[inline]
+    fn put(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes[usize::from(self.length)] = value as u8 | 0x80;
+            self.length += 1;
+            value >>= 7;
         }
-        found
+        self.bytes[usize::from(self.length)] = value as u8;
+        self.length += 1;
     }
 
-    #[test]
-    fn numbers_have_no_gaps_over_hand_overs() {
-        let mut log = LogBuffer::new(3, 41);
-        let header = first_entry(TransactionId(7));
-        log.append(&header, EntryKind::Command, 1, 2, &[], b"body");
-        log.append(&header, EntryKind::Commit, 1, 0, &[1, 2], &[]);
-        assert_eq!(numbers(&log), [(3, 42, 1), (3, 43, 3)]);
-        log.clear();
-        let again = EntryHeader { repeated: true, ..header };
-        log.append(&again, EntryKind::Withdrawn, 1, 0, &[], &[]);
-        assert_eq!((numbers(&log), log.sequence()), (vec![(3, 44, 5)], 44));
-        assert_eq!(log.totals().0, 2);
+    #[inline]
+    fn len(&self) -> usize {
+        usize::from(self.length)
     }
 
-    #[test]
-    #[should_panic(expected = "logged once")]
-    fn what_runs_again_is_not_logged_again() {
-        let header = EntryHeader { repeated: true, ..first_entry(TransactionId(7)) };
-        LogBuffer::new(1, 0).append(&header, EntryKind::Command, 1, 2, &[], &[]);
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
     }
 }

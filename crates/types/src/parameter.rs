@@ -65,6 +65,12 @@ impl<'a> ParameterSet<'a> {
         Ok(ParameterSet { count, bytes: reader.rest() })
     }
 
+    /// A set whose count was kept apart from the bytes behind it.
+    #[inline]
+    pub fn from_parts(count: u16, bytes: &'a [u8]) -> ParameterSet<'a> {
+        ParameterSet { count, bytes }
+    }
+
     /// Number of parameters.
     #[inline]
     pub fn count(&self) -> usize {

@@ -201,6 +201,7 @@ impl World {
             swap: None,
             catalog: version,
             catalog_version: version,
+            source: Arc::default(),
             advice: None,
         };
         self.changing = true;

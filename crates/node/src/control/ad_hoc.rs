@@ -1,5 +1,6 @@
 //! `@AdHoc`: SQL text to plans, and the plans to where they run.
 
+use super::change::CatalogChange;
 use super::plan_cache::{CachedPlans, Found};
 use super::system::text_parameter;
 use super::{Control, SystemCall};
@@ -7,7 +8,7 @@ use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
-use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, PlanError, Planning, classify_batch, plan_statement_with,
@@ -15,7 +16,7 @@ use lockstep_plan::{
 use lockstep_plan_ir::Lookup;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Statement};
-use lockstep_site::{BoundStatement, Home, MultiWork, SchemaTask, StatementCall};
+use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall};
 use lockstep_sql::ast::{ParsedStatement, Span, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
@@ -92,7 +93,7 @@ impl Control {
         match classify_batch(&parsed).map_err(plan_failure)? {
             BatchKind::Ddl => {
                 self.check_not_paused(call.admin)?;
-                self.change_schema(call.origin, &parsed)
+                self.change_catalog(call.origin, CatalogChange::Ddl(text))
             }
             BatchKind::DmlQueries
                 if parsed.iter().any(|part| part.kind() == StatementKind::Explain) =>
@@ -104,9 +105,11 @@ impl Control {
                 let planned = self.plan_all(&parsed);
                 self.plans.count_planning(clock::monotonic_ns() - began_ns, planned.is_err());
                 let statements = planned?;
-                let (catalog, planning) = (&self.catalog.plan, &self.planning);
-                let plan = |text: &str| plan_text(catalog, planning, text, &limits);
-                self.plans.insert(text, form.as_ref(), &statements, plan);
+                let planning = self.planning_for(&parsed[0]).into_owned();
+                let origin = self.text_origin(false);
+                let catalog = &self.catalog.plan;
+                let plan = |text: &str| plan_text(catalog, &planning, text, &limits);
+                self.plans.insert(text, form.as_ref(), &statements, origin, plan);
                 self.send_statements(call, statements, given)
             }
         }
@@ -135,7 +138,8 @@ impl Control {
                 .plan(statement, PlanContext::MultiPartition)
                 .map_err(|error| statement_failure(&statement.text, &error))?;
             let partition_count = self.facts.partition_count;
-            Ok(Arc::new(PreparedStatement::for_partitions(planned, partition_count)))
+            let prepared = PreparedStatement::for_partitions(planned, partition_count);
+            Ok(Arc::new(prepared.with_origin(self.text_origin(false))))
         };
         parsed.iter().map(plan).collect()
     }
@@ -145,26 +149,27 @@ impl Control {
         statement: &ParsedStatement,
         context: PlanContext,
     ) -> Result<Statement, PlanError> {
-        plan_statement_with(&self.catalog.plan, &self.planning, statement, context)
+        let planning = self.planning_for(statement);
+        plan_statement_with(&self.catalog.plan, &planning, statement, context)
     }
 
-    fn change_schema(&mut self, origin: Origin, parsed: &[ParsedStatement]) -> Result<(), Failure> {
-        let current = Catalog { planning: self.planning.clone(), ..self.catalog.plan.clone() };
-        let change = current.apply(parsed, &self.natives).map_err(ddl_failure)?;
-        let catalog = HostCatalog::new(change.catalog, &self.natives).map_err(ddl_failure)?;
-        let catalog = Arc::new(catalog);
-        let catalog_version = catalog.version();
-        let task = SchemaTask {
-            changes: change.changes,
-            swap: None,
-            catalog: Arc::clone(&catalog),
-            catalog_version,
-            advice: (!change.advice.is_empty()).then(|| change.advice.join("\n")),
-        };
-        self.next_advice = change.advice;
-        self.next_catalog = Some(catalog);
-        self.send_multi(origin, Arc::from(&[][..]), None, MultiWork::Schema(Arc::new(task)));
-        Ok(())
+    /// What a statement is planned with. Replay plans those that write again, and has to find the
+    /// rows in the same order: so they go by what was known of the data at the last change of the
+    /// catalog, as statements of procedures do.
+    fn planning_for(&self, statement: &ParsedStatement) -> Cow<'_, Planning> {
+        match statement.kind() {
+            StatementKind::Dml => Cow::Owned(Planning {
+                disabled_rules: self.planning.disabled_rules,
+                ..self.catalog.plan.planning.clone()
+            }),
+            _ => Cow::Borrowed(&self.planning),
+        }
+    }
+
+    /// Where statements of text come from, as the log says it.
+    fn text_origin(&self, single_partition: bool) -> StatementOrigin {
+        let rules_off = self.planning.disabled_rules.bits();
+        StatementOrigin::Text { single_partition, rules_off }
     }
 
     pub(super) fn send_multi(
@@ -290,7 +295,8 @@ impl Control {
         let planned = self
             .plan(&parsed[0], PlanContext::SinglePartition)
             .map_err(|error| statement_failure(&parsed[0].text, &error))?;
-        let statements = vec![Arc::new(PreparedStatement::new(Arc::new(planned)))];
+        let prepared = PreparedStatement::new(Arc::new(planned));
+        let statements = vec![Arc::new(prepared.with_origin(self.text_origin(true)))];
         let parameters = self.check_parameters(&statements, ParameterSet::EMPTY)?;
         let read_only = statements[0].statement().read_only;
         if !read_only {

@@ -1,17 +1,12 @@
 //! `@UpdateClasses`: the Java classes of the catalog, and with them its Java procedures, change as
 //! the schema does: at all partitions or nowhere, and for no transaction in its middle.
 
-use super::ad_hoc::ddl_failure;
+use super::change::CatalogChange;
 use super::operations::is_null;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
-use crate::catalog::HostCatalog;
-use crate::classes;
-use lockstep_plan::Catalog;
-use lockstep_site::{MultiWork, SchemaTask};
 use lockstep_types::{Datum, Failure, Parameter};
 use lockstep_wire_volt::Invocation;
-use std::sync::Arc;
 
 impl Control {
     pub(super) fn update_classes(
@@ -36,24 +31,8 @@ impl Control {
         if jar.is_none() && (removed.is_none() || self.catalog.plan.classes.is_none()) {
             return self.answer_status(call.origin);
         }
-        let settings = self.facts.java_settings();
-        let classes = classes::change(&self.catalog.plan, &settings, jar.as_deref(), removed)
-            .map_err(Failure::graceful)?;
-        let current = Catalog { planning: self.planning.clone(), ..self.catalog.plan.clone() };
-        let change = current.change_classes(classes, &self.natives).map_err(ddl_failure)?;
-        let catalog = HostCatalog::new(change.catalog, &self.natives).map_err(ddl_failure)?;
-        let catalog = Arc::new(catalog);
-        let task = SchemaTask {
-            changes: change.changes,
-            swap: None,
-            catalog_version: catalog.version(),
-            catalog: Arc::clone(&catalog),
-            advice: (!change.advice.is_empty()).then(|| change.advice.join("\n")),
-        };
-        self.next_advice = change.advice;
-        self.next_catalog = Some(catalog);
-        self.send_multi(call.origin, Arc::from(&[][..]), None, MultiWork::Schema(Arc::new(task)));
-        Ok(())
+        let change = CatalogChange::Classes { jar: jar.as_deref(), removed };
+        self.change_catalog(call.origin, change)
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod ad_hoc;
 mod answer;
+pub(crate) mod change;
 mod classes;
 mod explain;
 mod load;
@@ -25,6 +26,7 @@ use crate::message::{ControlRequest, Envelope, Origin};
 use crate::shard::HostFacts;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{Planning, RuleSet};
+use lockstep_site::MultiWork;
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
@@ -190,6 +192,25 @@ impl Control {
             self.planning.disabled_rules = disabled;
             self.plans.clear();
         }
+    }
+
+    /// Works a change of the catalog out and sends it to the sites.
+    fn change_catalog(
+        &mut self,
+        origin: Origin,
+        change: change::CatalogChange<'_>,
+    ) -> Result<(), Failure> {
+        let settings = change::ChangeSettings {
+            natives: &self.natives,
+            java: self.facts.java_settings(),
+            limits: self.sql_limits(),
+        };
+        let made = change::make_change(&self.catalog, &settings, change, &self.planning)?;
+        self.next_advice = made.advice;
+        self.next_catalog = Some(Arc::clone(&made.task.catalog));
+        let work = MultiWork::Schema(Arc::new(made.task));
+        self.send_multi(origin, Arc::from(&[][..]), None, work);
+        Ok(())
     }
 
     fn system_procedure(

@@ -3,7 +3,7 @@
 
 use super::plan_template::PlanTemplate;
 use crate::statistics::Extent;
-use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_plan_ir::Statement;
 use lockstep_sql::{Limits, Parameterized, parameterize};
 use std::collections::BTreeMap;
@@ -99,6 +99,7 @@ impl PlanCache {
         text: &str,
         form: Option<&Parameterized>,
         statements: &[Arc<PreparedStatement>],
+        origin: StatementOrigin,
         plan: impl FnOnce(&str) -> Option<Statement>,
     ) {
         if text.len() > LONGEST_TEXT_BYTES {
@@ -110,7 +111,8 @@ impl PlanCache {
             match self.forms.get(&form.key) {
                 None => self.forms.insert(&form.key, Form::MetOnce),
                 Some(Form::MetOnce) => {
-                    let template = PlanTemplate::new(text, form, statement.statement(), plan);
+                    let template =
+                        PlanTemplate::new(text, form, statement.statement(), origin, plan);
                     let known = template.map_or(Form::Unshared, Form::Planned);
                     self.forms.insert(&form.key, known);
                 }

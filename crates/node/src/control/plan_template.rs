@@ -5,7 +5,7 @@
 //! plan that the planner makes of the constants themselves, and only for constants of the same
 //! kind: integers of the same width within the column's type, and texts.
 
-use lockstep_exec::statement::PreparedStatement;
+use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_plan_ir::Statement;
 use lockstep_sql::ast::Literal;
 use lockstep_sql::{ExtractedLiteral, Parameterized};
@@ -68,6 +68,7 @@ impl PlanTemplate {
         text: &str,
         form: &Parameterized,
         planned: &Statement,
+        origin: StatementOrigin,
         plan: impl FnOnce(&str) -> Option<Statement>,
     ) -> Option<PlanTemplate> {
         let literals = &form.literals;
@@ -87,7 +88,8 @@ impl PlanTemplate {
         if shape(&statement, &values)? != shape(planned, &[])? {
             return None;
         }
-        let statement = Arc::new(PreparedStatement::new(Arc::new(statement)));
+        let statement = PreparedStatement::new(Arc::new(statement));
+        let statement = Arc::new(statement.with_origin(origin));
         Some(PlanTemplate { statement, places })
     }
 

@@ -1,17 +1,15 @@
 //! `@SwapTables`: two tables of the same shape exchange their contents, as a schema change does:
 //! at all partitions or nowhere.
 
-use super::ad_hoc::ddl_failure;
+use super::change::CatalogChange;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
-use crate::catalog::HostCatalog;
 use lockstep_plan::{Catalog, CatalogTable};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::IndexDefinition;
-use lockstep_site::{MultiWork, SchemaTask, TableSwap};
+use lockstep_site::TableSwap;
 use lockstep_types::{Failure, TableId};
 use lockstep_wire_volt::Invocation;
-use std::sync::Arc;
 
 const PREFIX: &str = "SQL error while compiling query:";
 
@@ -34,42 +32,38 @@ impl Control {
                  {count})"
             )));
         };
-        let first = self.swapped_table(first)?;
-        let second = self.swapped_table(second)?;
-        check_shapes(&self.catalog.plan, &first.definition, &second.definition)?;
-        let swap = TableSwap {
-            first: first.definition.id,
-            second: second.definition.id,
-            replicated: first.definition.is_replicated(),
-        };
-        let mut catalog = self.catalog.plan.clone();
-        catalog.version += 1;
-        let catalog = Arc::new(HostCatalog::new(catalog, &self.natives).map_err(ddl_failure)?);
-        let task = SchemaTask {
-            changes: Vec::new(),
-            swap: Some(swap),
-            catalog_version: catalog.version(),
-            catalog: Arc::clone(&catalog),
-            advice: None,
-        };
-        self.next_catalog = Some(catalog);
-        let work = MultiWork::Schema(Arc::new(task));
-        self.send_multi(call.origin, Arc::from(&[][..]), None, work);
-        Ok(())
+        self.change_catalog(call.origin, CatalogChange::Swap(first, second))
     }
+}
 
-    fn swapped_table(&self, name: &str) -> Result<Arc<CatalogTable>, Failure> {
-        let name = name.trim().to_ascii_uppercase();
-        let found = self.catalog.plan.table(&name);
-        let table = found
-            .ok_or_else(|| Failure::graceful(format!("{PREFIX} TABLE object not found: {name}")))?;
-        if table.definition.view.is_some() {
-            return Err(Failure::graceful(format!(
-                "{PREFIX} Illegal to modify a materialized view."
-            )));
-        }
-        Ok(Arc::clone(table))
+/// Which tables exchange their contents.
+///
+/// # Errors
+/// One is not there, or they are of different shapes.
+pub(super) fn table_swap(
+    catalog: &Catalog,
+    first: &str,
+    second: &str,
+) -> Result<TableSwap, Failure> {
+    let first = swapped_table(catalog, first)?;
+    let second = swapped_table(catalog, second)?;
+    check_shapes(catalog, &first.definition, &second.definition)?;
+    Ok(TableSwap {
+        first: first.definition.id,
+        second: second.definition.id,
+        replicated: first.definition.is_replicated(),
+    })
+}
+
+fn swapped_table<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c CatalogTable, Failure> {
+    let name = name.trim().to_ascii_uppercase();
+    let found = catalog.table(&name);
+    let table = found
+        .ok_or_else(|| Failure::graceful(format!("{PREFIX} TABLE object not found: {name}")))?;
+    if table.definition.view.is_some() {
+        return Err(Failure::graceful(format!("{PREFIX} Illegal to modify a materialized view.")));
     }
+    Ok(table)
 }
 
 /// Says all that keeps two tables from being exchanged.

@@ -74,10 +74,7 @@ impl Shard {
         let prepared = load_parameters(invocation)
             .and_then(|load| Ok((load_statement(&self.catalog, &load)?, load)));
         let outcome = match prepared {
-            Ok((statement, load)) => {
-                let parameters = invocation.parameters.bytes();
-                self.site.load(header, &statement, &load.rows, parameters, output)
-            }
+            Ok((statement, load)) => self.site.load(header, &statement, &load.rows, output),
             Err(failure) => Outcome::failed(failure),
         };
         response::finish(output, start, invocation.client_handle, &outcome, waited_ms);

@@ -8,22 +8,14 @@ use lockstep_exec::entries::{PartitionEntries, apply_entries, apply_known_entry}
 use lockstep_exec::lookup::execute_lookup;
 use lockstep_exec::statement::execute;
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_txn::{EntryHeader, EntryKind};
 use lockstep_types::Failure;
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// Carries out what statements of earlier rounds asked for.
-    pub(super) fn run_entries(
-        &mut self,
-        entries: &[PartitionEntries],
-        header: &EntryHeader,
-    ) -> Result<(), Failure> {
+    pub(super) fn run_entries(&mut self, entries: &[PartitionEntries]) -> Result<(), Failure> {
         let kept = if self.faults.skip_index_upkeep { &[] } else { entries };
         for changes in kept {
             assert_eq!(changes.partition, self.partition, "entries go where they live");
-            for bytes in [&changes.removed, &changes.added] {
-                self.log(header, EntryKind::Fragments, 0, &[self.partition.0], bytes);
-            }
             let applied = apply_entries(&mut self.database, &changes.removed, &changes.added);
             if let Err(error) = applied {
                 self.database.rollback();
@@ -36,16 +28,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
     pub(super) fn run_tasks(
         &mut self,
         tasks: &[FragmentTask],
-        header: &EntryHeader,
         collected: &mut Vec<TaskEntries>,
     ) -> Result<Vec<Vec<u8>>, Failure> {
         let mut tables = Vec::with_capacity(tasks.len());
         for (number, task) in tasks.iter().enumerate() {
             let bound = &task.bound;
-            if !bound.statement.statement().read_only {
-                let place = [self.partition.0];
-                self.log(header, EntryKind::Fragments, 0, &place, &bound.parameters);
-            }
             self.count_in(bound.profiler_at(self.partition));
             let (database, statement) = (&mut self.database, &bound.statement);
             let home = match task.part {

@@ -1,0 +1,194 @@
+//! What a partition writes to its log.
+//!
+//! Calls are logged before they run, for they end the same wherever they are repeated. A round of
+//! a multi-partition transaction is logged behind its run, with the partition's vote if it is the
+//! last one: so a crash in between leaves no yes of a partition that would have said no. A
+//! transaction whose every participant has logged a yes is committed, unless an abort is logged
+//! somewhere; one without votes, because nobody knew that its last round was the last, is
+//! committed where a commit is logged.
+
+use super::{Site, TasksWork, Work};
+use crate::message::{BoundStatement, FragmentPart, SchemaTask, StatementCall};
+use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
+use lockstep_txn::log_entry::{
+    PartKind, StatementSource, Vote, begin_fragments, put_entry_changes, put_load, put_part,
+    put_statement,
+};
+use lockstep_txn::sp::{Fragments, first_entry};
+use lockstep_txn::{EntryHeader, EntryKind};
+use lockstep_types::{TableView, TransactionId};
+
+/// What the log has of an undecided transaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoggedMulti {
+    transaction: TransactionId,
+    vote: Vote,
+}
+
+impl<H, A, C: Clone> Site<H, A, C> {
+    pub(super) fn log_statements(&mut self, header: &EntryHeader, call: &StatementCall) {
+        if call.read_only || header.repeated {
+            return;
+        }
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        for bound in &call.statements {
+            put_statement(&mut body, &source_of(&bound.statement), &bound.parameters);
+        }
+        self.log.append(header, EntryKind::Statements, &body);
+        self.log_body = body;
+    }
+
+    pub(super) fn log_load(
+        &mut self,
+        header: &EntryHeader,
+        statement: &PreparedStatement,
+        rows: &TableView<'_>,
+    ) {
+        if header.repeated {
+            return;
+        }
+        let procedure = match statement.origin() {
+            StatementOrigin::Procedure { definition, .. } => definition.name.as_str(),
+            StatementOrigin::Text { .. } => unreachable!("loads go by the procedures of tables"),
+        };
+        let mut bytes = Vec::new();
+        rows.write(&mut bytes);
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        put_load(&mut body, procedure, &bytes);
+        self.log.append(header, EntryKind::Load, &body);
+        self.log_body = body;
+    }
+
+    /// Work of the coordinator has run here, or failed.
+    pub(super) fn log_work(
+        &mut self,
+        fragments: &Fragments<Work<C>>,
+        header: &EntryHeader,
+        succeeded: bool,
+    ) {
+        match &fragments.work {
+            Work::Tasks(work) => self.log_tasks(fragments, work, header, succeeded),
+            // What fails takes the transaction with it: there is nothing to be told.
+            Work::Schema(task) if succeeded => self.log_schema(task, header),
+            // The entries of the other partitions' rows come again when the change is replayed.
+            Work::Schema(_) | Work::Build(_) => {}
+        }
+    }
+
+    fn log_schema(&mut self, task: &SchemaTask<C>, header: &EntryHeader) {
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        lockstep_txn::log_entry::put_schema(&mut body, task.catalog_version, &task.source);
+        self.log.append(header, EntryKind::Schema, &body);
+        self.log_body = body;
+        self.note_logged(header.transaction, Vote::None);
+    }
+
+    fn log_tasks(
+        &mut self,
+        fragments: &Fragments<Work<C>>,
+        work: &TasksWork,
+        header: &EntryHeader,
+        succeeded: bool,
+    ) {
+        let has_writes = !work.entries.is_empty()
+            || work.tasks.iter().any(|task| writes(&task.bound, task.part));
+        let vote = match (fragments.last, succeeded) {
+            (true, true) => Vote::Yes,
+            (true, false) => Vote::No,
+            (false, true) => Vote::None,
+            (false, false) => return,
+        };
+        if !has_writes {
+            return;
+        }
+        if header.repeated {
+            return self.log_vote(header, vote);
+        }
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        begin_fragments(&mut body, fragments.round, vote, &work.writers);
+        for changes in work.entries.iter() {
+            put_entry_changes(&mut body, &changes.removed, &changes.added);
+        }
+        for task in work.tasks.iter().filter(|task| writes(&task.bound, task.part)) {
+            let kind = match task.part {
+                FragmentPart::Whole => PartKind::Whole,
+                FragmentPart::Home { addresses_partition } => {
+                    PartKind::Home { addresses_partition }
+                }
+                FragmentPart::Entry(number) => PartKind::Entry(number as u32),
+                FragmentPart::Fragment(number) => PartKind::Fragment(number as u32),
+                FragmentPart::Apply => PartKind::Apply,
+                FragmentPart::Lookup(_) => unreachable!("a question writes nothing"),
+            };
+            let BoundStatement { statement, parameters, shipped, .. } = &task.bound;
+            let shipped = shipped.as_ref().and_then(|rows| rows.get(self.partition.index()));
+            let shipped = shipped.map_or(&[][..], |rows| rows.as_slice());
+            put_part(&mut body, kind, &source_of(statement), parameters, shipped);
+        }
+        self.log.append(header, EntryKind::Fragments, &body);
+        self.log_body = body;
+        self.note_logged(header.transaction, vote);
+    }
+
+    /// The last round ran again: only another vote than before is news.
+    #[cold]
+    fn log_vote(&mut self, header: &EntryHeader, vote: Vote) {
+        let transaction = header.transaction;
+        let logged = self.logged.iter_mut().find(|logged| logged.transaction == transaction);
+        if let Some(logged) = logged.filter(|logged| logged.vote != vote) {
+            logged.vote = vote;
+            self.log.append(header, EntryKind::Vote, &[vote as u8]);
+        }
+    }
+
+    fn note_logged(&mut self, transaction: TransactionId, vote: Vote) {
+        match self.logged.iter_mut().find(|logged| logged.transaction == transaction) {
+            Some(logged) => logged.vote = vote,
+            None => self.logged.push(LoggedMulti { transaction, vote }),
+        }
+    }
+
+    /// A decision: told where the log has something of the transaction, and does not say it
+    /// already by its vote.
+    pub(super) fn log_decision(&mut self, transaction: TransactionId, commit: bool) {
+        let logged = self.logged.iter().position(|logged| logged.transaction == transaction);
+        let Some(LoggedMulti { vote, .. }) = logged.map(|place| self.logged.remove(place)) else {
+            return;
+        };
+        if commit && vote == Vote::Yes {
+            return;
+        }
+        let kind = if commit { EntryKind::Commit } else { EntryKind::Abort };
+        self.log.append(&first_entry(transaction), kind, &[]);
+    }
+
+    /// A call does not run here, although it is its turn: it belongs to another partition, or is
+    /// refused. If it ran here, behind what is aborted now, the log tells that it does not count.
+    pub fn withdraw(&mut self, header: &EntryHeader, read_only: bool) {
+        if header.repeated && !read_only {
+            self.log.append(header, EntryKind::Withdrawn, &[]);
+        }
+    }
+}
+
+/// Whether a part of a statement may change data.
+pub(crate) fn writes(bound: &BoundStatement, part: FragmentPart) -> bool {
+    !bound.statement.statement().read_only && !matches!(part, FragmentPart::Lookup(_))
+}
+
+fn source_of(statement: &PreparedStatement) -> StatementSource<'_> {
+    match statement.origin() {
+        StatementOrigin::Procedure { definition, number } => {
+            StatementSource::Procedure { name: &definition.name, number: *number }
+        }
+        StatementOrigin::Text { single_partition, rules_off } => StatementSource::Text {
+            text: &statement.statement().text,
+            single_partition: *single_partition,
+            rules_off: *rules_off,
+        },
+    }
+}

@@ -1,0 +1,207 @@
+//! Entries are read back as they were written, whatever was handed over together; bytes that are
+//! no entries are errors.
+
+use super::*;
+use crate::sp::first_entry;
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, SqlType};
+
+const OWN: PartitionId = PartitionId(5);
+const TIME_MS: i64 = 1_790_000_000_000;
+
+fn own(ms: i64, counter: u32) -> EntryHeader {
+    first_entry(TransactionId::new(TIME_MS + ms, counter, OWN))
+}
+
+fn multi(ms: i64) -> EntryHeader {
+    first_entry(TransactionId::new(TIME_MS + ms, 0, PartitionId::MULTI))
+}
+
+fn parameters(value: i64) -> Vec<u8> {
+    let mut writer = ParameterWriter::default();
+    writer.bigint(value).scalar(SqlType::Varchar, Datum::Text("é"));
+    writer.bytes().to_vec()
+}
+
+/// What is told of an entry.
+fn told(entry: &Entry<'_>) -> String {
+    let what = match &entry.body {
+        EntryBody::Command(command) => format!(
+            "{} {} {:?}",
+            command.procedure,
+            command.addresses_partition,
+            command.parameters.iter().map(|p| format!("{p:?}")).collect::<Vec<_>>()
+        ),
+        EntryBody::Fragments(fragments) => format!(
+            "{fragments:?} {:?} {:?}",
+            fragments.participants().collect::<Vec<_>>(),
+            fragments.parts().collect::<Vec<_>>()
+        ),
+        EntryBody::Call(call) => {
+            format!("{call:?} {:?}", call.participants().collect::<Vec<_>>())
+        }
+        EntryBody::Statements => format!("{:?}", entry.statements().collect::<Vec<_>>()),
+        other => format!("{other:?}"),
+    };
+    format!("{} {:?} {}", entry.sequence, entry.header.transaction, what)
+}
+
+fn read_all(bytes: &[u8]) -> Result<Vec<String>, EntryError> {
+    let mut reader = EntryReader::new(bytes);
+    let mut entries = Vec::new();
+    while let Some(entry) = reader.read()? {
+        assert_eq!(entry.header.timestamp_us, entry.header.transaction.time_ms() * 1000);
+        if let EntryBody::Fragments(fragments) = &entry.body {
+            fragments.parts().collect::<Result<Vec<_>, _>>()?;
+        }
+        entry.statements().collect::<Result<Vec<_>, _>>()?;
+        entries.push(told(&entry));
+    }
+    Ok(entries)
+}
+
+fn vote(log: &mut LogBuffer, header: &EntryHeader, value: i64) {
+    let bytes = parameters(value);
+    log.command(header, 3, "Vote", false, &ParameterSet::new(&bytes).unwrap());
+}
+
+/// One entry of each kind.
+fn all_kinds(log: &mut LogBuffer) {
+    let text =
+        StatementSource::Text { text: "DELETE FROM t", single_partition: true, rules_off: 1 << 40 };
+    let third = StatementSource::Procedure { name: "P", number: 3 };
+    let mut bodies = Vec::new();
+    let mut add = |kind: EntryKind, write: &dyn Fn(&mut Vec<u8>)| {
+        let mut body = Vec::new();
+        write(&mut body);
+        bodies.push((kind, body));
+    };
+    add(EntryKind::Statements, &|body| {
+        put_statement(body, &text, &parameters(1));
+        put_statement(body, &third, &[0, 0]);
+    });
+    add(EntryKind::Load, &|body| put_load(body, "T.insert", b"rows"));
+    add(EntryKind::Fragments, &|body| {
+        begin_fragments(body, 1, Vote::None, &[]);
+        put_part(body, PartKind::Home { addresses_partition: true }, &third, &[0, 0], &[]);
+    });
+    add(EntryKind::Fragments, &|body| {
+        begin_fragments(body, 2, Vote::Yes, &[PartitionId(1), OWN]);
+        put_entry_changes(body, b"gone", b"new");
+        put_part(body, PartKind::Entry(7), &text, &parameters(2), &[]);
+        put_part(body, PartKind::Fragment(300), &third, &[0, 0], &[]);
+        put_part(body, PartKind::Apply, &third, &[0, 0], b"shipped");
+    });
+    let home = Some((OWN, true));
+    add(EntryKind::Call, &|body| {
+        put_call(body, Vote::No, &[PartitionId(0), OWN], home, "Transfer", &parameters(3));
+    });
+    add(EntryKind::Vote, &|body| body.push(Vote::Yes as u8));
+    add(EntryKind::Schema, &|body| put_schema(body, 9, b"CREATE TABLE t (a INTEGER)"));
+    add(EntryKind::Snapshot, &|body| body.extend_from_slice(b"daily"));
+    add(EntryKind::Effects, &|body| body.extend_from_slice(b"images"));
+    add(EntryKind::Commit, &|_| {});
+    add(EntryKind::Abort, &|_| {});
+    for (place, (kind, body)) in bodies.iter().enumerate() {
+        let header = if place < 2 { own(2, place as u32) } else { multi(place as i64) };
+        log.append(&header, *kind, body);
+    }
+    let again = EntryHeader { repeated: true, ..own(2, 1) };
+    log.append(&again, EntryKind::Withdrawn, &[]);
+}
+
+#[test]
+fn entries_of_every_kind_are_read_back() {
+    let mut log = LogBuffer::new(OWN, 3, 41);
+    log.set_catalog_version(8);
+    vote(&mut log, &own(0, 0), 1);
+    all_kinds(&mut log);
+    let mut reader = EntryReader::new(log.bytes());
+    reader.read().unwrap();
+    assert_eq!((reader.partition(), reader.epoch(), reader.catalog_version()), (OWN, 3, 8));
+    let read = read_all(log.bytes()).unwrap();
+    assert_eq!(read.len(), 13);
+    assert!(read[0].starts_with("42 ") && read[12].starts_with("54 "), "{read:#?}");
+    for expected in [
+        "Vote false",
+        "DELETE FROM t",
+        "T.insert",
+        "round: 2",
+        "Entries { removed: [103, 111, 110, 101], added: [110, 101, 119] }",
+        "kind: Entry(7)",
+        "kind: Fragment(300)",
+        "[PartitionId(1), PartitionId(5)]",
+        "home: Some((PartitionId(5), true))",
+        "Vote(Yes)",
+        "catalog_version: 9",
+    ] {
+        assert!(read.iter().any(|told| told.contains(expected)), "{expected} in {read:#?}");
+    }
+}
+
+#[test]
+fn what_was_handed_over_apart_is_read_apart_and_together() {
+    let mut log = LogBuffer::new(OWN, 1, 0);
+    let mut pieces = Vec::new();
+    let mut spare = Vec::new();
+    for piece in 0..3 {
+        vote(&mut log, &own(piece, 0), piece);
+        vote(&mut log, &own(piece, 1), -piece);
+        if piece == 1 {
+            // Procedures are numbered anew.
+            log.set_catalog_version(2);
+            let bytes = parameters(0);
+            log.command(&own(1, 2), 3, "Other", true, &ParameterSet::new(&bytes).unwrap());
+        }
+        pieces.push(log.take(std::mem::take(&mut spare)));
+    }
+    assert_eq!((log.sequence(), log.totals().0), (7, 7));
+    let apart: Vec<String> = pieces.iter().flat_map(|p| read_all(p).unwrap()).collect();
+    assert_eq!(apart, read_all(&pieces.concat()).unwrap());
+    for (place, told) in apart.iter().enumerate() {
+        assert!(told.starts_with(&format!("{} ", place + 1)), "{apart:#?}");
+        let name = if place == 4 { "Other true" } else { "Vote false" };
+        assert!(told.contains(name), "{apart:#?}");
+    }
+}
+
+#[test]
+fn a_call_of_voter_takes_fifty_bytes_at_most() {
+    let mut log = LogBuffer::new(OWN, 1, 0);
+    let mut writer = ParameterWriter::default();
+    writer.bigint(2_125_550_123).scalar(SqlType::Integer, Datum::Int(3)).bigint(2);
+    let set = ParameterSet::new(writer.bytes()).unwrap();
+    for call in 0..64 {
+        log.command(&own(call / 8, (call % 8) as u32), 7, "Vote", false, &set);
+    }
+    assert!(log.bytes().len() <= 64 * 34, "{} bytes for 64 calls", log.bytes().len());
+}
+
+#[test]
+fn bytes_that_are_cut_or_changed_are_errors_or_other_entries_and_never_more() {
+    let mut log = LogBuffer::new(OWN, 1, 0);
+    vote(&mut log, &own(0, 0), 1);
+    all_kinds(&mut log);
+    let bytes = log.bytes().to_vec();
+    for cut in 0..bytes.len() {
+        if let Ok(entries) = read_all(&bytes[..cut]) {
+            assert!(entries.len() < 13, "cut at {cut}");
+        }
+    }
+    for place in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut changed = bytes.clone();
+            changed[place] ^= 1 << bit;
+            let _ = read_all(&changed);
+        }
+    }
+    let error = read_all(&bytes[1..]).unwrap_err();
+    assert!(error.to_string().contains("byte 0"), "{error}");
+}
+
+#[test]
+#[should_panic(expected = "logged once")]
+fn what_runs_again_is_not_logged_again() {
+    let header = EntryHeader { repeated: true, ..own(0, 0) };
+    vote(&mut LogBuffer::new(OWN, 1, 0), &header, 1);
+}
