@@ -8,5 +8,6 @@
 
 pub mod command_log;
 pub mod directory;
+pub mod snapshot;
 
 pub use directory::ClusterId;

@@ -103,18 +103,18 @@ impl Tables {
         self.snapshot.is_some()
     }
 
-    /// Appends records to `out`: those that changes have forced out since the last step, whatever
-    /// they take; then further ones until `out` has grown by `budget_bytes`.
+    /// Appends records to `out` until it has grown by `budget_bytes`, or a little more: those that
+    /// changes have forced out first, because they take memory.
     pub fn snapshot_step(&mut self, out: &mut Vec<u8>, budget_bytes: usize) -> SnapshotProgress {
         let Some(mut running) = self.snapshot.take() else { return SnapshotProgress::Done };
         let end = out.len().saturating_add(budget_bytes);
         for id in &running.open {
             if let Some(table) = self.get_mut(*id) {
-                table.take_forced_out(out);
+                table.take_forced_out(out, end);
             }
         }
         running.retired.retain_mut(|table| {
-            table.take_forced_out(out);
+            table.take_forced_out(out, end);
             !table.encode_step(out, end)
         });
         let mut place = running.open.len();

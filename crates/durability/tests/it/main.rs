@@ -1,4 +1,6 @@
-//! The command log on a disk in memory: what comes back, what is cut, what is refused.
+//! The command log and snapshots on a disk in memory: what comes back, what is cut, what is
+//! refused.
 
 mod command_log;
 mod directory;
+mod snapshot;

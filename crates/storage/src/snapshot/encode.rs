@@ -6,6 +6,9 @@ use crate::row::RowId;
 use crate::tail::ADDRESS_BYTES;
 use lockstep_types::TableId;
 
+/// A buffer of forced records this long is not added to.
+const FORCED_BUFFER_BYTES: usize = 64 * 1024;
+
 /// What a snapshot still needs of a table's slots.
 pub(crate) struct Pending {
     table: TableId,
@@ -21,7 +24,8 @@ pub(crate) struct Pending {
     /// Units below were encoded.
     next: u32,
     /// Records that changes have forced out.
-    forced: Vec<u8>,
+    forced: Vec<Vec<u8>>,
+    forced_bytes: usize,
 }
 
 impl Pending {
@@ -52,6 +56,7 @@ impl Pending {
             left: count as u32,
             next: 0,
             forced: Vec::new(),
+            forced_bytes: 0,
         }
     }
 
@@ -61,13 +66,16 @@ impl Pending {
     }
 
     pub(crate) fn forced_bytes(&self) -> usize {
-        self.forced.len()
+        self.forced_bytes
     }
 
-    /// Appends the records that changes have forced out.
-    pub(crate) fn take_forced(&mut self, out: &mut Vec<u8>) {
-        if !self.forced.is_empty() {
-            out.append(&mut self.forced);
+    /// Appends records that changes have forced out until `out` has `end` bytes.
+    pub(crate) fn take_forced(&mut self, out: &mut Vec<u8>, end: usize) {
+        while out.len() < end
+            && let Some(mut forced) = self.forced.pop()
+        {
+            self.forced_bytes -= forced.len();
+            out.append(&mut forced);
         }
     }
 
@@ -75,9 +83,15 @@ impl Pending {
     pub(crate) fn force_out(&mut self, blocks: &BlockStore, row: RowId) {
         let unit = row.0 >> self.unit_shift;
         if self.take_unit(unit) {
-            let mut forced = std::mem::take(&mut self.forced);
+            let mut forced = match self.forced.last() {
+                Some(last) if last.len() < FORCED_BUFFER_BYTES => self.forced.pop(),
+                _ => None,
+            }
+            .unwrap_or_else(|| Vec::with_capacity(FORCED_BUFFER_BYTES * 5 / 4));
+            let before = forced.len();
             self.encode(blocks, unit, &mut forced);
-            self.forced = forced;
+            self.forced_bytes += forced.len() - before;
+            self.forced.push(forced);
         }
     }
 

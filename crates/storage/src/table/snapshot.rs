@@ -30,10 +30,11 @@ impl Table {
         pending.map(|pending| pending.forced_bytes()).sum()
     }
 
-    /// Appends the records that changes have forced out.
-    pub(crate) fn take_forced_out(&mut self, out: &mut Vec<u8>) {
+    /// Appends records that changes have forced out until `out` has `end` bytes.
+    pub(crate) fn take_forced_out(&mut self, out: &mut Vec<u8>, end: usize) {
         let emptied = self.emptied.as_mut().and_then(|state| state.blocks.pending.as_mut());
-        self.blocks.pending.iter_mut().chain(emptied).for_each(|pending| pending.take_forced(out));
+        let both = self.blocks.pending.iter_mut().chain(emptied);
+        both.for_each(|pending| pending.take_forced(out, end));
     }
 
     /// Appends records until `out` has `end` bytes. True once the snapshot has all of the table.

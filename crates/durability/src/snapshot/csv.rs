@@ -1,0 +1,47 @@
+//! Rows as comma-separated text that `lockstep load csv` takes: texts and bytes in quotes, NULL as
+//! `\N`.
+
+use lockstep_types::Datum;
+use std::io::Write;
+
+/// The name of a table's file.
+pub fn file_name(nonce: &str, table: &str) -> String {
+    format!("{nonce}-{table}-host_0.csv")
+}
+
+/// Appends a row with its line end.
+pub fn write_row<'a>(out: &mut Vec<u8>, values: impl Iterator<Item = Datum<'a>>) {
+    let mut separator: &[u8] = b"";
+    for value in values {
+        out.extend_from_slice(separator);
+        separator = b",";
+        write_value(out, value);
+    }
+    out.push(b'\n');
+}
+
+fn write_value(out: &mut Vec<u8>, value: Datum<'_>) {
+    // Writing into memory does not fail.
+    match value {
+        Datum::Null => out.extend_from_slice(b"\\N"),
+        Datum::Text(text) => {
+            out.push(b'"');
+            for byte in text.bytes() {
+                if byte == b'"' {
+                    out.push(b'"');
+                }
+                out.push(byte);
+            }
+            out.push(b'"');
+        }
+        Datum::Bytes(bytes) => {
+            out.push(b'"');
+            bytes.iter().for_each(|byte| drop(write!(out, "{byte:02X}")));
+            out.push(b'"');
+        }
+        // The debug form is the shortest that reads back, with an exponent where it is long.
+        Datum::Float(number) => drop(write!(out, "{number:?}")),
+        Datum::Int(number) => drop(write!(out, "{number}")),
+        other => drop(write!(out, "{other}")),
+    }
+}

@@ -1,0 +1,309 @@
+//! The manifest: a text of lines, made and read.
+
+use super::FORMAT;
+use crate::directory::ClusterId;
+use std::fmt::Write;
+
+const FIRST_LINE: &str = "LockstepDB snapshot";
+/// The longest manifest that is read.
+pub(super) const MANIFEST_BYTES_MAX: u64 = 256 << 20;
+
+/// What the files of a snapshot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentKind {
+    /// Rows as they are in memory: can be restored.
+    Native,
+    /// Text: to be loaded by whatever reads CSV.
+    Csv,
+}
+
+/// The last log entry of a partition whose effect a snapshot has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartitionPosition {
+    /// The epoch.
+    pub epoch: u64,
+    /// The sequence number.
+    pub sequence: u64,
+}
+
+/// How a table lies over the partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableKind {
+    /// Each partition has some rows.
+    Partitioned,
+    /// Each partition has all rows.
+    Replicated,
+    /// A materialized view, or the entries of a global index: computed from other tables when the
+    /// number of partitions changes.
+    Derived,
+}
+
+/// A table of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// Its name.
+    pub name: String,
+    /// How it lies over the partitions.
+    pub kind: TableKind,
+    /// Its rows; of a replicated table those of one partition.
+    pub rows: u64,
+}
+
+/// A file of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// Its name, without the folder.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// CRC-32 of all of it.
+    pub checksum: u32,
+}
+
+/// What a manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The cluster that was saved.
+    pub cluster: ClusterId,
+    /// The snapshot's name.
+    pub nonce: String,
+    /// What the files hold.
+    pub content: ContentKind,
+    /// The transaction at which it was taken.
+    pub transaction: i64,
+    /// When, milliseconds since 1970.
+    pub created_ms: i64,
+    /// The version of the catalog.
+    pub catalog_version: u64,
+    /// By partition, the last log entry whose effect the snapshot has.
+    pub positions: Vec<PartitionPosition>,
+    /// The tables, in the order of their names.
+    pub tables: Vec<TableEntry>,
+    /// All other files.
+    pub files: Vec<FileEntry>,
+    /// The schema as DDL.
+    pub schema: String,
+}
+
+impl TableKind {
+    /// The word in the manifest.
+    pub fn word(self) -> &'static str {
+        match self {
+            TableKind::Partitioned => "partitioned",
+            TableKind::Replicated => "replicated",
+            TableKind::Derived => "view",
+        }
+    }
+}
+
+impl ContentKind {
+    /// The word in the manifest.
+    pub fn word(self) -> &'static str {
+        match self {
+            ContentKind::Native => "native",
+            ContentKind::Csv => "csv",
+        }
+    }
+}
+
+impl Manifest {
+    /// The manifest as the file has it. An error names what no line can hold.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, String> {
+        let names = self.tables.iter().map(|table| &table.name);
+        let names = names.chain(self.files.iter().map(|file| &file.name));
+        for name in names.chain([&self.nonce]) {
+            if name.is_empty() || name.contains(char::is_whitespace) {
+                return Err(format!("the name '{name}' has a space in it, or nothing"));
+            }
+        }
+        let mut text = format!("{FIRST_LINE}\nformat {FORMAT}\n");
+        self.write_lines(&mut text).map_err(|error| error.to_string())?;
+        let checksum = crc32fast::hash(text.as_bytes());
+        text.push_str(&format!("checksum {checksum:08x}\n"));
+        Ok(text.into_bytes())
+    }
+
+    fn write_lines(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "cluster {}\nnonce {}", self.cluster, self.nonce)?;
+        writeln!(out, "content {}\ntransaction {}", self.content.word(), self.transaction)?;
+        writeln!(out, "created_ms {}", self.created_ms)?;
+        writeln!(out, "catalog_version {}", self.catalog_version)?;
+        writeln!(out, "partitions {}", self.positions.len())?;
+        for (partition, position) in self.positions.iter().enumerate() {
+            writeln!(out, "position {partition} {} {}", position.epoch, position.sequence)?;
+        }
+        for TableEntry { name, kind, rows } in &self.tables {
+            writeln!(out, "table {name} {} {rows}", kind.word())?;
+        }
+        for FileEntry { name, bytes, checksum } in &self.files {
+            writeln!(out, "file {name} {bytes} {checksum:08x}")?;
+        }
+        writeln!(out, "schema {}\n{}", self.schema.len(), self.schema)
+    }
+
+    /// The format of a manifest, whatever else it is.
+    pub(super) fn format(bytes: &[u8]) -> Option<u32> {
+        let rest = bytes.strip_prefix(FIRST_LINE.as_bytes())?.strip_prefix(b"\nformat ")?;
+        let digits = rest.split(|byte| *byte == b'\n').next()?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+
+    /// Reads a manifest; an error says where in the bytes and what is wrong.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Manifest, (u64, String)> {
+        let whole = "the file is no whole manifest";
+        let not_text = |_| (0, "this is no manifest of a snapshot".to_string());
+        let text = std::str::from_utf8(bytes).map_err(not_text)?;
+        if !text.starts_with(FIRST_LINE) {
+            return Err((0, "this is no manifest of a snapshot".to_string()));
+        }
+        let cut = text.strip_suffix('\n').and_then(|text| text.rfind('\n')).map(|at| at + 1);
+        let (checked, last) = text.split_at(cut.unwrap_or(0));
+        let checksum = last.strip_prefix("checksum ").map(str::trim_end);
+        let checksum = checksum.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let Some(checksum) = checksum else {
+            return Err((bytes.len() as u64, whole.to_string()));
+        };
+        let mut lines = Lines { text: checked, at: 0 };
+        lines.word(FIRST_LINE).map_err(|_| (0, whole.to_string()))?;
+        lines.number::<u32>("format")?;
+        if crc32fast::hash(checked.as_bytes()) != checksum {
+            return Err((checked.len() as u64, "the manifest's checksum is wrong".to_string()));
+        }
+        lines.manifest()
+    }
+}
+
+/// The lines of a manifest as they are read.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+type Bad = (u64, String);
+
+impl<'a> Lines<'a> {
+    fn bad(&self, wanted: &str) -> Bad {
+        (self.at as u64, format!("a line with '{wanted}' was expected"))
+    }
+
+    /// The next line, without its end.
+    fn peek(&self) -> &'a str {
+        let rest = &self.text[self.at..];
+        rest.split_once('\n').map_or(rest, |(line, _)| line)
+    }
+
+    fn skip(&mut self, line: &str) {
+        self.at = (self.at + line.len() + 1).min(self.text.len());
+    }
+
+    /// A line that is just this.
+    fn word(&mut self, word: &str) -> Result<(), Bad> {
+        if self.peek() != word {
+            return Err(self.bad(word));
+        }
+        self.skip(word);
+        Ok(())
+    }
+
+    /// What a line with this first word has behind it, if the next is one.
+    fn maybe(&mut self, word: &str) -> Option<&'a str> {
+        let line = self.peek();
+        let rest = line.strip_prefix(word)?.strip_prefix(' ')?;
+        self.skip(line);
+        Some(rest)
+    }
+
+    fn field(&mut self, word: &str) -> Result<&'a str, Bad> {
+        self.maybe(word).ok_or_else(|| self.bad(word))
+    }
+
+    fn number<T: std::str::FromStr>(&mut self, word: &str) -> Result<T, Bad> {
+        let bad = self.bad(word);
+        self.field(word)?.parse().map_err(|_| bad)
+    }
+
+    fn manifest(&mut self) -> Result<Manifest, Bad> {
+        let bad = self.bad("cluster");
+        let cluster = ClusterId::parse(self.field("cluster")?).ok_or(bad)?;
+        let nonce = self.field("nonce")?.to_string();
+        let bad = self.bad("content");
+        let content = match self.field("content")? {
+            "native" => ContentKind::Native,
+            "csv" => ContentKind::Csv,
+            _ => return Err(bad),
+        };
+        let transaction = self.number("transaction")?;
+        let created_ms = self.number("created_ms")?;
+        let catalog_version = self.number("catalog_version")?;
+        let partitions: u32 = self.number("partitions")?;
+        let mut positions = Vec::new();
+        for partition in 0..partitions {
+            positions.push(self.position(partition)?);
+        }
+        let mut tables = Vec::new();
+        while self.peek().starts_with("table ") {
+            tables.push(self.table()?);
+        }
+        let mut files = Vec::new();
+        while self.peek().starts_with("file ") {
+            files.push(self.file()?);
+        }
+        let length: usize = self.number("schema")?;
+        let schema = self.text.get(self.at..self.at.saturating_add(length));
+        let schema = schema.ok_or_else(|| self.bad("schema"))?.to_string();
+        if self.text.get(self.at + length..) != Some("\n") {
+            return Err(((self.at + length) as u64, "the schema has another length".to_string()));
+        }
+        Ok(Manifest {
+            cluster,
+            nonce,
+            content,
+            transaction,
+            created_ms,
+            catalog_version,
+            positions,
+            tables,
+            files,
+            schema,
+        })
+    }
+
+    fn position(&mut self, partition: u32) -> Result<PartitionPosition, Bad> {
+        let bad = self.bad("position");
+        let parts: Vec<u64> =
+            self.field("position")?.split(' ').filter_map(|word| word.parse().ok()).collect();
+        match parts[..] {
+            [place, epoch, sequence] if place == u64::from(partition) => {
+                Ok(PartitionPosition { epoch, sequence })
+            }
+            _ => Err(bad),
+        }
+    }
+
+    fn table(&mut self) -> Result<TableEntry, Bad> {
+        let bad = self.bad("table");
+        let parts: Vec<&str> = self.field("table")?.split(' ').collect();
+        let [name, kind, rows] = parts[..] else { return Err(bad) };
+        let kind = match kind {
+            "partitioned" => TableKind::Partitioned,
+            "replicated" => TableKind::Replicated,
+            "view" => TableKind::Derived,
+            _ => return Err(bad),
+        };
+        let rows = rows.parse().map_err(|_| bad)?;
+        Ok(TableEntry { name: name.to_string(), kind, rows })
+    }
+
+    fn file(&mut self) -> Result<FileEntry, Bad> {
+        let bad = self.bad("file");
+        let parts: Vec<&str> = self.field("file")?.split(' ').collect();
+        let [name, bytes, checksum] = parts[..] else { return Err(bad) };
+        let numbers = (bytes.parse(), u32::from_str_radix(checksum, 16));
+        match numbers {
+            (Ok(bytes), Ok(checksum)) if !name.contains('/') => {
+                Ok(FileEntry { name: name.to_string(), bytes, checksum })
+            }
+            _ => Err(bad),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Snapshots as files: what they are, how they are written, read, found and removed.
+//!
+//! A snapshot is a set of files in one folder whose names begin with its *nonce*. The manifest is
+//! written last, made durable under another name and then renamed: a snapshot without a sound
+//! manifest does not exist. Damage in any file is an error that names file and place; nothing is
+//! skipped.
+//!
+//! | file | what |
+//! |---|---|
+//! | `NONCE-host_0.manifest` | text: what the snapshot is, its files with sizes and checksums, the schema |
+//! | `NONCE-host_0-site_N.rows` | the rows of one partition, as chunks of records |
+//! | `NONCE-host_0.classes` | the Java classes, a jar file; only if there are any |
+//! | `NONCE-TABLE-host_0.csv` | in a snapshot as CSV, in place of the rows: one file a table |
+//!
+//! # The manifest
+//! Lines, in this order; `*` may be repeated or missing.
+//!
+//! ```text
+//! LockstepDB snapshot
+//! format 1
+//! cluster 32 hexadecimal digits
+//! nonce NAME
+//! content native | csv
+//! transaction NUMBER
+//! created_ms NUMBER
+//! catalog_version NUMBER
+//! partitions NUMBER
+//! position PARTITION EPOCH SEQUENCE      * one for each partition
+//! table NAME partitioned|replicated|view ROWS  *
+//! file FILE BYTES CHECKSUM               *
+//! schema BYTES
+//! (so many bytes of DDL, and a line end)
+//! checksum CHECKSUM
+//! ```
+//!
+//! A position is that of the last log entry whose effect the snapshot has. Checksums are CRC-32
+//! (the one of Ethernet and gzip) in eight hexadecimal digits; the last one is over all before it.
+//!
+//! # Files of rows
+//! Numbers are little-endian. First the header:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | `LSROWS`, 13, 10 |
+//! | 4 | format: 1 |
+//! | 4 | partition |
+//! | 16 | cluster |
+//! | 8 | transaction |
+//! | 4 | checksum of the bytes before |
+//!
+//! Then chunks:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | number, from 0 |
+//! | 4 | kind: 1 tables, 2 records, 3 end |
+//! | 4 | bytes of the payload |
+//! | 4 | checksum of the 12 bytes before and of the payload |
+//! | n | payload |
+//!
+//! The first chunk is of kind 1, the last and no other of kind 3. Its payload is the number of
+//! payload bytes before it, in 8 bytes; nothing follows it. The payload of kind 1 has, per table:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | the table's number in the records |
+//! | 2, n | its name's length and name |
+//! | 8 | rows |
+//! | 4 | slots that were ever used |
+//! | 4 | the head of the free list; 0xffffffff when no slot is free |
+//! | 2 | number of columns, and for each: |
+//! | 1 | type, by its number in the client protocol |
+//! | 1 | 1 if NULL is allowed |
+//! | 4 | greatest length in bytes of VARCHAR and VARBINARY, else 0 |
+//!
+//! The payload of kind 2 is a sequence of whole records, each as `lockstep-storage` writes them.
+
+pub mod csv;
+mod error;
+mod folder;
+mod heads;
+mod manifest;
+mod reader;
+mod writer;
+
+pub use error::SnapshotError;
+pub use folder::{
+    FoundSnapshot, check_nonce, manifest_name, newest, read_manifest, remove, rows_name, scan,
+};
+pub use heads::{ColumnHead, TableHead};
+pub use manifest::{ContentKind, FileEntry, Manifest, PartitionPosition, TableEntry, TableKind};
+pub use reader::{Chunk, RowsReader, verify_file};
+pub use writer::{FileWriter, RowsWriter, write_manifest};
+
+/// The newest format that is written and read.
+pub const FORMAT: u32 = 1;
+
+pub(crate) const ROWS_MAGIC: &[u8; 8] = b"LSROWS\r\n";
+pub(crate) const ROWS_HEADER_BYTES: usize = 44;
+pub(crate) const CHUNK_HEADER_BYTES: usize = 16;

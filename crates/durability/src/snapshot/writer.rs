@@ -1,0 +1,162 @@
+//! Writing the files of a snapshot. Whoever calls this waits for the disk.
+
+use super::heads::{self, TableHead};
+use super::manifest::{FileEntry, Manifest};
+use super::{FORMAT, ROWS_MAGIC, SnapshotError, manifest_name};
+use crate::directory::ClusterId;
+use lockstep_env::{Disk, File, OpenMode};
+
+/// A file that is written from its beginning to its end, with its checksum.
+pub struct FileWriter {
+    file: Box<dyn File>,
+    name: String,
+    bytes: u64,
+    checksum: crc32fast::Hasher,
+}
+
+impl FileWriter {
+    /// Makes a file that must not exist yet.
+    ///
+    /// # Errors
+    /// It exists, or the disk does not let it be made.
+    pub fn create(disk: &dyn Disk, folder: &str, name: &str) -> Result<FileWriter, SnapshotError> {
+        let file = disk.open(&super::folder::path(folder, name), OpenMode::Create)?;
+        let checksum = crc32fast::Hasher::new();
+        Ok(FileWriter { file, name: name.to_string(), bytes: 0, checksum })
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
+        self.file.write_at(self.bytes, bytes)?;
+        self.checksum.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes the file durable; gives its line of the manifest.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn finish(mut self) -> Result<FileEntry, SnapshotError> {
+        self.file.sync_data()?;
+        let checksum = self.checksum.finalize();
+        Ok(FileEntry { name: self.name, bytes: self.bytes, checksum })
+    }
+}
+
+/// Writes a file of rows.
+pub struct RowsWriter {
+    file: FileWriter,
+    next_chunk: u32,
+    payload_bytes: u64,
+    /// The last bytes of a chunk that were not worth a write of their own.
+    head: Vec<u8>,
+}
+
+impl RowsWriter {
+    /// Makes the file, with what there is to say of its tables.
+    ///
+    /// # Errors
+    /// It exists, or what the disk says.
+    pub fn create(
+        disk: &dyn Disk,
+        folder: &str,
+        name: &str,
+        (cluster, transaction, partition): (ClusterId, i64, u32),
+        tables: &[TableHead],
+    ) -> Result<RowsWriter, SnapshotError> {
+        let mut header = Vec::new();
+        header.extend_from_slice(ROWS_MAGIC);
+        header.extend_from_slice(&FORMAT.to_le_bytes());
+        header.extend_from_slice(&partition.to_le_bytes());
+        header.extend_from_slice(&cluster.0);
+        header.extend_from_slice(&transaction.to_le_bytes());
+        let checksum = crc32fast::hash(&header);
+        header.extend_from_slice(&checksum.to_le_bytes());
+        let mut file = FileWriter::create(disk, folder, name)?;
+        file.append(&header)?;
+        let mut writer = RowsWriter { file, next_chunk: 0, payload_bytes: 0, head: Vec::new() };
+        writer.chunk(1, &heads::encode(tables))?;
+        Ok(writer)
+    }
+
+    /// Appends whole records as one chunk.
+    ///
+    /// # Errors
+    /// They have 4 GiB or more; what the disk says.
+    pub fn records(&mut self, records: &[u8]) -> Result<(), SnapshotError> {
+        self.chunk(2, records)
+    }
+
+    fn chunk(&mut self, kind: u32, payload: &[u8]) -> Result<(), SnapshotError> {
+        let Ok(length) = u32::try_from(payload.len()) else {
+            let (file, length) = (self.file.file.shown(), payload.len());
+            let problem = format!("a chunk of {length} bytes exceeds 4 GiB");
+            return Err(SnapshotError::refused(file, problem, "choose smaller chunks"));
+        };
+        self.head.clear();
+        self.head.extend_from_slice(&self.next_chunk.to_le_bytes());
+        self.head.extend_from_slice(&kind.to_le_bytes());
+        self.head.extend_from_slice(&length.to_le_bytes());
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(&self.head);
+        checksum.update(payload);
+        self.head.extend_from_slice(&checksum.finalize().to_le_bytes());
+        let head = std::mem::take(&mut self.head);
+        self.file.append(&head)?;
+        self.head = head;
+        self.file.append(payload)?;
+        self.next_chunk += 1;
+        self.payload_bytes += payload.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    /// Ends the file and makes it durable; gives its line of the manifest.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn finish(mut self) -> Result<FileEntry, SnapshotError> {
+        let total = self.payload_bytes.to_le_bytes();
+        self.chunk(3, &total)?;
+        self.file.finish()
+    }
+}
+
+/// Writes the manifest: with this the snapshot exists. All its files are durable.
+///
+/// # Errors
+/// What the disk says; a name that no line can hold.
+pub fn write_manifest(
+    disk: &dyn Disk,
+    folder: &str,
+    manifest: &Manifest,
+) -> Result<(), SnapshotError> {
+    let name = manifest_name(&manifest.nonce);
+    let partial = format!("{name}.partial");
+    let text = manifest.encode().map_err(|problem| {
+        let file = disk.shown(&super::folder::path(folder, &name));
+        SnapshotError::refused(file, problem, "choose another name")
+    })?;
+    let mut file = FileWriter::create(disk, folder, &partial)?;
+    file.append(&text)?;
+    file.finish()?;
+    // The files' names are durable before the manifest's.
+    disk.sync_folder(folder)?;
+    let path = |name: &str| super::folder::path(folder, name);
+    disk.rename(&path(&partial), &path(&name))?;
+    disk.sync_folder(folder)?;
+    Ok(())
+}

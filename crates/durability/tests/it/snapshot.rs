@@ -1,0 +1,286 @@
+//! Snapshots on a disk in memory: what is written comes back, and nothing else does.
+
+use lockstep_base::random::SeededRandom;
+use lockstep_durability::ClusterId;
+use lockstep_durability::snapshot::{
+    self, ColumnHead, ContentKind, Manifest, PartitionPosition, RowsReader, RowsWriter,
+    SnapshotError, TableEntry, TableHead, TableKind,
+};
+use lockstep_env::memory::{MemoryDisk, Survival};
+use lockstep_env::{Disk, DiskErrorKind, DiskOperation, OpenMode};
+use lockstep_types::{Datum, SqlType};
+
+const FOLDER: &str = "snapshots";
+const CLUSTER: ClusterId = ClusterId([7; 16]);
+
+fn heads() -> Vec<TableHead> {
+    let column = |sql_type, nullable, max_bytes| ColumnHead { sql_type, nullable, max_bytes };
+    vec![
+        TableHead {
+            table: 0,
+            name: "VOTES".to_string(),
+            rows: 3,
+            used_slots: 4,
+            free_head: 2,
+            columns: vec![column(SqlType::BigInt, false, 0), column(SqlType::Varchar, true, 400)],
+        },
+        TableHead {
+            table: 5,
+            name: "EMPTY".to_string(),
+            rows: 0,
+            used_slots: 0,
+            free_head: u32::MAX,
+            columns: vec![column(SqlType::Float, true, 0)],
+        },
+    ]
+}
+
+fn payloads(partition: u32) -> Vec<Vec<u8>> {
+    vec![b"first records".to_vec(), vec![partition as u8; 100], Vec::new()]
+}
+
+fn manifest(nonce: &str, transaction: i64) -> Manifest {
+    Manifest {
+        cluster: CLUSTER,
+        nonce: nonce.to_string(),
+        content: ContentKind::Native,
+        transaction,
+        created_ms: 1_700_000_000_123,
+        catalog_version: 4,
+        positions: vec![
+            PartitionPosition { epoch: 1, sequence: 17 },
+            PartitionPosition { epoch: 1, sequence: 9 },
+        ],
+        tables: vec![TableEntry {
+            name: "VOTES".to_string(),
+            kind: TableKind::Partitioned,
+            rows: 6,
+        }],
+        files: Vec::new(),
+        schema: "CREATE TABLE VOTES (\n  ID BIGINT NOT NULL,\n  NOTE VARCHAR(100)\n);\n"
+            .to_string(),
+    }
+}
+
+fn write(disk: &dyn Disk, nonce: &str, transaction: i64) -> Result<Manifest, SnapshotError> {
+    disk.create_folder(FOLDER)?;
+    let mut manifest = manifest(nonce, transaction);
+    for partition in 0..2 {
+        let name = snapshot::rows_name(nonce, partition);
+        let of = (CLUSTER, transaction, partition);
+        let mut rows = RowsWriter::create(disk, FOLDER, &name, of, &heads())?;
+        for payload in payloads(partition) {
+            rows.records(&payload)?;
+        }
+        manifest.files.push(rows.finish()?);
+    }
+    snapshot::write_manifest(disk, FOLDER, &manifest)?;
+    Ok(manifest)
+}
+
+fn read(disk: &dyn Disk, nonce: &str) -> Result<Vec<Vec<u8>>, SnapshotError> {
+    let manifest = snapshot::read_manifest(disk, FOLDER, nonce)?;
+    let mut all = Vec::new();
+    for partition in 0..manifest.positions.len() as u32 {
+        let mut reader = RowsReader::open(disk, FOLDER, &manifest, partition)?;
+        assert_eq!(reader.tables(), heads());
+        let mut payload = Vec::new();
+        while reader.next(&mut payload)?.is_some() {
+            all.push(payload.clone());
+        }
+    }
+    Ok(all)
+}
+
+fn content(disk: &dyn Disk, name: &str) -> Vec<u8> {
+    let file = disk.open(&format!("{FOLDER}/{name}"), OpenMode::Read).unwrap();
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) {
+    let mut file = disk.open(&format!("{FOLDER}/{name}"), OpenMode::Write).unwrap();
+    file.set_length(0).unwrap();
+    file.write_at(0, bytes).unwrap();
+}
+
+#[test]
+fn what_is_written_comes_back() {
+    let disk = MemoryDisk::new();
+    let written = write(&disk, "ONE", 5).unwrap();
+    assert_eq!(snapshot::read_manifest(&disk, FOLDER, "ONE"), Ok(written));
+    assert_eq!(read(&disk, "ONE").unwrap(), [payloads(0), payloads(1)].concat());
+    let found = snapshot::scan(&disk, FOLDER).unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(found[0].is_complete());
+    for file in &found[0].manifest.as_ref().unwrap().files {
+        snapshot::verify_file(&disk, FOLDER, file).unwrap();
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let disk = MemoryDisk::new();
+    write(&disk, "ONE", 5).unwrap();
+    let files = disk.list(FOLDER).unwrap();
+    for name in &files {
+        let sound = content(&disk, name);
+        for at in 0..sound.len() {
+            let mut damaged = sound.clone();
+            damaged[at] ^= 1 << (at % 8);
+            replace(&disk, name, &damaged);
+            let error = read(&disk, "ONE").expect_err("a bit is another");
+            assert!(error.file.contains(name.as_str()), "{name} {at}: {error}");
+            assert!(!error.remedy.is_empty());
+        }
+        replace(&disk, name, &sound);
+    }
+    read(&disk, "ONE").unwrap();
+}
+
+#[test]
+fn every_cut_is_found() {
+    let disk = MemoryDisk::new();
+    write(&disk, "ONE", 5).unwrap();
+    for name in disk.list(FOLDER).unwrap() {
+        let sound = content(&disk, &name);
+        for length in 0..sound.len() {
+            replace(&disk, &name, &sound[..length]);
+            let error = read(&disk, "ONE").expect_err("the end is missing");
+            assert!(error.file.contains(&name), "{name} {length}: {error}");
+            let (newest, problems) = snapshot::newest(&disk, FOLDER).unwrap();
+            assert_eq!((newest, problems.len()), (None, 1));
+        }
+        replace(&disk, &name, &[&sound[..], b"more"].concat());
+        read(&disk, "ONE").expect_err("there is more than was written");
+        replace(&disk, &name, &sound);
+    }
+}
+
+#[test]
+fn foreign_and_newer_files_are_refused() {
+    let disk = MemoryDisk::new();
+    write(&disk, "ONE", 5).unwrap();
+    write(&disk, "TWO", 6).unwrap();
+    let (one, two) = (snapshot::rows_name("ONE", 0), snapshot::rows_name("TWO", 0));
+    let sound = content(&disk, &one);
+    replace(&disk, &one, &content(&disk, &two));
+    let error = read(&disk, "ONE").unwrap_err().to_string();
+    assert!(error.contains("another snapshot") && error.contains(&one), "{error}");
+    replace(&disk, &one, &sound);
+
+    let manifest = snapshot::manifest_name("ONE");
+    let text = String::from_utf8(content(&disk, &manifest)).unwrap();
+    replace(&disk, &manifest, text.replace("format 1", "format 99").as_bytes());
+    let error = read(&disk, "ONE").unwrap_err().to_string();
+    assert!(error.contains("format 99, newer than 1; use the release"), "{error}");
+    replace(&disk, &manifest, &content(&disk, &snapshot::manifest_name("TWO")));
+    let error = read(&disk, "ONE").unwrap_err().to_string();
+    assert!(error.contains("the manifest of snapshot TWO"), "{error}");
+    assert_eq!(snapshot::newest(&disk, FOLDER).unwrap().0.unwrap().nonce, "TWO");
+    for other in ["", ".hidden", "a-b", "a/b", "ä", "a b"] {
+        assert!(snapshot::check_nonce(other).is_err(), "{other}");
+    }
+}
+
+#[test]
+fn without_its_manifest_a_snapshot_does_not_exist() {
+    // A power cut at every operation: the snapshot is whole or it is not there.
+    let mut whole = 0;
+    for last in 0.. {
+        let disk = MemoryDisk::new();
+        let mut random = SeededRandom::new(last);
+        let mut left = last;
+        disk.set_hook(Some(Box::new(move |_, _, _, _| {
+            left = left.checked_sub(1).ok_or(DiskErrorKind::Other)?;
+            Ok(())
+        })));
+        let written = write(&disk, "ONE", 5).is_ok();
+        disk.set_hook(None);
+        disk.cut_power(|_| match random.below(3) {
+            0 => Survival::Lost,
+            1 => Survival::Kept,
+            _ => Survival::Torn(3),
+        });
+        let newest = match snapshot::newest(&disk, FOLDER) {
+            Ok((newest, problems)) => {
+                assert_eq!(problems, [], "an unfinished snapshot is no damage");
+                newest
+            }
+            Err(_) => None,
+        };
+        if newest.is_some() {
+            assert_eq!(read(&disk, "ONE").unwrap(), [payloads(0), payloads(1)].concat());
+            whole += 1;
+        }
+        if written {
+            assert!(newest.is_some(), "what was written is there");
+            break;
+        }
+    }
+    assert!(whole > 0);
+}
+
+#[test]
+fn removing_begins_with_the_manifest() {
+    let disk = MemoryDisk::new();
+    write(&disk, "ONE", 5).unwrap();
+    write(&disk, "ONE2", 6).unwrap();
+    let mut removed = 0;
+    disk.set_hook(Some(Box::new(move |operation, _, _, _| {
+        removed += usize::from(operation == DiskOperation::Remove);
+        if removed == 2 { Err(DiskErrorKind::Denied) } else { Ok(()) }
+    })));
+    let error = snapshot::remove(&disk, FOLDER, "ONE").unwrap_err();
+    assert!(error.remedy.contains("read and write"), "{error}");
+    disk.set_hook(None);
+    assert_eq!(snapshot::newest(&disk, FOLDER).unwrap().0.unwrap().nonce, "ONE2");
+    assert_eq!(snapshot::remove(&disk, FOLDER, "ONE").unwrap().len(), 2);
+    assert_eq!(snapshot::scan(&disk, FOLDER).unwrap().len(), 1);
+}
+
+#[test]
+fn a_full_disk_is_said() {
+    let disk = MemoryDisk::new();
+    disk.limit_capacity(Some(300));
+    let error = write(&disk, "ONE", 5).unwrap_err().to_string();
+    assert!(error.contains("make room") && error.contains("ONE-host_0-site_"), "{error}");
+}
+
+#[test]
+fn csv_quotes_what_it_must() {
+    let mut out = Vec::new();
+    let values = [
+        Datum::Int(-5),
+        Datum::Text("a,\"b\"\n"),
+        Datum::Text("\\N"),
+        Datum::Null,
+        Datum::Bytes(&[0, 255]),
+        Datum::Bytes(&[]),
+        Datum::Float(0.1),
+        Datum::Timestamp(1),
+    ];
+    snapshot::csv::write_row(&mut out, values.into_iter());
+    let text = "-5,\"a,\"\"b\"\"\n\",\"\\N\",\\N,\"00FF\",\"\",0.1,1970-01-01 00:00:00.000001\n";
+    assert_eq!(String::from_utf8(out).unwrap(), text);
+}
+
+/// The bytes on the disk are those of the release that wrote the file of that name.
+#[test]
+fn the_format_stays() {
+    let disk = MemoryDisk::new();
+    write(&disk, "GOLDEN", 5).unwrap();
+    let rows = content(&disk, &snapshot::rows_name("GOLDEN", 1));
+    let hex: Vec<String> = rows
+        .chunks(32)
+        .map(|line| line.iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
+    let manifest = String::from_utf8(content(&disk, &snapshot::manifest_name("GOLDEN"))).unwrap();
+    let text = format!("{manifest}\n{}\n", hex.join("\n"));
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/snapshot.txt");
+    if std::env::var_os("REWRITE").is_some() {
+        std::fs::write(golden, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(golden).unwrap());
+}
