@@ -6,17 +6,20 @@
 
 mod moments;
 mod sketch;
+mod user;
 
 use crate::arena::Arena;
 use crate::arithmetic::{decimals, float_result};
 use crate::error::{SqlError, state};
 use lockstep_plan_ir::AggregateFunction;
 use lockstep_plan_ir::expression::Arithmetic;
+use lockstep_plan_ir::relation::AggregateCall;
 use lockstep_types::{Datum, Decimal, SqlType};
 use moments::Moments;
 use sketch::Sketch;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use user::UserGroup;
 
 /// One aggregate of one group. Values that it keeps are not copied: they live as long as the
 /// statement.
@@ -39,6 +42,7 @@ enum State<'a> {
     Extreme(Datum<'a>),
     Sketch(Box<Sketch>),
     Moments(Moments),
+    User(UserGroup),
 }
 
 /// A sum by the kind of its values. Integers are summed wide and tested at the end, so that the
@@ -87,6 +91,7 @@ impl<'a> Accumulator<'a> {
             ApproximateCountDistinct
             | ApproximateCountDistinctSketch
             | ApproximateCountDistinctMerge => State::Sketch(Box::default()),
+            User | UserParts | UserMerge => State::User(UserGroup::default()),
         };
         // An extreme or a count of distinct values is the same over each value once.
         let matters = !matches!(
@@ -97,6 +102,18 @@ impl<'a> Accumulator<'a> {
         Accumulator { function, sql_type, argument_type: SqlType::BigInt, state, seen }
     }
 
+    /// Before the first value of a call, which says itself what is DISTINCT.
+    pub fn of_call(call: &AggregateCall) -> Accumulator<'a> {
+        let mut accumulator = Accumulator::new(call.function, false, call.sql_type);
+        if let Some(argument) = &call.argument {
+            accumulator = accumulator.over(argument.sql_type);
+        }
+        if let (State::User(group), Some(user)) = (&mut accumulator.state, &call.user) {
+            *group = UserGroup::new(user);
+        }
+        accumulator
+    }
+
     /// Names the static type of the argument, which APPROX_COUNT_DISTINCT hashes by; BIGINT
     /// otherwise.
     pub fn over(mut self, argument_type: SqlType) -> Accumulator<'a> {
@@ -104,13 +121,17 @@ impl<'a> Accumulator<'a> {
         self
     }
 
-    /// One more value; for COUNT(*) any. NULL counts for COUNT(*) only.
+    /// One more value; for COUNT(*) any. NULL counts for COUNT(*) and functions of users only.
     ///
     /// # Errors
-    /// A DECIMAL sum of more than 38 digits; a value that is not of a kind the function takes.
+    /// A DECIMAL sum of more than 38 digits; a value that is not of a kind the function takes;
+    /// what a function of users throws.
     pub fn add(&mut self, value: Datum<'a>) -> Result<(), SqlError> {
-        if value.is_null() && self.function != AggregateFunction::CountStar {
-            return Ok(());
+        if value.is_null() && !matches!(self.state, State::User(_)) {
+            match self.function {
+                AggregateFunction::CountStar => {}
+                _ => return Ok(()),
+            }
         }
         if let Some(seen) = &mut self.seen
             && !seen.insert(Ordered(value))
@@ -134,6 +155,7 @@ impl<'a> Accumulator<'a> {
                 }
             }
             State::Moments(moments) => moments.add(value)?,
+            State::User(group) => group.add(self.function, value)?,
             State::Sketch(sketch) => match (self.function, value) {
                 (AggregateFunction::ApproximateCountDistinctMerge, Datum::Bytes(bytes)) => {
                     sketch.merge(bytes).ok_or_else(|| {
@@ -150,13 +172,14 @@ impl<'a> Accumulator<'a> {
     ///
     /// # Errors
     /// A sum or average that its type cannot hold.
-    pub fn finish(&self, arena: &'a Arena) -> Result<Datum<'a>, SqlError> {
-        match &self.state {
+    pub fn finish(&mut self, arena: &'a Arena) -> Result<Datum<'a>, SqlError> {
+        match &mut self.state {
             State::Count(count) => Ok(Datum::Int(*count)),
             State::Extreme(extreme) => Ok(*extreme),
             State::Sum(None, _) => Ok(Datum::Null),
             State::Sum(Some(sum), count) => sum_result(self.function, self.sql_type, *sum, *count),
             State::Moments(moments) => moments.finish(self.function, arena),
+            State::User(group) => group.finish(self.function, arena),
             State::Sketch(sketch) => match self.function {
                 AggregateFunction::ApproximateCountDistinctSketch => {
                     Ok(Datum::Bytes(arena.copy(&sketch.to_bytes())))

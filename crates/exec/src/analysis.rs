@@ -15,7 +15,9 @@ pub(crate) fn walk<'a>(expression: &'a Expression, visit: &mut dyn FnMut(&'a Exp
         | Node::Column { .. }
         | Node::ScalarSubquery(_)
         | Node::Exists(_) => {}
-        Node::And(parts) | Node::Or(parts) | Node::Call(_, parts) => each(parts),
+        Node::And(parts) | Node::Or(parts) | Node::Call(_, parts) | Node::UserCall(_, parts) => {
+            each(parts);
+        }
         Node::Not(inner) | Node::IsNull(inner) | Node::Negate(inner) => walk(inner, visit),
         Node::Cast { value, .. } | Node::InArray { value, .. } => walk(value, visit),
         Node::Compare(_, left, right)

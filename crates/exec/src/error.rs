@@ -5,7 +5,7 @@
 //! making one is cold.
 
 use crate::watch::Overdue;
-use lockstep_types::{Failure, SqlType};
+use lockstep_types::{Failure, SqlType, Status};
 use std::fmt;
 
 /// The SQLSTATE of a failure: five characters.
@@ -37,6 +37,8 @@ pub mod state {
     pub const RESULT_TOO_LARGE: SqlState = "V0001";
     /// The statement's time was over.
     pub const STOPPED: SqlState = "57014";
+    /// A function of users failed.
+    pub const USER_FUNCTION: SqlState = "V0004";
     /// A failure that the statement asked for.
     pub const RAISED: SqlState = "99999";
 }
@@ -235,6 +237,16 @@ impl SqlError {
         SqlError::limit(state::STOPPED, message)
     }
 
+    /// A function of users that failed, in its own words.
+    #[cold]
+    pub fn user_function(failure: Failure) -> SqlError {
+        let kind = match failure.status {
+            Status::UserAbort => ErrorKind::UserAbort,
+            _ => ErrorKind::Sql,
+        };
+        SqlError::new(kind, state::USER_FUNCTION, failure.message)
+    }
+
     /// The same failure with text behind its message: VoltDB names the column of an assignment
     /// so.
     #[cold]
@@ -341,7 +353,7 @@ impl TupleText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockstep_types::{Datum, Status};
+    use lockstep_types::Datum;
 
     #[test]
     fn texts_are_those_that_clients_know() {

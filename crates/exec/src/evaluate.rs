@@ -19,7 +19,7 @@ use crate::error::SqlError;
 use crate::frame::Frame;
 use crate::functions;
 use lockstep_plan_ir::expression::Comparison;
-use lockstep_plan_ir::{Expression, Node};
+use lockstep_plan_ir::{Expression, Node, UserFunction};
 use lockstep_types::{Datum, SqlType};
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -235,10 +235,56 @@ fn evaluate_other<'a: 's, 's>(
         Node::Call(function, arguments) => {
             functions::call(arena, context, *function, arguments, expression.sql_type, frame)
         }
+        Node::UserCall(function, arguments) => {
+            user_call(arena, context, function, arguments, frame)
+        }
         Node::CompareRows(comparison, left, right) => {
             compare_rows(arena, context, *comparison, left, right, frame)
         }
         _ => evaluate_subquery(expression, context, frame),
+    }
+}
+
+/// Most arguments of a function of users whose values need no memory of their own.
+const FEW_ARGUMENTS: usize = 8;
+
+fn user_call<'a: 's, 's>(
+    arena: &'s Arena,
+    context: &Context<'a>,
+    function: &'a UserFunction,
+    arguments: &'a [Expression],
+    frame: &Frame<'a>,
+) -> Result<Datum<'s>, SqlError> {
+    let mut few = [Datum::Null; FEW_ARGUMENTS];
+    let mut many = Vec::new();
+    let values = match few.get_mut(..arguments.len()) {
+        Some(few) => few,
+        None => {
+            many.resize(arguments.len(), Datum::Null);
+            many.as_mut_slice()
+        }
+    };
+    for (value, argument) in values.iter_mut().zip(arguments) {
+        let given = evaluate_in(arena, argument, context, frame)?;
+        *value = widened(given, argument.sql_type)?;
+    }
+    let mut result = Datum::Null;
+    let called = function.code.call(values, &mut |value| result = keep(arena, value));
+    called.map_err(SqlError::user_function)?;
+    Ok(result)
+}
+
+/// A value whose text or bytes are about to go.
+pub(crate) fn keep<'s>(arena: &'s Arena, value: Datum<'_>) -> Datum<'s> {
+    match value {
+        Datum::Text(text) => Datum::Text(arena.copy_text(text)),
+        Datum::Bytes(bytes) => Datum::Bytes(arena.copy(bytes)),
+        Datum::Null => Datum::Null,
+        Datum::Bool(value) => Datum::Bool(value),
+        Datum::Int(value) => Datum::Int(value),
+        Datum::Float(value) => Datum::Float(value),
+        Datum::Decimal(value) => Datum::Decimal(value),
+        Datum::Timestamp(value) => Datum::Timestamp(value),
     }
 }
 

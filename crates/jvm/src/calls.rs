@@ -1,10 +1,10 @@
 //! Calls of Java procedures: one crossing into Java each, and one back for each batch.
 //!
-//! Each thread that runs procedures has an [`Engine`]: two buffers that both sides see, and the
-//! call that runs. The host writes a call into the one, Java its batches into the other; the
-//! results go back through the first. The layout is in `java/runtime/README.md`.
+//! The host writes a call into the one buffer of the thread's [`Engine`], Java its batches into the
+//! other; the results go back through the first. The layout is in `java/runtime/README.md`.
 
 use crate::classes::{JavaClasses, write_failure};
+use crate::engine::{self, Engine, FIRST_BYTES, Instances, current};
 use crate::env::{Env, Java, JavaError};
 use crate::machine::Machine;
 use crate::wire::Reader;
@@ -13,21 +13,11 @@ use lockstep_exec::error::{ErrorKind, state};
 use lockstep_exec::procedure::{HostedProcedure, ProcedureContext, ProcedureError};
 use lockstep_plan_ir::ProcedureDefinition;
 use lockstep_types::{Failure, PartitionId, Status};
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::Write;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// Bytes that the buffers of a thread begin with.
-const FIRST_BYTES: usize = 64 << 10;
-/// Bytes of a buffer that are kept from one call to the next.
-const KEPT_BYTES: usize = 4 << 20;
-/// Stack that a batch needs: Java code that left less may not execute one.
-const STACK_OF_BATCH: usize = 1 << 20;
-/// Procedures whose instances a thread finds at once; a power of two.
-const CACHED_INSTANCES: usize = 256;
 /// Of a call's record, what is in front of the parameters.
 const CALL_PREFIX_BYTES: usize = 28;
 
@@ -37,12 +27,9 @@ const EXIT_STUCK: libc::c_int = 70;
 /// A procedure in Java, ready to run.
 pub struct JavaProcedure {
     classes: Arc<JavaClasses>,
-    /// Never given again to another one.
-    id: u64,
     /// The runtime's object, a lasting reference.
     procedure: jobject,
-    /// Per thread, by the number of its engine, the instance there: lasting references.
-    instances: Mutex<Vec<(u64, jobject)>>,
+    instances: Instances,
 }
 
 // SAFETY: the references are global ones, which all threads may use; the list has a lock.
@@ -52,11 +39,9 @@ unsafe impl Sync for JavaProcedure {}
 
 impl fmt::Debug for JavaProcedure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JavaProcedure").field("id", &self.id).finish()
+        f.debug_struct("JavaProcedure").field("id", &self.instances.id()).finish()
     }
 }
-
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl JavaProcedure {
     /// Makes a planned procedure ready.
@@ -69,154 +54,30 @@ impl JavaProcedure {
         definition: &ProcedureDefinition,
     ) -> Result<JavaProcedure, JavaError> {
         let procedure = classes.bound(class, definition)?;
-        Ok(JavaProcedure {
-            classes: Arc::clone(classes),
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            procedure,
-            instances: Mutex::new(Vec::new()),
-        })
+        Ok(JavaProcedure { classes: Arc::clone(classes), procedure, instances: Instances::new() })
     }
 
-    /// The instance of a thread that has not used the procedure lately.
-    #[cold]
-    fn find_instance(&self, env: Env, engine: &Engine) -> Java<jobject> {
-        let mut instances = self.instances.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, instance)) = instances.iter().find(|(number, _)| *number == engine.number) {
-            return Ok(*instance);
-        }
+    /// An instance for a thread, given its engine's object.
+    fn make_instance(&self, env: Env, engine: jobject) -> Java<jobject> {
         let method = self.classes.machine().runtime.procedure_new_instance;
-        let instance = env.frame(|env| {
-            let engine = [jvalue { l: engine.object }];
+        env.frame(|env| {
             // SAFETY: the method is the object's and takes an engine.
-            let instance = unsafe { env.call_object(self.procedure, method, &engine)? };
+            let instance =
+                unsafe { env.call_object(self.procedure, method, &[jvalue { l: engine }])? };
             env.lasting(instance)
-        })?;
-        instances.push((engine.number, instance));
-        Ok(instance)
+        })
     }
 }
 
 impl Drop for JavaProcedure {
     fn drop(&mut self) {
         let Ok(env) = self.classes.machine().env() else { return };
-        let instances = self.instances.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for instance in instances.drain(..).map(|(_, instance)| instance).chain([self.procedure]) {
-            // SAFETY: nothing calls the procedure any more: this is its last owner. Threads that
-            // remember an instance do so under a number that no other procedure gets.
-            unsafe { env.let_go(instance) };
-        }
-    }
-}
-
-/// A thread's side of calls.
-struct Engine {
-    /// Never given again to another thread.
-    number: u64,
-    /// The runtime's object for it, a lasting reference.
-    object: jobject,
-    to_java: Box<[u8]>,
-    from_java: Box<[u8]>,
-    /// The call that runs; null between calls.
-    context: *mut ProcedureContext<'static>,
-    /// The lowest address of the thread's stack that batches may begin at.
-    stack_limit: usize,
-    instances: [(u64, jobject); CACHED_INSTANCES],
-}
-
-thread_local! {
-    static ENGINE: RefCell<Option<OwnedEngine>> = const { RefCell::new(None) };
-    /// The engine above, for the natives: null when there is none.
-    static CURRENT: Cell<*mut Engine> = const { Cell::new(ptr::null_mut()) };
-}
-
-/// Owns a thread's engine: it ends with the thread.
-struct OwnedEngine {
-    machine: &'static Machine,
-    engine: *mut Engine,
-}
-
-impl Drop for OwnedEngine {
-    fn drop(&mut self) {
-        CURRENT.set(ptr::null_mut());
-        // SAFETY: it was made by `Box::into_raw`; the thread ends, so that no call of Java can
-        // use its buffers any more: the natives ask for `CURRENT` first.
-        let engine = unsafe { Box::from_raw(self.engine) };
-        if let Ok(env) = self.machine.env() {
-            // SAFETY: a lasting reference that nothing uses from here on.
-            unsafe { env.let_go(engine.object) };
-        }
-    }
-}
-
-/// The calling thread's engine, which is made at its first call.
-fn engine(machine: &'static Machine, env: Env) -> Java<*mut Engine> {
-    let engine = CURRENT.get();
-    match engine.is_null() {
-        false => Ok(engine),
-        true => make_engine(machine, env),
-    }
-}
-
-#[cold]
-fn make_engine(machine: &'static Machine, env: Env) -> Java<*mut Engine> {
-    let engine = Box::into_raw(Box::new(Engine {
-        number: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-        object: ptr::null_mut(),
-        to_java: vec![0; FIRST_BYTES].into(),
-        from_java: vec![0; FIRST_BYTES].into(),
-        context: ptr::null_mut(),
-        stack_limit: stack_bottom().saturating_add(STACK_OF_BATCH),
-        instances: [(0, ptr::null_mut()); CACHED_INSTANCES],
-    }));
-    let runtime = &machine.runtime;
-    let object = env.frame(|env| {
-        // SAFETY: the engine was made right above, and lives until its thread ends; its buffers
-        // until others take their place in the Java object. The constructor has that signature.
+        // SAFETY: nothing calls the procedure any more: this is its last owner.
         unsafe {
-            let to_java = env.direct_buffer((*engine).to_java.as_mut_ptr(), FIRST_BYTES)?;
-            let from_java = env.direct_buffer((*engine).from_java.as_mut_ptr(), FIRST_BYTES)?;
-            let arguments =
-                [jvalue { j: engine as jlong }, jvalue { l: to_java }, jvalue { l: from_java }];
-            let object = env.new_object(runtime.engine, runtime.engine_new, &arguments)?;
-            env.lasting(object)
-        }
-    });
-    match object {
-        Ok(object) => {
-            // SAFETY: as above; nobody else has the pointer yet.
-            unsafe { (*engine).object = object };
-            CURRENT.set(engine);
-            ENGINE.with(|owner| *owner.borrow_mut() = Some(OwnedEngine { machine, engine }));
-            Ok(engine)
-        }
-        Err(error) => {
-            // SAFETY: it was made above and given to nobody.
-            drop(unsafe { Box::from_raw(engine) });
-            Err(error)
+            self.instances.let_go(env);
+            env.let_go(self.procedure);
         }
     }
-}
-
-/// The lowest address of the calling thread's stack; 0 where it is not known.
-#[cfg(target_os = "linux")]
-fn stack_bottom() -> usize {
-    // SAFETY: the attributes are initialized by the first call and destroyed by the last; all
-    // pointers are to variables of this function.
-    unsafe {
-        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
-        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
-            return 0;
-        }
-        let (mut bottom, mut bytes) = (ptr::null_mut(), 0);
-        let known = libc::pthread_attr_getstack(&attributes, &mut bottom, &mut bytes) == 0;
-        libc::pthread_attr_destroy(&mut attributes);
-        if known { bottom as usize } else { 0 }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn stack_bottom() -> usize {
-    0
 }
 
 fn unexpected(error: JavaError) -> ProcedureError {
@@ -227,21 +88,13 @@ impl HostedProcedure for JavaProcedure {
     fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
         let machine = self.classes.machine();
         let env = machine.env().map_err(unexpected)?;
-        let engine = engine(machine, env).map_err(unexpected)?;
+        let engine = engine::of_procedures(machine, env).map_err(unexpected)?;
         // SAFETY: the engine is this thread's and lives until the thread ends. No reference to it
         // is held while Java runs: the natives below use it then.
         let (instance, length) = unsafe {
             let engine = &mut *engine;
-            let slot = self.id as usize % CACHED_INSTANCES;
-            let (id, instance) = engine.instances[slot];
-            let instance = match id == self.id {
-                true => instance,
-                false => {
-                    let instance = self.find_instance(env, engine).map_err(unexpected)?;
-                    engine.instances[slot] = (self.id, instance);
-                    instance
-                }
-            };
+            let make = |object| self.make_instance(env, object);
+            let instance = self.instances.get(engine, make).map_err(unexpected)?;
             (instance, engine.write_call(machine, env, context).map_err(unexpected)?)
         };
         let invoke = machine.runtime.instance_invoke;
@@ -257,7 +110,7 @@ impl HostedProcedure for JavaProcedure {
         let length = answered.map_err(unexpected)?;
         // SAFETY: Java has returned; this is the only use of the engine now.
         let engine = unsafe { &mut *engine };
-        let outcome = engine.outcome(length)?;
+        let outcome = engine.written(length).map_err(unexpected)?;
         let ended = read_outcome(outcome, context);
         engine.shrink(machine, env);
         ended
@@ -287,67 +140,6 @@ impl Engine {
         rest[0..2].copy_from_slice(&(given.count() as i16).to_be_bytes());
         rest[2..2 + given.bytes().len()].copy_from_slice(given.bytes());
         jint::try_from(length).map_err(|_| JavaError::new("the parameters are too long for Java"))
-    }
-
-    /// Makes room for so many bytes in the buffer to Java; what is in it is lost.
-    #[inline]
-    fn room_to_java(&mut self, machine: &Machine, env: Env, bytes: usize) -> Java<()> {
-        match bytes <= self.to_java.len() {
-            true => Ok(()),
-            false => self.replace_to_java(machine, env, bytes.next_power_of_two()),
-        }
-    }
-
-    #[cold]
-    fn replace_to_java(&mut self, machine: &Machine, env: Env, bytes: usize) -> Java<()> {
-        let mut larger: Box<[u8]> = vec![0; bytes].into();
-        // SAFETY: the new buffer takes the old one's place in the Java object before that is
-        // freed, and the runtime gets it from there at each use.
-        env.frame(|env| unsafe {
-            let buffer = env.direct_buffer(larger.as_mut_ptr(), bytes)?;
-            env.set_object(self.object, machine.runtime.engine_to_java, buffer);
-            Ok(())
-        })?;
-        self.to_java = larger;
-        Ok(())
-    }
-
-    /// As [`Engine::replace_to_java`], keeping the first bytes.
-    fn replace_from_java(
-        &mut self,
-        machine: &Machine,
-        env: Env,
-        bytes: usize,
-        kept: usize,
-    ) -> Java<()> {
-        let mut larger: Box<[u8]> = vec![0; bytes].into();
-        let kept = kept.min(self.from_java.len()).min(bytes);
-        larger[..kept].copy_from_slice(&self.from_java[..kept]);
-        // SAFETY: as in `replace_to_java`.
-        env.frame(|env| unsafe {
-            let buffer = env.direct_buffer(larger.as_mut_ptr(), bytes)?;
-            env.set_object(self.object, machine.runtime.engine_from_java, buffer);
-            Ok(())
-        })?;
-        self.from_java = larger;
-        Ok(())
-    }
-
-    /// Gives back what an unusual call needed.
-    fn shrink(&mut self, machine: &Machine, env: Env) {
-        if self.to_java.len() > KEPT_BYTES {
-            let _ = self.replace_to_java(machine, env, FIRST_BYTES);
-        }
-        if self.from_java.len() > KEPT_BYTES {
-            let _ = self.replace_from_java(machine, env, FIRST_BYTES, 0);
-        }
-    }
-
-    fn outcome(&self, length: jint) -> Result<&[u8], ProcedureError> {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        self.from_java.get(..length).ok_or_else(|| {
-            unexpected(JavaError::new("the runtime of Java procedures stated a wrong length"))
-        })
     }
 }
 
@@ -391,18 +183,6 @@ fn read_failure(status: i8, reader: &mut Reader<'_>) -> Java<ProcedureError> {
     Ok(ProcedureError::Failed(Failure::new(status, text)))
 }
 
-/// The calling thread's engine, if it is the one that Java names and a call runs.
-fn current(handle: jlong) -> Option<&'static mut Engine> {
-    let engine = CURRENT.get();
-    if engine.is_null() || engine as jlong != handle {
-        return None;
-    }
-    // SAFETY: it is this thread's, and lives until the thread ends; the caller of Java code holds
-    // no reference to it while that runs.
-    let engine = unsafe { &mut *engine };
-    (!engine.context.is_null()).then_some(engine)
-}
-
 const MISUSED: &str = "a batch can be executed by the thread of its transaction only";
 
 /// `NativeEngine.execute`: executes the batch in the first bytes of the buffer from Java.
@@ -438,7 +218,7 @@ pub(crate) extern "system" fn grow(
 ) {
     // SAFETY: the JVM gives each native the table of its thread.
     let env = unsafe { Env::new(env) };
-    let (Some(engine), Some(machine)) = (current(handle), crate::machine::running()) else {
+    let (Some(engine), Some(machine)) = (engine::named(handle), crate::machine::running()) else {
         return env.throw(MISUSED);
     };
     let bytes = usize::try_from(minimum).unwrap_or(0).next_power_of_two().max(FIRST_BYTES);

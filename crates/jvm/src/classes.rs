@@ -186,6 +186,51 @@ impl JavaClasses {
         })
     }
 
+    /// The runtime's object for a method that is a scalar function, as a lasting reference, with
+    /// the codes of the types that it takes and, at the end, gives.
+    pub(crate) fn function(&self, class: &str, method: &str) -> Java<(jobject, Vec<i8>)> {
+        let runtime = &self.machine.runtime;
+        let found = self.machine.env()?.frame(|env| {
+            let names =
+                [jvalue { l: env.new_string(class)? }, jvalue { l: env.new_string(method)? }];
+            // SAFETY: the methods are the objects', of those signatures.
+            let (function, described) = unsafe {
+                let function = env.call_object(self.space, runtime.class_space_function, &names)?;
+                let described = env.call_object(function, runtime.function_describe, &[])?;
+                (function, env.bytes(described))
+            };
+            let mut reader = Reader::new(&described);
+            let result = reader.i8()?;
+            let mut codes = Vec::new();
+            for _ in 0..reader.i16()? {
+                codes.push(reader.i8()?);
+            }
+            codes.push(result);
+            Ok((env.lasting(function)?, codes))
+        });
+        found.map_err(own_words)
+    }
+
+    /// The runtime's object for a class that is an aggregate function, as a lasting reference,
+    /// with the codes of the types that it takes and gives.
+    pub(crate) fn aggregate(&self, class: &str) -> Java<(jobject, Vec<i8>)> {
+        let runtime = &self.machine.runtime;
+        let found = self.machine.env()?.frame(|env| {
+            let name = [jvalue { l: env.new_string(class)? }];
+            // SAFETY: the methods are the objects', of those signatures.
+            let (aggregate, described) = unsafe {
+                let found = env.call_object(self.space, runtime.class_space_aggregate, &name)?;
+                let described = env.call_object(found, runtime.aggregate_describe, &[])?;
+                (found, env.bytes(described))
+            };
+            let mut reader = Reader::new(&described);
+            let result = reader.i8()?;
+            let codes = vec![reader.i8()?, result];
+            Ok((env.lasting(aggregate)?, codes))
+        });
+        found.map_err(own_words)
+    }
+
     /// The JVM that they are in.
     pub(crate) fn machine(&self) -> &'static Machine {
         self.machine

@@ -2,14 +2,17 @@
 //! of their procedures. The only crate that names JNI.
 mod calls;
 mod classes;
+mod engine;
 mod env;
 mod find;
+mod functions;
 mod machine;
 mod runtime;
 mod wire;
 pub use calls::JavaProcedure;
 pub use classes::{ClassKind, JavaClass, JavaClasses, JavaDescription, JavaStatement};
 pub use env::JavaError;
+pub use functions::{aggregate_function, scalar_function};
 pub use machine::JavaSettings;
 
 /// The runtime as a jar: what procedures are compiled against. Empty in a binary that was built

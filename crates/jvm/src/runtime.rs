@@ -23,10 +23,28 @@ pub(crate) struct Runtime {
     pub(crate) procedure_bind: jmethodID,
     pub(crate) procedure_new_instance: jmethodID,
     pub(crate) instance_invoke: jmethodID,
+    pub(crate) class_space_function: jmethodID,
+    pub(crate) function_describe: jmethodID,
+    pub(crate) function_new_instance: jmethodID,
+    pub(crate) function_invoke: jmethodID,
+    pub(crate) class_space_aggregate: jmethodID,
+    pub(crate) aggregate_describe: jmethodID,
+    pub(crate) aggregate_new_instance: jmethodID,
+    pub(crate) group: GroupMethods,
     pub(crate) engine: jclass,
     pub(crate) engine_new: jmethodID,
     pub(crate) engine_to_java: jfieldID,
     pub(crate) engine_from_java: jfieldID,
+}
+
+/// The methods of one group of an aggregate function.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupMethods {
+    pub(crate) start: jmethodID,
+    pub(crate) assemble: jmethodID,
+    pub(crate) serialize: jmethodID,
+    pub(crate) combine: jmethodID,
+    pub(crate) end: jmethodID,
 }
 
 macro_rules! named {
@@ -57,6 +75,17 @@ impl Runtime {
             c!("(L", named!("Engine"), ";)L", named!("ProcedureInstance"), ";");
         const OF_CLASS: &CStr = c!("(Ljava/lang/String;)L", named!("Procedure"), ";");
         const BUFFER: &CStr = c"Ljava/nio/ByteBuffer;";
+        const OF_METHOD: &CStr =
+            c!("(Ljava/lang/String;Ljava/lang/String;)L", named!("ScalarFunction"), ";");
+        const OF_AGGREGATE: &CStr = c!("(Ljava/lang/String;)L", named!("AggregateFunction"), ";");
+        const NEW_FUNCTION: &CStr =
+            c!("(L", named!("Engine"), ";)L", named!("ScalarFunction$Instance"), ";");
+        const NEW_GROUP: &CStr =
+            c!("(L", named!("Engine"), ";)L", named!("AggregateFunction$Instance"), ";");
+        let function = env.lasting_class(c!(named!("ScalarFunction")))?;
+        let function_instance = env.lasting_class(c!(named!("ScalarFunction$Instance")))?;
+        let aggregate = env.lasting_class(c!(named!("AggregateFunction")))?;
+        let group = env.lasting_class(c!(named!("AggregateFunction$Instance")))?;
         let jars = env.lasting_class(JARS)?;
         let class_space = env.lasting_class(SPACE)?;
         let procedure = env.lasting_class(PROCEDURE)?;
@@ -74,6 +103,20 @@ impl Runtime {
             procedure_bind: env.method(procedure, c"bind", c"([B)V")?,
             procedure_new_instance: env.method(procedure, c"newInstance", NEW_INSTANCE)?,
             instance_invoke: env.method(instance, c"invoke", c"(I)I")?,
+            class_space_function: env.method(class_space, c"function", OF_METHOD)?,
+            function_describe: env.method(function, c"describe", c"()[B")?,
+            function_new_instance: env.method(function, c"newInstance", NEW_FUNCTION)?,
+            function_invoke: env.method(function_instance, c"invoke", c"(I)I")?,
+            class_space_aggregate: env.method(class_space, c"aggregate", OF_AGGREGATE)?,
+            aggregate_describe: env.method(aggregate, c"describe", c"()[B")?,
+            aggregate_new_instance: env.method(aggregate, c"newInstance", NEW_GROUP)?,
+            group: GroupMethods {
+                start: env.method(group, c"start", c"()I")?,
+                assemble: env.method(group, c"assemble", c"(I)I")?,
+                serialize: env.method(group, c"serialize", c"()I")?,
+                combine: env.method(group, c"combine", c"(I)I")?,
+                end: env.method(group, c"end", c"()I")?,
+            },
             engine,
             engine_new: env.method(
                 engine,
@@ -83,19 +126,23 @@ impl Runtime {
             engine_to_java: env.field(engine, c"toJava", BUFFER)?,
             engine_from_java: env.field(engine, c"fromJava", BUFFER)?,
         };
-        let execute: *mut c_void = calls::execute as *mut c_void;
-        let grow: *mut c_void = calls::grow as *mut c_void;
-        let stuck: *mut c_void = calls::stuck as *mut c_void;
-        let natives = [
-            native(c"execute", c"(JI)I", execute),
-            native(c"grow", c"(JII)V", grow),
-            native(c"stuck", c"(JLjava/lang/String;)V", stuck),
-        ];
-        // SAFETY: all functions have the types that their signatures state.
-        unsafe { env.register(engine, &natives)? };
+        register_natives(env, engine)?;
         start_watchdog(env, settings)?;
         Ok(runtime)
     }
+}
+
+fn register_natives(env: Env, engine: jclass) -> Java<()> {
+    let execute: *mut c_void = calls::execute as *mut c_void;
+    let grow: *mut c_void = calls::grow as *mut c_void;
+    let stuck: *mut c_void = calls::stuck as *mut c_void;
+    let natives = [
+        native(c"execute", c"(JI)I", execute),
+        native(c"grow", c"(JII)V", grow),
+        native(c"stuck", c"(JLjava/lang/String;)V", stuck),
+    ];
+    // SAFETY: all functions have the types that their signatures state.
+    unsafe { env.register(engine, &natives) }
 }
 
 fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMethod {

@@ -3,7 +3,7 @@
 use lockstep_exec::procedure::ProcedureCode;
 use lockstep_jvm::{ClassKind, JavaClasses, JavaProcedure, JavaSettings};
 use lockstep_plan::{Catalog, ClassSource, PlanError, ProcedureClasses};
-use lockstep_plan_ir::ProcedureDefinition;
+use lockstep_plan_ir::{ProcedureDefinition, UserAggregate, UserFunction};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -45,6 +45,14 @@ impl ProcedureClasses for HostClasses {
             parameters: found.parameters,
             statements: named,
         })
+    }
+
+    fn function(&self, name: &str, class: &str, method: &str) -> Result<UserFunction, String> {
+        lockstep_jvm::scalar_function(&self.0, name, class, method).map_err(|error| error.message)
+    }
+
+    fn aggregate(&self, name: &str, class: &str) -> Result<UserAggregate, String> {
+        lockstep_jvm::aggregate_function(&self.0, name, class).map_err(|error| error.message)
     }
 
     fn list(&self) -> Vec<(String, bool)> {

@@ -2,7 +2,9 @@
 
 use crate::function::Function;
 use crate::relation::Relation;
+use crate::user::UserFunction;
 use lockstep_types::{SqlType, Value};
+use std::sync::Arc;
 
 /// An expression with its static type.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,6 +88,8 @@ pub enum Node {
     },
     /// A built-in function.
     Call(Function, Vec<Expression>),
+    /// A function of users; the arguments are of the types that it declares.
+    UserCall(Arc<UserFunction>, Vec<Expression>),
     /// The value of a subquery that gives at most one row; NULL when it gives none.
     ScalarSubquery(Box<Subquery>),
     /// Whether a subquery gives any row.

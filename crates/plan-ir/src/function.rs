@@ -70,7 +70,7 @@ functions! {
 
 functions! {
     /// Aggregates. Those of the variance family are FLOAT; they also take the parts that
-    /// partitions made of their values, as VARBINARY.
+    /// partitions made of their values, as VARBINARY. Which function of users it is, the call says.
     AggregateFunction {
         CountStar = "COUNT(*)", Count = "COUNT", Sum = "SUM", Average = "AVG",
         Min = "MIN", Max = "MAX",
@@ -79,5 +79,7 @@ functions! {
         Moments = "parts of VARIANCE", ApproximateCountDistinct = "APPROX_COUNT_DISTINCT",
         ApproximateCountDistinctSketch = "sketch of APPROX_COUNT_DISTINCT",
         ApproximateCountDistinctMerge = "merge of APPROX_COUNT_DISTINCT",
+        User = "user-defined", UserParts = "parts of user-defined",
+        UserMerge = "merge of user-defined",
     }
 }

@@ -29,6 +29,7 @@ pub mod procedure;
 pub mod relation;
 pub mod schema;
 pub mod statement;
+pub mod user;
 
 pub use change::StorageChange;
 pub use expression::{Comparison, Expression, Node};
@@ -38,3 +39,4 @@ pub use procedure::{ProcedureDefinition, ProcedureKind};
 pub use relation::{Access, Relation, Scan};
 pub use schema::{ColumnDefinition, IndexDefinition, TableDefinition, ViewDefinition};
 pub use statement::{Execution, Operation, Statement};
+pub use user::{UserAggregate, UserFunction};

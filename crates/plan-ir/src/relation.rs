@@ -2,7 +2,9 @@
 
 use crate::expression::{Comparison, Expression, Subquery};
 use crate::function::AggregateFunction;
+use crate::user::UserAggregate;
 use lockstep_types::{IndexId, SqlType, TableId};
+use std::sync::Arc;
 
 /// Produces frames; see the crate's head for slots.
 #[derive(Debug, Clone, PartialEq)]
@@ -265,6 +267,8 @@ pub struct AggregateCall {
     pub argument: Option<Expression>,
     /// Type of the result.
     pub sql_type: SqlType,
+    /// The function of users that it is; none for a built-in one.
+    pub user: Option<Arc<UserAggregate>>,
 }
 
 /// One window function.

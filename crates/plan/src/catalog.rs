@@ -6,7 +6,9 @@
 use crate::error::PlanError;
 use crate::planning::Planning;
 use lockstep_plan_ir::procedure::ProcedureParameter;
-use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
+use lockstep_plan_ir::{
+    ProcedureDefinition, StorageChange, TableDefinition, UserAggregate, UserFunction,
+};
 use lockstep_sql::ast::{Expression, LimitPartitionRows, ParsedStatement};
 use lockstep_types::{PartitionId, SqlType};
 use std::any::Any;
@@ -29,6 +31,8 @@ pub struct Catalog {
     /// How user procedures were declared, by name, to plan them again after a change and to
     /// list them.
     pub sources: BTreeMap<String, Arc<ParsedStatement>>,
+    /// Functions of users by upper-case name.
+    pub functions: BTreeMap<String, Arc<CatalogFunction>>,
     /// Roles by upper-case name, with their permissions.
     pub roles: BTreeMap<String, Vec<String>>,
     /// The Java classes that are loaded, once there were any.
@@ -51,6 +55,28 @@ pub struct CatalogTable {
     pub row_limit_source: Option<Arc<LimitPartitionRows>>,
     /// The global indexes as declared.
     pub global_sources: Vec<GlobalIndexSource>,
+}
+
+/// A function of users.
+#[derive(Debug, Clone)]
+pub struct CatalogFunction {
+    /// What computes it.
+    pub kind: FunctionKind,
+    /// The class that it is of.
+    pub class: String,
+    /// The method; none for an aggregate function, which is a whole class.
+    pub method: Option<String>,
+    /// How it was declared.
+    pub source: Arc<ParsedStatement>,
+}
+
+/// The kinds of functions of users.
+#[derive(Debug, Clone)]
+pub enum FunctionKind {
+    /// Of values of one row.
+    Scalar(Arc<UserFunction>),
+    /// Of the values of a group.
+    Aggregate(Arc<UserAggregate>),
 }
 
 /// A global index as declared: columns by name, to find them again after a change.
@@ -106,6 +132,16 @@ pub trait ProcedureClasses: fmt::Debug + Send + Sync {
     /// # Errors
     /// There is none of that name, or it breaks a rule: the text for the user.
     fn procedure(&self, class: &str) -> Result<ClassSource, String>;
+    /// The scalar function that is a method of a class; `name` is what SQL calls it.
+    ///
+    /// # Errors
+    /// As for [`ProcedureClasses::procedure`].
+    fn function(&self, name: &str, class: &str, method: &str) -> Result<UserFunction, String>;
+    /// The aggregate function that a class is; `name` is what SQL calls it.
+    ///
+    /// # Errors
+    /// As for [`ProcedureClasses::procedure`].
+    fn aggregate(&self, name: &str, class: &str) -> Result<UserAggregate, String>;
     /// The names of all classes, and whether each is a procedure's.
     fn list(&self) -> Vec<(String, bool)>;
     /// For whoever made it.

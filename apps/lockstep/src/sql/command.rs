@@ -11,6 +11,8 @@ pub enum Listed {
     Procedures,
     /// Classes of procedures.
     Classes,
+    /// Functions of users.
+    Functions,
 }
 
 /// One thing to do.
@@ -76,6 +78,7 @@ Statements end with `;`. Commands end with `;` or with their line:
   show tables                   list tables and views
   show procedures               list procedures
   show classes                  list classes of procedures
+  show functions                list functions of users
   describe TABLE                show columns, keys, indexes and partitioning
   load classes FILE.jar         load the classes of Java procedures and functions
   remove classes PATTERN        remove classes: com.acme.Old, com.acme.*, com.acme.**
@@ -191,9 +194,10 @@ fn show(rest: &str, offset: usize) -> Result<Command<'_>, CommandError> {
         "tables" => Ok(Command::Show(Listed::Tables)),
         "procedures" | "procs" => Ok(Command::Show(Listed::Procedures)),
         "classes" => Ok(Command::Show(Listed::Classes)),
+        "functions" => Ok(Command::Show(Listed::Functions)),
         _ => Err(CommandError::new(
             offset,
-            format!("show lists tables, procedures or classes, not '{rest}'"),
+            format!("show lists tables, procedures, classes or functions, not '{rest}'"),
         )),
     }
 }

@@ -37,7 +37,7 @@ const BEGINNINGS: [&str; 23] = [
     "WITH",
 ];
 /// What `show` lists.
-const LISTED: [&str; 3] = ["CLASSES", "PROCEDURES", "TABLES"];
+const LISTED: [&str; 4] = ["CLASSES", "FUNCTIONS", "PROCEDURES", "TABLES"];
 
 /// The names of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

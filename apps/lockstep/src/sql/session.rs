@@ -345,6 +345,7 @@ impl<'o> Session<'o> {
             Listed::Tables => ("TABLES", describe::tables),
             Listed::Procedures => ("PROCEDURES", describe::procedures),
             Listed::Classes => ("CLASSES", Table::clone),
+            Listed::Functions => ("FUNCTIONS", Table::clone),
         };
         let tables = self.call_with_text("@SystemCatalog", selector)?;
         let elapsed = start.elapsed();

@@ -101,7 +101,7 @@ fn sketches_count_closely_and_merge() {
         let error = (estimate - count).abs() as f64 / count as f64;
         assert!(error < 0.02, "{estimate} for {count}");
         let mut merged = Accumulator::new(ApproximateCountDistinctMerge, false, SqlType::BigInt);
-        for part in &parts {
+        for part in &mut parts {
             merged.add(part.finish(&arena).expect("a sketch")).expect("a sketch");
         }
         assert_eq!(merged.finish(&arena), Ok(Datum::Int(estimate)), "merged of {count}");

@@ -29,11 +29,7 @@ impl<'a> Call<'a> {
     }
 
     fn accumulator(&self) -> Accumulator<'a> {
-        let accumulator = Accumulator::new(self.plan.function, false, self.plan.sql_type);
-        match &self.plan.argument {
-            Some(argument) => accumulator.over(argument.sql_type),
-            None => accumulator,
-        }
+        Accumulator::of_call(self.plan)
     }
 
     #[inline]

@@ -345,7 +345,7 @@ impl Maker {
             };
             let argument = Some(self.expression(slots, argument, 1));
             let distinct = self.one_in(4);
-            calls.push(AggregateCall { function, distinct, argument, sql_type });
+            calls.push(AggregateCall { function, distinct, argument, sql_type, user: None });
         }
         let types: Vec<SqlType> = group
             .iter()

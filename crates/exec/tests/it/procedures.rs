@@ -204,6 +204,7 @@ fn total() -> PreparedStatement {
         distinct: false,
         argument,
         sql_type: SqlType::BigInt,
+        user: None,
     };
     let partial = aggregate(
         scan(0, 0),

@@ -220,7 +220,7 @@ pub fn descending(expression: Expression) -> SortKey {
 }
 
 pub fn call(function: AggregateFunction, argument: Option<Expression>) -> AggregateCall {
-    AggregateCall { function, distinct: false, argument, sql_type: SqlType::BigInt }
+    AggregateCall { function, distinct: false, argument, sql_type: SqlType::BigInt, user: None }
 }
 
 pub fn query(relation: Relation, output: Vec<Expression>) -> Operation {

@@ -16,7 +16,7 @@ const OPTIONS: &[&str] = &["java_call_limit_ms=400", "java_heap_bytes=268435456"
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/java");
 
 /// Compiles sources into a jar.
-fn compile(name: &str, sources: &[PathBuf]) -> Vec<u8> {
+pub fn compile(name: &str, sources: &[PathBuf]) -> Vec<u8> {
     let folder = std::env::temp_dir().join(format!("lockstep-java-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let api = folder.join("api.jar");
@@ -35,7 +35,7 @@ fn compile(name: &str, sources: &[PathBuf]) -> Vec<u8> {
 }
 
 /// The jar of all procedures of the folder; `None` where there is no JDK.
-fn jar() -> Option<&'static [u8]> {
+pub fn jar() -> Option<&'static [u8]> {
     static JAR: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let jar = JAR.get_or_init(|| {
         if lockstep_jvm::runtime_jar().is_empty() {
@@ -51,13 +51,13 @@ fn jar() -> Option<&'static [u8]> {
     jar.as_deref()
 }
 
-fn load(peer: &mut Peer, jar: &[u8]) {
+pub fn load(peer: &mut Peer, jar: &[u8]) {
     let answer = peer.call("@UpdateClasses", &[Datum::Bytes(jar), Datum::Null]);
     assert_eq!((answer.status, answer.text.as_str()), (1, ""));
 }
 
 /// A host with the classes loaded, and a connection to it.
-fn host(sites: u32, schema: &str) -> Option<(Server, Peer)> {
+pub fn host(sites: u32, schema: &str) -> Option<(Server, Peer)> {
     let jar = jar()?;
     let server = start(sites, OPTIONS);
     let mut peer = Peer::login(server.client_address());

@@ -7,6 +7,7 @@ mod clients;
 mod frames;
 mod global_index;
 mod java;
+mod java_functions;
 mod limits;
 mod memory;
 mod multi;

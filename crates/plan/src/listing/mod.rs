@@ -7,7 +7,7 @@ mod schema_text;
 mod tables;
 mod types;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, FunctionKind};
 use lockstep_plan_ir::ProcedureKind;
 use lockstep_types::{SqlType, TableBuilder, TableSchema, Value};
 
@@ -75,12 +75,7 @@ impl Catalog {
             "KEYS" => tables::keys(self),
             "PROCEDURES" => procedures::procedures(self),
             "PROCEDURECOLUMNS" => procedures::columns(self),
-            "FUNCTIONS" => Listing::new(&[
-                ("FUNCTION_TYPE", TEXT),
-                ("FUNCTION_NAME", TEXT),
-                ("CLASS_NAME", TEXT),
-                ("METHOD_NAME", TEXT),
-            ]),
+            "FUNCTIONS" => functions(self),
             "CLASSES" => classes(self),
             "TYPEINFO" => types::types(),
             "ROLES" => procedures::roles(self),
@@ -106,6 +101,26 @@ impl Catalog {
     pub fn describe(&self, name: &str) -> Option<TableDescription> {
         self.table(name).map(|table| describe::describe(table))
     }
+}
+
+/// The functions of users, by name.
+fn functions(catalog: &Catalog) -> Listing {
+    let mut listing = Listing::new(&[
+        ("FUNCTION_TYPE", SqlType::Varchar),
+        ("FUNCTION_NAME", SqlType::Varchar),
+        ("CLASS_NAME", SqlType::Varchar),
+        ("METHOD_NAME", SqlType::Varchar),
+    ]);
+    for (name, function) in &catalog.functions {
+        let kind = match function.kind {
+            FunctionKind::Scalar(_) => "scalar",
+            FunctionKind::Aggregate(_) => "aggregate",
+        };
+        let method = function.method.as_deref().map_or(Value::Null, text);
+        let name = text(name.to_ascii_lowercase());
+        listing.rows.push(vec![text(kind), name, text(&function.class), method]);
+    }
+    listing
 }
 
 /// The loaded classes: which are procedures', and which of those are in use.

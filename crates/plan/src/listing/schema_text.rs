@@ -31,6 +31,17 @@ pub(super) fn schema_text(catalog: &Catalog) -> String {
         create_view(&mut out, table);
         create_indexes(&mut out, table);
     }
+    for (name, function) in &catalog.functions {
+        let (name, class) = (name.to_ascii_lowercase(), &function.class);
+        match &function.method {
+            Some(method) => {
+                line(&mut out, format_args!("CREATE FUNCTION {name} FROM METHOD {class}.{method};"))
+            }
+            None => {
+                line(&mut out, format_args!("CREATE AGGREGATE FUNCTION {name} FROM CLASS {class};"))
+            }
+        }
+    }
     for (name, source) in &catalog.sources {
         if let Statement::CreateProcedure(create) = &source.statement {
             create_procedure(&mut out, name, create);

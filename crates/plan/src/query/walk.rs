@@ -32,7 +32,9 @@ pub(crate) fn each_child<'e>(expression: &'e Expression, visit: &mut dyn FnMut(&
         | Node::Column { .. }
         | Node::ScalarSubquery(_)
         | Node::Exists(_) => {}
-        Node::And(list) | Node::Or(list) | Node::Call(_, list) => list.iter().for_each(visit),
+        Node::And(list) | Node::Or(list) | Node::Call(_, list) | Node::UserCall(_, list) => {
+            list.iter().for_each(visit);
+        }
         Node::Quantified { row, .. } => row.iter().for_each(visit),
         Node::Not(one) | Node::IsNull(one) | Node::Negate(one) => visit(one),
         Node::InArray { value, .. } | Node::Cast { value, .. } => visit(value),
@@ -67,7 +69,9 @@ pub(crate) fn each_child_mut(expression: &mut Expression, visit: &mut dyn FnMut(
         | Node::Column { .. }
         | Node::ScalarSubquery(_)
         | Node::Exists(_) => {}
-        Node::And(list) | Node::Or(list) | Node::Call(_, list) => list.iter_mut().for_each(visit),
+        Node::And(list) | Node::Or(list) | Node::Call(_, list) | Node::UserCall(_, list) => {
+            list.iter_mut().for_each(visit);
+        }
         Node::Quantified { row, .. } => row.iter_mut().for_each(visit),
         Node::Not(one) | Node::IsNull(one) | Node::Negate(one) => visit(one),
         Node::InArray { value, .. } | Node::Cast { value, .. } => visit(value),

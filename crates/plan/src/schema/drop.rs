@@ -20,18 +20,11 @@ impl Draft<'_> {
             ObjectKind::Index => self.drop_index(parsed, drop),
             ObjectKind::Procedure => self.drop_procedure(parsed, drop),
             ObjectKind::Role => self.drop_role(drop),
-            ObjectKind::Stream | ObjectKind::Function | ObjectKind::AggregateFunction
-                if drop.if_exists =>
-            {
-                Ok(())
-            }
+            ObjectKind::Stream if drop.if_exists => Ok(()),
             ObjectKind::Stream => {
                 Err(table_error_in(parsed, &format!("object not found: {}", drop.name.text)))
             }
-            ObjectKind::Function | ObjectKind::AggregateFunction => Err(ddl_error(
-                drop.name.span,
-                format!("Function name \"{}\" in DROP FUNCTION does not exist.", drop.name.text),
-            )),
+            ObjectKind::Function | ObjectKind::AggregateFunction => self.drop_function(drop),
             ObjectKind::Task if drop.if_exists => Ok(()),
             ObjectKind::Task => Err(ddl_error(
                 drop.name.span,

@@ -49,6 +49,7 @@ impl Draft<'_> {
                 ),
             ));
         }
+        self.check_index_calls(&create.name.text, create.keys.iter().chain(&create.selection))?;
         let index = NewIndex {
             name: create.name.text.clone(),
             uniqueness: create.uniqueness,
@@ -202,7 +203,7 @@ pub(super) fn has_function(expression: &Expression, function: Function) -> bool 
 pub(crate) fn walk(expression: &Expression, visit: &mut dyn FnMut(&Expression)) {
     visit(expression);
     match &expression.node {
-        Node::And(parts) | Node::Or(parts) | Node::Call(_, parts) => {
+        Node::And(parts) | Node::Or(parts) | Node::Call(_, parts) | Node::UserCall(_, parts) => {
             parts.iter().for_each(|part| walk(part, visit));
         }
         Node::Not(a) | Node::IsNull(a) | Node::Negate(a) | Node::Cast { value: a, .. } => {
@@ -294,6 +295,7 @@ pub(super) fn map_slots(expression: &Expression, slot_of: &dyn Fn(u16) -> u16) -
         Node::And(parts) => Node::And(many(parts)),
         Node::Or(parts) => Node::Or(many(parts)),
         Node::Call(function, parts) => Node::Call(*function, many(parts)),
+        Node::UserCall(function, parts) => Node::UserCall(Arc::clone(function), many(parts)),
         Node::Not(a) => Node::Not(one(a)),
         Node::IsNull(a) => Node::IsNull(one(a)),
         Node::Negate(a) => Node::Negate(one(a)),

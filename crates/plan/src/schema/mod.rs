@@ -9,6 +9,7 @@ mod alter;
 mod column;
 mod difference;
 mod drop;
+mod function;
 pub(crate) mod generated;
 mod global_index;
 pub(crate) mod index;
@@ -26,9 +27,7 @@ use crate::error::PlanError;
 use crate::query::not_found_message;
 use lockstep_plan_ir::StorageChange;
 use lockstep_plan_ir::change::ColumnSource;
-use lockstep_sql::ast::{
-    CreateRole, FunctionSource, Name, ParsedStatement, Statement, StatementKind,
-};
+use lockstep_sql::ast::{CreateRole, Name, ParsedStatement, Statement, StatementKind};
 use lockstep_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -110,6 +109,7 @@ impl<'a> Draft<'a> {
             Statement::ReplicateTable(table) => self.replicate_table(table),
             Statement::PartitionProcedure(partition) => self.partition_procedure(parsed, partition),
             Statement::CreateProcedure(create) => self.create_procedure(parsed, create),
+            Statement::CreateFunction(create) => self.create_function(parsed, create),
             Statement::CreateRole(create) => self.create_role(create),
             Statement::Drop(drop) => self.drop_object(parsed, drop),
             other => Err(refusal(parsed, other)),
@@ -237,6 +237,7 @@ impl<'a> Draft<'a> {
 
     fn finish(mut self) -> Result<SchemaChange, PlanError> {
         self.check_limits()?;
+        self.load_functions_again()?;
         self.bind_views_again()?;
         self.settle_global_indexes()?;
         self.check_partitioned_tables()?;
@@ -263,18 +264,6 @@ fn refusal(parsed: &ParsedStatement, statement: &Statement) -> PlanError {
         Statement::CreateStream(_) => not_supported(span, "Streams"),
         Statement::AlterStream(alter) => {
             table_error(span, format!("object not found: {}", alter.stream.text))
-        }
-        Statement::CreateFunction(create) => {
-            let (FunctionSource::Method { class, .. } | FunctionSource::AggregateClass(class)) =
-                &create.source;
-            let class = &class.text;
-            ddl_error(
-                span,
-                format!(
-                    "Cannot load class for user-defined function: {class}: the server has no Java \
-                     functions yet"
-                ),
-            )
         }
         Statement::CreateTask(_) => not_supported(span, "Tasks"),
         Statement::AlterTask(alter) => ddl_error(

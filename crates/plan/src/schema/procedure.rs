@@ -117,7 +117,7 @@ impl Draft<'_> {
     }
 
     /// Whether the classes are those of the catalog in force.
-    fn has_same_classes(&self) -> bool {
+    pub(super) fn has_same_classes(&self) -> bool {
         match (&self.catalog.classes, &self.old.classes) {
             (Some(new), Some(old)) => Arc::ptr_eq(new, old),
             (new, old) => new.is_none() && old.is_none(),
@@ -131,13 +131,15 @@ impl Draft<'_> {
                 let old = self.old.tables.get(name);
                 old.is_some_and(|old| old.is_same(table))
             });
+        let same_functions = self.has_same_functions();
         let same_classes = self.has_same_classes();
         let mut procedures = std::collections::BTreeMap::new();
         for (name, source) in &self.catalog.sources {
             let kept = self.old.procedures.get(name).filter(|definition| {
                 let old = self.old.sources.get(name);
                 let same_code = same_classes || !matches!(definition.kind, ProcedureKind::Java(_));
-                same_tables && same_code && old.is_some_and(|old| Arc::ptr_eq(old, source))
+                let same = same_tables && same_functions && same_code;
+                same && old.is_some_and(|old| Arc::ptr_eq(old, source))
             });
             let definition = match kept {
                 Some(definition) => definition.clone(),

@@ -94,7 +94,7 @@ impl<'a> Run<'_, 'a> {
             }
             error.map_or(Ok(Flow::Continue), Err)
         })?;
-        self.push_groups(slot, &groups, group.len(), &calls, sink)
+        self.push_groups(slot, &groups, group.len(), &mut calls, sink)
     }
 
     fn push_groups(
@@ -102,7 +102,7 @@ impl<'a> Run<'_, 'a> {
         slot: u16,
         groups: &KeyTable<'a>,
         key_width: usize,
-        calls: &[Call<'a>],
+        calls: &mut [Call<'a>],
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
         let cells = self.buffer(slot, key_width + calls.len());
@@ -112,7 +112,7 @@ impl<'a> Run<'_, 'a> {
             for (cell, column) in cells.iter().zip(groups.columns()) {
                 cell.set(column.datum(number));
             }
-            for (cell, call) in cells[key_width..].iter().zip(calls) {
+            for (cell, call) in cells[key_width..].iter().zip(&mut *calls) {
                 cell.set(call.finish(number, self.context.arena)?);
             }
             self.frame.bind(slot, Slot::Buffer(cells));
@@ -216,12 +216,12 @@ impl<'a> Call<'a> {
         self.totals.add(&some, Groups::Each(&fresh_groups))
     }
 
-    fn finish(&self, group: usize, arena: &'a Arena) -> Result<Datum<'a>, SqlError> {
+    fn finish(&mut self, group: usize, arena: &'a Arena) -> Result<Datum<'a>, SqlError> {
         let of_sum = |sum: Sum, count: i64| match count {
             0 => Ok(Datum::Null),
             count => sum_result(self.plan.function, self.plan.sql_type, sum, count),
         };
-        match &self.totals {
+        match &mut self.totals {
             Totals::Count(counts) => Ok(Datum::Int(counts[group])),
             Totals::Integers(sums) => of_sum(Sum::Integer(sums[group].0), sums[group].1),
             Totals::Floats(sums) => of_sum(Sum::Float(sums[group].0), sums[group].1),
@@ -244,14 +244,7 @@ impl<'a> Totals<'a> {
             (Sum | Average, Kind::Decimal) => Totals::Decimals(Vec::new()),
             (Min, kind) if kind != Kind::Bool => Totals::Least(Vector::new(kind)),
             (Max, kind) if kind != Kind::Bool => Totals::Greatest(Vector::new(kind)),
-            (function, _) => {
-                let one = Accumulator::new(function, false, plan.sql_type);
-                let one = match &plan.argument {
-                    Some(argument) => one.over(argument.sql_type),
-                    None => one,
-                };
-                Totals::Other(Vec::new(), Box::new(one))
-            }
+            _ => Totals::Other(Vec::new(), Box::new(Accumulator::of_call(plan))),
         }
     }
 

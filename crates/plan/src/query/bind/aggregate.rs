@@ -1,19 +1,45 @@
 //! Aggregates, and expressions over the rows of groups.
 
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
+use crate::catalog::FunctionKind;
 use crate::error::PlanError;
 use crate::query::walk;
 use lockstep_plan_ir::relation::AggregateCall;
-use lockstep_plan_ir::{AggregateFunction, Expression, Node};
+use lockstep_plan_ir::{AggregateFunction, Expression, Node, UserAggregate};
 use lockstep_sql::ast::{self, FunctionCall, Span};
 use lockstep_types::{SqlType, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Which aggregate is called.
+#[derive(Debug, Clone)]
+pub(super) enum Aggregate {
+    /// One of the server's own.
+    BuiltIn(AggregateFunction),
+    /// One of users.
+    User(Arc<UserAggregate>),
+}
 
 impl Binder<'_> {
+    /// The aggregate of a name in upper case.
+    pub(super) fn aggregate_named(&self, name: &str) -> Option<Aggregate> {
+        match super::function::aggregate_of(name) {
+            Some(function) => Some(Aggregate::BuiltIn(function)),
+            None => self.user_aggregate(name).cloned().map(Aggregate::User),
+        }
+    }
+
+    fn user_aggregate(&self, name: &str) -> Option<&Arc<UserAggregate>> {
+        match &self.catalog.functions.get(name)?.kind {
+            FunctionKind::Aggregate(found) => Some(found),
+            FunctionKind::Scalar(_) => None,
+        }
+    }
+
     /// A call of an aggregate: a column of the group's row.
     pub(super) fn aggregate_call(
         &mut self,
-        function: AggregateFunction,
+        function: &Aggregate,
         call: &FunctionCall,
         span: Span,
     ) -> Result<Expression, PlanError> {
@@ -52,10 +78,14 @@ impl Binder<'_> {
     /// Function, argument and result type of an aggregate call.
     pub(super) fn aggregate_parts(
         &mut self,
-        function: AggregateFunction,
+        function: &Aggregate,
         call: &FunctionCall,
         span: Span,
     ) -> Result<AggregateCall, PlanError> {
+        let function = match function {
+            Aggregate::BuiltIn(function) => *function,
+            Aggregate::User(user) => return self.user_aggregate_parts(user, call, span),
+        };
         let filter = match &call.filter {
             Some(condition) => Some(self.filter_condition(condition)?),
             None => None,
@@ -72,7 +102,7 @@ impl Binder<'_> {
                 Some(_) => AggregateFunction::Count,
                 None => AggregateFunction::CountStar,
             };
-            return Ok(AggregateCall { function, distinct: false, argument, sql_type });
+            return Ok(AggregateCall { function, distinct: false, argument, sql_type, user: None });
         }
         let [argument] = &call.arguments[..] else {
             let message = format!("{} takes one argument", call.name.text);
@@ -82,11 +112,7 @@ impl Binder<'_> {
         if is_untyped(&bound) {
             return Err(PlanError::at(argument.span, CAST_NEEDED));
         }
-        if walk::any(&bound, &|e| walk::subquery_of(e).is_some()) {
-            let message = "SQL Aggregate function calls with subquery expression arguments are \
-                           not allowed.";
-            return Err(PlanError::at(argument.span, message));
-        }
+        refuse_subqueries(&bound, argument.span)?;
         let sql_type = result_type(function, bound.sql_type).ok_or_else(|| {
             let message = format!("{BAD_OPERATION}: {} of {}", call.name.text, bound.sql_type);
             PlanError::at(argument.span, message)
@@ -98,7 +124,36 @@ impl Binder<'_> {
             Some(filter) => only_where(filter, bound),
             None => bound,
         };
-        Ok(AggregateCall { function, distinct, argument: Some(argument), sql_type })
+        let argument = Some(argument);
+        Ok(AggregateCall { function, distinct, argument, sql_type, user: None })
+    }
+
+    fn user_aggregate_parts(
+        &mut self,
+        user: &Arc<UserAggregate>,
+        call: &FunctionCall,
+        span: Span,
+    ) -> Result<AggregateCall, PlanError> {
+        self.check_user_functions(call)?;
+        // A row that a condition leaves out cannot be told from a NULL, which the function gets.
+        if call.filter.is_some() {
+            let message = format!("FILTER is not supported with the function {}", call.name.text);
+            return Err(PlanError::at(span, message));
+        }
+        let [argument] = &call.arguments[..] else {
+            let message = format!("{} takes one argument", call.name.text);
+            return Err(PlanError::at(span, message));
+        };
+        let bound = self.expression(argument)?;
+        let bound = self.user_argument(bound, user.parameter, argument.span)?;
+        refuse_subqueries(&bound, argument.span)?;
+        Ok(AggregateCall {
+            function: AggregateFunction::User,
+            distinct: call.distinct,
+            argument: Some(bound),
+            sql_type: user.sql_type,
+            user: Some(Arc::clone(user)),
+        })
     }
 
     /// The condition of FILTER (WHERE ...).
@@ -170,6 +225,16 @@ impl Binder<'_> {
     }
 }
 
+fn refuse_subqueries(argument: &Expression, span: Span) -> Result<(), PlanError> {
+    match walk::any(argument, &|e| walk::subquery_of(e).is_some()) {
+        false => Ok(()),
+        true => Err(PlanError::at(
+            span,
+            "SQL Aggregate function calls with subquery expression arguments are not allowed.",
+        )),
+    }
+}
+
 /// The value where the condition is true, else NULL, which no aggregate but COUNT(*) counts.
 pub(super) fn only_where(condition: Expression, value: Expression) -> Expression {
     let sql_type = value.sql_type;
@@ -204,14 +269,28 @@ pub(super) fn result_type(function: AggregateFunction, argument: SqlType) -> Opt
     }
 }
 
-/// True when an aggregate call stands in an expression (those of subqueries do not count).
-pub(super) fn has_aggregate(expression: &ast::Expression) -> bool {
+impl Binder<'_> {
+    /// True when an aggregate call stands in an expression (those of subqueries do not count).
+    pub(super) fn has_aggregate(&self, expression: &ast::Expression) -> bool {
+        any_call(expression, &mut |call| {
+            call.over.is_none()
+                && (super::function::aggregate_of(&call.name.text).is_some()
+                    || self.user_aggregate(&call.name.text).is_some())
+        })
+    }
+}
+
+/// Whether a test holds for a function call in an expression (those of subqueries do not count).
+pub(crate) fn any_call(
+    expression: &ast::Expression,
+    test: &mut dyn FnMut(&FunctionCall) -> bool,
+) -> bool {
     use ast::ExpressionKind as Kind;
     let mut each: Vec<&ast::Expression> = vec![expression];
     while let Some(next) = each.pop() {
         match &next.kind {
             Kind::Function(call) => {
-                if call.over.is_none() && super::function::aggregate_of(&call.name.text).is_some() {
+                if test(call) {
                     return true;
                 }
                 each.extend(&call.arguments);

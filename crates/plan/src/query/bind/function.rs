@@ -5,11 +5,13 @@ use super::literal::{constant, keep_digits};
 use super::scope::not_found;
 use super::signature::{self, Argument, Gives, Signature};
 use super::{BAD_CONVERSION, BAD_OPERATION, Binder, CAST_NEEDED, cast, is_untyped};
+use crate::catalog::FunctionKind;
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
-use lockstep_plan_ir::{AggregateFunction, Comparison, Expression, Function, Node};
+use lockstep_plan_ir::{AggregateFunction, Comparison, Expression, Function, Node, UserFunction};
 use lockstep_sql::ast::{FunctionCall, FunctionKeyword, Span, TimeUnit};
 use lockstep_types::{SqlType, Value};
+use std::sync::Arc;
 
 impl Binder<'_> {
     /// A function, aggregate or window function call.
@@ -21,8 +23,8 @@ impl Binder<'_> {
         if let Some(window) = &call.over {
             return self.window_call(call, window, span);
         }
-        if let Some(function) = aggregate_of(&call.name.text) {
-            return self.aggregate_call(function, call, span);
+        if let Some(function) = self.aggregate_named(&call.name.text) {
+            return self.aggregate_call(&function, call, span);
         }
         if call.distinct || call.star || call.filter.is_some() {
             return Err(PlanError::at(span, format!("unexpected token in {}", call.name.text)));
@@ -49,8 +51,70 @@ impl Binder<'_> {
                 Some(found) if call.unit.is_none() && call.keyword.is_none() => {
                     self.plain(found, call)
                 }
-                _ => Err(unknown_function(call)),
+                _ => match self.catalog.functions.get(name).map(|found| &found.kind) {
+                    Some(FunctionKind::Scalar(function)) => self.user_call(function, call),
+                    _ => Err(unknown_function(call)),
+                },
             },
+        }
+    }
+
+    /// A call of a scalar function of users.
+    fn user_call(
+        &mut self,
+        function: &Arc<UserFunction>,
+        call: &FunctionCall,
+    ) -> Result<Expression, PlanError> {
+        self.check_user_functions(call)?;
+        let count = function.parameters.len();
+        self.check_count(call, count, count)?;
+        let mut arguments = Vec::with_capacity(count);
+        for (argument, sql_type) in call.arguments.iter().zip(&function.parameters) {
+            let bound = self.expression(argument)?;
+            arguments.push(self.user_argument(bound, *sql_type, argument.span)?);
+        }
+        let node = Node::UserCall(Arc::clone(function), arguments);
+        Ok(Expression { node, sql_type: function.sql_type })
+    }
+
+    /// Refuses a function of users where the definition of something else would depend on it.
+    pub(super) fn check_user_functions(&self, call: &FunctionCall) -> Result<(), PlanError> {
+        if self.rules.user_functions {
+            return Ok(());
+        }
+        let message = format!(
+            "User-defined functions are not supported in the definition of a materialized view or \
+             an index: {}",
+            call.name.text
+        );
+        Err(PlanError::at(call.name.span, message))
+    }
+
+    /// An argument in the type that a function of users declares: numbers become wider ones, and
+    /// integers also narrower ones, which fails for a value that does not fit.
+    pub(super) fn user_argument(
+        &mut self,
+        mut value: Expression,
+        target: SqlType,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        self.give_type(&mut value, target);
+        let from = value.sql_type;
+        if from == target {
+            return Ok(value);
+        }
+        let text = matches!(constant(&value), Some(Value::Text(_)));
+        let bytes = matches!(constant(&value), Some(Value::Bytes(_)));
+        let fits = match target {
+            SqlType::Float => from.is_number(),
+            SqlType::Decimal => from.is_integer() || constant(&value).is_some() && from.is_number(),
+            SqlType::Timestamp => text,
+            _ => target.is_integer() && (from.is_integer() || bytes),
+        };
+        match (fits, constant(&value).is_some()) {
+            (false, _) => Err(super::bad_type(span, BAD_OPERATION, from, &target.to_string())),
+            (true, true) => self.assign(value, target, "", span),
+            (true, false) => Ok(cast::converted(value, target)),
         }
     }
 

@@ -17,6 +17,7 @@ mod subquery;
 pub(crate) mod view;
 mod window;
 
+pub(crate) use aggregate::any_call;
 pub(crate) use cast::same_kind;
 pub(super) use function::function_names;
 pub(crate) use literal::bind_default;
@@ -65,6 +66,8 @@ pub(crate) struct Binder<'c> {
 struct Rules {
     parameters: bool,
     subqueries: bool,
+    /// Functions of users; those who refuse them have no other reason than what they define.
+    user_functions: bool,
 }
 
 impl<'c> Binder<'c> {
@@ -87,7 +90,7 @@ impl<'c> Binder<'c> {
             depth: 0,
             scopes: Vec::new(),
             common_tables: Vec::new(),
-            rules: Rules { parameters: true, subqueries: true },
+            rules: Rules { parameters: true, subqueries: true, user_functions: true },
         })
     }
 
@@ -226,7 +229,7 @@ pub(crate) fn bind_table_expression(
 ) -> Result<Expression, PlanError> {
     let catalog = Catalog::default();
     let mut binder = Binder::new(&catalog, 0)?;
-    binder.rules = Rules { parameters: false, subqueries: false };
+    binder.rules = Rules { parameters: false, subqueries: false, user_functions: false };
     let slot = binder.new_slot()?;
     binder.scopes.push(Scope::of_source(Source::of_table(&table.name, table, slot)));
     let bound = binder.expression(expression)?;

@@ -1,6 +1,5 @@
 //! SELECT, set operations, ORDER BY and LIMIT.
 
-use super::aggregate::has_aggregate;
 use super::literal::constant;
 use super::scope::{Aggregates, Scope, Source, SourceColumn, Windows};
 use super::window::sort_key;
@@ -199,7 +198,9 @@ impl Binder<'_> {
                 SelectItem::Expression { expression, .. } => Some(expression),
                 _ => None,
             });
-            items.chain(order.iter().map(|item| &item.expression)).any(has_aggregate)
+            items
+                .chain(order.iter().map(|item| &item.expression))
+                .any(|item| self.has_aggregate(item))
         };
         let aggregate_slot = self.new_slot()?;
         let window_slot = self.new_slot()?;

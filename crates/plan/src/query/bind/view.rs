@@ -1,6 +1,5 @@
 //! The SELECT of a materialized view, bound.
 
-use super::function::aggregate_of;
 use super::scope::Scope;
 use super::select::leaves;
 use super::{Binder, Rules};
@@ -88,7 +87,7 @@ pub(crate) fn bind_view_select(
         return refuse("with DISTINCT is not supported.");
     }
     let mut binder = Binder::new(catalog, 0)?;
-    binder.rules = Rules { parameters: false, subqueries: false };
+    binder.rules = Rules { parameters: false, subqueries: false, user_functions: false };
     binder.scopes.push(Scope::default());
     let from = binder.from(&select.from)?;
     let mut sources = Vec::new();
@@ -153,9 +152,9 @@ impl Binder<'_> {
     ) -> Result<(ViewColumnKind, SqlType), PlanError> {
         if let ExpressionKind::Function(call) = &expression.kind
             && call.over.is_none()
-            && let Some(function) = aggregate_of(&call.name.text)
+            && let Some(function) = self.aggregate_named(&call.name.text)
         {
-            let call = self.aggregate_parts(function, call, expression.span)?;
+            let call = self.aggregate_parts(&function, call, expression.span)?;
             let kind = ViewColumnKind::Aggregate {
                 function: call.function,
                 distinct: call.distinct,
@@ -163,7 +162,7 @@ impl Binder<'_> {
             };
             return Ok((kind, call.sql_type));
         }
-        if super::aggregate::has_aggregate(expression) {
+        if self.has_aggregate(expression) {
             return Ok((ViewColumnKind::Other, SqlType::Null));
         }
         let bound = self.expression(expression)?;

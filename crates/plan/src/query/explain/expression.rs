@@ -7,7 +7,8 @@ use lockstep_plan_ir::relation::{AggregateCall, Join, SetBranch};
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Coordinator, Query};
 use lockstep_plan_ir::{
-    Comparison, Execution, Expression, Function, Lookup, Node, Operation, Relation, TableDefinition,
+    AggregateFunction, Comparison, Execution, Expression, Function, Lookup, Node, Operation,
+    Relation, TableDefinition,
 };
 use lockstep_types::{IndexId, TableId, Value};
 use std::collections::BTreeMap;
@@ -224,11 +225,16 @@ impl<'c> Names<'c> {
     /// An aggregate call.
     pub(super) fn aggregate(&self, call: &AggregateCall) -> String {
         let distinct = if call.distinct { "DISTINCT " } else { "" };
+        let function = call.function.name();
+        let name = match (&call.user, call.function) {
+            (Some(user), AggregateFunction::User) => user.name.clone(),
+            (Some(user), AggregateFunction::UserParts) => format!("parts of {}", user.name),
+            (Some(user), _) => format!("merge of {}", user.name),
+            (None, _) => function.to_string(),
+        };
         match &call.argument {
-            None => call.function.name().to_string(),
-            Some(argument) => {
-                format!("{}({distinct}{})", call.function.name(), self.text(argument))
-            }
+            None => name,
+            Some(argument) => format!("{name}({distinct}{})", self.text(argument)),
         }
     }
 
@@ -275,6 +281,9 @@ impl<'c> Names<'c> {
             }
             Node::Call(function, arguments) => {
                 out.push_str(&format!("{}({})", function.name(), self.list(arguments)));
+            }
+            Node::UserCall(function, arguments) => {
+                out.push_str(&format!("{}({})", function.name, self.list(arguments)));
             }
             Node::CompareRows(comparison, a, b) => {
                 let symbol = symbol(*comparison);

@@ -299,6 +299,7 @@ impl Planner<'_, '_> {
             finals.push(split(call, &mut parts, &mut merges));
         }
         types.extend(parts.iter().map(|part| part.sql_type));
+        let users: Vec<_> = parts.iter().map(|part| part.user.clone()).collect();
         let slot = self.binder.new_slot()?;
         let input = Box::new(rows);
         let relation = Relation::Aggregate { input, slot, group, calls: parts };
@@ -307,15 +308,18 @@ impl Planner<'_, '_> {
         let received = self.binder.new_slot()?;
         let mut columns = columns_of(received, &types);
         let values = columns.split_off(groups);
-        let merged = values.into_iter().zip(&merges).map(|(column, function)| {
-            let sql_type = match function {
-                AggregateFunction::ApproximateCountDistinctMerge => SqlType::BigInt,
-                function if is_variance(*function) => SqlType::Float,
-                _ => column.sql_type,
-            };
-            let function = *function;
-            AggregateCall { function, distinct: false, argument: Some(column), sql_type }
-        });
+        let users = users.into_iter();
+        let merged =
+            values.into_iter().zip(&merges).zip(users).map(|((column, function), user)| {
+                let sql_type = match (function, &user) {
+                    (AggregateFunction::ApproximateCountDistinctMerge, _) => SqlType::BigInt,
+                    (_, Some(user)) => user.sql_type,
+                    (function, _) if is_variance(*function) => SqlType::Float,
+                    _ => column.sql_type,
+                };
+                let function = *function;
+                AggregateCall { function, distinct: false, argument: Some(column), sql_type, user }
+            });
         let merged: Vec<AggregateCall> = merged.collect();
         let mut row: Vec<SqlType> = types[..groups].to_vec();
         row.extend(merged.iter().map(|call| call.sql_type));
@@ -406,8 +410,8 @@ fn split(
 ) -> Final {
     use AggregateFunction as F;
     let mut add = |function, sql_type, merge| {
-        let part =
-            AggregateCall { function, distinct: false, argument: call.argument.clone(), sql_type };
+        let (argument, user) = (call.argument.clone(), call.user.clone());
+        let part = AggregateCall { function, distinct: false, argument, sql_type, user };
         let mut pairs = parts.iter().zip(merges.iter());
         let known = pairs.position(|(known, how)| *known == part && *how == merge);
         known.unwrap_or_else(|| {
@@ -435,6 +439,7 @@ fn split(
             SqlType::Varbinary,
             F::ApproximateCountDistinctMerge,
         )),
+        F::User => Final::Same(add(F::UserParts, SqlType::Varbinary, F::UserMerge)),
         variance if is_variance(variance) => {
             Final::Same(add(F::Moments, SqlType::Varbinary, variance))
         }

@@ -187,7 +187,13 @@ impl Planner<'_, '_> {
                 _ => AggregateFunction::Sum,
             };
             let sql_type = column.sql_type;
-            AggregateCall { function, distinct: false, argument: Some(column), sql_type }
+            AggregateCall {
+                function,
+                distinct: false,
+                argument: Some(column),
+                sql_type,
+                user: None,
+            }
         });
         let calls = calls.collect();
         Ok(Relation::Aggregate { input: Box::new(input), slot, group: columns, calls })

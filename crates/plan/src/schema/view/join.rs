@@ -198,6 +198,7 @@ fn recompute_extremes(
             distinct: false,
             argument: Some(output),
             sql_type: aggregate.sql_type,
+            user: None,
         };
         aggregate.recompute = Some(Query {
             relation: Relation::Aggregate {

@@ -47,6 +47,14 @@ final class InvokerWriter {
         call.visitMethodInsn(Opcodes.INVOKEVIRTUAL, owner, method.getName(),
                 Type.getMethodDescriptor(method), false);
         Class<?> returned = method.getReturnType();
+        // Numbers of any width go as the widest.
+        if (returned == int.class || returned == short.class || returned == byte.class) {
+            call.visitInsn(Opcodes.I2L);
+            returned = long.class;
+        } else if (returned == double.class) {
+            call.visitMethodInsn(Opcodes.INVOKESTATIC, "java/lang/Double", "valueOf",
+                    "(D)Ljava/lang/Double;", false);
+        }
         String given = returned == long.class ? "J" : "Ljava/lang/Object;";
         call.visitMethodInsn(Opcodes.INVOKEVIRTUAL, RETURNED, "set", "(" + given + ")V", false);
         call.visitInsn(Opcodes.RETURN);
