@@ -41,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/exec", &["crates/plan-ir", "crates/storage"]),
     ("crates/txn", &["crates/types"]),
     ("crates/site", &["crates/txn", "crates/exec", "crates/storage"]),
-    ("crates/durability", &["crates/types", "crates/env"]),
+    ("crates/durability", &["crates/types", "crates/txn", "crates/env"]),
     ("crates/consensus", &["crates/types", "crates/env"]),
     ("crates/cluster", &["crates/types", "crates/env", "crates/consensus"]),
     ("crates/wire-volt", &["crates/types"]),

@@ -8,6 +8,7 @@
 
 pub mod command_log;
 pub mod directory;
+pub mod recovery;
 pub mod snapshot;
 
 pub use directory::ClusterId;

@@ -17,6 +17,7 @@ mod load;
 pub mod mailbox;
 pub mod message;
 pub mod options;
+pub mod recovery;
 mod routing;
 mod server;
 mod shard;

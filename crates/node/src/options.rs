@@ -3,6 +3,7 @@
 
 use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{Planning, RuleSet};
+use lockstep_sql::Limits;
 use std::fmt;
 
 /// One row of the table.
@@ -232,6 +233,20 @@ impl Options {
             disabled_rules: RuleSet::from_bits(self.disabled_rules),
             max_ordered_sources: self.max_ordered_sources as u32,
             ..Planning::default()
+        }
+    }
+
+    /// The limits of SQL text.
+    pub fn sql_limits(&self) -> Limits {
+        Limits {
+            batch_bytes: self.max_statement_bytes as u32,
+            statement_bytes: self.max_statement_bytes as u32,
+            statements: self.max_statements as u32,
+            nesting_depth: self.max_nesting_depth as u32,
+            parameters: self.max_parameters as u32,
+            columns: self.max_columns as u32,
+            joined_tables: self.max_joined_tables as u32,
+            in_list: self.max_in_list as u32,
         }
     }
 }

@@ -26,7 +26,7 @@ const LOOK_AT_THREADS: Duration = Duration::from_millis(50);
 /// Connections that wait to be accepted.
 const LISTEN_BACKLOG: i32 = 4096;
 /// A site's stack: deep expressions run on it.
-const SITE_STACK_BYTES: usize = 8 << 20;
+pub(crate) const SITE_STACK_BYTES: usize = 8 << 20;
 
 /// What a host is started with.
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 //! transactions.
 
 mod logging;
+mod replay;
 mod tasks;
 
 use crate::counts::{FragmentRun, SpeculationCounts};
@@ -63,6 +64,8 @@ pub struct Site<H, A, C> {
     partition: PartitionId,
     initiator: SinglePartitionInitiator<H, A, Work<C>, UndoMark>,
     stream: OrderedStream<ToPartition<C>>,
+    /// Messages that the stream keeps until a missing one comes.
+    early_messages: usize,
     database: Database,
     log: LogBuffer,
     /// Of undecided transactions that the log has something of, what it has.
@@ -99,6 +102,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             partition,
             initiator: SinglePartitionInitiator::new(partition, partition_limits),
             stream: OrderedStream::new(early_messages),
+            early_messages,
             database: Database::new(options),
             log: LogBuffer::new(partition, FIRST_EPOCH, 0),
             logged: Vec::new(),
@@ -546,6 +550,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
     #[inline]
     pub fn maintain(&mut self) {
         self.database.maintain();
+    }
+
+    /// The number of the last entry of the log.
+    pub fn last_sequence(&self) -> u64 {
+        self.log.sequence()
     }
 
     /// Log entries and bytes so far.

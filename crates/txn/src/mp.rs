@@ -152,6 +152,11 @@ impl<C> MultiPartitionInitiator<C> {
         }
     }
 
+    /// New ids are greater than this one.
+    pub fn advance_past(&mut self, last: TransactionId) {
+        self.clock.advance_past(last);
+    }
+
     /// A call arrived. An exclusive one runs while no other multi-partition transaction does.
     ///
     /// # Errors

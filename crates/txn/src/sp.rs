@@ -122,6 +122,11 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         }
     }
 
+    /// New ids are greater than this one.
+    pub fn advance_past(&mut self, last: TransactionId) {
+        self.clock.advance_past(last);
+    }
+
     /// A call wants to run.
     #[inline]
     pub fn admit(&mut self, now_ms: i64) -> Admission {

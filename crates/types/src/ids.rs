@@ -97,6 +97,11 @@ impl TransactionId {
         (self.0 >> (Self::COUNTER_BITS + Self::PARTITION_BITS)) as i64 + TRANSACTION_EPOCH_MS
     }
 
+    /// Time and counter without the partition: what ids of several initiators are compared by.
+    pub fn time_key(self) -> u64 {
+        self.0 >> Self::PARTITION_BITS
+    }
+
     /// The partition whose initiator ordered the transaction.
     pub fn partition(self) -> PartitionId {
         PartitionId((self.0 & ((1 << Self::PARTITION_BITS) - 1)) as u32)

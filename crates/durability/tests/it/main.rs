@@ -3,4 +3,5 @@
 
 mod command_log;
 mod directory;
+mod recovery;
 mod snapshot;

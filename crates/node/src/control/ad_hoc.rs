@@ -116,17 +116,7 @@ impl Control {
     }
 
     pub(super) fn sql_limits(&self) -> Limits {
-        let options = &self.facts.options;
-        Limits {
-            batch_bytes: options.max_statement_bytes as u32,
-            statement_bytes: options.max_statement_bytes as u32,
-            statements: options.max_statements as u32,
-            nesting_depth: options.max_nesting_depth as u32,
-            parameters: options.max_parameters as u32,
-            columns: options.max_columns as u32,
-            joined_tables: options.max_joined_tables as u32,
-            in_list: options.max_in_list as u32,
-        }
+        self.facts.options.sql_limits()
     }
 
     pub(super) fn plan_all(

@@ -128,7 +128,6 @@ fn encode(change: CatalogChange<'_>, planning: &Planning) -> Vec<u8> {
 ///
 /// # Errors
 /// It is cut off, or of a kind that this release does not know.
-#[allow(dead_code)]
 pub(crate) fn decode(bytes: &[u8]) -> Result<(CatalogChange<'_>, Planning), String> {
     let mut reader = ByteReader::new(bytes);
     let broken = |_: EndOfBytes| "a catalog change in the log is cut off".to_string();
@@ -157,7 +156,6 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(CatalogChange<'_>, Planning), Stri
     Ok((change, planning))
 }
 
-#[allow(dead_code)]
 fn text(bytes: &[u8]) -> Result<&str, String> {
     let error = |_| "a catalog change in the log is not UTF-8".to_string();
     std::str::from_utf8(bytes).map_err(error)
@@ -181,7 +179,6 @@ fn encode_planning(bytes: &mut Vec<u8>, planning: &Planning) {
     }
 }
 
-#[allow(dead_code)]
 fn decode_planning(reader: &mut ByteReader<'_>) -> Result<Planning, EndOfBytes> {
     let small = |number: u64| u32::try_from(number).map_err(|_| EndOfBytes);
     let disabled_rules = RuleSet::from_bits(reader.varint()?);
@@ -237,7 +234,6 @@ fn encode_value(bytes: &mut Vec<u8>, value: &Value) {
     }
 }
 
-#[allow(dead_code)]
 fn decode_value(reader: &mut ByteReader<'_>) -> Result<Value, EndOfBytes> {
     Ok(match reader.u8()? {
         0 => Value::Null,

@@ -8,6 +8,14 @@ use lockstep_txn::Addressed;
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
 
 impl<O, C: Clone> Coordinator<O, C> {
+    /// Goes on where another coordinator ended: with the catalog in force, and with transaction
+    /// ids behind its last one.
+    pub fn go_on_behind(&mut self, last: TransactionId, catalog_version: u64) {
+        assert!(self.is_idle(), "a coordinator goes on before its first transaction");
+        self.catalog_version = catalog_version;
+        self.initiator.advance_past(last);
+    }
+
     /// Time has passed: transactions whose round has taken longer than the limit are aborted.
     /// A partition that is still busy with its part takes it back when it is done; the others are
     /// free at once. Schema changes take the time they need.

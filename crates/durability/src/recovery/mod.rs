@@ -1,0 +1,281 @@
+//! What a log says that happened: which transactions over several partitions are committed, which
+//! calls were withdrawn, and where each partition's log ends.
+//!
+//! A transaction is committed if a partition has logged its commit, or if every partition that
+//! writes in its last round has logged a yes and nobody an abort. A partition votes when it has
+//! run its part, and votes again if that ends otherwise when it runs again. Everything else is
+//! not committed: its parts are left out, and what was logged behind them is replayed without.
+//!
+//! [`Survey`] takes the entries of all partitions, those of each in their order, and keeps only
+//! what is not settled. [`Outcome`] is what replay goes by.
+
+use lockstep_txn::EntryReader;
+use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, Vote};
+use lockstep_types::{PartitionId, TransactionId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Settled transactions that are remembered, for parts of theirs that stand a little behind.
+const SETTLED_REMEMBERED: usize = 1 << 20;
+
+/// Why the entries of a log cannot be replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SurveyError {
+    /// The bytes are no entries.
+    Entry {
+        /// Whose log.
+        partition: PartitionId,
+        /// The number of the last entry that could be read.
+        sequence: u64,
+        /// What is wrong.
+        error: EntryError,
+    },
+    /// A number is not the one that is due.
+    Gap {
+        /// Whose log.
+        partition: PartitionId,
+        /// The number that is due.
+        due: u64,
+        /// The number that is there.
+        found: u64,
+    },
+    /// Entries of another partition stand in a partition's log.
+    Stranger {
+        /// Whose log.
+        partition: PartitionId,
+        /// Whose entries.
+        found: PartitionId,
+    },
+}
+
+impl fmt::Display for SurveyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SurveyError::Entry { partition, sequence, error } => {
+                write!(f, "the log of partition {partition} behind entry {sequence}: {error}")
+            }
+            SurveyError::Gap { partition, due, found } => write!(
+                f,
+                "the log of partition {partition} goes on with entry {found} where entry {due} is \
+                 due: entries are missing"
+            ),
+            SurveyError::Stranger { partition, found } => {
+                write!(f, "entries of partition {found} stand in the log of partition {partition}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SurveyError {}
+
+/// What is known of a transaction over several partitions that is not settled.
+#[derive(Debug, Default)]
+struct Open {
+    /// The partitions that must say yes, once one has named them.
+    participants: Vec<PartitionId>,
+    yes: BTreeSet<PartitionId>,
+}
+
+impl Open {
+    fn is_unanimous(&self) -> bool {
+        !self.participants.is_empty() && self.participants.iter().all(|p| self.yes.contains(p))
+    }
+}
+
+/// Where a partition's log ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogTail {
+    /// The number of the last entry; 0 for none.
+    pub sequence: u64,
+    /// The last transaction id that the partition gave.
+    pub transaction: TransactionId,
+    /// Entries that were read.
+    pub entries: u64,
+}
+
+/// Reads the logs of all partitions. See the module.
+#[derive(Debug)]
+pub struct Survey {
+    tails: Vec<LogTail>,
+    open: BTreeMap<TransactionId, Open>,
+    settled: BTreeSet<TransactionId>,
+    aborted: BTreeSet<TransactionId>,
+    withdrawn: Vec<BTreeSet<TransactionId>>,
+    last_multi: TransactionId,
+    until: Option<TransactionId>,
+}
+
+/// What replay goes by.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Per partition, where its log ends.
+    pub tails: Vec<LogTail>,
+    /// The last transaction id that the coordinator gave.
+    pub last_multi: TransactionId,
+    /// Transactions over several partitions that are not to be replayed.
+    left_out: BTreeSet<TransactionId>,
+    withdrawn: Vec<BTreeSet<TransactionId>>,
+    until: Option<TransactionId>,
+}
+
+impl Survey {
+    /// A survey of logs whose entries begin behind these numbers, by partition: where a snapshot
+    /// stands, or 0.
+    pub fn new(behind: &[u64]) -> Survey {
+        let tail = |sequence: &u64| LogTail { sequence: *sequence, ..LogTail::default() };
+        Survey {
+            tails: behind.iter().map(tail).collect(),
+            open: BTreeMap::new(),
+            settled: BTreeSet::new(),
+            aborted: BTreeSet::new(),
+            withdrawn: vec![BTreeSet::new(); behind.len()],
+            last_multi: TransactionId(0),
+            until: None,
+        }
+    }
+
+    /// Entries with greater transaction ids are not to be replayed.
+    pub fn stop_behind(&mut self, last: TransactionId) {
+        self.until = Some(last);
+    }
+
+    /// The next entries of a partition's log, as they were handed over. Those that a snapshot has
+    /// already are left out.
+    ///
+    /// # Errors
+    /// They are no entries, or not the next ones.
+    pub fn read(&mut self, partition: PartitionId, bytes: &[u8]) -> Result<(), SurveyError> {
+        let mut reader = EntryReader::new(bytes);
+        loop {
+            let sequence = self.tails[partition.index()].sequence;
+            let unsound = |error| SurveyError::Entry { partition, sequence, error };
+            let Some(entry) = reader.read().map_err(unsound)? else { return Ok(()) };
+            if reader.partition() != partition {
+                return Err(SurveyError::Stranger { partition, found: reader.partition() });
+            }
+            if entry.sequence <= sequence && self.tails[partition.index()].entries == 0 {
+                continue;
+            }
+            let due = sequence + 1;
+            if entry.sequence != due {
+                return Err(SurveyError::Gap { partition, due, found: entry.sequence });
+            }
+            self.note(partition, &entry);
+        }
+    }
+
+    fn note(&mut self, partition: PartitionId, entry: &Entry<'_>) {
+        let transaction = entry.header.transaction;
+        let tail = &mut self.tails[partition.index()];
+        tail.sequence = entry.sequence;
+        tail.entries += 1;
+        match transaction.partition() == PartitionId::MULTI {
+            true => self.last_multi = self.last_multi.max(transaction),
+            false => tail.transaction = tail.transaction.max(transaction),
+        }
+        match &entry.body {
+            EntryBody::Command(_) | EntryBody::Statements | EntryBody::Load(_) => {}
+            EntryBody::Effects(_) | EntryBody::Snapshot(_) => {}
+            EntryBody::Withdrawn => {
+                self.withdrawn[partition.index()].insert(transaction);
+            }
+            EntryBody::Fragments(fragments) => {
+                self.vote(partition, transaction, fragments.vote, fragments.participants());
+            }
+            EntryBody::Call(call) => {
+                self.vote(partition, transaction, call.vote, call.participants());
+            }
+            EntryBody::Vote(vote) => {
+                self.vote(partition, transaction, *vote, std::iter::empty());
+            }
+            EntryBody::Schema { .. } => {
+                self.vote(partition, transaction, Vote::None, std::iter::empty());
+            }
+            EntryBody::Commit => self.settle(transaction),
+            EntryBody::Abort => {
+                self.open.remove(&transaction);
+                self.aborted.insert(transaction);
+            }
+        }
+    }
+
+    fn vote(
+        &mut self,
+        partition: PartitionId,
+        transaction: TransactionId,
+        vote: Vote,
+        participants: impl Iterator<Item = PartitionId>,
+    ) {
+        let is_over = self.settled.contains(&transaction) || self.aborted.contains(&transaction);
+        if is_over && vote != Vote::No {
+            return;
+        }
+        // A no takes back a yes that was unanimous: the partition ran its part again.
+        if vote == Vote::No && self.settled.remove(&transaction) {
+            self.aborted.insert(transaction);
+            return;
+        }
+        let open = self.open.entry(transaction).or_default();
+        if open.participants.is_empty() {
+            open.participants = participants.collect();
+        }
+        match vote {
+            Vote::None => {}
+            Vote::Yes => {
+                open.yes.insert(partition);
+            }
+            Vote::No => {
+                open.yes.remove(&partition);
+            }
+        }
+        if open.is_unanimous() {
+            self.settle(transaction);
+        }
+    }
+
+    fn settle(&mut self, transaction: TransactionId) {
+        self.open.remove(&transaction);
+        self.settled.insert(transaction);
+        if self.settled.len() > SETTLED_REMEMBERED {
+            self.settled.pop_first();
+        }
+    }
+
+    /// All logs have been read to their ends.
+    pub fn finish(mut self) -> Outcome {
+        self.aborted.extend(self.open.into_keys());
+        Outcome {
+            tails: self.tails,
+            last_multi: self.last_multi,
+            left_out: self.aborted,
+            withdrawn: self.withdrawn,
+            until: self.until,
+        }
+    }
+}
+
+impl Outcome {
+    /// Whether an entry of a partition is to be replayed.
+    #[inline]
+    pub fn replays(&self, partition: PartitionId, transaction: TransactionId) -> bool {
+        if self.until.is_some_and(|last| transaction.time_key() > last.time_key()) {
+            return false;
+        }
+        let skipped = match transaction.partition() == PartitionId::MULTI {
+            true => &self.left_out,
+            false => &self.withdrawn[partition.index()],
+        };
+        skipped.is_empty() || !skipped.contains(&transaction)
+    }
+
+    /// A transaction turns out not to have been committed: a partition that had said yes to it
+    /// cannot repeat its part without what was aborted before.
+    pub fn leave_out(&mut self, transaction: TransactionId) {
+        self.left_out.insert(transaction);
+    }
+
+    /// Number of transactions over several partitions that are left out.
+    pub fn left_out(&self) -> usize {
+        self.left_out.len()
+    }
+}

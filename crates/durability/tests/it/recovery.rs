@@ -1,0 +1,180 @@
+//! Which transactions a log says are committed: cut at every point, with votes that change, with
+//! decisions.
+
+use lockstep_durability::recovery::{Outcome, Survey, SurveyError};
+use lockstep_txn::log_entry::{Vote, begin_fragments, put_schema};
+use lockstep_txn::sp::first_entry;
+use lockstep_txn::{EntryHeader, EntryKind, LogBuffer};
+use lockstep_types::{ParameterSet, PartitionId, TransactionId};
+
+const TIME_MS: i64 = 1_790_000_000_000;
+const A: PartitionId = PartitionId(0);
+const B: PartitionId = PartitionId(1);
+
+fn multi(ms: i64) -> EntryHeader {
+    first_entry(TransactionId::new(TIME_MS + ms, 0, PartitionId::MULTI))
+}
+
+fn own(partition: PartitionId, ms: i64) -> EntryHeader {
+    first_entry(TransactionId::new(TIME_MS + ms, 0, partition))
+}
+
+/// The logs of two partitions, each entry a piece of its own.
+struct Logs {
+    buffers: [LogBuffer; 2],
+    pieces: [Vec<Vec<u8>>; 2],
+}
+
+impl Logs {
+    fn new() -> Logs {
+        let buffers = [A, B].map(|partition| LogBuffer::new(partition, 1, 0));
+        Logs { buffers, pieces: Default::default() }
+    }
+
+    fn add(&mut self, partition: PartitionId, write: impl FnOnce(&mut LogBuffer)) {
+        let buffer = &mut self.buffers[partition.index()];
+        write(buffer);
+        self.pieces[partition.index()].push(buffer.bytes().to_vec());
+        buffer.clear();
+    }
+
+    fn entry(&mut self, partition: PartitionId, header: &EntryHeader, kind: EntryKind) {
+        self.add(partition, |log| log.append(header, kind, &[]));
+    }
+
+    fn call(&mut self, partition: PartitionId, ms: i64) {
+        let set = ParameterSet::EMPTY;
+        self.add(partition, |log| log.command(&own(partition, ms), 0, "P", false, &set));
+    }
+
+    fn round(&mut self, partition: PartitionId, ms: i64, round: u32, vote: Vote) {
+        let mut body = Vec::new();
+        begin_fragments(&mut body, round, vote, &[A, B]);
+        self.add(partition, |log| log.append(&multi(ms), EntryKind::Fragments, &body));
+    }
+
+    fn vote(&mut self, partition: PartitionId, ms: i64, vote: Vote) {
+        let again = EntryHeader { repeated: true, ..multi(ms) };
+        self.add(partition, |log| log.append(&again, EntryKind::Vote, &[vote as u8]));
+    }
+
+    /// What the first entries of each log say.
+    fn survey(&self, cuts: [usize; 2]) -> Result<Outcome, SurveyError> {
+        let mut survey = Survey::new(&[0, 0]);
+        for partition in [A, B] {
+            for piece in &self.pieces[partition.index()][..cuts[partition.index()]] {
+                survey.read(partition, piece)?;
+            }
+        }
+        Ok(survey.finish())
+    }
+
+    fn whole(&self) -> Outcome {
+        self.survey([self.pieces[0].len(), self.pieces[1].len()]).expect("sound")
+    }
+}
+
+fn is_committed(outcome: &Outcome, ms: i64) -> bool {
+    outcome.replays(A, multi(ms).transaction)
+}
+
+#[test]
+fn a_transaction_is_committed_when_every_log_has_its_yes() {
+    let mut logs = Logs::new();
+    for partition in [A, B] {
+        logs.call(partition, 1);
+        logs.round(partition, 2, 1, Vote::Yes);
+        logs.call(partition, 3);
+    }
+    for a in 0..=3 {
+        for b in 0..=3 {
+            let outcome = logs.survey([a, b]).expect("sound");
+            let has_parts = a >= 2 || b >= 2;
+            assert_eq!(is_committed(&outcome, 2), (a >= 2 && b >= 2) || !has_parts, "{a} {b}");
+            assert!(outcome.replays(A, own(A, 3).transaction));
+            assert_eq!(outcome.tails[1].sequence, b as u64);
+        }
+    }
+    let outcome = logs.whole();
+    assert_eq!(outcome.tails[0].transaction, own(A, 3).transaction);
+    assert_eq!(outcome.last_multi, multi(2).transaction);
+}
+
+#[test]
+fn an_abort_anywhere_and_a_changed_vote_undo_a_yes_of_all() {
+    let mut logs = Logs::new();
+    for partition in [A, B] {
+        for ms in [2, 3, 4] {
+            logs.round(partition, ms, 1, Vote::Yes);
+        }
+    }
+    logs.round(A, 5, 1, Vote::No);
+    logs.round(B, 5, 1, Vote::Yes);
+    assert!([2, 3, 4].iter().all(|ms| is_committed(&logs.whole(), *ms)));
+    assert!(!is_committed(&logs.whole(), 5));
+    logs.entry(B, &multi(2), EntryKind::Abort);
+    // Behind the abort the next one ended otherwise, and the one that failed did not.
+    logs.vote(B, 3, Vote::No);
+    logs.vote(A, 5, Vote::Yes);
+    let outcome = logs.whole();
+    let committed: Vec<bool> = [2, 3, 4, 5].map(|ms| is_committed(&outcome, ms)).to_vec();
+    assert_eq!(committed, [false, false, true, true]);
+    assert_eq!(outcome.left_out(), 2);
+}
+
+#[test]
+fn what_nobody_votes_on_is_committed_by_one_commit() {
+    let mut logs = Logs::new();
+    for partition in [A, B] {
+        logs.round(partition, 2, 1, Vote::None);
+        logs.round(partition, 2, 2, Vote::None);
+        let mut body = Vec::new();
+        put_schema(&mut body, 1, b"change");
+        logs.add(partition, |log| log.append(&multi(3), EntryKind::Schema, &body));
+    }
+    assert!(!is_committed(&logs.whole(), 2) && !is_committed(&logs.whole(), 3));
+    logs.entry(A, &multi(2), EntryKind::Commit);
+    logs.entry(B, &multi(3), EntryKind::Commit);
+    assert!(is_committed(&logs.whole(), 2) && is_committed(&logs.whole(), 3));
+}
+
+#[test]
+fn withdrawn_calls_and_what_is_behind_a_time_are_left_out() {
+    let mut logs = Logs::new();
+    logs.call(A, 1);
+    logs.call(A, 2);
+    logs.add(A, |log| {
+        let again = EntryHeader { repeated: true, ..own(A, 1) };
+        log.append(&again, EntryKind::Withdrawn, &[]);
+    });
+    let outcome = logs.whole();
+    assert!(!outcome.replays(A, own(A, 1).transaction));
+    assert!(outcome.replays(A, own(A, 2).transaction));
+    let mut survey = Survey::new(&[0, 0]);
+    survey.stop_behind(multi(1).transaction);
+    let outcome = survey.finish();
+    assert!(outcome.replays(A, own(A, 1).transaction));
+    assert!(!outcome.replays(A, own(A, 2).transaction));
+}
+
+#[test]
+fn logs_with_gaps_or_of_others_are_refused_and_what_a_snapshot_has_is_passed_over() {
+    let mut logs = Logs::new();
+    for ms in 1..=4 {
+        logs.call(A, ms);
+    }
+    let pieces = logs.pieces[0].clone();
+    let mut survey = Survey::new(&[0, 0]);
+    survey.read(A, &pieces[0]).expect("the first");
+    let gap = survey.read(A, &pieces[2]).unwrap_err();
+    assert_eq!(gap, SurveyError::Gap { partition: A, due: 2, found: 3 });
+    assert!(gap.to_string().contains("entry 3 where entry 2 is due"), "{gap}");
+    let stranger = survey.read(B, &pieces[0]).unwrap_err();
+    assert_eq!(stranger, SurveyError::Stranger { partition: B, found: A });
+    let cut = survey.read(A, &pieces[1][..pieces[1].len() - 1]).unwrap_err();
+    assert!(cut.to_string().contains("behind entry 1"), "{cut}");
+    let mut survey = Survey::new(&[3, 0]);
+    survey.read(A, &pieces.concat()).expect("sound");
+    let tail = survey.finish().tails[0];
+    assert_eq!((tail.sequence, tail.entries), (4, 1));
+}

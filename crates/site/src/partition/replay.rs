@@ -1,0 +1,60 @@
+//! Replay: entries of the log run again through the functions that ran them first.
+//!
+//! Calls, ad hoc statements and loads are replayed by [`Site::call`], [`Site::statements`] and
+//! [`Site::load`] under the header of their entry, marked as repeated, so that they are not
+//! logged again; rounds of committed transactions by [`Site::replay_round`]. Between entries
+//! nothing is undecided.
+
+use super::Site;
+use crate::message::FragmentTask;
+use lockstep_exec::database::TransactionContext;
+use lockstep_exec::entries::PartitionEntries;
+use lockstep_txn::{EntryHeader, LogBuffer, OrderedStream};
+use lockstep_types::{Failure, TransactionId};
+
+impl<H, A, C: Clone> Site<H, A, C> {
+    /// Runs what a committed transaction did here in one round.
+    ///
+    /// # Errors
+    /// A part fails, which it did not when it ran first: nothing of it is done.
+    pub fn replay_round(
+        &mut self,
+        header: &EntryHeader,
+        entries: &[PartitionEntries],
+        tasks: &[FragmentTask],
+    ) -> Result<(), Failure> {
+        assert!(self.initiator.is_decided(), "replay stops for nothing");
+        let mark = self.database.begin(&TransactionContext {
+            transaction_id: header.transaction,
+            timestamp_us: header.timestamp_us,
+            addresses_partition: true,
+            single_partition: false,
+            read_only: false,
+        });
+        // What other partitions have to do stands in their logs.
+        let mut elsewhere = Vec::new();
+        let ran = self.run_entries(entries).and_then(|()| self.run_tasks(tasks, &mut elsewhere));
+        match ran {
+            Ok(_) => self.database.commit(),
+            Err(_) => self.database.rollback_to(mark),
+        }
+        ran.map(|_| ())
+    }
+
+    /// The coordinator's messages are numbered from 1 again: it is another one.
+    pub fn expect_new_coordinator(&mut self) {
+        assert!(self.is_idle(), "a coordinator is replaced when nothing is under way");
+        self.stream = OrderedStream::new(self.early_messages);
+    }
+
+    /// The log was replayed up to the entry with this number: new entries, and new transaction
+    /// ids, follow behind it.
+    pub fn go_on_behind(&mut self, sequence: u64, last: TransactionId, catalog_version: u64) {
+        self.expect_new_coordinator();
+        self.logged.clear();
+        self.log = LogBuffer::new(self.partition, super::FIRST_EPOCH, sequence);
+        self.log.set_catalog_version(catalog_version);
+        self.initiator.advance_past(last);
+        self.database.maintain();
+    }
+}
