@@ -1,5 +1,6 @@
 //! Changes of rows: one row at a time, with its constraints and the views that follow it.
 
+mod cover;
 mod entries;
 mod exact_sum;
 mod fault;
@@ -111,7 +112,7 @@ impl<'w> Writer<'w> {
             self.after_insert(state, row)?;
         }
         if !definition.global_indexes.is_empty() {
-            self.entries_of_inserted(state, values)?;
+            self.entries_of_inserted(state, row, values)?;
         }
         Ok(row)
     }

@@ -57,7 +57,10 @@ fn entries_of_rows(
     let mut keys: BTreeMap<Vec<u8>, String> = BTreeMap::new();
     for database in partitions {
         let rows = database.tables.get(table.id).ok_or("the table is not at all partitions")?;
-        for (_, row) in rows.scan() {
+        for (id, row) in rows.scan() {
+            if index.building && !rows.is_covered(id) {
+                continue;
+            }
             let entry: Vec<Datum<'_>> =
                 index.columns.iter().map(|column| row.column(usize::from(*column))).collect();
             let shown = text(&entry);

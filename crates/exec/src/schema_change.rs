@@ -2,12 +2,14 @@
 //! place when every site could build its own.
 
 mod build;
+mod in_place;
 
 use crate::change::{TableState, ViewPlan, Writer, fill_view, layout_and_indexes, row_fault};
 use crate::convert::assign;
 use crate::database::{Database, no_such_table, storage_fault};
 use crate::error::{ErrorKind, SqlError, state};
 use build::Build;
+use in_place::IndexStep;
 use lockstep_plan_ir::change::ColumnSource;
 use lockstep_plan_ir::schema::IndexDefinition;
 use lockstep_plan_ir::{StorageChange, TableDefinition};
@@ -37,6 +39,8 @@ struct Replacement {
 enum Content {
     /// The rows stay where they are.
     Same,
+    /// So do they, and these indexes go, come or become complete.
+    InPlace(Vec<IndexStep>),
     /// This table, or none, takes the place of the old one.
     Other(Option<Box<Table>>),
 }
@@ -92,15 +96,17 @@ impl Database {
     pub fn commit_change(&mut self) {
         if let Some(mut prepared) = self.change.take() {
             exchange(&mut self.tables, &mut prepared);
-            for (id, replacement) in prepared.replacements {
+            for (id, Replacement { definition, content }) in prepared.replacements {
+                match (content, &definition) {
+                    (Content::InPlace(steps), Some(new)) => self.change_in_place(new, steps),
+                    // A snapshot may still need its rows.
+                    (Content::Other(Some(old)), _) => self.tables.retire(*old),
+                    _ => {}
+                }
                 if id.index() >= self.states.len() {
                     self.states.resize_with(id.index() + 1, || None);
                 }
-                self.states[id.index()] = replacement.definition.map(TableState::new);
-                // A snapshot may still need its rows.
-                if let Content::Other(Some(old)) = replacement.content {
-                    self.tables.retire(*old);
-                }
+                self.states[id.index()] = definition.map(TableState::new);
             }
         }
         self.owned_value = None;
@@ -135,12 +141,13 @@ impl Database {
                 prepared.replacements.insert(*table, replacement);
             }
             StorageChange::Alter { definition, columns } => {
-                let content = match columns {
-                    None if self.keeps_indexes(definition, prepared) => {
+                let content = match (columns, self.steps_in_place(definition, prepared)) {
+                    (None, Some(steps)) => Content::InPlace(steps),
+                    (None, None) if self.keeps_indexes(definition, prepared) => {
                         let earlier = prepared.replacements.remove(&definition.id);
                         earlier.map_or(Content::Same, |earlier| earlier.content)
                     }
-                    columns => {
+                    (columns, _) => {
                         let columns = columns.as_deref();
                         let from = definition.id;
                         let table =

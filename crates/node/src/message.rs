@@ -35,6 +35,9 @@ pub const HEAVY_WEIGHT: u16 = 16;
 /// [`Origin::procedure`] of calls that are counted under no procedure.
 pub const NO_PROCEDURE: u32 = u32::MAX;
 
+/// What the control thread's own calls have in place of a connection: their answers go back to it.
+pub const BUILD_KEY: ConnectionKey = ConnectionKey { place: u32::MAX, generation: u32::MAX - 1 };
+
 /// A call on its way to the thread of its partition.
 pub struct ForwardedCall {
     /// Who waits.
@@ -116,6 +119,13 @@ pub enum ControlRequest {
     SchemaDecided {
         /// Whether it is in force.
         committed: bool,
+    },
+    /// A step of building a global index has ended ([`BUILD_KEY`]).
+    BuildStep {
+        /// How.
+        status: Status,
+        /// The response frame, with its length in front.
+        frame: Vec<u8>,
     },
     /// What a thread's tables hold, for the planner.
     Surveyed {

@@ -133,6 +133,9 @@ options! {
     max_entry_changes_bytes: 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Changes of global indexes' entries that one statement may ask for at a site; one that \
          asks for more fails.";
+    index_build_rows: 1_000, 1, 1_000_000, "rows",
+        "Rows at each site that one step of building a global index takes in, and for as long as \
+         calls wait.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
     max_ordered_sources: 8, 1, 12, "sources",

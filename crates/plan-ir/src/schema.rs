@@ -61,6 +61,9 @@ pub struct GlobalIndexDefinition {
     pub included: Vec<u16>,
     /// The table of the entries.
     pub entries: TableId,
+    /// Does not hold the entries of all rows yet, so nothing is found by it: it is built while
+    /// rows change.
+    pub building: bool,
 }
 
 impl GlobalIndexDefinition {
@@ -186,6 +189,8 @@ pub struct IndexDefinition {
     pub predicate: Option<Expression>,
     /// Kept for the upkeep of a view; not listed.
     pub hidden: bool,
+    /// Does not hold all rows yet, so nothing is found by it: it is built while rows change.
+    pub building: bool,
 }
 
 /// One part of an index key.

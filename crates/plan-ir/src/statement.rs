@@ -83,14 +83,14 @@ impl Statement {
 }
 
 impl Operation {
-    /// Where its rows come from; none of TRUNCATE.
+    /// Where its rows come from; none of what names no rows.
     pub fn relation(&self) -> Option<&Relation> {
         match self {
             Operation::Query(query) => Some(&query.relation),
             Operation::Insert(insert) => Some(&insert.source),
             Operation::Update(update) => Some(&update.source),
             Operation::Delete(delete) => Some(&delete.source),
-            Operation::Truncate(_) => None,
+            Operation::Truncate(_) | Operation::Cover(_) => None,
         }
     }
 }
@@ -203,6 +203,18 @@ pub enum Operation {
     Delete(Delete),
     /// Deletes all rows; counts them.
     Truncate(TableId),
+    /// A step of building the global index of a table; counts the rows that it took in.
+    Cover(Cover),
+}
+
+/// Takes more rows of a table into the indexes of it that are being built. Once there are none
+/// left at a partition, the rows to come there are taken in as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cover {
+    /// The table.
+    pub table: TableId,
+    /// The most rows, at least one.
+    pub rows: u32,
 }
 
 /// Rows with the columns that go into the result.

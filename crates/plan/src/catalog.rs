@@ -7,10 +7,10 @@ use crate::error::PlanError;
 use crate::planning::Planning;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::{
-    ProcedureDefinition, StorageChange, TableDefinition, UserAggregate, UserFunction,
+    ProcedureDefinition, Statement, StorageChange, TableDefinition, UserAggregate, UserFunction,
 };
 use lockstep_sql::ast::{Expression, LimitPartitionRows, ParsedStatement};
-use lockstep_types::{PartitionId, SqlType};
+use lockstep_types::{PartitionId, SqlType, TableId};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,6 +79,17 @@ pub enum FunctionKind {
     Aggregate(Arc<UserAggregate>),
 }
 
+/// A global index that is being built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GlobalIndexBuild {
+    /// Its name.
+    pub index: String,
+    /// Its table's name.
+    pub table_name: String,
+    /// Its table.
+    pub table: TableId,
+}
+
 /// A global index as declared: columns by name, to find them again after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobalIndexSource {
@@ -90,6 +101,8 @@ pub struct GlobalIndexSource {
     pub keys: Vec<String>,
     /// INCLUDE.
     pub included: Vec<String>,
+    /// See [`lockstep_plan_ir::schema::GlobalIndexDefinition::building`].
+    pub building: bool,
 }
 
 impl CatalogTable {
@@ -217,6 +230,49 @@ impl Catalog {
         natives: &dyn NativeProcedures,
     ) -> Result<SchemaChange, PlanError> {
         crate::schema::apply(self, statements, natives)
+    }
+
+    /// What a CREATE GLOBAL INDEX by itself, on a table that is there, builds; `None` for any
+    /// other statements.
+    pub fn build_of(&self, statements: &[ParsedStatement]) -> Option<GlobalIndexBuild> {
+        crate::schema::build_of(self, statements)
+    }
+
+    /// Such a statement's first step: the index is kept for rows that are covered
+    /// ([`Catalog::cover`]), and finds none. [`Catalog::end_global_index`] is the last step.
+    ///
+    /// # Errors
+    /// Why the index cannot be created.
+    pub fn begin_global_index(
+        &self,
+        statements: &[ParsedStatement],
+        natives: &dyn NativeProcedures,
+    ) -> Result<SchemaChange, PlanError> {
+        crate::schema::begin_global_index(self, statements, natives)
+    }
+
+    /// A global index that is built is in force, or gone if it is not to be kept.
+    ///
+    /// # Errors
+    /// A procedure cannot be planned any more.
+    pub fn end_global_index(
+        &self,
+        name: &str,
+        keep: bool,
+        natives: &dyn NativeProcedures,
+    ) -> Result<SchemaChange, PlanError> {
+        crate::schema::end_global_index(self, name, keep, natives)
+    }
+
+    /// A statement that covers at each partition up to so many more rows of a table whose global
+    /// index is built. Its count is 0 when all rows are, and those to come.
+    pub fn cover(build: &GlobalIndexBuild, rows: u32) -> Statement {
+        crate::query::cover(build, rows)
+    }
+
+    /// The statement of [`Catalog::cover`] with this text, for replay.
+    pub fn cover_of_text(&self, text: &str) -> Option<Statement> {
+        crate::query::cover_of_text(self, text)
     }
 
     /// The catalog with other classes: every Java procedure is planned again from them.

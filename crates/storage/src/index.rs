@@ -1,5 +1,10 @@
 //! Indexes: what a key is made of, and the tree that fits its form.
 
+mod covering;
+mod definition;
+
+pub use definition::{IndexDefinition, KeyEvaluator, KeySource, KeyWriter};
+
 use crate::btree::{BytesKey, Tree};
 use crate::error::StorageError;
 use crate::key::{Exactness, KeyEncoder, KeyFault, KeyForm, KeyPart, KeyShape};
@@ -8,65 +13,6 @@ use crate::layout::{Field, TableLayout};
 use crate::row::{RowId, RowRef};
 use lockstep_types::{Datum, SqlType};
 use std::ops::Bound;
-
-/// Computes the key of a row for an index on expressions or a partial index.
-///
-/// Deterministic: the same row gives the same key, always. Called when a row is inserted,
-/// deleted, updated in a column that the index reads, and when these are undone.
-pub trait KeyEvaluator: Send {
-    /// Pushes the parts of the row's key, in order; `false` if the row is not in the index.
-    ///
-    /// # Errors
-    /// `KeyExpression` when an expression fails, which fails the statement; what `push` gave.
-    fn evaluate(
-        &mut self,
-        row: RowRef<'_>,
-        key: &mut KeyWriter<'_, '_, '_>,
-    ) -> Result<bool, StorageError>;
-}
-
-/// Takes the parts of a computed key.
-pub struct KeyWriter<'w, 'e, 'b> {
-    encoder: &'w mut KeyEncoder<'e, 'b>,
-    index: &'w str,
-}
-
-impl KeyWriter<'_, '_, '_> {
-    /// Adds the next part of the key.
-    ///
-    /// # Errors
-    /// `TypeMismatch` for a value of another kind than the part's type, `KeyParts` for one part
-    /// too many.
-    pub fn push(&mut self, value: Datum<'_>) -> Result<(), StorageError> {
-        let shape = self.encoder.shape();
-        self.encoder.push(value).map_err(|fault| key_fault(fault, self.index, shape))
-    }
-}
-
-/// Where an index's keys come from.
-pub enum KeySource {
-    /// Columns of the table, maintained by the table itself.
-    Columns(Vec<usize>),
-    /// Expressions, or a condition on the rows: the evaluator says.
-    Computed {
-        /// Types of the key parts.
-        types: Vec<SqlType>,
-        /// Columns that the evaluator reads: updates of others do not touch the index.
-        reads: Vec<usize>,
-        /// Computes a row's key.
-        evaluator: Box<dyn KeyEvaluator>,
-    },
-}
-
-/// What to create as an index.
-pub struct IndexDefinition {
-    /// Name, for errors.
-    pub name: Box<str>,
-    /// True if no two rows may have the same key. NULL equals NULL here.
-    pub unique: bool,
-    /// What the keys are made of.
-    pub source: KeySource,
-}
 
 /// A tree of the form that the key needs.
 pub(crate) enum AnyTree {
@@ -100,6 +46,8 @@ pub struct Index {
     columns: Option<Box<[usize]>>,
     reads: Box<[usize]>,
     evaluator: Option<Box<dyn KeyEvaluator>>,
+    /// With an evaluator: only rows below this number are in the index.
+    covered: u32,
     pub(crate) shape: KeyShape,
     pub(crate) pool: KeyPool,
     pub(crate) tree: AnyTree,
@@ -209,7 +157,8 @@ impl Index {
         let shape = KeyShape::new(parts);
         let tree = new_tree(shape.form, unique);
         let pool = KeyPool::default();
-        Ok(Index { name, unique, columns, reads: reads.into(), evaluator, shape, pool, tree })
+        let (reads, covered) = (reads.into(), u32::MAX);
+        Ok(Index { name, unique, columns, reads, evaluator, covered, shape, pool, tree })
     }
 
     /// The name.
@@ -334,6 +283,8 @@ impl Index {
                     }
                 }
             }
+        } else if row_id >= self.covered {
+            return Ok(());
         } else {
             // SAFETY: passed on.
             return unsafe { self.insert_any(slot, fields, row) };
@@ -362,7 +313,7 @@ impl Index {
     /// As for `insert_row`.
     #[inline]
     pub(crate) unsafe fn remove_row(&mut self, slot: *const u8, fields: &[Field], row: RowId) {
-        let Index { shape, evaluator, pool, name, tree, .. } = self;
+        let Index { shape, evaluator, covered, pool, name, tree, .. } = self;
         let removed = if evaluator.is_none() {
             // SAFETY: passed on; the shape has the form that the tree has.
             unsafe {
@@ -378,6 +329,8 @@ impl Index {
                     }
                 }
             }
+        } else if row.0 >= *covered {
+            return;
         } else {
             // SAFETY: passed on.
             match unsafe { Self::row_key(shape, evaluator.as_mut(), pool, name, (slot, fields)) } {
@@ -399,7 +352,7 @@ impl Index {
         fields: &[Field],
         row: RowId,
     ) -> Result<(), IndexFault> {
-        let Index { shape, evaluator, pool, name, tree, .. } = self;
+        let Index { shape, evaluator, covered, pool, name, tree, .. } = self;
         // Mostly a key column is assigned the value it has.
         let unchanged = evaluator.is_none()
             && match shape.form {
@@ -411,7 +364,7 @@ impl Index {
                 },
                 KeyForm::Bytes => false,
             };
-        if unchanged {
+        if unchanged || (evaluator.is_some() && row.0 >= *covered) {
             return Ok(());
         }
         // SAFETY: passed on.

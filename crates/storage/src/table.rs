@@ -1,6 +1,7 @@
 //! A table of one site: its slots, its strings and its indexes.
 
 mod check;
+mod cover;
 mod modify;
 mod rebuild;
 mod restore;
@@ -40,6 +41,8 @@ pub struct Table {
     column_indexes: Box<[u64]>,
     /// A slot for putting an updated row together.
     scratch: Vec<u8>,
+    /// Rows below it are in what is being built, see `cover.rs`.
+    covered: u32,
     /// What the table held before it was emptied, while a snapshot needs it.
     emptied: Option<TruncatedState>,
 }
@@ -83,6 +86,7 @@ impl Table {
             indexes: Vec::new(),
             column_indexes: vec![0; layout.fields.len()].into(),
             scratch: vec![0; layout.slot_bytes],
+            covered: cover::ALL,
             emptied: None,
             layout,
         }

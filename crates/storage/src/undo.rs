@@ -31,6 +31,8 @@ pub(crate) enum UndoKind {
     Update,
     /// A table was emptied; its old content is in the queue of truncated states.
     Truncate,
+    /// More rows were covered by what is being built; before, those below this one.
+    Cover,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -254,6 +256,11 @@ impl UndoLog {
             kind: UndoKind::Update,
             holds_strings: strings,
         });
+    }
+
+    pub(crate) fn push_cover(&mut self, table: TableId, row: RowId) {
+        let kind = UndoKind::Cover;
+        self.records.push(UndoRecord { table, row, bytes: 0, kind, holds_strings: false });
     }
 
     pub(crate) fn push_truncate(&mut self, table: TableId, state: TruncatedState) {

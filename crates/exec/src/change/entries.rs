@@ -18,7 +18,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::GlobalIndexDefinition;
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_storage::RowId;
+use lockstep_storage::{RowId, Tables};
 use lockstep_types::table::{read_datum, write_datum};
 use lockstep_types::{Datum, HashRing, IndexId, PartitionId, TableId};
 use std::collections::BTreeMap;
@@ -148,6 +148,7 @@ impl<'w> Writer<'w> {
     pub(super) fn entries_of_inserted(
         &mut self,
         state: &TableState,
+        row: RowId,
         values: &[Datum<'_>],
     ) -> Result<(), SqlError> {
         if self.entries.known {
@@ -155,6 +156,9 @@ impl<'w> Writer<'w> {
         }
         let definition = &*state.definition;
         for index in &definition.global_indexes {
+            if index.building && !is_covered(self.tables, definition, row) {
+                continue;
+            }
             let entry: Vec<Datum<'_>> =
                 index.columns.iter().map(|column| values[usize::from(*column)]).collect();
             self.collect_entry(definition, index, &entry, true)?;
@@ -182,6 +186,9 @@ impl<'w> Writer<'w> {
                 index.columns.iter().any(|held| usize::from(*held) == *column)
             };
             if changed.is_some_and(|changed| !changed.iter().any(reads)) {
+                continue;
+            }
+            if index.building && !is_covered(tables, definition, row) {
                 continue;
             }
             let entry: Vec<Datum<'_>> =
@@ -288,6 +295,11 @@ impl<'w> Writer<'w> {
             _ => Err(fault::missing_entry(definition, values)),
         }
     }
+}
+
+/// Whether the index that is being built has an entry for a row.
+fn is_covered(tables: &Tables, definition: &TableDefinition, row: RowId) -> bool {
+    tables.get(definition.id).is_some_and(|table| table.is_covered(row))
 }
 
 /// Notes an entry that is to be added or removed where it lives.

@@ -49,6 +49,7 @@ pub(crate) fn run_change(
             let state = writer.state(*table)?;
             writer.truncate(state)
         }
+        Operation::Cover(cover) => writer.cover(cover),
     }
 }
 

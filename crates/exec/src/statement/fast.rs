@@ -96,7 +96,7 @@ impl FastPath {
                 (scan.slot == delete.slot && scan.table == delete.table)
                     .then_some(FastPath::Delete(lookup))
             }
-            Operation::Truncate(_) => None,
+            Operation::Truncate(_) | Operation::Cover(_) => None,
         }
     }
 

@@ -45,6 +45,7 @@ pub fn index(name: &str, columns: &[u16], unique: bool) -> IndexDefinition {
         constraint: unique.then(|| name.to_string()),
         predicate: None,
         hidden: false,
+        building: false,
     }
 }
 

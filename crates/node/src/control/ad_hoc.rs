@@ -93,7 +93,11 @@ impl Control {
         match classify_batch(&parsed).map_err(plan_failure)? {
             BatchKind::Ddl => {
                 self.check_not_paused(call.admin)?;
-                self.change_catalog(call.origin, CatalogChange::Ddl(text))
+                let Some(call) = self.unless_building(call) else { return Ok(()) };
+                match self.catalog.plan.build_of(&parsed) {
+                    Some(build) => self.begin_index_build(call.origin, text, build),
+                    None => self.change_catalog(call.origin, CatalogChange::Ddl(text)),
+                }
             }
             BatchKind::DmlQueries
                 if parsed.iter().any(|part| part.kind() == StatementKind::Explain) =>

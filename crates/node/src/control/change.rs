@@ -6,6 +6,8 @@
 //! change  := planning | u8 ddl | bytes text
 //!                     | u8 classes | u8 has jar | bytes jar | u8 removes | bytes patterns
 //!                     | u8 swap | bytes table | bytes table
+//!                     | u8 begin index | bytes text
+//!                     | u8 end index | bytes index | u8 keep
 //! planning := rules off | ordered sources | partitions | table count, each: id | rows
 //!             | column count, each: distinct | bound count | value*
 //! ```
@@ -26,6 +28,8 @@ use std::sync::Arc;
 const DDL: u8 = 1;
 const CLASSES: u8 = 2;
 const SWAP: u8 = 3;
+const BEGIN_INDEX: u8 = 4;
+const END_INDEX: u8 = 5;
 
 /// A change of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,15 @@ pub(crate) enum CatalogChange<'a> {
     },
     /// Two tables exchange their contents.
     Swap(&'a str, &'a str),
+    /// The text of a CREATE GLOBAL INDEX, whose rows are taken in by statements behind it.
+    BeginIndex(&'a str),
+    /// A global index that is built is in force, or goes.
+    EndIndex {
+        /// Its name.
+        index: &'a str,
+        /// It is in force.
+        keep: bool,
+    },
 }
 
 /// What changes are made with besides the catalog.
@@ -74,6 +87,14 @@ pub(crate) fn make_change(
                 parse_batch(text, &settings.limits).map_err(|e| syntax_failure(text, &e))?;
             lockstep_plan::classify_batch(&parsed).map_err(plan_failure)?;
             (current.apply(&parsed, natives).map_err(ddl_failure)?, None)
+        }
+        CatalogChange::BeginIndex(text) => {
+            let parsed =
+                parse_batch(text, &settings.limits).map_err(|e| syntax_failure(text, &e))?;
+            (current.begin_global_index(&parsed, natives).map_err(ddl_failure)?, None)
+        }
+        CatalogChange::EndIndex { index, keep } => {
+            (current.end_global_index(index, keep, natives).map_err(ddl_failure)?, None)
         }
         CatalogChange::Classes { jar, removed } => {
             let classes = classes::change(&catalog.plan, &settings.java, jar, removed)
@@ -120,6 +141,15 @@ fn encode(change: CatalogChange<'_>, planning: &Planning) -> Vec<u8> {
             bytes.put_counted(first.as_bytes());
             bytes.put_counted(second.as_bytes());
         }
+        CatalogChange::BeginIndex(text) => {
+            bytes.put_u8(BEGIN_INDEX);
+            bytes.put_counted(text.as_bytes());
+        }
+        CatalogChange::EndIndex { index, keep } => {
+            bytes.put_u8(END_INDEX);
+            bytes.put_counted(index.as_bytes());
+            bytes.put_u8(u8::from(keep));
+        }
     }
     bytes
 }
@@ -137,6 +167,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(CatalogChange<'_>, Planning), Stri
     let change = match kind {
         DDL => CatalogChange::Ddl(text(part()?)?),
         SWAP => CatalogChange::Swap(text(part()?)?, text(part()?)?),
+        BEGIN_INDEX => CatalogChange::BeginIndex(text(part()?)?),
+        END_INDEX => {
+            let index = text(part()?)?;
+            CatalogChange::EndIndex { index, keep: reader.u8().map_err(broken)? != 0 }
+        }
         CLASSES => {
             let has_jar = reader.u8().map_err(broken)? != 0;
             let jar = reader.counted().map_err(broken)?;
@@ -275,6 +310,8 @@ mod tests {
             CatalogChange::Classes { jar: Some(&[7; 300]), removed: None },
             CatalogChange::Classes { jar: None, removed: Some("org.*") },
             CatalogChange::Swap("A", "B"),
+            CatalogChange::BeginIndex("CREATE GLOBAL INDEX i ON t (a)"),
+            CatalogChange::EndIndex { index: "I", keep: true },
         ];
         for change in changes {
             let bytes = encode(change, &planning);

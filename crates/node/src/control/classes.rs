@@ -18,6 +18,7 @@ impl Control {
             self.wait_for_schema(call);
             return Ok(());
         }
+        let Some(call) = self.unless_building(call) else { return Ok(()) };
         self.check_not_paused(call.admin)?;
         if invocation.parameters.count() != 2 {
             return Err(Failure::unexpected(

@@ -10,6 +10,7 @@ mod answer;
 pub(crate) mod change;
 mod classes;
 mod explain;
+mod index_build;
 mod load;
 pub(crate) mod operations;
 pub(crate) mod plan_cache;
@@ -24,6 +25,7 @@ use crate::clock;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, Origin};
 use crate::shard::HostFacts;
+use index_build::IndexBuild;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_site::MultiWork;
@@ -72,6 +74,10 @@ pub struct Control {
     next_advice: Vec<String>,
     /// Ad hoc calls that wait for it.
     waiting: VecDeque<SystemCall>,
+    /// A global index that is built beside running calls.
+    build: Option<IndexBuild>,
+    /// Schema changes that wait for its end.
+    waiting_for_build: VecDeque<SystemCall>,
     plans: PlanCache,
     planning: Planning,
     gathers: BTreeMap<u64, Gathering>,
@@ -108,6 +114,8 @@ impl Control {
             next_catalog: None,
             next_advice: Vec::new(),
             waiting: VecDeque::new(),
+            build: None,
+            waiting_for_build: VecDeque::new(),
             gathers: BTreeMap::new(),
             intervals: BTreeMap::new(),
             next_gather: 1,
@@ -152,6 +160,9 @@ impl Control {
                     self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
                 ControlRequest::SchemaDecided { committed } => self.schema_decided(committed),
+                ControlRequest::BuildStep { status, frame } => {
+                    self.index_build_step(status, &frame);
+                }
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::Gathered { request, snapshot } => {
                     self.gathered(request, snapshot);

@@ -23,6 +23,7 @@ impl Control {
             self.wait_for_schema(call);
             return Ok(());
         }
+        let Some(call) = self.unless_building(call) else { return Ok(()) };
         self.check_not_paused(call.admin)?;
         let count = invocation.parameters.count();
         let names = (text_parameter(invocation, 0), text_parameter(invocation, 1));

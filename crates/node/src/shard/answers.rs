@@ -1,7 +1,7 @@
 //! Answers on their way back to the connection that waits for them.
 
 use super::Shard;
-use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin, SurveyedTable};
+use crate::message::{BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, Origin, SurveyedTable};
 use lockstep_types::{Failure, Status, TableId};
 use lockstep_wire_volt::response;
 
@@ -34,6 +34,10 @@ impl Shard {
             connection.traffic.messages_written += 1;
             connection.output.extend_from_slice(&answer.frame);
             self.list_for_write(origin.connection);
+        } else if origin.connection == BUILD_KEY {
+            let step = ControlRequest::BuildStep { status: answer.status, frame: answer.frame };
+            let control = self.control_thread();
+            return self.outbox.send(control, Envelope::Control(Box::new(step)));
         } else {
             self.answer_load(&answer);
         }

@@ -23,6 +23,10 @@ impl Shard {
         let mut outputs = std::mem::take(&mut self.spare_outputs);
         let coordinator = self.coordinator.as_mut().expect("requests go to the first thread");
         if coordinator.submit(request, self.now_us, &mut outputs).is_err() {
+            // In the same order as at the end of a change that was begun.
+            if is_schema {
+                self.tell_control_of_schema(false);
+            }
             let limit = self.facts.options.max_waiting_multi;
             self.answer_failure(
                 origin,
@@ -34,9 +38,6 @@ impl Shard {
                     ),
                 ),
             );
-            if is_schema {
-                self.tell_control_of_schema(false);
-            }
         }
         self.carry_out(outputs);
     }

@@ -6,6 +6,7 @@ mod calls;
 mod clients;
 mod frames;
 mod global_index;
+mod index_build;
 mod java;
 mod java_functions;
 mod limits;

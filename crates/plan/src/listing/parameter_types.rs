@@ -91,7 +91,7 @@ impl<'a> Search<'a> {
                 }
             }
             Operation::Delete(delete) => self.relation(&delete.source),
-            Operation::Truncate(_) => {}
+            Operation::Truncate(_) | Operation::Cover(_) => {}
         }
     }
 

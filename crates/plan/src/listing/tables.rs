@@ -173,7 +173,7 @@ pub(super) fn indexes(catalog: &Catalog) -> Listing {
                 ));
             }
         }
-        for index in &table.definition.global_indexes {
+        for index in table.definition.global_indexes.iter().filter(|index| !index.building) {
             for (ordinal, column) in index.keys().iter().enumerate() {
                 let column = &table.definition.columns[usize::from(*column)].name;
                 listing.rows.push(index_row(

@@ -80,6 +80,9 @@ pub(crate) fn choose(target: &Target<'_>, conjuncts: &[&Expression]) -> Path {
         return best;
     }
     for (position, index) in target.table.indexes.iter().enumerate() {
+        if index.building {
+            continue;
+        }
         let Some(implied) = predicate_conjuncts(target, index, conjuncts) else { continue };
         let id = IndexId(position as u16);
         for mut path in paths(target, id, index, conjuncts) {

@@ -2,6 +2,7 @@
 
 mod access;
 mod bind;
+mod cover;
 mod estimate;
 pub(crate) mod explain;
 mod flatten;
@@ -19,6 +20,7 @@ use crate::error::PlanError;
 use crate::planning::Planning;
 use crate::rules::Rule;
 use bind::Binder;
+pub(crate) use cover::{cover, cover_of_text};
 use lockstep_plan_ir::Statement;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_sql::ast::{self, ParsedStatement};

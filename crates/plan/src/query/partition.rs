@@ -114,7 +114,7 @@ fn add_places(leaf: &Leaf, values: &mut Values) -> bool {
     {
         return false;
     }
-    let unique = definition.global_indexes.iter().filter(|index| index.unique);
+    let unique = definition.global_indexes.iter().filter(|i| i.unique && !i.building);
     let mut known = unique.filter_map(|index| Some((index, known_key(leaf, index, values)?)));
     let Some((index, keys)) = known.next() else { return false };
     for column in &definition.partition_columns {
@@ -130,7 +130,7 @@ fn add_places(leaf: &Leaf, values: &mut Values) -> bool {
 pub(crate) fn indexed_place(leaf: &Leaf, values: &Values) -> Option<Expression> {
     let LeafKind::Table(table) = &leaf.kind else { return None };
     let definition = &table.definition;
-    let indexes = definition.global_indexes.iter();
+    let indexes = definition.global_indexes.iter().filter(|index| !index.building);
     let known = indexes.filter_map(|index| Some((index, known_key(leaf, index, values)?)));
     let (index, keys) = known.min_by_key(|(index, _)| !index.unique)?;
     let places = definition.partition_columns.iter().map(|column| {

@@ -17,7 +17,9 @@ pub(super) fn of_insert(insert: &BoundInsert, execution: &Execution) -> IndexUpk
     };
     let one_row = matches!(planned.source, Relation::OneRow);
     // What makes room for a row removes others.
-    if !one_row || planned.upsert.is_some() || table.row_limit_purge.is_some() {
+    // Of an index that is built, the rows that it holds already have entries.
+    let built = table.global_indexes.iter().any(|index| index.building);
+    if !one_row || planned.upsert.is_some() || table.row_limit_purge.is_some() || built {
         return IndexUpkeep::Collected;
     }
     let known = |index: &GlobalIndexDefinition| {

@@ -4,12 +4,14 @@
 //! definitions are made from it: so the statements of a batch may come in any order, and columns
 //! may move.
 
-use crate::catalog::{CatalogTable, GlobalIndexSource};
+use crate::catalog::{
+    Catalog, CatalogTable, GlobalIndexBuild, GlobalIndexSource, NativeProcedures, SchemaChange,
+};
 use crate::error::PlanError;
 use crate::query::not_found_message;
 use lockstep_plan_ir::schema::{DefaultValue, EntriesOf, GlobalIndexDefinition, IndexKey};
 use lockstep_plan_ir::{ColumnDefinition, IndexDefinition, TableDefinition};
-use lockstep_sql::ast::{CreateIndex, Name, Uniqueness};
+use lockstep_sql::ast::{CreateIndex, Name, ParsedStatement, Statement, Uniqueness};
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{SqlType, TableId};
 use std::collections::BTreeSet;
@@ -73,6 +75,7 @@ impl Draft<'_> {
             unique: create.uniqueness == Uniqueness::Unique,
             keys: column_names(&table.definition, &keys)?,
             included: column_names(&table.definition, &create.included)?,
+            building: false,
         };
         self.find_table_mut(&create.table)?.global_sources.push(source);
         Ok(())
@@ -83,7 +86,10 @@ impl Draft<'_> {
         for table in self.catalog.tables.values_mut() {
             let mut sources = table.global_sources.iter();
             if let Some(place) = sources.position(|source| source.name == name) {
-                Arc::make_mut(table).global_sources.remove(place);
+                let table = Arc::make_mut(table);
+                table.global_sources.remove(place);
+                let own = local_name(name);
+                Arc::make_mut(&mut table.definition).indexes.retain(|index| index.name != own);
                 self.catalog.tables.remove(&entries_name(name));
                 return true;
             }
@@ -178,6 +184,7 @@ impl Draft<'_> {
             key_count: keys.len() as u16,
             included,
             entries: kept.unwrap_or_else(|| self.take_table_id()),
+            building: source.building,
         };
         let entries = entries_table(&name, table, &global);
         self.check_entries_layout(table, &global, &entries)?;
@@ -230,8 +237,66 @@ impl Draft<'_> {
         let indexes = tables.flat_map(|definition| {
             definition.global_indexes.iter().map(|index| (Arc::clone(index), definition.id))
         });
-        indexes.filter(|(index, _)| !there.contains(&index.entries)).collect()
+        let new = |index: &GlobalIndexDefinition| !there.contains(&index.entries);
+        indexes.filter(|(index, _)| !index.building && new(index)).collect()
     }
+}
+
+/// See [`Catalog::build_of`].
+pub(crate) fn build_of(
+    catalog: &Catalog,
+    statements: &[ParsedStatement],
+) -> Option<GlobalIndexBuild> {
+    let [ParsedStatement { statement: Statement::CreateIndex(create), .. }] = statements else {
+        return None;
+    };
+    let table = catalog.tables.get(create.table.as_str()).filter(|_| create.global)?;
+    let definition = &table.definition;
+    definition.is_partitioned().then(|| GlobalIndexBuild {
+        index: create.name.text.clone(),
+        table_name: definition.name.clone(),
+        table: definition.id,
+    })
+}
+
+/// See [`Catalog::begin_global_index`].
+pub(crate) fn begin_global_index(
+    catalog: &Catalog,
+    statements: &[ParsedStatement],
+    natives: &dyn NativeProcedures,
+) -> Result<SchemaChange, PlanError> {
+    let mut draft = Draft::new(catalog, natives);
+    for parsed in statements {
+        let Statement::CreateIndex(create) = &parsed.statement else {
+            return Err(PlanError::at(parsed.span, "this is no CREATE GLOBAL INDEX"));
+        };
+        draft.create_global_index(create)?;
+        let table = draft.find_table_mut(&create.table)?;
+        let source = table.global_sources.last_mut().expect("it was added right above");
+        source.building = true;
+    }
+    draft.finish()
+}
+
+/// See [`Catalog::end_global_index`].
+pub(crate) fn end_global_index(
+    catalog: &Catalog,
+    name: &str,
+    keep: bool,
+    natives: &dyn NativeProcedures,
+) -> Result<SchemaChange, PlanError> {
+    let mut draft = Draft::new(catalog, natives);
+    if !keep {
+        draft.drop_global_index(name);
+        return draft.finish();
+    }
+    for table in draft.catalog.tables.values_mut() {
+        let mut sources = table.global_sources.iter();
+        if let Some(place) = sources.position(|source| source.name == name) {
+            Arc::make_mut(table).global_sources[place].building = false;
+        }
+    }
+    draft.finish()
 }
 
 /// The names of a table's columns, each at most once.
@@ -300,6 +365,7 @@ fn entries_table(
         constraint: None,
         predicate: None,
         hidden: true,
+        building: false,
     };
     TableDefinition {
         id: global.entries,
@@ -328,18 +394,24 @@ fn entries_table(
 /// Where no index of a table leads from the key to its rows, a hidden one does.
 fn add_local_index(table: &mut TableDefinition, global: &GlobalIndexDefinition) {
     let keys: Vec<IndexKey> = global.keys().iter().copied().map(IndexKey::Column).collect();
+    let name = local_name(&global.name);
+    if let Some(own) = table.indexes.iter_mut().find(|index| index.name == name) {
+        own.building = global.building;
+        return;
+    }
     let leads =
         |index: &IndexDefinition| index.predicate.is_none() && index.keys.starts_with(&keys);
     if table.indexes.iter().any(leads) {
         return;
     }
     table.indexes.push(IndexDefinition {
-        name: local_name(&global.name),
+        name,
         keys,
         unique: false,
         assume_unique: false,
         constraint: None,
         predicate: None,
         hidden: true,
+        building: global.building,
     });
 }

@@ -168,6 +168,7 @@ fn bind(table: &TableDefinition, index: &NewIndex) -> Result<IndexDefinition, Pl
         constraint: index.constraint.clone(),
         predicate,
         hidden: false,
+        building: false,
     })
 }
 

@@ -32,6 +32,7 @@ use lockstep_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use global_index::{begin_global_index, build_of, end_global_index};
 pub(crate) use partition::may_partition;
 pub(crate) use procedure::routes;
 

@@ -60,7 +60,11 @@ impl Table {
             }
             previous = Some((id, row));
         }
-        let complete = index.columns().is_none() || entries == self.row_count();
+        let expected = match index.is_covering() {
+            true => self.scan().filter(|(row, _)| self.is_covered(*row)).count() as u64,
+            false => self.row_count(),
+        };
+        let complete = index.columns().is_none() || entries == expected;
         if met != entries || !complete || entries > self.row_count() {
             let rows = self.row_count();
             return wrong(format!("{met} entries met, {entries} counted, {rows} rows"));

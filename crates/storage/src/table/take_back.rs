@@ -21,6 +21,7 @@ impl Table {
             UndoKind::InsertReused if live => self.take_back_insert(row, false),
             UndoKind::Delete if whole && !live => self.take_back_delete(row, bytes),
             UndoKind::Update if whole && live => self.take_back_update(row, bytes, holds_tail),
+            UndoKind::Cover => self.take_back_cover(row),
             UndoKind::Truncate => {
                 let Some(TruncatedState { blocks, trees }) = truncated else { return };
                 self.blocks = blocks;

@@ -1,6 +1,7 @@
 //! Storage through its public surface.
 
 mod allocation;
+mod covering;
 mod errors;
 mod keys;
 mod model;

@@ -84,7 +84,7 @@ impl<'c> Names<'c> {
             Operation::Insert(insert) => self.learn_relation(&insert.source),
             Operation::Update(update) => self.learn_relation(&update.source),
             Operation::Delete(delete) => self.learn_relation(&delete.source),
-            Operation::Truncate(_) => {}
+            Operation::Truncate(_) | Operation::Cover(_) => {}
         }
     }
 

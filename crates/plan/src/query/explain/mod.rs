@@ -248,6 +248,10 @@ impl Writer<'_> {
                 self.relation(depth + 1, &delete.source);
             }
             Operation::Truncate(table) => self.truncate(depth, *table),
+            Operation::Cover(cover) => {
+                let name = self.names.table(cover.table);
+                self.line(depth, &format!("BUILD GLOBAL INDEX of \"{name}\""));
+            }
         }
     }
 
@@ -523,6 +527,7 @@ fn written_table(operation: &Operation) -> Option<TableId> {
         Operation::Update(update) => Some(update.table),
         Operation::Delete(delete) => Some(delete.table),
         Operation::Truncate(table) => Some(*table),
+        Operation::Cover(cover) => Some(cover.table),
     }
 }
 

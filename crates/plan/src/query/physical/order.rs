@@ -32,7 +32,8 @@ pub(crate) fn ordered_path(
         Access::IndexList { .. } => None,
         Access::Full => {
             let indexes = target.table.indexes.iter().enumerate();
-            let mut whole = indexes.filter(|(_, index)| index.predicate.is_none());
+            let mut whole =
+                indexes.filter(|(_, index)| index.predicate.is_none() && !index.building);
             let (position, descending) = whole.find_map(|(position, index)| {
                 gives_order(target, index, 0, keys).map(|descending| (position, descending))
             })?;

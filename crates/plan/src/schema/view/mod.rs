@@ -530,5 +530,6 @@ fn group_index(groups: usize) -> IndexDefinition {
         constraint: Some(GROUP_CONSTRAINT.to_string()),
         predicate: None,
         hidden: false,
+        building: false,
     }
 }

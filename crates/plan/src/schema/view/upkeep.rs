@@ -74,6 +74,7 @@ pub(super) fn index_of(
         constraint: None,
         predicate: Some(counted),
         hidden: true,
+        building: false,
     }
 }
 
