@@ -50,6 +50,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         natives: start::natives(procedures),
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
+        data: None,
     })
     .map_err(|error| error.to_string())?;
     let address = server.client_address().to_string();

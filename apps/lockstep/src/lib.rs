@@ -6,8 +6,10 @@ mod bench;
 mod csv;
 mod demo;
 mod export;
+mod init;
 mod java_api;
 mod load;
+mod log;
 mod sql;
 mod start;
 
@@ -34,12 +36,14 @@ fn command() -> Command {
                 .default_value("warn")
                 .help("What is logged to standard error: error, warn, info, debug, or a filter"),
         )
+        .subcommand(init::command())
         .subcommand(start::command())
         .subcommand(sql::command())
         .subcommand(load::command())
         .subcommand(export::command())
         .subcommand(bench::command())
         .subcommand(demo::command())
+        .subcommand(log::command())
         .subcommand(java_api::command())
         .subcommand(help_command())
 }
@@ -59,6 +63,8 @@ pub fn run(procedures: Procedures) -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let result = match matches.subcommand() {
+        Some(("init", arguments)) => init::run(arguments),
+        Some(("log", arguments)) => log::run(arguments),
         Some(("start", arguments)) => start::run(arguments, procedures),
         Some(("sql", arguments)) => sql::run(arguments),
         Some(("load", arguments)) => load::run(arguments),

@@ -2,6 +2,7 @@
 
 use crate::Procedures;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,7 +19,21 @@ pub fn command() -> Command {
                 .long("dir")
                 .value_name("DIR")
                 .value_parser(value_parser!(PathBuf))
-                .help("Directory of the host; nothing is kept there yet, data lives in memory"),
+                .help(
+                    "Directory of the host, made by `lockstep init`; without it, data lives in \
+                     memory only",
+                ),
+        )
+        .arg(
+            Arg::new("durability")
+                .long("durability")
+                .value_name("MODE")
+                .value_parser(["sync", "async", "none"])
+                .requires("dir")
+                .help(
+                    "When writes are answered: `sync` once they are on disk (the default with \
+                     --dir), `async` at once, the log synced at intervals, `none` not logged",
+                ),
         )
         .arg(
             Arg::new("sites")
@@ -77,6 +92,34 @@ pub fn default_sites() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
+/// Opens the directory that was named, if one was.
+fn open_data(arguments: &ArgMatches) -> Result<Option<Data>, String> {
+    let Some(path) = arguments.get_one::<PathBuf>("dir") else { return Ok(None) };
+    let durability = match arguments.get_one::<String>("durability").map(String::as_str) {
+        Some("none") => Durability::None,
+        Some("async") => Durability::Async,
+        _ => Durability::Sync,
+    };
+    directory::open(path, durability).map(Some).map_err(|error| error.to_string())
+}
+
+/// What the start line says of the data.
+fn said_of_data(data: Option<&Data>) -> String {
+    let Some(data) = data else {
+        return "data in memory only (nothing survives a stop)".to_string();
+    };
+    let directory = data.disk.shown("");
+    match data.durability {
+        Durability::Sync => format!("data in {directory}, durability sync"),
+        Durability::Async => {
+            format!("data in {directory}, durability async (a crash loses the last moments)")
+        }
+        Durability::None => {
+            format!("directory {directory}, durability none (nothing survives a stop)")
+        }
+    }
+}
+
 pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, String> {
     let mut options = Options::default();
     for setting in arguments.get_many::<String>("option").into_iter().flatten() {
@@ -84,7 +127,11 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     }
     let socket =
         |name: &str| *arguments.get_one::<SocketAddr>(name).expect("the argument has a default");
-    let sites = arguments.get_one::<u32>("sites").copied().unwrap_or_else(default_sites);
+    let data = open_data(arguments)?;
+    let asked = arguments.get_one::<u32>("sites").copied();
+    let made = data.as_ref().map(|data| data.cluster.partition_count);
+    let sites = asked.or(made).unwrap_or_else(default_sites);
+    let kept = said_of_data(data.as_ref());
     let configuration = ServerConfiguration {
         sites,
         client: socket("client"),
@@ -93,6 +140,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         natives: natives(procedures),
         pin_to_cores: arguments.get_many("pin").into_iter().flatten().copied().collect(),
         java_options: arguments.get_many("java-option").into_iter().flatten().cloned().collect(),
+        data,
     };
     // Before the ready line, so that a signal right behind it is not lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
@@ -104,7 +152,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         }
     });
     println!(
-        "lockstep: {sites} site{}, data in memory only (nothing survives a stop), admin port {}",
+        "lockstep: {sites} site{}, {kept}, admin port {}",
         if sites == 1 { "" } else { "s" },
         server.admin_address().port()
     );

@@ -2,6 +2,7 @@
 //! how far its client is behind.
 
 use mio::net::TcpStream;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 
 /// Buffers that grew beyond this are given back when they are empty.
@@ -73,6 +74,19 @@ pub struct Connection {
     pub listed_for_read: bool,
     /// Bytes and messages in both directions.
     pub traffic: Traffic,
+    /// The greatest log entry that an answer of this thread's partition stands behind.
+    stands_behind: u64,
+    /// Where output that waits for entries ends, as bytes since the connection was made.
+    waiting: VecDeque<WaitingOutput>,
+    /// Everything before this byte waits for nothing.
+    durable_end: u64,
+}
+
+/// Output up to a byte, and the log entry that it waits for.
+#[derive(Debug, Clone, Copy)]
+struct WaitingOutput {
+    entry: u64,
+    end: u64,
 }
 
 /// Counters of one connection.
@@ -129,6 +143,9 @@ impl Connection {
             listed_for_write: false,
             listed_for_read: false,
             traffic: Traffic::default(),
+            stands_behind: 0,
+            waiting: VecDeque::new(),
+            durable_end: 0,
         }
     }
 
@@ -150,16 +167,49 @@ impl Connection {
         }
     }
 
-    /// Writes as much as the socket takes.
+    /// What is in the output stands behind a log entry of this thread's partition.
+    #[inline]
+    pub fn stand_behind(&mut self, entry: u64) {
+        self.stands_behind = self.stands_behind.max(entry);
+    }
+
+    /// How many bytes of the output may be written when the log is durable up to an entry, and
+    /// the entry that what came since the last time waits for, if it does.
+    pub fn durable_bytes(&mut self, durable: u64) -> (usize, Option<u64>) {
+        let written = self.traffic.bytes_written;
+        let end = written + self.unread_bytes() as u64;
+        let mut waits_for = None;
+        match self.waiting.back_mut() {
+            Some(last) if last.entry >= self.stands_behind => last.end = end,
+            _ if self.stands_behind > durable => {
+                self.waiting.push_back(WaitingOutput { entry: self.stands_behind, end });
+                waits_for = Some(self.stands_behind);
+            }
+            _ => {}
+        }
+        while let Some(output) = self.waiting.front()
+            && output.entry <= durable
+        {
+            self.durable_end = output.end;
+            self.waiting.pop_front();
+        }
+        if self.waiting.is_empty() {
+            self.durable_end = end;
+        }
+        (self.durable_end.saturating_sub(written) as usize, waits_for)
+    }
+
+    /// Writes as much as the socket takes, `most` bytes at most.
     ///
     /// # Errors
     /// The peer is gone.
-    pub fn write(&mut self, now_us: i64) -> io::Result<()> {
+    pub fn write(&mut self, now_us: i64, most: usize) -> io::Result<()> {
         if self.write_blocked {
             return Ok(());
         }
-        while self.written < self.output.len() {
-            match self.stream.write(&self.output[self.written..]) {
+        let end = self.written.saturating_add(most).min(self.output.len());
+        while self.written < end {
+            match self.stream.write(&self.output[self.written..end]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     self.written += count;
@@ -176,6 +226,10 @@ impl Connection {
             }
         }
         self.unread_since_us = None;
+        if end < self.output.len() {
+            self.forget_written();
+            return Ok(());
+        }
         self.written = 0;
         self.output.clear();
         if self.output.capacity() > KEPT_BUFFER_BYTES {

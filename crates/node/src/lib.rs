@@ -14,6 +14,7 @@ pub mod embedded;
 mod execution;
 pub mod inner_load;
 mod load;
+pub mod log;
 pub mod mailbox;
 pub mod message;
 pub mod options;

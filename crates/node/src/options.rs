@@ -148,6 +148,12 @@ options! {
         "Ad hoc calls that wait for the planner.";
     read_buffer_bytes: 256 * 1_024, 4_096, 64 * MIB, "bytes",
         "What one read from a socket may bring; one buffer a thread.";
+    log_segment_bytes: 64 * MIB, 64 * 1_024, 2_048 * MIB, "bytes",
+        "Length of a file of the command log; files are written again once they are not needed.";
+    log_buffer_bytes: 64 * MIB, 4_096, 4_096 * MIB, "bytes",
+        "What a site logged and the disk has not taken yet; above it, calls wait.";
+    log_interval_ms: 200, 1, 60_000, "ms",
+        "With asynchronous durability: how often the command log is made durable.";
     topology_check_ms: 1_000, 10, 60_000, "ms",
         "How often subscribers are told of a changed topology.";
     max_procedure_threads: 16, 1, 10_000, "threads",

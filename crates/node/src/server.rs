@@ -5,10 +5,12 @@ use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;
 use crate::control::{Control, ControlParts};
 use crate::inner_load::SiteLoad;
+use crate::log::{Data, Durability, LogStart, LogThread, SiteLog};
 use crate::mailbox::{Bell, Outbox, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
 use crate::shard::{HostFacts, Shard, ShardParts};
+use lockstep_durability::command_log::LogReader;
 use lockstep_plan::{Catalog, RuleSet};
 use lockstep_types::HashRing;
 use mio::net::TcpListener;
@@ -45,12 +47,17 @@ pub struct ServerConfiguration {
     pub pin_to_cores: Vec<usize>,
     /// Options for the JVM, behind those of the host.
     pub java_options: Vec<String>,
+    /// Where data is kept; without it, it lives in memory only.
+    pub data: Option<Data>,
 }
 
 /// A running host. Dropping it stops it.
 pub struct Server {
     facts: Arc<HostFacts>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    log: Option<LogThread>,
+    /// Keeps the directory locked.
+    _data: Option<Data>,
     main_outbox: Outbox<Envelope>,
     stopped: bool,
 }
@@ -86,6 +93,8 @@ impl Server {
         let polls = (0..sites + 2).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
         let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
         let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
+        let (log, logs) = start_log(&configuration, &facts, &bells[..sites])?;
+        let mut logs = logs.into_iter();
         let capacity = configuration.options.mailbox_messages as usize;
         let mut boxes = mailboxes(&bells, capacity);
         let (main_outbox, _) = boxes.pop().expect("one for the caller");
@@ -109,6 +118,7 @@ impl Server {
                 catalog,
                 listeners,
                 inner_load,
+                log: logs.next(),
             };
             let core = configuration.pin_to_cores.get(index).copied();
             threads.push(start_site(parts, core)?);
@@ -119,7 +129,8 @@ impl Server {
         let parts =
             ControlParts { poll, bell, outbox, inbox, facts: facts_of_control, catalog, natives };
         threads.push(start_control(parts)?);
-        Ok(Server { facts, threads, main_outbox, stopped: false })
+        let data = configuration.data;
+        Ok(Server { facts, threads, log, _data: data, main_outbox, stopped: false })
     }
 
     /// Where clients connect.
@@ -163,7 +174,7 @@ impl Server {
             self.main_outbox.send(thread, Envelope::Drain);
         }
         self.main_outbox.flush();
-        while self.facts.drain.is_busy() && self.threads.iter().all(|t| !t.is_finished()) {
+        while self.facts.drain.is_busy() && self.runs_on() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 tracing::warn!("the host stops with calls under way (option stop_timeout_ms)");
@@ -172,6 +183,12 @@ impl Server {
             // A site that ended by an error does not wake this thread.
             std::thread::park_timeout(left.min(LOOK_AT_THREADS));
         }
+    }
+
+    /// Whether no thread has ended by an error.
+    fn runs_on(&self) -> bool {
+        let log_runs = self.log.as_ref().is_none_or(|log| !log.is_finished());
+        log_runs && self.threads.iter().all(|thread| !thread.is_finished())
     }
 
     fn stop_threads(&mut self) -> io::Result<()> {
@@ -189,6 +206,10 @@ impl Server {
                 Ok(ended) => result = result.and(ended),
                 Err(_) => result = Err(io::Error::other("a thread of the host panicked")),
             }
+        }
+        // Behind the sites, so that everything that they logged is written and durable.
+        if let Some(mut log) = self.log.take() {
+            result = result.and(log.stop());
         }
         result
     }
@@ -210,6 +231,55 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<i
         }
         Shard::new(parts)?.run()
     })
+}
+
+/// Brings back what the directory holds and starts the thread of the command log, if answers
+/// are logged.
+fn start_log(
+    configuration: &ServerConfiguration,
+    facts: &Arc<HostFacts>,
+    bells: &[Arc<Bell>],
+) -> io::Result<(Option<LogThread>, Vec<SiteLog>)> {
+    let Some(data) = &configuration.data else { return Ok((None, Vec::new())) };
+    let start = read_log(data, configuration.sites).map_err(io::Error::other)?;
+    if data.durability == Durability::None {
+        return Ok((None, Vec::new()));
+    }
+    let facts_of_log = Arc::clone(facts);
+    let on_failure = move || {
+        if let Some(stop) = facts_of_log.on_shutdown.get() {
+            stop();
+        }
+    };
+    let options = &configuration.options;
+    let (log, ends) = LogThread::start(data, options, start, bells, Box::new(on_failure))?;
+    Ok((Some(log), ends))
+}
+
+/// Reads the log of a directory to its end.
+fn read_log(data: &Data, sites: u32) -> Result<LogStart, String> {
+    let partitions = data.cluster.partition_count;
+    if partitions != sites {
+        return Err(format!(
+            "the directory {} is of a cluster with {partitions} partitions, and {sites} sites \
+             were asked for: start it with --sites {partitions}",
+            data.disk.shown("")
+        ));
+    }
+    let opened = LogReader::open(Arc::clone(&data.disk), data.cluster.cluster);
+    let mut reader = opened.map_err(|error| error.to_string())?;
+    let mut entries = 0;
+    while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+        entries += u64::from(block.entries);
+    }
+    if entries > 0 {
+        return Err(format!(
+            "the command log in {} holds {entries} entries, and this version cannot replay them \
+             yet. Nothing was changed; `lockstep log inspect` shows what the log holds.",
+            data.disk.shown("")
+        ));
+    }
+    Ok(LogStart { end: reader.into_end(), sequences: vec![0; sites as usize] })
 }
 
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {
@@ -304,7 +374,10 @@ fn host_facts(
         java_options: configuration.java_options.clone(),
         ring: HashRing::new(configuration.sites),
         partition_count: configuration.sites,
-        cluster_created_ms: clock::now_us() / 1000,
+        cluster_created_ms: match &configuration.data {
+            Some(data) => data.cluster.created_ms,
+            None => clock::now_us() / 1000,
+        },
         build: format!("voltdb-11.4 compatible lockstepdb-{}", env!("CARGO_PKG_VERSION")),
         host_name: host_name(),
         client_address: client.local_addr()?,

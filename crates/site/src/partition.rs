@@ -1,6 +1,7 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
+mod hand_over;
 mod logging;
 mod replay;
 mod tasks;
@@ -535,14 +536,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
         // A change stops the partition: who is aborted while there is one is the change itself.
         if self.schema.take().is_some() {
             self.database.rollback_change();
-        }
-    }
-
-    /// The log entries of this round go to the log writer and the followers. There are none yet:
-    /// data lives in memory only, so they are counted and dropped.
-    pub fn hand_over_log(&mut self) {
-        if self.log.entries() > 0 {
-            self.log.clear();
         }
     }
 

@@ -29,7 +29,7 @@ pub mod sp;
 mod stream;
 
 pub use clock::TransactionClock;
-pub use log_entry::{EntryHeader, EntryKind, EntryReader, LogBuffer};
+pub use log_entry::{EntryHeader, EntryKind, EntryReader, HandedLog, LogBuffer};
 pub use mp::{Addressed, MultiPartitionInitiator, RoundProgress};
 pub use sp::{Admission, SinglePartitionInitiator};
 pub use stream::{OrderedStream, StreamError};

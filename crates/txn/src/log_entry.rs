@@ -127,6 +127,19 @@ pub struct EntryHeader {
     pub repeated: bool,
 }
 
+/// Entries on their way to the log writer.
+#[derive(Debug, Default)]
+pub struct HandedLog {
+    /// The entries.
+    pub bytes: Vec<u8>,
+    /// The configuration in which they were ordered.
+    pub epoch: u64,
+    /// The number of the first.
+    pub first_sequence: u64,
+    /// How many they are.
+    pub entries: u32,
+}
+
 /// The entries that a partition ordered since the last hand-over, as bytes.
 ///
 /// The site's loop hands the whole buffer to the log writer and the followers once a round and
@@ -307,6 +320,23 @@ impl LogBuffer {
         (self.total_entries, self.total_bytes)
     }
 
+    /// Hands the entries over; `spare` takes the place of their buffer.
+    pub fn take(&mut self, spare: Vec<u8>) -> HandedLog {
+        assert!(self.entries > 0 && spare.is_empty(), "entries go, and an empty buffer comes");
+        let entries = self.entries;
+        let bytes = std::mem::replace(&mut self.bytes, spare);
+        self.total_entries += entries;
+        self.total_bytes += bytes.len() as u64;
+        self.entries = 0;
+        self.needs_base = true;
+        HandedLog {
+            bytes,
+            epoch: self.epoch,
+            first_sequence: self.sequence + 1 - entries,
+            entries: u32::try_from(entries).expect("a round logs far fewer entries"),
+        }
+    }
+
     /// Forgets the entries: they have been handed over.
     pub fn clear(&mut self) {
         self.total_entries += self.entries;
@@ -314,17 +344,6 @@ impl LogBuffer {
         self.entries = 0;
         self.bytes.clear();
         self.needs_base = true;
-    }
-
-    /// Hands the entries over with their memory, and goes on in that of `spare`.
-    pub fn take(&mut self, mut spare: Vec<u8>) -> Vec<u8> {
-        spare.clear();
-        std::mem::swap(&mut self.bytes, &mut spare);
-        self.total_entries += self.entries;
-        self.total_bytes += spare.len() as u64;
-        self.entries = 0;
-        self.needs_base = true;
-        spare
     }
 }
 

@@ -38,6 +38,7 @@ impl TestHost {
             natives,
             pin_to_cores: Vec::new(),
             java_options: Vec::new(),
+            data: None,
         })?;
         Ok(TestHost { server })
     }

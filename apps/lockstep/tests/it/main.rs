@@ -22,6 +22,7 @@ fn host() -> Server {
         natives,
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
+        data: None,
     })
     .expect("a host starts")
 }

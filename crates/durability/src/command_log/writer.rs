@@ -123,7 +123,8 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Adds entries of a partition to the group that is gathered.
+    /// Adds entries of a partition to the group that is gathered, as part of its last block if
+    /// they follow on that: pieces that were handed over apart may be put behind each other.
     pub fn add(
         &mut self,
         partition: u32,
@@ -132,8 +133,19 @@ impl LogWriter {
         entries: u32,
         body: &[u8],
     ) {
-        let start = self.group.len();
         let body_bytes = u32::try_from(body.len()).expect("a hand-over is far below 4 GiB");
+        if let Some(part) = self.parts.last_mut()
+            && (part.partition, part.epoch) == (partition, epoch)
+            && part.first_sequence + u64::from(part.entries) == first_sequence
+        {
+            self.group.truncate(part.start + BLOCK_HEADER_BYTES + part.body_bytes as usize);
+            self.group.extend_from_slice(body);
+            self.group.resize(part.start + padded(self.group.len() - part.start), 0);
+            part.body_bytes += body_bytes;
+            part.entries += entries;
+            return;
+        }
+        let start = self.group.len();
         self.group.resize(start + BLOCK_HEADER_BYTES, 0);
         self.group.extend_from_slice(body);
         self.group.resize(start + padded(BLOCK_HEADER_BYTES + body.len()), 0);

@@ -6,7 +6,8 @@ use lockstep_types::{Failure, Status, TableId};
 use lockstep_wire_volt::response;
 
 impl Shard {
-    /// Sends a whole response frame to the connection that waits for it.
+    /// Sends a whole response frame to the connection that waits for it: of what does not stand
+    /// behind this thread's partition, or has waited for its log.
     pub(super) fn answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
         let answer = ForwardedAnswer { origin, status, frame };
         if usize::from(origin.shard) == self.index {
@@ -69,7 +70,7 @@ impl Shard {
             snapshot.mispartitioned = Some(database.mispartitioned_rows());
         }
         let gathered = ControlRequest::Gathered { request, snapshot: Box::new(snapshot) };
-        let control = self.control_thread();
-        self.outbox.send(control, Envelope::Control(Box::new(gathered)));
+        let (entry, control) = (self.stands_behind(), self.control_thread());
+        self.send_behind(entry, control, Envelope::Control(Box::new(gathered)));
     }
 }

@@ -7,8 +7,8 @@ use crate::connection::ConnectionKey;
 use crate::execution::{not_found, run_invocation};
 use crate::load::LOAD_AT_PARTITION;
 use crate::message::{
-    AdHocCall, ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, MultiOrigin, MultiRequest,
-    NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall,
+    AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT, MultiOrigin,
+    MultiRequest, NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall,
 };
 use crate::routing;
 use lockstep_plan_ir::procedure::ProcedurePartitioning;
@@ -181,8 +181,9 @@ impl Shard {
 
     /// Runs a call that came from another thread or waited, and answers it.
     pub(super) fn run_held(&mut self, header: &EntryHeader, call: HeldCall) {
-        let KeptAnswer { status, frame } = self.execute_held(header, &call);
-        self.answer(call.origin(), status, frame);
+        let KeptAnswer { status, frame, entry } = self.execute_held(header, &call);
+        let origin = call.origin();
+        self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
         if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
             self.recycle(call.body);
         }
@@ -203,7 +204,7 @@ impl Shard {
                 let invocation = Invocation::decode(&call.body)
                     .expect("the connection's thread decoded it before");
                 let status = self.execute(header, call.origin, &invocation, &mut frame);
-                KeptAnswer { status, frame }
+                KeptAnswer { status, frame, entry: self.stands_behind() }
             }
             HeldCall::AdHoc(call) => {
                 let start = response::begin(&mut frame);
@@ -215,7 +216,7 @@ impl Shard {
                 let waited_ms = (waited_us / 1000) as i32;
                 response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
                 let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
-                KeptAnswer { status, frame }
+                KeptAnswer { status, frame, entry: self.stands_behind() }
             }
         }
     }

@@ -61,6 +61,7 @@ impl Shard {
             && self.site.is_idle()
             && self.coordinator.as_ref().is_none_or(|coordinator| coordinator.is_idle())
             && self.own_messages.is_empty()
+            && self.gate.is_idle()
             && self.inbox.is_empty()
     }
 }

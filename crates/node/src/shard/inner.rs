@@ -30,7 +30,7 @@ impl Shard {
 
     /// Makes the calls of this round.
     pub(super) fn run_load(&mut self) {
-        if self.draining || self.outbox.is_overflowing() {
+        if self.draining || self.outbox.is_overflowing() || self.gate.is_shut() {
             return;
         }
         let Some(mut inner) = self.inner_load.take() else { return };

@@ -46,7 +46,7 @@ impl Shard {
             connection.listed_for_read = false;
             if !self.is_paused(key.place as usize) {
                 self.read_connection(key);
-            } else if self.outbox.is_overflowing() {
+            } else if self.outbox.is_overflowing() || self.gate.is_shut() {
                 self.list_for_read(key);
             }
         }
@@ -139,7 +139,11 @@ impl Shard {
                 }
             }
         }
+        let entry = self.stands_behind();
         if let Some(connection) = self.connection(key) {
+            if answers > 0 {
+                connection.stand_behind(entry);
+            }
             connection.output = output;
             connection.stage = stage;
             connection.has_backlog = has_backlog;

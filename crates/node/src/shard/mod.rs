@@ -12,6 +12,7 @@ mod accept;
 mod answers;
 mod calls;
 mod drain;
+mod gate;
 mod inner;
 mod input;
 mod load;
@@ -24,6 +25,7 @@ use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
 use crate::inner_load::SiteLoad;
+use crate::log::SiteLog;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
 use crate::options::Options;
@@ -31,6 +33,7 @@ use crate::statistics::ShardStatistics;
 use crate::threads::ProcedureThreads;
 use accept::Listener;
 pub use drain::Drain;
+use gate::Gate;
 use inner::InnerLoad;
 use lockstep_base::counting;
 use lockstep_jvm::JavaSettings;
@@ -130,6 +133,8 @@ impl HeldCall {
 struct KeptAnswer {
     status: Status,
     frame: Vec<u8>,
+    /// The last log entry that it stands behind.
+    entry: u64,
 }
 
 /// What a thread is made from.
@@ -152,6 +157,8 @@ pub struct ShardParts {
     pub listeners: Option<(mio::net::TcpListener, mio::net::TcpListener)>,
     /// Calls that the thread makes itself.
     pub inner_load: Option<Box<dyn SiteLoad>>,
+    /// The site's end of the command log, if there is one.
+    pub log: Option<SiteLog>,
 }
 
 /// A site's thread.
@@ -169,6 +176,8 @@ pub struct Shard {
     threads: Option<ProcedureThreads>,
     listener: Option<Listener>,
     inner_load: Option<InnerLoad>,
+    log: Option<SiteLog>,
+    gate: Gate,
     connections: Vec<Option<Connection>>,
     generations: Vec<u32>,
     free_places: Vec<u32>,
@@ -230,6 +239,8 @@ impl Shard {
             threads,
             listener,
             inner_load: parts.inner_load.map(InnerLoad::new),
+            log: parts.log,
+            gate: Gate::default(),
             connections: Vec::new(),
             generations: Vec::new(),
             free_places: Vec::new(),
@@ -267,6 +278,7 @@ impl Shard {
             for event in &events {
                 self.note_event(event);
             }
+            self.release_durable();
             self.read_ready();
             self.take_messages();
             self.hear_threads();
@@ -275,7 +287,7 @@ impl Shard {
                 self.expire_rounds();
             }
             self.take_own_messages();
-            self.site.hand_over_log();
+            self.hand_over_log();
             self.write_ready();
             self.outbox.flush();
             self.tell_quiet();
@@ -296,7 +308,7 @@ impl Shard {
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let has_messages =
             self.has_message() || self.load_wants_to_call() || self.spin_for_messages();
-        let busy = has_messages || !self.to_read.is_empty();
+        let busy = has_messages || (!self.to_read.is_empty() && !self.gate.is_shut());
         let polled_lately = self.now_us - self.polled_us < BUSY_POLL_US;
         if has_messages && polled_lately && self.to_read.is_empty() {
             events.clear();
@@ -330,7 +342,12 @@ impl Shard {
     /// Whether another thread sent something.
     #[inline]
     fn has_message(&mut self) -> bool {
-        !self.inbox.is_empty() || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
+        if self.gate.is_shut() {
+            return self.has_log_news();
+        }
+        !self.inbox.is_empty()
+            || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
+            || self.has_log_news()
     }
 
     /// While a transaction over several partitions is undecided here, the next message is a few
@@ -382,6 +399,10 @@ impl Shard {
     }
 
     fn take_messages(&mut self) {
+        // They wait where they are until the log has caught up.
+        if self.gate.is_shut() {
+            return;
+        }
         for lane in 0..self.inbox.lane_count() {
             for _ in 0..MESSAGES_PER_ROUND {
                 let Some(message) = self.inbox.take(lane) else { break };
@@ -446,6 +467,7 @@ impl Shard {
 
     /// Writes what is written already to the sockets, once, and closes them.
     fn stop(&mut self) {
+        self.hand_over_all();
         self.write_ready();
         self.connections.clear();
     }

@@ -3,7 +3,9 @@
 
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
-use crate::message::{ControlRequest, Envelope, MultiOrigin, MultiRequest, ViaCall};
+use crate::message::{
+    ControlRequest, Envelope, ForwardedAnswer, MultiOrigin, MultiRequest, ViaCall,
+};
 use crate::threads::ProcedureThreads;
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
@@ -128,15 +130,18 @@ impl Shard {
             match effect {
                 PartitionEffect::Send(answer) => {
                     let coordinator = self.coordinator_thread();
-                    self.send(coordinator, Envelope::FromPartition(Box::new(answer)));
+                    let entry = self.stands_behind();
+                    let message = Envelope::FromPartition(Box::new(answer));
+                    self.send_behind(entry, coordinator, message);
                 }
                 PartitionEffect::Ran(run) => self.statistics.count_fragments(&run),
                 PartitionEffect::CatalogInForce(catalog) => {
                     self.statistics.follow_catalog(&self.catalog, &catalog);
                     self.catalog = catalog;
                 }
-                PartitionEffect::Answer(call, KeptAnswer { status, frame }) => {
-                    self.answer(call.origin(), status, frame);
+                PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {
+                    let origin = call.origin();
+                    self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
                     if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
                         self.recycle(call.body);
                     }

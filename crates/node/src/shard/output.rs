@@ -20,9 +20,10 @@ impl Shard {
         let mut listed = std::mem::take(&mut self.to_write);
         let now_us = self.now_us;
         for key in listed.drain(..) {
+            let writable_bytes = self.writable_bytes(key);
             let Some(connection) = self.connection(key) else { continue };
             connection.listed_for_write = false;
-            let written = connection.write(now_us);
+            let written = connection.write(now_us, writable_bytes);
             let done = connection.stage == Stage::Closing && connection.unread_bytes() == 0;
             if written.is_err() || done {
                 self.close(key);
@@ -45,6 +46,7 @@ impl Shard {
     pub(super) fn is_paused(&self, place: usize) -> bool {
         let options = &self.facts.options;
         self.draining
+            || self.gate.is_shut()
             || self.outbox.is_overflowing()
             || self.connections[place].as_ref().is_some_and(|connection| {
                 connection.unread_bytes() as u64 >= options.max_unread_bytes

@@ -39,6 +39,7 @@ pub fn start(sites: u32, options: &[&str]) -> Server {
         natives,
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
+        data: None,
     })
     .expect("the host starts")
 }

@@ -153,7 +153,7 @@ fn what_was_handed_over_apart_is_read_apart_and_together() {
             let bytes = parameters(0);
             log.command(&own(1, 2), 3, "Other", true, &ParameterSet::new(&bytes).unwrap());
         }
-        pieces.push(log.take(std::mem::take(&mut spare)));
+        pieces.push(log.take(std::mem::take(&mut spare)).bytes);
     }
     assert_eq!((log.sequence(), log.totals().0), (7, 7));
     let apart: Vec<String> = pieces.iter().flat_map(|p| read_all(p).unwrap()).collect();

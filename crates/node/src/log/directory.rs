@@ -1,0 +1,89 @@
+//! Making a host's directory, and opening one that was made.
+
+use super::disk::{DirectoryLock, RealDisk};
+use crate::clock;
+use lockstep_durability::ClusterId;
+use lockstep_durability::directory::{ClusterFile, DirectoryError, LOCK_FILE, initialize};
+use lockstep_env::Disk;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+/// When answers of calls that wrote leave the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// At once; nothing is logged.
+    None,
+    /// At once; the log is written behind them and synced at intervals.
+    Async,
+    /// When what they stand behind is durable.
+    Sync,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Durability::None => "none",
+            Durability::Async => "async",
+            Durability::Sync => "sync",
+        })
+    }
+}
+
+/// Where a host keeps its data, and how.
+#[derive(Clone)]
+pub struct Data {
+    /// The directory.
+    pub disk: Arc<dyn Disk>,
+    /// What its cluster file says.
+    pub cluster: ClusterFile,
+    /// When answers leave.
+    pub durability: Durability,
+    /// Held as long as the host runs; none for disks that no other process sees.
+    pub lock: Option<Arc<DirectoryLock>>,
+}
+
+/// Makes a directory for a host with so many partitions.
+///
+/// # Errors
+/// Something is in it, another process has it, or it cannot be written.
+pub fn create(path: &Path, partition_count: u32) -> Result<ClusterFile, DirectoryError> {
+    let disk = RealDisk::new(path);
+    disk.create_root()?;
+    let _lock = disk.lock(LOCK_FILE)?;
+    let file = new_cluster(partition_count);
+    initialize(&disk, file)?;
+    Ok(file)
+}
+
+/// What the cluster file of a new cluster says.
+pub fn new_cluster(partition_count: u32) -> ClusterFile {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&random_bits().to_be_bytes());
+    id[8..].copy_from_slice(&random_bits().to_be_bytes());
+    ClusterFile { cluster: ClusterId(id), partition_count, created_ms: clock::now_us() / 1000 }
+}
+
+/// Opens a directory and locks it.
+///
+/// # Errors
+/// It was not made, its cluster file is damaged, or another process has it.
+pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError> {
+    let disk = RealDisk::new(path);
+    let Some(cluster) = ClusterFile::read(&disk)? else {
+        let shown = path.display();
+        return Err(DirectoryError(format!(
+            "{shown} is not the directory of a host: run `lockstep init --dir {shown}` first"
+        )));
+    };
+    let lock = Some(Arc::new(disk.lock(LOCK_FILE)?));
+    Ok(Data { disk: Arc::new(disk), cluster, durability, lock })
+}
+
+/// Bits that nobody outside this process can foresee.
+pub(crate) fn random_bits() -> u64 {
+    // Each state has keys of its own, from the system's source of random bytes.
+    RandomState::new().build_hasher().finish()
+}

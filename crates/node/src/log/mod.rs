@@ -1,0 +1,12 @@
+//! A host's directory and its command log: the real disk, the thread that writes group commits,
+//! and the ends at which sites hand their entries over.
+
+pub mod directory;
+mod disk;
+mod site;
+mod writer;
+
+pub use directory::{Data, Durability};
+pub use disk::RealDisk;
+pub(crate) use site::SiteLog;
+pub(crate) use writer::{LogStart, LogThread};

@@ -1,0 +1,80 @@
+//! The site's end of the command log.
+//!
+//! A site hands over what it logged once a round and goes on; buffers come back for reuse. It
+//! learns from one counter how far its log is durable. It never waits: a site that is too far
+//! ahead takes no new calls until the log has caught up, and messages for it wait where they are.
+
+use super::writer::LogShared;
+use lockstep_base::ring::{Consumer, Producer};
+use lockstep_txn::HandedLog;
+use std::sync::Arc;
+
+/// A site's end.
+pub(crate) struct SiteLog {
+    pub(super) batches: Producer<HandedLog>,
+    pub(super) spares: Consumer<Vec<u8>>,
+    pub(super) shared: Arc<LogShared>,
+    pub(super) site: usize,
+    /// Answers wait until what they stand behind is durable.
+    pub(super) gates: bool,
+    /// Bytes that may be handed over and not written yet.
+    pub(super) limit_bytes: u64,
+    pub(super) handed_bytes: u64,
+    /// How far the log was durable when it was last looked at.
+    pub(super) durable: u64,
+}
+
+impl SiteLog {
+    /// Whether answers wait for the log.
+    #[inline]
+    pub fn gates(&self) -> bool {
+        self.gates
+    }
+
+    /// Looks how far the log is durable: the number of the last such entry.
+    #[inline]
+    pub fn refresh(&mut self) -> u64 {
+        self.durable = self.shared.durable(self.site);
+        self.durable
+    }
+
+    /// How far it was at the last look.
+    #[inline]
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Whether the writer has given up: nothing becomes durable any more.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.shared.has_failed()
+    }
+
+    /// Whether it is further than at the last look.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.shared.durable(self.site) > self.durable
+    }
+
+    /// Whether the log is so far behind that no more calls should be taken.
+    #[inline]
+    pub fn is_behind(&self, waiting_bytes: usize) -> bool {
+        let written = self.shared.written_bytes(self.site);
+        let unwritten = self.handed_bytes.saturating_sub(written) + waiting_bytes as u64;
+        unwritten > self.limit_bytes && !self.has_failed()
+    }
+
+    /// Gives entries to the writer. `take` is asked for them with an empty buffer that takes the
+    /// place of theirs; it is not asked while the writer has as much as it can hold.
+    #[inline]
+    pub fn hand_over(&mut self, take: impl FnOnce(Vec<u8>) -> HandedLog) {
+        if self.batches.free() == 0 {
+            return;
+        }
+        let batch = take(self.spares.pop().unwrap_or_default());
+        self.handed_bytes += batch.bytes.len() as u64;
+        let pushed = self.batches.push(batch);
+        assert!(pushed.is_ok(), "there was room");
+        self.shared.wake();
+    }
+}

@@ -1,0 +1,321 @@
+//! The thread that writes the command log: it takes what all sites handed over, writes it as one
+//! group commit, makes it durable, and tells the sites. What comes meanwhile is the next group.
+//!
+//! If the disk fails, the thread ends with the error and tells nobody anything any more: no site
+//! learns that its entries are durable, so no answer that stands behind them leaves.
+
+use super::directory::{Data, Durability, random_bits};
+use super::site::SiteLog;
+use crate::clock;
+use crate::mailbox::Bell;
+use crate::options::Options;
+use lockstep_base::ring::{Consumer, Producer, ring};
+use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
+use lockstep_txn::HandedLog;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+
+/// Hand-overs of one site that wait to be written.
+const BATCHES: usize = 256;
+/// A group is not gathered any further once it is this long.
+const GROUP_BYTES_MAX: usize = 16 << 20;
+/// Buffers longer than this are not kept.
+const KEPT_BUFFER_BYTES: usize = 1 << 20;
+/// Without new entries for so long, the end of the log is sealed.
+const SEAL_AFTER: Duration = Duration::from_millis(50);
+
+/// What sites and the log's thread know together.
+pub(crate) struct LogShared {
+    sites: Box<[Progress]>,
+    sleeping: AtomicBool,
+    stopping: AtomicBool,
+    failed: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+/// How far one site's log is. On a cache line of its own: the site reads it every round.
+#[repr(align(64))]
+#[derive(Default)]
+struct Progress {
+    /// Number of the last durable entry.
+    durable: AtomicU64,
+    /// Bytes of hand-overs that were written.
+    written_bytes: AtomicU64,
+}
+
+impl LogShared {
+    #[inline]
+    pub fn durable(&self, site: usize) -> u64 {
+        self.sites[site].durable.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub fn written_bytes(&self, site: usize) -> u64 {
+        self.sites[site].written_bytes.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Wakes the thread if it sleeps, or is about to.
+    #[inline]
+    pub fn wake(&self) {
+        // Pairs with the fence before the thread's last look at the rings.
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed)
+            && self.sleeping.swap(false, Ordering::Relaxed)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+}
+
+/// The thread's end of one site.
+struct Lane {
+    batches: Consumer<HandedLog>,
+    spares: Producer<Vec<u8>>,
+    bell: Arc<Bell>,
+    /// The last entry of the group, and the bytes handed over up to it.
+    last_sequence: u64,
+    taken_bytes: u64,
+    is_in_group: bool,
+}
+
+/// The running thread, as the host's owner sees it.
+pub(crate) struct LogThread {
+    shared: Arc<LogShared>,
+    handle: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// What a command log is opened with, behind recovery.
+pub(crate) struct LogStart {
+    /// Where the log was found to end.
+    pub end: LogEnd,
+    /// Per site, the number of the last entry that was recovered.
+    pub sequences: Vec<u64>,
+}
+
+impl LogThread {
+    /// Opens the log behind its end and starts the thread; gives the ends of the sites whose
+    /// bells are given. `on_failure` is called when the disk has failed.
+    ///
+    /// # Errors
+    /// The disk failed, or the system is out of threads.
+    pub fn start(
+        data: &Data,
+        options: &Options,
+        start: LogStart,
+        bells: &[Arc<Bell>],
+        on_failure: Box<dyn Fn() + Send>,
+    ) -> io::Result<(LogThread, Vec<SiteLog>)> {
+        let settings = LogSettings {
+            cluster: data.cluster.cluster,
+            segment_bytes: options.log_segment_bytes as u32,
+            seed: random_bits(),
+        };
+        let writer = LogWriter::open(Arc::clone(&data.disk), settings, start.end)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        let sites = start.sequences.iter().map(|&sequence| Progress {
+            durable: AtomicU64::new(sequence),
+            written_bytes: AtomicU64::new(0),
+        });
+        let shared = Arc::new(LogShared {
+            sites: sites.collect(),
+            sleeping: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        });
+        let (mut lanes, mut ends) = (Vec::new(), Vec::new());
+        for (site, bell) in bells.iter().enumerate() {
+            let (batches, taken) = ring(BATCHES);
+            let (spares, returned) = ring(BATCHES);
+            let bell = Arc::clone(bell);
+            lanes.push(Lane {
+                batches: taken,
+                spares,
+                bell,
+                last_sequence: 0,
+                taken_bytes: 0,
+                is_in_group: false,
+            });
+            ends.push(SiteLog {
+                batches,
+                spares: returned,
+                shared: Arc::clone(&shared),
+                site,
+                gates: data.durability == Durability::Sync,
+                limit_bytes: options.log_buffer_bytes,
+                handed_bytes: 0,
+                durable: start.sequences[site],
+            });
+        }
+        let body = Body {
+            writer,
+            lanes,
+            shared: Arc::clone(&shared),
+            syncs_groups: data.durability == Durability::Sync,
+            interval_us: options.log_interval_ms as i64 * 1000,
+            synced_us: clock::now_us(),
+            is_sealed: true,
+            on_failure,
+        };
+        let builder = std::thread::Builder::new().name("log".to_string());
+        let handle = builder.spawn(move || body.run())?;
+        let _ = shared.thread.set(handle.thread().clone());
+        Ok((LogThread { shared, handle: Some(handle) }, ends))
+    }
+
+    /// Whether the thread has ended: by an error, unless it was told to stop.
+    pub fn is_finished(&self) -> bool {
+        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Writes and syncs what was handed over, and ends the thread. The sites hand over no more.
+    ///
+    /// # Errors
+    /// The disk had failed; the text names the file.
+    pub fn stop(&mut self) -> io::Result<()> {
+        let Some(handle) = self.handle.take() else { return Ok(()) };
+        self.shared.stopping.store(true, Ordering::Release);
+        handle.thread().unpark();
+        match handle.join() {
+            Ok(ended) => ended,
+            Err(_) => Err(io::Error::other("the log's thread panicked")),
+        }
+    }
+}
+
+/// What the thread works with.
+struct Body {
+    writer: LogWriter,
+    lanes: Vec<Lane>,
+    shared: Arc<LogShared>,
+    syncs_groups: bool,
+    interval_us: i64,
+    synced_us: i64,
+    is_sealed: bool,
+    on_failure: Box<dyn Fn() + Send>,
+}
+
+impl Body {
+    fn run(mut self) -> io::Result<()> {
+        let ended = self.work();
+        if let Err(error) = &ended {
+            tracing::error!("the host stops, because its command log failed: {error}");
+            self.shared.failed.store(true, Ordering::Release);
+            self.lanes.iter().for_each(|lane| lane.bell.ring());
+            (self.on_failure)();
+        }
+        ended.map_err(|error| {
+            io::Error::other(format!("the command log failed, and the host stopped: {error}"))
+        })
+    }
+
+    fn work(&mut self) -> Result<(), LogError> {
+        loop {
+            // Looked at first: what is handed over before the host says stop is gathered then.
+            let stopping = self.shared.stopping.load(Ordering::Acquire);
+            self.gather();
+            if self.writer.group_bytes() > 0 {
+                self.commit()?;
+            } else if stopping {
+                return self.finish();
+            } else {
+                self.rest()?;
+            }
+        }
+    }
+
+    /// Takes what the sites handed over into the group.
+    fn gather(&mut self) {
+        for (partition, lane) in self.lanes.iter_mut().enumerate() {
+            while self.writer.group_bytes() < GROUP_BYTES_MAX {
+                let Some(batch) = lane.batches.pop() else { break };
+                let HandedLog { mut bytes, epoch, first_sequence, entries } = batch;
+                self.writer.add(partition as u32, epoch, first_sequence, entries, &bytes);
+                lane.last_sequence = first_sequence + u64::from(entries) - 1;
+                lane.taken_bytes += bytes.len() as u64;
+                lane.is_in_group = true;
+                if bytes.capacity() <= KEPT_BUFFER_BYTES {
+                    bytes.clear();
+                    // More buffers than the ring holds are not needed.
+                    let _ = lane.spares.push(bytes);
+                }
+            }
+        }
+    }
+
+    /// Writes the group, makes it durable if answers wait for that, and tells the sites.
+    fn commit(&mut self) -> Result<(), LogError> {
+        self.writer.write()?;
+        self.is_sealed = false;
+        if self.syncs_groups {
+            self.writer.sync()?;
+        } else {
+            self.sync_in_time()?;
+        }
+        for (lane, progress) in self.lanes.iter_mut().zip(&self.shared.sites) {
+            if std::mem::take(&mut lane.is_in_group) {
+                progress.written_bytes.store(lane.taken_bytes, Ordering::Release);
+                progress.durable.store(lane.last_sequence, Ordering::Release);
+                lane.bell.ring();
+            }
+        }
+        Ok(())
+    }
+
+    /// Between groups of the asynchronous mode: syncs once per interval.
+    fn sync_in_time(&mut self) -> Result<(), LogError> {
+        let now_us = clock::now_us();
+        if now_us - self.synced_us >= self.interval_us {
+            self.writer.sync()?;
+            self.synced_us = now_us;
+        }
+        Ok(())
+    }
+
+    /// Nothing is there: sleeps until something is handed over. The end of the log is synced and
+    /// sealed when nothing comes for a while.
+    fn rest(&mut self) -> Result<(), LogError> {
+        self.shared.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let is_empty = self.lanes.iter_mut().all(|lane| lane.batches.is_empty());
+        if !is_empty || self.shared.stopping.load(Ordering::Acquire) {
+            self.shared.sleeping.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
+        if self.is_sealed {
+            std::thread::park();
+        } else {
+            let interval = Duration::from_micros(self.interval_us as u64);
+            let pause = if self.syncs_groups { SEAL_AFTER } else { interval };
+            std::thread::park_timeout(pause);
+        }
+        let timed_out = self.shared.sleeping.swap(false, Ordering::Relaxed);
+        if timed_out && !self.is_sealed && !self.shared.stopping.load(Ordering::Acquire) {
+            self.seal()?;
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self) -> Result<(), LogError> {
+        self.writer.sync()?;
+        self.synced_us = clock::now_us();
+        self.writer.seal()?;
+        self.is_sealed = true;
+        Ok(())
+    }
+
+    /// The host stops: everything is made durable, and the log says so itself.
+    fn finish(&mut self) -> Result<(), LogError> {
+        self.seal()?;
+        self.writer.sync()
+    }
+}
