@@ -103,6 +103,22 @@ fn open_data(arguments: &ArgMatches) -> Result<Option<Data>, String> {
     directory::open(path, durability).map(Some).map_err(|error| error.to_string())
 }
 
+/// A line on what was brought back from the directory, if there is one.
+fn say_what_came_back(server: &Server) {
+    let Some(summary) = server.recovery() else { return };
+    if let Some(torn) = &summary.torn {
+        println!(
+            "lockstep: {} ends at byte {} in a group that was never answered; it is left out",
+            torn.file, torn.offset
+        );
+    }
+    let seconds = summary.elapsed_ms as f64 / 1000.0;
+    println!(
+        "lockstep: replayed {} log entries in {seconds:.1} s, left out {}",
+        summary.replayed, summary.left_out
+    );
+}
+
 /// What the start line says of the data.
 fn said_of_data(data: Option<&Data>) -> String {
     let Some(data) = data else {
@@ -115,7 +131,9 @@ fn said_of_data(data: Option<&Data>) -> String {
             format!("data in {directory}, durability async (a crash loses the last moments)")
         }
         Durability::None => {
-            format!("directory {directory}, durability none (nothing survives a stop)")
+            format!(
+                "data in {directory}, durability none (changes from now on do not survive a stop)"
+            )
         }
     }
 }
@@ -156,6 +174,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         if sites == 1 { "" } else { "s" },
         server.admin_address().port()
     );
+    say_what_came_back(&server);
     println!("lockstep: ready on {}", server.client_address());
     signals.forever().next();
     server.stop().map_err(|error| format!("the host did not stop cleanly: {error}"))?;

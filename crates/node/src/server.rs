@@ -1,7 +1,7 @@
 //! A host from start to stop: binds the ports, makes the threads and their mailboxes, and ends
 //! them in order.
 
-use crate::catalog::{HostCatalog, NativeRegistry};
+use crate::catalog::NativeRegistry;
 use crate::clock;
 use crate::control::{Control, ControlParts};
 use crate::inner_load::SiteLoad;
@@ -9,10 +9,11 @@ use crate::log::{Data, Durability, LogStart, LogThread, SiteLog};
 use crate::mailbox::{Bell, Outbox, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
-use crate::shard::{HostFacts, Shard, ShardParts};
-use lockstep_durability::command_log::LogReader;
-use lockstep_plan::{Catalog, RuleSet};
-use lockstep_types::HashRing;
+use crate::recovery::{HostState, Recovered, RecoverySummary, ReplaySettings, recover};
+use crate::shard::{HeldCall, HostFacts, KeptAnswer, Shard, ShardParts};
+use lockstep_durability::command_log::LogEnd;
+use lockstep_plan::RuleSet;
+use lockstep_types::{HashRing, TransactionId};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -58,6 +59,7 @@ pub struct Server {
     log: Option<LogThread>,
     /// Keeps the directory locked.
     _data: Option<Data>,
+    recovery: Option<RecoverySummary>,
     main_outbox: Outbox<Envelope>,
     stopped: bool,
 }
@@ -84,17 +86,19 @@ impl Server {
         let client = listen(configuration.client)?;
         let admin = listen(configuration.admin)?;
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
-        let catalog = Catalog { planning: configuration.options.planning(), ..Catalog::default() };
-        let catalog = HostCatalog::new(catalog, &configuration.natives)
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        let catalog = Arc::new(catalog);
+        let recovered = start_state(&configuration, &facts).map_err(io::Error::other)?;
+        let Recovered { state, end, tails, last_multi, summary } = recovered;
+        let catalog = state.catalog;
         let sites = configuration.sites as usize;
         // The sites, the control thread, and the caller, who only sends.
         let polls = (0..sites + 2).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
         let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
         let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
-        let (log, logs) = start_log(&configuration, &facts, &bells[..sites])?;
+        let sequences = tails.iter().map(|tail| tail.sequence).collect();
+        let log_start = LogStart { end, sequences };
+        let (log, logs) = start_log(&configuration, &facts, log_start, &bells[..sites])?;
         let mut logs = logs.into_iter();
+        let mut site_states = state.sites.into_iter();
         let capacity = configuration.options.mailbox_messages as usize;
         let mut boxes = mailboxes(&bells, capacity);
         let (main_outbox, _) = boxes.pop().expect("one for the caller");
@@ -119,6 +123,8 @@ impl Server {
                 listeners,
                 inner_load,
                 log: logs.next(),
+                site: site_states.next().expect("one for each site"),
+                last_multi,
             };
             let core = configuration.pin_to_cores.get(index).copied();
             threads.push(start_site(parts, core)?);
@@ -130,7 +136,13 @@ impl Server {
             ControlParts { poll, bell, outbox, inbox, facts: facts_of_control, catalog, natives };
         threads.push(start_control(parts)?);
         let data = configuration.data;
-        Ok(Server { facts, threads, log, _data: data, main_outbox, stopped: false })
+        let recovery = data.is_some().then_some(summary);
+        Ok(Server { facts, threads, log, _data: data, recovery, main_outbox, stopped: false })
+    }
+
+    /// What was brought back at the start, of a host with a directory.
+    pub fn recovery(&self) -> Option<&RecoverySummary> {
+        self.recovery.as_ref()
     }
 
     /// Where clients connect.
@@ -233,15 +245,47 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<i
     })
 }
 
-/// Brings back what the directory holds and starts the thread of the command log, if answers
-/// are logged.
+/// What the sites begin with: what the directory holds, or nothing.
+fn start_state(
+    configuration: &ServerConfiguration,
+    facts: &HostFacts,
+) -> Result<Recovered<HeldCall, KeptAnswer>, String> {
+    let settings = ReplaySettings {
+        natives: &configuration.natives,
+        options: &configuration.options,
+        java: facts.java_settings(),
+        ring: &facts.ring,
+        progress: &AtomicU64::new(0),
+    };
+    let Some(data) = &configuration.data else {
+        let state = HostState::empty(&settings).map_err(|error| error.to_string())?;
+        return Ok(Recovered {
+            state,
+            end: LogEnd::default(),
+            tails: Vec::new(),
+            last_multi: TransactionId(0),
+            summary: RecoverySummary::default(),
+        });
+    };
+    let (partitions, sites) = (data.cluster.partition_count, configuration.sites);
+    if partitions != sites {
+        return Err(format!(
+            "the directory {} is of a cluster with {partitions} partitions, and {sites} sites \
+             were asked for: start it with --sites {partitions}",
+            data.disk.shown("")
+        ));
+    }
+    recover(data, &settings)
+}
+
+/// Starts the thread of the command log, if there is one.
 fn start_log(
     configuration: &ServerConfiguration,
     facts: &Arc<HostFacts>,
+    start: LogStart,
     bells: &[Arc<Bell>],
 ) -> io::Result<(Option<LogThread>, Vec<SiteLog>)> {
     let Some(data) = &configuration.data else { return Ok((None, Vec::new())) };
-    let start = read_log(data, configuration.sites).map_err(io::Error::other)?;
     if data.durability == Durability::None {
         return Ok((None, Vec::new()));
     }
@@ -254,32 +298,6 @@ fn start_log(
     let options = &configuration.options;
     let (log, ends) = LogThread::start(data, options, start, bells, Box::new(on_failure))?;
     Ok((Some(log), ends))
-}
-
-/// Reads the log of a directory to its end.
-fn read_log(data: &Data, sites: u32) -> Result<LogStart, String> {
-    let partitions = data.cluster.partition_count;
-    if partitions != sites {
-        return Err(format!(
-            "the directory {} is of a cluster with {partitions} partitions, and {sites} sites \
-             were asked for: start it with --sites {partitions}",
-            data.disk.shown("")
-        ));
-    }
-    let opened = LogReader::open(Arc::clone(&data.disk), data.cluster.cluster);
-    let mut reader = opened.map_err(|error| error.to_string())?;
-    let mut entries = 0;
-    while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
-        entries += u64::from(block.entries);
-    }
-    if entries > 0 {
-        return Err(format!(
-            "the command log in {} holds {entries} entries, and this version cannot replay them \
-             yet. Nothing was changed; `lockstep log inspect` shows what the log holds.",
-            data.disk.shown("")
-        ));
-    }
-    Ok(LogStart { end: reader.into_end(), sequences: vec![0; sites as usize] })
 }
 
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {

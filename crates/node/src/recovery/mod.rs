@@ -7,8 +7,11 @@
 //! functions that ran it first, so the same state comes out, slot by slot.
 
 mod partition;
+mod start;
 
 pub use partition::{LogPieces, PartitionSource};
+pub use start::RecoverySummary;
+pub(crate) use start::{Recovered, recover};
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::control::change::{ChangeSettings, decode, make_change};

@@ -38,7 +38,7 @@ use inner::InnerLoad;
 use lockstep_base::counting;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, Site};
-use lockstep_types::{HashRing, PartitionId, Status};
+use lockstep_types::{HashRing, Status, TransactionId};
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -113,7 +113,7 @@ impl HostFacts {
 }
 
 /// A call that waits until its partition goes on.
-enum HeldCall {
+pub(crate) enum HeldCall {
     Invocation(ForwardedCall),
     AdHoc(Box<AdHocCall>),
     Via(ViaCall),
@@ -130,7 +130,7 @@ impl HeldCall {
 }
 
 /// The answer of a call that ran behind a transaction whose outcome is not known yet.
-struct KeptAnswer {
+pub(crate) struct KeptAnswer {
     status: Status,
     frame: Vec<u8>,
     /// The last log entry that it stands behind.
@@ -158,7 +158,11 @@ pub struct ShardParts {
     /// Calls that the thread makes itself.
     pub inner_load: Option<Box<dyn SiteLoad>>,
     /// The site's end of the command log, if there is one.
-    pub log: Option<SiteLog>,
+    pub(crate) log: Option<SiteLog>,
+    /// The partition, as it was brought back.
+    pub(crate) site: Site<HeldCall, KeptAnswer, Arc<HostCatalog>>,
+    /// The last transaction id that a coordinator gave before.
+    pub last_multi: TransactionId,
 }
 
 /// A site's thread.
@@ -207,13 +211,13 @@ impl Shard {
     /// Assembles a thread's state.
     pub fn new(parts: ShardParts) -> io::Result<Shard> {
         let facts = parts.facts;
-        let partition = PartitionId(parts.index as u32);
         let limits = crate::catalog::site_limits(&facts.options);
-        let mut site = Site::new(partition, facts.ring.clone(), &limits);
+        let mut site = parts.site;
         site.set_stopwatch(clock::stopwatch());
         let coordinator = (parts.index == 0).then(|| {
             let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
             coordinator.set_stopwatch(clock::stopwatch());
+            coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
             coordinator
         });
         let threads = (parts.index == 0).then(|| {
