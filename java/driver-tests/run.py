@@ -21,6 +21,7 @@ from server import Server, binary  # noqa: E402  (needs the path above)
 
 VERSIONS = {"client-10": "10.1.1", "client-13": "13.2.2"}
 STAMP = ROOT / "target/java-resolved"
+PROCEDURES = HERE / "target/procedures/procedures.jar"
 TIMEOUT_S = 900
 
 
@@ -30,13 +31,27 @@ def resolved_key():
     return hashlib.sha256(b"".join(pom.read_bytes() for pom in poms)).hexdigest()
 
 
+def procedures():
+    """Compiles the procedures that the tests load, against the server's own API, into a jar."""
+    folder = PROCEDURES.parent
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    api, classes = folder / "api.jar", folder / "classes"
+    subprocess.run([str(binary()), "java-api", str(api)], check=True, stdout=subprocess.DEVNULL)
+    sources = [str(source) for source in sorted((HERE / "src/procedures").rglob("*.java"))]
+    subprocess.run(["javac", "-Xlint:all", "-cp", str(api), "-d", str(classes), *sources],
+                   check=True)
+    subprocess.run(["jar", "cf", str(PROCEDURES), "-C", str(classes), "."], check=True)
+
+
 def maven(profile, server, words, offline):
     """Runs Maven's test phase; true if it ended well."""
     command = ["mvn", "-B", "-q", "-ntp", "-f", str(HERE.parent / "pom.xml"),
                "-pl", "driver-tests", "-P" + profile,
                "-Dlockstep.server=127.0.0.1:%d" % server.port,
                "-Dlockstep.admin=127.0.0.1:%d" % server.admin_port,
-               "-Dlockstep.sites=%d" % server.sites]
+               "-Dlockstep.sites=%d" % server.sites,
+               "-Dlockstep.procedures=%s" % PROCEDURES]
     if offline:
         command.append("-o")
     if words:
@@ -93,6 +108,7 @@ def main():
     if not binary().exists():
         print("no server at %s: cargo build --release --bin lockstep-under-test" % binary())
         return 2
+    procedures()
     total = [0, 0, 0]
     for sites in arguments.sites or (1, 3):
         with Server(sites) as server:

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::finding::Finding;
 use crate::tree::Tree;
-use crate::{dependencies, documents, house};
+use crate::{api_table, dependencies, documents, house};
 
 /// What `check` found.
 pub struct Report {
@@ -22,6 +22,7 @@ pub fn run(root: &Path) -> Result<Report, String> {
     findings.extend(dependencies::check(&packages));
     findings.extend(dependencies::check_manifests(&tree));
     findings.extend(documents::check(&tree));
+    findings.extend(api_table::check(&tree));
     findings.sort();
     findings.dedup();
     Ok(Report { files: tree.files.len(), findings })

@@ -4,6 +4,7 @@
 //! `file:line: rule: value > limit`. It changes nothing. `test` runs every test suite in turn
 //! and sums up their counts.
 
+mod api_table;
 mod check;
 mod dependencies;
 mod documents;
