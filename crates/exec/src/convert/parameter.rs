@@ -111,6 +111,28 @@ pub(crate) fn statement_value<'a>(
     })
 }
 
+/// An array or a table that a procedure queues for a statement. A list may be of any integers,
+/// because it says itself of which.
+///
+/// # Errors
+/// The statement's type does not take it.
+pub(crate) fn queued_list<'a>(
+    given: Parameter<'a>,
+    planned: &StatementParameter,
+    arena: &'a Arena,
+) -> Converted<'a> {
+    match given {
+        Parameter::Array(list)
+            if planned.is_array
+                && planned.sql_type.is_integer()
+                && list.element_type.is_integer() =>
+        {
+            Ok(array_parameter(arena, list.element_type, list.iter()))
+        }
+        other => statement_value(other, planned, arena),
+    }
+}
+
 fn elements<'a>(array: &ArrayParameter<'a>, to: SqlType, arena: &'a Arena) -> Converted<'a> {
     let from = array.element_type;
     let convertible = from == to

@@ -6,7 +6,7 @@ use super::round::{BatchResult, QueuedStatement, queued_statement};
 use super::{PreparedProcedure, ProcedureError, Suspended};
 use crate::arena::Arena;
 use crate::change::own;
-use crate::convert::{array_elements, statement_value};
+use crate::convert::{array_elements, queued_list};
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
 use crate::statement::{PreparedStatement, execute};
@@ -347,7 +347,7 @@ impl<'c> ProcedureContext<'c> {
             let given = given.next().ok_or_else(damaged_parameters)?;
             *value = match given.map_err(|_| damaged_parameters())? {
                 Parameter::Scalar(_, given) => queued_parameter(given, *wanted, arena)?,
-                array => statement_value(array, wanted, arena)?,
+                list => queued_list(list, wanted, arena)?,
             };
         }
         self.add_to_queue(statement, values)?;

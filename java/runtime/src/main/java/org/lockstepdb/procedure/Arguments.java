@@ -106,6 +106,15 @@ final class Arguments {
         }
     }
 
+    /** Bytes that are a list of numbers; an array of bytes would be one VARBINARY. */
+    static short[] numbers(byte[] bytes) {
+        short[] numbers = new short[bytes.length];
+        for (int i = 0; i < bytes.length; i++) {
+            numbers[i] = bytes[i] == VoltType.NULL_TINYINT ? VoltType.NULL_SMALLINT : bytes[i];
+        }
+        return numbers;
+    }
+
     private static byte[] binary(Object value) {
         if (value instanceof byte[]) {
             return (byte[]) value;

@@ -65,6 +65,7 @@ public final class ProcedureInstance {
         parameters = new Parameters(classes);
         out = new Output(engine);
         ApiAccess.API.attach(user, this);
+        procedure.bindStatements(user);
     }
 
     /**
@@ -190,7 +191,11 @@ public final class ProcedureInstance {
             out.putInt(binding.index);
             out.putShort(given.length);
             for (int i = 0; i < given.length; i++) {
-                int code = Arguments.put(out, given[i]);
+                Object argument = given[i];
+                if (argument instanceof byte[] && types != null && types[i] < 0) {
+                    argument = Arguments.numbers((byte[]) argument);
+                }
+                int code = Arguments.put(out, argument);
                 if (types != null && code != types[i] && code != 1) {
                     ArgumentTypes.check(procedure, statement, i, code, types[i]);
                 }
@@ -221,9 +226,7 @@ public final class ProcedureInstance {
                     + " was created; it must be a final field of the class: "
                     + statement.getText());
         }
-        StatementBinding binding = new StatementBinding(procedure, index);
-        ApiAccess.API.bind(statement, binding);
-        return binding;
+        return procedure.bindStatement(statement, index);
     }
 
     private void clearBatch() {
