@@ -96,7 +96,7 @@ impl EmbeddedHost {
         let work = match classify_batch(&parsed).map_err(plan_failure)? {
             BatchKind::Ddl => {
                 let settings = ChangeSettings {
-                    natives: &self.natives,
+                    natives: self.natives.clone(),
                     java: JavaSettings::default(),
                     limits: Limits::default(),
                 };

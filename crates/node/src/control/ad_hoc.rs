@@ -91,6 +91,10 @@ impl Control {
         };
         let parsed = parse_batch(text, &limits).map_err(|error| syntax_failure(text, &error))?;
         match classify_batch(&parsed).map_err(plan_failure)? {
+            BatchKind::Ddl if self.is_changing() => {
+                self.wait_for_schema(call);
+                Ok(())
+            }
             BatchKind::Ddl => {
                 self.check_not_paused(call.admin)?;
                 let Some(call) = self.unless_building(call) else { return Ok(()) };

@@ -13,17 +13,22 @@
 //! ```
 
 use super::ad_hoc::{ddl_failure, plan_failure, syntax_failure};
-use super::swap;
+use super::{Control, swap};
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
+use crate::message::Origin;
 use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes};
 use lockstep_jvm::JavaSettings;
 use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
 use lockstep_plan::{Catalog, Planning, RuleSet};
-use lockstep_site::SchemaTask;
+use lockstep_site::{MultiWork, SchemaTask};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::{Decimal, Failure, TableId, Value};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+/// Stack of a thread that works a change out: planning is recursive.
+const MAKING_STACK_BYTES: usize = 8 << 20;
 
 const DDL: u8 = 1;
 const CLASSES: u8 = 2;
@@ -56,9 +61,122 @@ pub(crate) enum CatalogChange<'a> {
     },
 }
 
+/// A change with its texts, for another thread.
+#[derive(Debug)]
+enum OwnedChange {
+    Ddl(String),
+    Classes { jar: Option<Vec<u8>>, removed: Option<String> },
+}
+
+impl CatalogChange<'_> {
+    /// A copy for another thread, if code of users may run while the change is worked out: static
+    /// initializers and constructors of classes that it names. Those that are in use were run.
+    fn beside(self, catalog: &Catalog) -> Option<OwnedChange> {
+        match self {
+            CatalogChange::Ddl(text) => {
+                let upper = text.to_ascii_uppercase();
+                let names_code = upper.contains("CLASS") || upper.contains("METHOD");
+                let runs = catalog.classes.is_some() && names_code;
+                runs.then(|| OwnedChange::Ddl(text.to_string()))
+            }
+            CatalogChange::Classes { jar, removed } => Some(OwnedChange::Classes {
+                jar: jar.map(<[u8]>::to_vec),
+                removed: removed.map(str::to_string),
+            }),
+            CatalogChange::Swap(..)
+            | CatalogChange::BeginIndex(_)
+            | CatalogChange::EndIndex { .. } => None,
+        }
+    }
+}
+
+impl OwnedChange {
+    fn borrowed(&self) -> CatalogChange<'_> {
+        match self {
+            OwnedChange::Ddl(text) => CatalogChange::Ddl(text),
+            OwnedChange::Classes { jar, removed } => {
+                CatalogChange::Classes { jar: jar.as_deref(), removed: removed.as_deref() }
+            }
+        }
+    }
+}
+
+/// A change that a thread of its own works out, because code of users may run for it.
+#[derive(Debug)]
+pub(super) struct Making {
+    origin: Origin,
+    made: Receiver<Result<MadeChange, Failure>>,
+}
+
+impl Control {
+    /// Whether a change of the catalog is under way, so that another has to wait.
+    pub(super) fn is_changing(&self) -> bool {
+        self.next_catalog.is_some() || self.making.is_some()
+    }
+
+    /// Works a change of the catalog out and sends it to the sites, or has it worked out.
+    pub(super) fn change_catalog(
+        &mut self,
+        origin: Origin,
+        change: CatalogChange<'_>,
+    ) -> Result<(), Failure> {
+        let settings = ChangeSettings {
+            natives: self.natives.clone(),
+            java: self.facts.java_settings(),
+            limits: self.sql_limits(),
+        };
+        let Some(change) = change.beside(&self.catalog.plan) else {
+            let made = make_change(&self.catalog, &settings, change, &self.planning)?;
+            self.send_change(origin, made);
+            return Ok(());
+        };
+        let (catalog, planning) = (Arc::clone(&self.catalog), self.planning.clone());
+        let bell = Arc::clone(&self.bell);
+        let (sender, made) = std::sync::mpsc::sync_channel(1);
+        let builder = std::thread::Builder::new().name("catalog change".to_string());
+        let started = builder.stack_size(MAKING_STACK_BYTES).spawn(move || {
+            let made = make_change(&catalog, &settings, change.borrowed(), &planning);
+            let _ = sender.send(made);
+            bell.ring();
+        });
+        started.map_err(|error| Failure::graceful(format!("no thread for the change: {error}")))?;
+        self.making = Some(Making { origin, made });
+        Ok(())
+    }
+
+    fn send_change(&mut self, origin: Origin, made: MadeChange) {
+        self.next_advice = made.advice;
+        self.next_catalog = Some(Arc::clone(&made.task.catalog));
+        let work = MultiWork::Schema(Arc::new(made.task));
+        self.send_multi(origin, Arc::from(&[][..]), None, work);
+    }
+
+    /// Goes on with a change that has been worked out; whether there was one.
+    pub(super) fn take_made(&mut self) -> bool {
+        let Some(making) = &self.making else { return false };
+        let made = match making.made.try_recv() {
+            Ok(made) => made,
+            Err(TryRecvError::Empty) => return false,
+            Err(TryRecvError::Disconnected) => {
+                Err(Failure::unexpected("the change of the catalog failed within the host"))
+            }
+        };
+        let origin = making.origin;
+        self.making = None;
+        match made {
+            Ok(made) => self.send_change(origin, made),
+            Err(failure) => {
+                self.answer_failure(origin, &failure);
+                self.go_on_with_waiting();
+            }
+        }
+        true
+    }
+}
+
 /// What changes are made with besides the catalog.
-pub(crate) struct ChangeSettings<'a> {
-    pub(crate) natives: &'a NativeRegistry,
+pub(crate) struct ChangeSettings {
+    pub(crate) natives: NativeRegistry,
     pub(crate) java: JavaSettings,
     pub(crate) limits: Limits,
 }
@@ -75,12 +193,12 @@ pub(crate) struct MadeChange {
 /// What the user gets: why it cannot be made.
 pub(crate) fn make_change(
     catalog: &HostCatalog,
-    settings: &ChangeSettings<'_>,
+    settings: &ChangeSettings,
     change: CatalogChange<'_>,
     planning: &Planning,
 ) -> Result<MadeChange, Failure> {
     let current = Catalog { planning: planning.clone(), ..catalog.plan.clone() };
-    let natives = settings.natives;
+    let natives = &settings.natives;
     let (made, swap) = match change {
         CatalogChange::Ddl(text) => {
             let parsed =

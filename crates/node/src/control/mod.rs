@@ -28,7 +28,6 @@ use crate::shard::HostFacts;
 use index_build::IndexBuild;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{Planning, RuleSet};
-use lockstep_site::MultiWork;
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
@@ -70,6 +69,8 @@ pub struct Control {
     catalog: Arc<HostCatalog>,
     /// The catalog of the schema change that is under way.
     next_catalog: Option<Arc<HostCatalog>>,
+    /// One that is worked out still: calls go on with the catalog that is in force.
+    making: Option<change::Making>,
     /// What is to be logged once it is in force.
     next_advice: Vec<String>,
     /// Ad hoc calls that wait for it.
@@ -112,6 +113,7 @@ impl Control {
             natives: parts.natives,
             catalog: parts.catalog,
             next_catalog: None,
+            making: None,
             next_advice: Vec::new(),
             waiting: VecDeque::new(),
             build: None,
@@ -133,7 +135,8 @@ impl Control {
         while !self.stopping {
             self.begin_survey_in_time();
             self.bell.prepare_sleep();
-            let timeout = match (self.inbox.is_empty(), self.outbox.is_overflowing()) {
+            let made = self.take_made();
+            let timeout = match (self.inbox.is_empty() && !made, self.outbox.is_overflowing()) {
                 (false, _) => Some(Duration::ZERO),
                 (true, true) => Some(Duration::from_micros(50)),
                 (true, false) => self.survey.time_left(clock::now_us()),
@@ -205,25 +208,6 @@ impl Control {
         }
     }
 
-    /// Works a change of the catalog out and sends it to the sites.
-    fn change_catalog(
-        &mut self,
-        origin: Origin,
-        change: change::CatalogChange<'_>,
-    ) -> Result<(), Failure> {
-        let settings = change::ChangeSettings {
-            natives: &self.natives,
-            java: self.facts.java_settings(),
-            limits: self.sql_limits(),
-        };
-        let made = change::make_change(&self.catalog, &settings, change, &self.planning)?;
-        self.next_advice = made.advice;
-        self.next_catalog = Some(Arc::clone(&made.task.catalog));
-        let work = MultiWork::Schema(Arc::new(made.task));
-        self.send_multi(origin, Arc::from(&[][..]), None, work);
-        Ok(())
-    }
-
     fn system_procedure(
         &mut self,
         call: SystemCall,
@@ -274,8 +258,12 @@ impl Control {
             self.plans.clear();
             self.push_catalog();
         }
-        // They may hold another schema change, behind which the rest waits again.
-        while self.next_catalog.is_none() {
+        self.go_on_with_waiting();
+    }
+
+    /// The calls that wait may hold another schema change, behind which the rest waits again.
+    fn go_on_with_waiting(&mut self) {
+        while !self.is_changing() {
             let Some(call) = self.waiting.pop_front() else { break };
             self.call(call);
         }

@@ -19,7 +19,7 @@ impl Control {
         call: SystemCall,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        if self.next_catalog.is_some() {
+        if self.is_changing() {
             self.wait_for_schema(call);
             return Ok(());
         }

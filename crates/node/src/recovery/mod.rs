@@ -206,7 +206,7 @@ fn apply_change<H, A>(
     };
     let (logged, planning) = decode(&change.source).map_err(stopped)?;
     let change_settings = ChangeSettings {
-        natives: settings.natives,
+        natives: settings.natives.clone(),
         java: settings.java.clone(),
         limits: settings.options.sql_limits(),
     };

@@ -155,6 +155,10 @@ fn exceptions_undo_the_call_and_say_where() {
         for part in parts {
             assert!(answer.text.contains(part), "{how}: {part} in {}", answer.text);
         }
+        let frames = answer.text.lines().filter_map(|line| line.trim().strip_prefix("at "));
+        for frame in frames {
+            assert!(!frame.contains('/'), "names of modules or loaders in {frame}");
+        }
     }
     assert_eq!(peer.run("SELECT COUNT(*) FROM t"), "0");
     // A batch that failed is undone alone when the procedure goes on.
@@ -176,6 +180,39 @@ fn hostile_procedures_end_alone() {
         assert_eq!(peer.run("SELECT k FROM t"), "0", "{how} is undone");
     }
     assert_eq!(behave(&mut peer, 6, "well").rows, "1");
+}
+
+#[test]
+fn code_that_runs_when_classes_are_loaded_holds_nobody_up() {
+    let Some((server, mut peer)) = host(1, BEHAVE) else { return };
+    let create = "CREATE PROCEDURE PARTITION ON TABLE t COLUMN k FROM CLASS ";
+    for class in ["Endless", "Endless$Stuck"] {
+        let (done, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut other = Peer::login(server.client_address());
+                while !done.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    let key = 1000 + calls.fetch_add(1, Ordering::Relaxed) as i64;
+                    assert_eq!(behave(&mut other, key, "abort").status, -1);
+                    assert_eq!(other.run("SELECT COUNT(*) FROM t"), "0");
+                    assert!(began.elapsed().as_millis() < 1000, "{:?}", began.elapsed());
+                }
+            });
+            let began = Instant::now();
+            let answer = peer.sql(&format!("{create}{class};"));
+            println!("{class}: {:?}: {}", began.elapsed(), answer.text);
+            done.store(true, Ordering::Relaxed);
+            assert!(answer.status < 0 && answer.text.contains("Endless"), "{answer:?}");
+        });
+        assert!(calls.load(Ordering::Relaxed) > 5, "others were served meanwhile");
+        peer.run("CREATE TABLE more (n INTEGER)");
+        peer.run("DROP TABLE more");
+    }
+    peer.run(&format!("{create}Endless$Constructor;"));
+    let answer = peer.call("Constructor", &[Datum::Int(1)]);
+    assert!(answer.status < 0, "{answer:?}");
+    assert_eq!(behave(&mut peer, 1, "well").rows, "1");
 }
 
 #[test]

@@ -208,6 +208,47 @@ public final class Hostile {
         }
     }
 
+    /** Never ready: its first use does not end. */
+    public static class EndlessInitializer extends VoltProcedure {
+        static final long NEVER = never();
+
+        private static long never() {
+            long n = 0;
+            while (true) {
+                n++;
+            }
+        }
+
+        public long run() {
+            return NEVER;
+        }
+    }
+
+    /** The same in code of the JDK that takes no notice of being interrupted. */
+    public static class StuckInitializer extends VoltProcedure {
+        static final Object NEVER = new java.util.concurrent.CompletableFuture<>().join();
+
+        public long run() {
+            return NEVER == null ? 0 : 1;
+        }
+    }
+
+    /** Its first object is made at once; others never are. */
+    public static class EndlessConstructor extends VoltProcedure {
+        private static int made;
+
+        public EndlessConstructor() {
+            while (made > 0) {
+                Thread.onSpinWait();
+            }
+            made++;
+        }
+
+        public long run() {
+            return made;
+        }
+    }
+
     /** Keeps its context beyond the call. */
     public static class Hoarder extends VoltProcedure {
         private static VoltProcedure kept;

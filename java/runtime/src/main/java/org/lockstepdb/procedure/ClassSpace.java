@@ -8,8 +8,6 @@ import org.voltdb.VoltUDAggregate;
 /** The classes of one state of the catalog, under a loader of their own. */
 public final class ClassSpace {
     private static final int AGGREGATE = 4;
-    /** How long loading and instantiating a class may take. */
-    private static final int LOAD_LIMIT_MS = 10_000;
 
     private final UserLoader loader;
     private final Map<String, byte[]> entries;
@@ -62,40 +60,6 @@ public final class ClassSpace {
         }
     }
 
-    /** Something that runs user code while a statement waits for it. */
-    private interface Loading<T> {
-        T run() throws DescribeException;
-    }
-
-    /** Runs it under the eyes of the watchdog, whatever the limit of calls is. */
-    private static <T> T guarded(Loading<T> loading) throws DescribeException {
-        Site former = Site.current();
-        Site site = new Site(null);
-        site.enter();
-        Thread timer = new Thread(() -> stopLater(site), "procedure loading");
-        timer.setDaemon(true);
-        timer.start();
-        try {
-            return loading.run();
-        } catch (Cancelled | StackOverflowError | OutOfMemoryError e) {
-            throw new DescribeException("Cannot load the class: " + e, e);
-        } finally {
-            site.leave();
-            timer.interrupt();
-            Site.restore(former);
-        }
-    }
-
-    private static void stopLater(Site site) {
-        long call = site.call();
-        try {
-            Thread.sleep(LOAD_LIMIT_MS);
-            Guard.stop(site, call, "its code ran for more than " + LOAD_LIMIT_MS + " ms");
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-    }
-
     /**
      * Loads, checks and instantiates a procedure.
      *
@@ -104,7 +68,7 @@ public final class ClassSpace {
     public synchronized Procedure procedure(String className) throws DescribeException {
         Procedure present = procedures.get(className);
         if (present == null) {
-            present = guarded(() -> new Procedure(load(className)));
+            present = Loading.guarded(className, () -> new Procedure(load(className)));
             procedures.put(className, present);
         }
         return present;
@@ -113,12 +77,12 @@ public final class ClassSpace {
     /** Loads and checks a scalar function. */
     public synchronized ScalarFunction function(String className, String method)
             throws DescribeException {
-        return guarded(() -> new ScalarFunction(load(className), method));
+        return Loading.guarded(className, () -> new ScalarFunction(load(className), method));
     }
 
     /** Loads and checks an aggregate function. */
     public synchronized AggregateFunction aggregate(String className) throws DescribeException {
-        return guarded(() -> new AggregateFunction(load(className)));
+        return Loading.guarded(className, () -> new AggregateFunction(load(className)));
     }
 
     /** Forgets the classes; calls that are under way end as they would. */

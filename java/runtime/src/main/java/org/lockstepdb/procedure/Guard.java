@@ -61,6 +61,19 @@ public final class Guard {
         }
     }
 
+    /** Gives up a site whose thread does not stop: other threads' polls are quick again. */
+    static void abandon(Site site) {
+        synchronized (LOCK) {
+            if (site.thread != null) {
+                Site.BY_THREAD.remove(site.thread, site);
+            }
+            if (site.hasStop()) {
+                site.clearStop();
+                raised--;
+            }
+        }
+    }
+
     /** In place of the exits of the JVM. */
     public static void exit(int status) {
         throw new SecurityException("a procedure called exit(" + status

@@ -288,6 +288,23 @@ public final class Procedure {
         return statements.size();
     }
 
+    StatementBinding bindStatement(SQLStmt statement, int index) {
+        StatementBinding binding = new StatementBinding(this, index);
+        ApiAccess.API.bind(statement, binding);
+        return binding;
+    }
+
+    /** Tells an instance's statements what the planner found of them. */
+    void bindStatements(Object instance) {
+        for (int i = 0; i < fields.size(); i++) {
+            try {
+                bindStatement((SQLStmt) fields.get(i).get(instance), i);
+            } catch (IllegalAccessException e) {
+                throw new IllegalStateException("field " + fields.get(i) + " cannot be read", e);
+            }
+        }
+    }
+
     /** The place of a statement, -1 if it is not one of this procedure's. */
     int indexOf(Object instance, SQLStmt statement) {
         for (int i = 0; i < fields.size(); i++) {
@@ -307,6 +324,15 @@ public final class Procedure {
         if (kind != TRANSACTIONAL) {
             throw new DescribeException("Procedure: " + name() + " is not transactional");
         }
-        return new ProcedureInstance(this, Site.of(engine), (VoltProcedure) create());
+        Site site = Site.of(engine);
+        Object user;
+        // The constructor is user code as well, and may not hold the thread up.
+        site.enter();
+        try {
+            user = create();
+        } finally {
+            site.leave();
+        }
+        return new ProcedureInstance(this, site, (VoltProcedure) user);
     }
 }

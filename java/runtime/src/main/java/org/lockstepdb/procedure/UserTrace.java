@@ -23,11 +23,37 @@ final class UserTrace {
                     text.append("\n    ...");
                     break;
                 }
-                text.append("\n    at ").append(frame);
+                append(text, frame);
             }
             present = present.getCause() == present ? null : present.getCause();
         }
         return text.toString();
+    }
+
+    /** What a thread is doing, a line for each frame. */
+    static String frames(StackTraceElement[] stack) {
+        StringBuilder text = new StringBuilder();
+        for (int i = 0; i < stack.length && i < MAX_FRAMES; i++) {
+            append(text, stack[i]);
+        }
+        return text.toString();
+    }
+
+    /** Without the names of modules and loaders, which say nothing here. */
+    private static void append(StringBuilder text, StackTraceElement frame) {
+        text.append("\n    at ").append(frame.getClassName()).append('.')
+                .append(frame.getMethodName()).append('(');
+        if (frame.isNativeMethod()) {
+            text.append("Native Method");
+        } else if (frame.getFileName() == null) {
+            text.append("Unknown Source");
+        } else {
+            text.append(frame.getFileName());
+            if (frame.getLineNumber() >= 0) {
+                text.append(':').append(frame.getLineNumber());
+            }
+        }
+        text.append(')');
     }
 
     /** User code may fail in describing its own exceptions. */
@@ -47,9 +73,7 @@ final class UserTrace {
             String owner = frame.getClassName();
             boolean own = owner.equals(className) || owner.startsWith(className + "$");
             if (own && !owner.endsWith(Invoker.SUFFIX) && ++frames <= MAX_FRAMES) {
-                text.append("\n    at ").append(frame.getClassName()).append('.')
-                        .append(frame.getMethodName()).append('(').append(frame.getFileName())
-                        .append(':').append(frame.getLineNumber()).append(')');
+                append(text, frame);
             }
         }
         return text.toString();

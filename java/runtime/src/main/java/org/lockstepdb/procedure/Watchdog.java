@@ -69,11 +69,7 @@ public final class Watchdog {
     }
 
     private static String describe(Thread user, long spent) {
-        StringBuilder text = new StringBuilder("a procedure has not stopped for " + spent
-                + " ms:");
-        for (StackTraceElement frame : user.getStackTrace()) {
-            text.append("\n    at ").append(frame);
-        }
-        return text.toString();
+        return "a procedure has not stopped for " + spent + " ms:"
+                + UserTrace.frames(user.getStackTrace());
     }
 }

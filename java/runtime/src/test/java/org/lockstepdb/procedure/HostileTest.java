@@ -154,4 +154,21 @@ class HostileTest {
         assertTrue(thrown.getMessage().contains("instantiated"), thrown.getMessage());
         servesAgain();
     }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"EndlessInitializer", "StuckInitializer"})
+    void initializersHaveALimit(String name) throws DescribeException {
+        for (int attempt = 0; attempt < 2; attempt++) {
+            Assertions.assertTimeout(Duration.ofMillis(2_000),
+                    () -> Assertions.assertThrows(DescribeException.class, () -> instance(name)));
+            servesAgain();
+        }
+    }
+
+    @Test
+    void theConstructorsOfFurtherObjectsHaveALimit() throws DescribeException {
+        Assertions.assertTimeout(Duration.ofMillis(1_000), () -> Assertions.assertThrows(
+                DescribeException.class, () -> instance("EndlessConstructor")));
+        servesAgain();
+    }
 }
