@@ -12,7 +12,7 @@ use jni_sys::{JNIEnv, jclass, jint, jlong, jobject, jstring, jvalue};
 use lockstep_exec::error::{ErrorKind, state};
 use lockstep_exec::procedure::{HostedProcedure, ProcedureContext, ProcedureError};
 use lockstep_plan_ir::ProcedureDefinition;
-use lockstep_types::{Failure, PartitionId, Status};
+use lockstep_types::{Failure, ParameterSet, PartitionId, Status};
 use std::fmt;
 use std::io::Write;
 use std::ptr;
@@ -128,19 +128,37 @@ impl Engine {
         let given = context.given();
         let length = CALL_PREFIX_BYTES + 2 + given.bytes().len();
         self.room_to_java(machine, env, length)?;
-        let partition = context.partition();
-        let multi = partition == PartitionId::MULTI;
         let (prefix, rest) = self.to_java.split_at_mut(CALL_PREFIX_BYTES);
-        prefix[0..8].copy_from_slice(&context.transaction_id().0.to_be_bytes());
-        let time_ms = context.transaction_time_us().div_euclid(1000);
-        prefix[8..16].copy_from_slice(&time_ms.to_be_bytes());
-        prefix[16..20].copy_from_slice(&partition.0.to_be_bytes());
-        prefix[20..24].copy_from_slice(&0i32.to_be_bytes());
-        prefix[24..28].copy_from_slice(&i32::from(multi).to_be_bytes());
+        let id = context.transaction_id().0 as i64;
+        write_prefix(prefix, id, context.transaction_time_us(), context.partition());
         rest[0..2].copy_from_slice(&(given.count() as i16).to_be_bytes());
         rest[2..2 + given.bytes().len()].copy_from_slice(given.bytes());
         jint::try_from(length).map_err(|_| JavaError::new("the parameters are too long for Java"))
     }
+}
+
+/// Fills in what a call's record has in front of the parameters.
+fn write_prefix(prefix: &mut [u8], id: i64, time_us: i64, partition: PartitionId) {
+    prefix[0..8].copy_from_slice(&id.to_be_bytes());
+    prefix[8..16].copy_from_slice(&time_us.div_euclid(1000).to_be_bytes());
+    prefix[16..20].copy_from_slice(&partition.0.to_be_bytes());
+    prefix[20..24].copy_from_slice(&0i32.to_be_bytes());
+    prefix[24..28].copy_from_slice(&i32::from(partition == PartitionId::MULTI).to_be_bytes());
+}
+
+/// Appends a call's record.
+pub(crate) fn call_record(
+    out: &mut Vec<u8>,
+    id: i64,
+    time_us: i64,
+    partition: PartitionId,
+    parameters: &ParameterSet<'_>,
+) {
+    let start = out.len();
+    out.resize(start + CALL_PREFIX_BYTES, 0);
+    write_prefix(&mut out[start..], id, time_us, partition);
+    out.extend_from_slice(&(parameters.count() as i16).to_be_bytes());
+    out.extend_from_slice(parameters.bytes());
 }
 
 /// Takes what a procedure left.

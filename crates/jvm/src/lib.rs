@@ -7,6 +7,7 @@ mod env;
 mod find;
 mod functions;
 mod machine;
+pub mod nontransactional;
 mod runtime;
 mod wire;
 pub use calls::JavaProcedure;
@@ -14,6 +15,7 @@ pub use classes::{ClassKind, JavaClass, JavaClasses, JavaDescription, JavaStatem
 pub use env::JavaError;
 pub use functions::{aggregate_function, scalar_function};
 pub use machine::JavaSettings;
+pub use nontransactional::JavaNonTransactional;
 
 /// The runtime as a jar: what procedures are compiled against. Empty in a binary that was built
 /// without a JDK, which runs no Java procedures.

@@ -24,6 +24,8 @@ pub struct JavaSettings {
     /// How much longer one that was stopped may take to end before the process does, which then
     /// has a thread that nothing else stops, milliseconds.
     pub stuck_limit_ms: u64,
+    /// Threads for procedures that are no transactions.
+    pub nontransactional_threads: u64,
     /// More options for the JVM, such as `-Xlog:gc`.
     pub options: Vec<String>,
 }
@@ -34,6 +36,7 @@ impl Default for JavaSettings {
             heap_bytes: 1 << 30,
             call_limit_ms: 0,
             stuck_limit_ms: 10_000,
+            nontransactional_threads: 20,
             options: Vec::new(),
         }
     }

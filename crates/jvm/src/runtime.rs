@@ -3,6 +3,7 @@
 use crate::calls;
 use crate::env::{Env, Java};
 use crate::machine::JavaSettings;
+use crate::nontransactional;
 use jni_sys::{JNINativeMethod, jclass, jfieldID, jint, jmethodID, jvalue};
 use std::ffi::{CStr, c_void};
 
@@ -23,6 +24,10 @@ pub(crate) struct Runtime {
     pub(crate) procedure_bind: jmethodID,
     pub(crate) procedure_new_instance: jmethodID,
     pub(crate) instance_invoke: jmethodID,
+    pub(crate) nontransactional: jclass,
+    pub(crate) nontransactional_start: jmethodID,
+    pub(crate) nontransactional_complete: jmethodID,
+    pub(crate) nontransactional_stop: jmethodID,
     pub(crate) class_space_function: jmethodID,
     pub(crate) function_describe: jmethodID,
     pub(crate) function_new_instance: jmethodID,
@@ -63,25 +68,27 @@ macro_rules! c {
     };
 }
 
+const JARS: &CStr = c!(named!("Jars"));
+const SPACE: &CStr = c!(named!("ClassSpace"));
+const PROCEDURE: &CStr = c!(named!("Procedure"));
+const INSTANCE: &CStr = c!(named!("ProcedureInstance"));
+const ENGINE: &CStr = c!(named!("NativeEngine"));
+const NEW_INSTANCE: &CStr = c!("(L", named!("Engine"), ";)L", named!("ProcedureInstance"), ";");
+const OF_CLASS: &CStr = c!("(Ljava/lang/String;)L", named!("Procedure"), ";");
+const BUFFER: &CStr = c"Ljava/nio/ByteBuffer;";
+const OF_METHOD: &CStr =
+    c!("(Ljava/lang/String;Ljava/lang/String;)L", named!("ScalarFunction"), ";");
+const OF_AGGREGATE: &CStr = c!("(Ljava/lang/String;)L", named!("AggregateFunction"), ";");
+const NEW_FUNCTION: &CStr =
+    c!("(L", named!("Engine"), ";)L", named!("ScalarFunction$Instance"), ";");
+const NEW_GROUP: &CStr =
+    c!("(L", named!("Engine"), ";)L", named!("AggregateFunction$Instance"), ";");
+const START: &CStr = c!("(L", named!("Procedure"), ";J[B)V");
+
 impl Runtime {
     /// Finds everything, binds the natives, and starts the watchdog.
     pub(crate) fn find(env: Env, settings: &JavaSettings) -> Java<Runtime> {
-        const JARS: &CStr = c!(named!("Jars"));
-        const SPACE: &CStr = c!(named!("ClassSpace"));
-        const PROCEDURE: &CStr = c!(named!("Procedure"));
-        const INSTANCE: &CStr = c!(named!("ProcedureInstance"));
-        const ENGINE: &CStr = c!(named!("NativeEngine"));
-        const NEW_INSTANCE: &CStr =
-            c!("(L", named!("Engine"), ";)L", named!("ProcedureInstance"), ";");
-        const OF_CLASS: &CStr = c!("(Ljava/lang/String;)L", named!("Procedure"), ";");
-        const BUFFER: &CStr = c"Ljava/nio/ByteBuffer;";
-        const OF_METHOD: &CStr =
-            c!("(Ljava/lang/String;Ljava/lang/String;)L", named!("ScalarFunction"), ";");
-        const OF_AGGREGATE: &CStr = c!("(Ljava/lang/String;)L", named!("AggregateFunction"), ";");
-        const NEW_FUNCTION: &CStr =
-            c!("(L", named!("Engine"), ";)L", named!("ScalarFunction$Instance"), ";");
-        const NEW_GROUP: &CStr =
-            c!("(L", named!("Engine"), ";)L", named!("AggregateFunction$Instance"), ";");
+        let nontransactional = env.lasting_class(c!(named!("NonTransactional")))?;
         let function = env.lasting_class(c!(named!("ScalarFunction")))?;
         let function_instance = env.lasting_class(c!(named!("ScalarFunction$Instance")))?;
         let aggregate = env.lasting_class(c!(named!("AggregateFunction")))?;
@@ -103,6 +110,18 @@ impl Runtime {
             procedure_bind: env.method(procedure, c"bind", c"([B)V")?,
             procedure_new_instance: env.method(procedure, c"newInstance", NEW_INSTANCE)?,
             instance_invoke: env.method(instance, c"invoke", c"(I)I")?,
+            nontransactional,
+            nontransactional_start: env.static_method(nontransactional, c"start", START)?,
+            nontransactional_complete: env.static_method(
+                nontransactional,
+                c"complete",
+                c"(J[B)V",
+            )?,
+            nontransactional_stop: env.static_method(
+                nontransactional,
+                c"stop",
+                c"(JLjava/lang/String;)V",
+            )?,
             class_space_function: env.method(class_space, c"function", OF_METHOD)?,
             function_describe: env.method(function, c"describe", c"()[B")?,
             function_new_instance: env.method(function, c"newInstance", NEW_FUNCTION)?,
@@ -128,6 +147,7 @@ impl Runtime {
         };
         register_natives(env, engine)?;
         start_watchdog(env, settings)?;
+        configure_threads(env, nontransactional, settings)?;
         Ok(runtime)
     }
 }
@@ -141,8 +161,26 @@ fn register_natives(env: Env, engine: jclass) -> Java<()> {
         native(c"grow", c"(JII)V", grow),
         native(c"stuck", c"(JLjava/lang/String;)V", stuck),
     ];
+    let start: *mut c_void = nontransactional::start_call as *mut c_void;
+    let finish: *mut c_void = nontransactional::finish_call as *mut c_void;
+    let of_calls = [
+        native(c"startCall", c"(JJILjava/lang/String;[B)V", start),
+        native(c"finishCall", c"(J[B)V", finish),
+    ];
+    let calls = env.lasting_class(c!(named!("NativeCalls")))?;
     // SAFETY: all functions have the types that their signatures state.
-    unsafe { env.register(engine, &natives) }
+    unsafe {
+        env.register(engine, &natives)?;
+        env.register(calls, &of_calls)
+    }
+}
+
+/// Says how many procedures that are no transactions run at a time.
+fn configure_threads(env: Env, class: jclass, settings: &JavaSettings) -> Java<()> {
+    let configure = env.static_method(class, c"configure", c"(I)V")?;
+    let threads = jint::try_from(settings.nontransactional_threads).unwrap_or(jint::MAX);
+    // SAFETY: the method is the class's, and takes an int.
+    unsafe { env.call_static_void(class, configure, &[jvalue { i: threads.max(1) }]) }
 }
 
 fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMethod {

@@ -6,6 +6,7 @@ use crate::classes;
 use crate::options::Options;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
+use lockstep_jvm::JavaNonTransactional;
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning, RoutingColumn};
 use lockstep_plan_ir::{Execution, Lookup, Node, ProcedureDefinition};
@@ -60,6 +61,8 @@ pub enum Routing {
     Via,
     /// Only to a partition that the call names.
     Directed,
+    /// To no partition: it makes calls that go to some. See [`HostProcedure::outside`].
+    Outside,
 }
 
 /// Routing by a unique global index.
@@ -83,6 +86,8 @@ pub struct HostProcedure {
     pub routing: Routing,
     /// Which global index says where its calls run.
     pub via: Option<ViaRoute>,
+    /// The code of a procedure that is no transaction.
+    pub outside: Option<Arc<JavaNonTransactional>>,
     /// Its calls change entries of global indexes, which may live elsewhere.
     pub keeps_global_indexes: bool,
 }
@@ -160,6 +165,7 @@ fn code(
             Ok(ProcedureCode::Native(Arc::clone(natives.get(name).ok_or_else(missing)?)))
         }
         ProcedureKind::Java(class) => classes::code(plan, class, definition),
+        ProcedureKind::NonTransactional { .. } => Ok(classes::no_code()),
         ProcedureKind::Statements | ProcedureKind::Generated { .. } => {
             Ok(ProcedureCode::Statements)
         }
@@ -174,7 +180,14 @@ fn prepare(
 ) -> Result<HostProcedure, PlanError> {
     let code = code(definition, natives, plan)?;
     let via = via_route(plan, definition);
+    let outside = match &definition.kind {
+        ProcedureKind::NonTransactional { class, .. } => {
+            Some(Arc::new(classes::nontransactional(plan, class, definition)?))
+        }
+        _ => None,
+    };
     let routing = match &definition.partitioning {
+        None if outside.is_some() => Routing::Outside,
         None if via.is_some() => Routing::Via,
         None => Routing::Multi,
         Some(ProcedurePartitioning::Directed) => Routing::Directed,
@@ -190,6 +203,7 @@ fn prepare(
         prepared: Arc::new(PreparedProcedure::with_code(Arc::clone(definition), code)),
         routing,
         via,
+        outside,
         keeps_global_indexes: definition.keeps_global_indexes(),
     })
 }

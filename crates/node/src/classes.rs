@@ -1,8 +1,8 @@
 //! The Java classes of a catalog: what the planner asks of them, and the code of their procedures.
 
-use lockstep_exec::procedure::ProcedureCode;
-use lockstep_jvm::{ClassKind, JavaClasses, JavaProcedure, JavaSettings};
-use lockstep_plan::{Catalog, ClassSource, PlanError, ProcedureClasses};
+use lockstep_exec::procedure::{HostedProcedure, ProcedureCode, ProcedureContext, ProcedureError};
+use lockstep_jvm::{ClassKind, JavaClasses, JavaNonTransactional, JavaProcedure, JavaSettings};
+use lockstep_plan::{Catalog, ClassSource, ClassUse, PlanError, ProcedureClasses};
 use lockstep_plan_ir::{ProcedureDefinition, UserAggregate, UserFunction};
 use std::any::Any;
 use std::sync::Arc;
@@ -14,20 +14,16 @@ struct HostClasses(Arc<JavaClasses>);
 impl ProcedureClasses for HostClasses {
     fn procedure(&self, class: &str) -> Result<ClassSource, String> {
         let found = self.0.describe(class).map_err(|error| error.message)?;
-        match found.kind {
-            ClassKind::Procedure => {}
-            ClassKind::NonTransactional | ClassKind::Compound => {
-                return Err(format!(
-                    "Cannot create a procedure from class {class}: non-transactional and compound \
-                     procedures are not supported yet"
-                ));
-            }
+        let class_use = match found.kind {
+            ClassKind::Procedure => ClassUse::Transactional,
+            ClassKind::NonTransactional => ClassUse::NonTransactional,
+            ClassKind::Compound => ClassUse::Compound,
             ClassKind::Other | ClassKind::Aggregate => {
                 return Err(format!(
                     "Class {class} is no procedure: it does not extend VoltProcedure"
                 ));
             }
-        }
+        };
         let statements = found.statements.into_iter();
         let mut named = Vec::with_capacity(statements.len());
         for statement in statements {
@@ -41,6 +37,7 @@ impl ProcedureClasses for HostClasses {
             named.push((statement.name, statement.text));
         }
         Ok(ClassSource {
+            class_use,
             simple_name: found.simple_name,
             parameters: found.parameters,
             statements: named,
@@ -86,15 +83,43 @@ pub(crate) fn change(
     Ok(Arc::new(HostClasses(Arc::new(changed.map_err(|error| error.message)?))))
 }
 
+fn loaded<'c>(catalog: &'c Catalog, class: &str) -> Result<&'c Arc<JavaClasses>, PlanError> {
+    let missing = || PlanError::new(format!("Cannot load class for procedure: {class}"));
+    of_catalog(catalog).ok_or_else(missing)
+}
+
 /// What runs the calls of a Java procedure.
 pub(crate) fn code(
     catalog: &Catalog,
     class: &str,
     definition: &ProcedureDefinition,
 ) -> Result<ProcedureCode, PlanError> {
-    let missing = || PlanError::new(format!("Cannot load class for procedure: {class}"));
-    let classes = of_catalog(catalog).ok_or_else(missing)?;
+    let classes = loaded(catalog, class)?;
     let procedure = JavaProcedure::new(classes, class, definition);
     let procedure = procedure.map_err(|error| PlanError::new(error.message))?;
     Ok(ProcedureCode::Hosted(Arc::new(procedure)))
+}
+
+/// What runs the calls of a procedure that is no transaction.
+pub(crate) fn nontransactional(
+    catalog: &Catalog,
+    class: &str,
+    definition: &ProcedureDefinition,
+) -> Result<JavaNonTransactional, PlanError> {
+    let procedure = JavaNonTransactional::new(loaded(catalog, class)?, class, definition);
+    procedure.map_err(|error| PlanError::new(error.message))
+}
+
+/// The code of such a procedure at a partition, where none of its calls should come.
+pub(crate) fn no_code() -> ProcedureCode {
+    struct NoCode;
+    impl HostedProcedure for NoCode {
+        fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+            Err(ProcedureError::Unexpected(format!(
+                "procedure {} is no transaction, and was called as one",
+                context.procedure_name()
+            )))
+        }
+    }
+    ProcedureCode::Hosted(Arc::new(NoCode))
 }

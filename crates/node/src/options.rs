@@ -158,6 +158,15 @@ options! {
         "How often subscribers are told of a changed topology.";
     max_procedure_threads: 16, 1, 10_000, "threads",
         "Threads for multi-partition procedures in Java, which wait while their batches run.";
+    max_nontransactional_threads: 20, 1, 10_000, "threads",
+        "Threads for non-transactional procedures in Java, which may wait for the calls that they \
+         make; as many hand out the answers and run the stages of compound procedures.";
+    max_nontransactional_calls: 1_000, 1, 1_000_000, "calls",
+        "Calls of non-transactional and compound procedures that the connections of a thread wait \
+         for; more are refused.";
+    nontransactional_limit_ms: 150_000, 0, i32::MAX as u64, "ms",
+        "How long a call of a non-transactional or compound procedure may take, with the calls \
+         that it makes, before it is stopped; 0 for no limit.";
     java_heap_bytes: 1_024 * MIB, 16 * MIB, 1 << 40, "bytes",
         "The most memory that Java procedures have for their objects. As all Java options, it \
          counts when the JVM starts, at the first class that is loaded.";

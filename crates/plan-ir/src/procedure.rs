@@ -30,6 +30,16 @@ impl ProcedureDefinition {
         self.partitioning.is_some()
     }
 
+    /// True for a procedure that runs at no partition, but makes calls.
+    pub fn is_nontransactional(&self) -> bool {
+        matches!(self.kind, ProcedureKind::NonTransactional { .. })
+    }
+
+    /// True for one that makes its calls in stages.
+    pub fn is_compound(&self) -> bool {
+        matches!(self.kind, ProcedureKind::NonTransactional { compound: true, .. })
+    }
+
     /// True when a statement changes rows that have entries in global indexes, so that a call may
     /// need other partitions than that of its statements.
     pub fn keeps_global_indexes(&self) -> bool {
@@ -47,6 +57,13 @@ pub enum ProcedureKind {
     Native(String),
     /// A Java class that was loaded, by its name with packages.
     Java(String),
+    /// A Java class whose procedure is no transaction, but makes calls that are.
+    NonTransactional {
+        /// The class's name with packages.
+        class: String,
+        /// In stages, each of which makes calls and gets their answers.
+        compound: bool,
+    },
     /// Generated for a table: `TABLE.insert` and so on; runs like `Statements`.
     Generated {
         /// The table.

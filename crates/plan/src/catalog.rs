@@ -161,9 +161,22 @@ pub trait ProcedureClasses: fmt::Debug + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
+/// What a procedure's class makes of its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassUse {
+    /// Each is a transaction.
+    Transactional,
+    /// None is one, but they make calls that are.
+    NonTransactional,
+    /// As above, in stages.
+    Compound,
+}
+
 /// A procedure's class as far as planning is concerned.
 #[derive(Debug, Clone)]
 pub struct ClassSource {
+    /// What its calls are.
+    pub class_use: ClassUse,
     /// Its name without packages and outer classes.
     pub simple_name: String,
     /// The parameters of `run`; `None` for one that is a table.

@@ -23,12 +23,33 @@ pub enum Status {
     OperationalFailure = -9,
     /// This setting cannot change while the server runs.
     UnsupportedDynamicChange = -13,
+    /// A compound procedure decided to end without success.
+    CompoundUserAbort = -17,
+    /// A compound procedure took too long.
+    CompoundTimeout = -18,
 }
 
 impl Status {
     /// The wire code.
     pub fn code(self) -> i8 {
         self as i8
+    }
+
+    /// The status of a wire code, if it is one that a server sends.
+    pub fn from_code(code: i8) -> Option<Status> {
+        const ALL: [Status; 10] = [
+            Status::Success,
+            Status::UserAbort,
+            Status::GracefulFailure,
+            Status::UnexpectedFailure,
+            Status::ServerUnavailable,
+            Status::ResponseUnknown,
+            Status::OperationalFailure,
+            Status::UnsupportedDynamicChange,
+            Status::CompoundUserAbort,
+            Status::CompoundTimeout,
+        ];
+        ALL.into_iter().find(|status| status.code() == code)
     }
 }
 

@@ -141,12 +141,14 @@ pub struct ProcedureEntry<'a> {
     pub read_only: bool,
     /// Where it runs.
     pub routing: ProcedureRouting,
+    /// It makes calls, in stages.
+    pub compound: bool,
 }
 
 impl ProcedureEntry<'_> {
     /// The JSON text of the column REMARKS, which clients parse.
     pub fn remarks(&self) -> String {
-        let read_only = self.read_only;
+        let (read_only, compound) = (self.read_only, self.compound);
         let routing = match self.routing {
             ProcedureRouting::Multi => "\"singlePartition\":false".to_string(),
             ProcedureRouting::ByParameter { parameter, column_type } => format!(
@@ -158,7 +160,7 @@ impl ProcedureEntry<'_> {
                  \"partitionParameterType\":-1"
                 .to_string(),
         };
-        format!("{{\"readOnly\":{read_only},{routing},\"compound\":false}}")
+        format!("{{\"readOnly\":{read_only},{routing},\"compound\":{compound}}}")
     }
 }
 

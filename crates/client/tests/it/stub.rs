@@ -214,8 +214,8 @@ fn procedure_table(out: &mut Vec<u8>) -> u16 {
     topology::write_procedures(
         out,
         [
-            ProcedureEntry { name: "Where", read_only: true, routing },
-            ProcedureEntry { name: "Fail", read_only: false, routing: multi },
+            ProcedureEntry { name: "Where", read_only: true, routing, compound: false },
+            ProcedureEntry { name: "Fail", read_only: false, routing: multi, compound: false },
         ],
     )
 }

@@ -86,9 +86,12 @@ pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
         ProcedureEntry {
             name: &procedure.definition.name,
             read_only: procedure.definition.read_only,
+            compound: procedure.definition.is_compound(),
             routing: match procedure.routing {
                 // Clients know routing by one parameter; what else there is the server does.
-                Routing::Multi | Routing::Parameters | Routing::Via => ProcedureRouting::Multi,
+                Routing::Multi | Routing::Parameters | Routing::Via | Routing::Outside => {
+                    ProcedureRouting::Multi
+                }
                 Routing::Directed => ProcedureRouting::Directed,
                 Routing::Parameter { index, column_type } => {
                     ProcedureRouting::ByParameter { parameter: index, column_type }

@@ -41,6 +41,7 @@ impl Shard {
             return self.outbox.send(control, Envelope::Control(Box::new(step)));
         } else {
             self.answer_load(&answer);
+            self.answer_outside(&answer);
         }
         self.statistics.count_answer(&origin, answer.status, self.now_us);
         self.recycle(answer.frame);

@@ -29,6 +29,8 @@ enum Destination {
     Home(Home),
     /// Runs where the index at a partition says.
     Via(PartitionId),
+    /// Runs at none, and makes calls.
+    Outside,
     /// Cannot run.
     Refused(Failure),
 }
@@ -95,6 +97,7 @@ impl Shard {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
                 self.call_coordinator(origin, &invocation, body, Vec::new(), Some(home));
             }
+            Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => {
                 self.statistics.count_refused(origin.procedure);
                 refuse(output, &origin, &failure);
@@ -332,6 +335,7 @@ impl Shard {
             Destination::Home(home) => {
                 self.call_coordinator(origin, &invocation, &body, Vec::new(), Some(home));
             }
+            Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
             Destination::Via(index) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
@@ -440,6 +444,7 @@ fn place_of(
     }
     match &procedure.routing {
         Routing::Multi => declared_partitions(procedure, invocation, facts),
+        Routing::Outside => Destination::Outside,
         Routing::Directed => Destination::Refused(Failure::graceful(format!(
             "Procedure {} is a work procedure and needs to be invoked appropriately. The \
              Client.callAllPartitionProcedure method should be used.",

@@ -19,6 +19,7 @@ mod load;
 mod multi;
 mod outgrown;
 mod output;
+mod outside;
 mod via;
 
 use crate::catalog::HostCatalog;
@@ -40,6 +41,7 @@ use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, Site};
 use lockstep_types::{HashRing, Status, TransactionId};
 use mio::{Events, Poll, Token};
+use outside::OutsideCalls;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -107,6 +109,7 @@ impl HostFacts {
             heap_bytes: self.options.java_heap_bytes,
             call_limit_ms: self.options.java_call_limit_ms,
             stuck_limit_ms: self.options.java_stuck_limit_ms,
+            nontransactional_threads: self.options.max_nontransactional_threads,
             options: self.java_options.clone(),
         }
     }
@@ -178,6 +181,8 @@ pub struct Shard {
     coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
     /// With the coordinator: the threads of its blocking procedures.
     threads: Option<ProcedureThreads>,
+    /// Calls of procedures that are no transactions.
+    outside: OutsideCalls,
     listener: Option<Listener>,
     inner_load: Option<InnerLoad>,
     log: Option<SiteLog>,
@@ -229,6 +234,7 @@ impl Shard {
             Some((client, admin)) => Some(Listener::register(&parts.poll, client, admin)?),
         };
         let statistics = ShardStatistics::new(&parts.catalog);
+        let outside = OutsideCalls::new(Arc::clone(&parts.bell));
         Ok(Shard {
             index: parts.index,
             poll: parts.poll,
@@ -241,6 +247,7 @@ impl Shard {
             site,
             coordinator,
             threads,
+            outside,
             listener,
             inner_load: parts.inner_load.map(InnerLoad::new),
             log: parts.log,
@@ -286,6 +293,7 @@ impl Shard {
             self.read_ready();
             self.take_messages();
             self.hear_threads();
+            self.hear_outside();
             self.run_load();
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.expire_rounds();
@@ -300,6 +308,7 @@ impl Shard {
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
+                self.expire_outside();
                 // Connections that could not be accepted, for want of files, bring no new event.
                 self.accept_all();
             }
@@ -351,6 +360,7 @@ impl Shard {
         }
         !self.inbox.is_empty()
             || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
+            || self.outside.have_said()
             || self.has_log_news()
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// The same for all tests of the process, which have one JVM.
-const OPTIONS: &[&str] = &["java_call_limit_ms=400", "java_heap_bytes=268435456"];
+pub const OPTIONS: &[&str] = &["java_call_limit_ms=400", "java_heap_bytes=268435456"];
 /// The sources of the procedures.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/java");
 
@@ -58,8 +58,13 @@ pub fn load(peer: &mut Peer, jar: &[u8]) {
 
 /// A host with the classes loaded, and a connection to it.
 pub fn host(sites: u32, schema: &str) -> Option<(Server, Peer)> {
+    host_with(sites, schema, OPTIONS)
+}
+
+/// As [`host`], with options.
+pub fn host_with(sites: u32, schema: &str, options: &[&str]) -> Option<(Server, Peer)> {
     let jar = jar()?;
-    let server = start(sites, OPTIONS);
+    let server = start(sites, options);
     let mut peer = Peer::login(server.client_address());
     load(&mut peer, jar);
     peer.run(schema);

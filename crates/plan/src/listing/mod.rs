@@ -132,7 +132,12 @@ fn classes(catalog: &Catalog) -> Listing {
     ]);
     let in_use = |class: &str| {
         let mut kinds = catalog.procedures.values().map(|procedure| &procedure.kind);
-        kinds.any(|kind| matches!(kind, ProcedureKind::Java(name) if name == class))
+        kinds.any(|kind| match kind {
+            ProcedureKind::Java(name) | ProcedureKind::NonTransactional { class: name, .. } => {
+                name == class
+            }
+            _ => false,
+        })
     };
     for (name, is_procedure) in catalog.classes.iter().flat_map(|classes| classes.list()) {
         let used = in_use(&name);

@@ -58,9 +58,10 @@ fn remarks(procedure: &ProcedureDefinition) -> String {
         ),
     };
     format!(
-        "{{\"readOnly\":{},\"singlePartition\":{},\"compound\":false{routing}}}",
+        "{{\"readOnly\":{},\"singlePartition\":{},\"compound\":{}{routing}}}",
         procedure.read_only,
-        procedure.is_single_partition() && !routing.is_empty()
+        procedure.is_single_partition() && !routing.is_empty(),
+        procedure.is_compound()
     )
 }
 
@@ -160,7 +161,9 @@ fn parameters(catalog: &Catalog, procedure: &ProcedureDefinition) -> Vec<Paramet
         return table.map_or(Vec::new(), |table| generated(&table.definition, verb));
     }
     let declared = match procedure.kind {
-        ProcedureKind::Native(_) | ProcedureKind::Java(_) => procedure.parameters.clone(),
+        ProcedureKind::Native(_)
+        | ProcedureKind::Java(_)
+        | ProcedureKind::NonTransactional { .. } => procedure.parameters.clone(),
         _ => {
             let statements = procedure.statements.iter();
             let all = statements.flat_map(|(_, statement)| {

@@ -175,7 +175,8 @@ fn procedure_partition(partition: &ProcedurePartition) -> String {
 }
 
 fn create_procedure(out: &mut String, name: &str, create: &CreateProcedure) {
-    let mut text = String::from("CREATE PROCEDURE");
+    let compound = if create.kind == ProcedureKind::Compound { " COMPOUND" } else { "" };
+    let mut text = format!("CREATE{compound} PROCEDURE");
     if create.name.is_some() {
         text.push_str(&format!(" {name}"));
     }

@@ -1,6 +1,6 @@
 //! CREATE PROCEDURE, PARTITION PROCEDURE, and planning procedures again after a change.
 
-use crate::catalog::{Catalog, ClassSource};
+use crate::catalog::{Catalog, ClassSource, ClassUse};
 use crate::error::PlanError;
 use crate::query::{PlanContext, plan_statement};
 use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning, RoutingColumn};
@@ -15,7 +15,7 @@ use lockstep_sql::ast::{
 use lockstep_types::SqlType;
 use std::sync::Arc;
 
-use super::message::{ddl_error, not_supported, procedure_error};
+use super::message::{ddl_error, procedure_error};
 use super::{Draft, partition};
 
 /// Most parameters of a procedure: calls count them in 16 bits with a sign.
@@ -27,15 +27,18 @@ impl Draft<'_> {
         parsed: &ParsedStatement,
         create: &CreateProcedure,
     ) -> Result<(), PlanError> {
-        if create.kind == ast::ProcedureKind::Compound {
-            return Err(not_supported(parsed.span, "Compound procedures"));
-        }
         let of_class;
         let name = match (&create.name, &create.body) {
             (name, ProcedureBody::Class(class)) => {
                 let found = self.class_source(class)?;
+                check_class_use(create, class, found.class_use)?;
                 of_class = CaseName { text: found.simple_name, span: class.span };
                 name.as_ref().unwrap_or(&of_class)
+            }
+            _ if create.kind == ast::ProcedureKind::Compound => {
+                let reason =
+                    "a compound procedure is a class: CREATE COMPOUND PROCEDURE FROM CLASS";
+                return Err(ddl_error(parsed.span, reason));
             }
             (Some(name), _) | (None, ProcedureBody::Native(name)) => name,
             (None, ProcedureBody::Statements(_)) => {
@@ -137,7 +140,11 @@ impl Draft<'_> {
         for (name, source) in &self.catalog.sources {
             let kept = self.old.procedures.get(name).filter(|definition| {
                 let old = self.old.sources.get(name);
-                let same_code = same_classes || !matches!(definition.kind, ProcedureKind::Java(_));
+                let of_class = matches!(
+                    definition.kind,
+                    ProcedureKind::Java(_) | ProcedureKind::NonTransactional { .. }
+                );
+                let same_code = same_classes || !of_class;
                 let same = same_tables && same_functions && same_code;
                 same && old.is_some_and(|old| Arc::ptr_eq(old, source))
             });
@@ -187,11 +194,12 @@ impl Draft<'_> {
             }
             ProcedureBody::Class(class) => {
                 let found = self.class_source(class)?;
+                check_class_use(create, class, found.class_use)?;
                 let statements = plan.prepared(source, &found.statements)?;
                 // Nothing on this side reads a table that is a parameter.
                 let unread = ProcedureParameter { sql_type: SqlType::Varbinary, is_array: false };
                 let parameters = found.parameters.iter().map(|p| p.unwrap_or(unread)).collect();
-                (ProcedureKind::Java(class.text.clone()), parameters, statements)
+                (kind_of_class(class.text.clone(), found.class_use), parameters, statements)
             }
         };
         if parameters.len() > MAX_PARAMETERS {
@@ -214,6 +222,45 @@ impl Draft<'_> {
             statements,
         })
     }
+}
+
+fn kind_of_class(class: String, class_use: ClassUse) -> ProcedureKind {
+    match class_use {
+        ClassUse::Transactional => ProcedureKind::Java(class),
+        ClassUse::NonTransactional => ProcedureKind::NonTransactional { class, compound: false },
+        ClassUse::Compound => ProcedureKind::NonTransactional { class, compound: true },
+    }
+}
+
+/// Refuses a declaration that does not go with its class.
+fn check_class_use(
+    create: &CreateProcedure,
+    class: &CaseName,
+    class_use: ClassUse,
+) -> Result<(), PlanError> {
+    let compound = create.kind == ast::ProcedureKind::Compound;
+    let name = &class.text;
+    let reason = match class_use {
+        ClassUse::Compound if !compound => {
+            format!(
+                "Class {name} is a compound procedure: declare it with CREATE COMPOUND PROCEDURE"
+            )
+        }
+        ClassUse::Transactional | ClassUse::NonTransactional if compound => {
+            format!(
+                "Class {name} is no compound procedure: it does not extend VoltCompoundProcedure"
+            )
+        }
+        ClassUse::Transactional => return Ok(()),
+        _ if !create.partitions.is_empty() || create.kind == ast::ProcedureKind::Directed => {
+            format!(
+                "Class {name} is a non-transactional procedure, which runs at no partition: it \
+                 takes neither PARTITION ON nor DIRECTED"
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(ddl_error(class.span, reason))
 }
 
 /// What planning a procedure needs to know.

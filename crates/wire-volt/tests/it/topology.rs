@@ -70,7 +70,8 @@ fn the_raw_ring_starts_at_the_smallest_token_and_agrees_with_the_json_form() {
 
 #[test]
 fn procedures_carry_their_routing_as_json() {
-    let entry = |name, read_only, routing| ProcedureEntry { name, read_only, routing };
+    let entry =
+        |name, read_only, routing| ProcedureEntry { name, read_only, routing, compound: false };
     let by = ProcedureRouting::ByParameter { parameter: 1, column_type: SqlType::BigInt };
     let mut out = Vec::new();
     let procedures = [

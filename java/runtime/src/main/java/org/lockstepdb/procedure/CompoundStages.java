@@ -5,8 +5,6 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.voltdb.client.ClientResponse;
 
@@ -14,14 +12,14 @@ import org.voltdb.client.ClientResponse;
 public final class CompoundStages {
     /** Calls that a stage may queue. */
     private static final int MAX_CALLS = 10;
-    private static final int TIMEOUT_SECONDS = 150;
 
     private final NonTransactionalCall call;
     private final Deque<Consumer<ClientResponse[]>> waiting = new ArrayDeque<>();
     private final List<CompletableFuture<ClientResponse>> queued = new ArrayList<>();
     private final List<Runnable> toCall = new ArrayList<>();
     private Returned result;
-    private ScheduledFuture<?> timeout;
+    /** Where the code of the present stage can be stopped. */
+    private final Site site = Site.outside();
 
     CompoundStages(NonTransactionalCall call) {
         this.call = call;
@@ -63,11 +61,6 @@ public final class CompoundStages {
     }
 
     void begin() {
-        timeout = NonTransactional.TIMER.schedule(
-                () -> call.fail(ClientResponse.COMPOUND_PROC_TIMEOUT, null,
-                        "COMPOUND PROC ERROR: Procedure " + call.procedureName()
-                        + " took longer than " + TIMEOUT_SECONDS + " s"),
-                TIMEOUT_SECONDS, TimeUnit.SECONDS);
         runStage(new ClientResponse[0]);
     }
 
@@ -81,23 +74,33 @@ public final class CompoundStages {
                     + " ended without completeProcedure"));
             return;
         }
+        site.enter();
         try {
             stage.accept(answers);
+        } catch (Throwable e) {
+            fail(e);
+            return;
+        } finally {
+            site.leaveThread();
+        }
+        try {
             send();
         } catch (Throwable e) {
             fail(e);
         }
     }
 
+    void stop(String reason) {
+        Guard.stop(site, site.call(), reason);
+    }
+
     private void fail(Throwable failure) {
-        timeout.cancel(false);
         call.fail(failure);
     }
 
     /** Sends what the stage queued; the next one runs when all is answered. */
     private void send() {
         if (result != null && toCall.isEmpty()) {
-            timeout.cancel(false);
             call.succeed(result);
             return;
         }
@@ -110,8 +113,7 @@ public final class CompoundStages {
                     if (failure != null) {
                         fail(failure);
                     } else if (result != null) {
-                        timeout.cancel(false);
-                        call.succeed(result);
+                                    call.succeed(result);
                     } else {
                         ClientResponse[] answers = new ClientResponse[sent.size()];
                         for (int i = 0; i < answers.length; i++) {

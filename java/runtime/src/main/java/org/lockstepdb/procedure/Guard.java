@@ -95,7 +95,7 @@ public final class Guard {
     /** Where pools and timers are made: threads are refused inside transactions. */
     public static void refuseThreads() {
         Site site = Site.current();
-        if (site != null && site.isInUserCode()) {
+        if (site != null && site.transactional && site.isInUserCode()) {
             throw new SecurityException("a transactional procedure cannot start threads");
         }
     }

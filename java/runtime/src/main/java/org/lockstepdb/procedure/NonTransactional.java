@@ -3,9 +3,7 @@ package org.lockstepdb.procedure;
 import java.nio.ByteBuffer;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -17,18 +15,38 @@ public final class NonTransactional {
     private static final int THREADS = 20;
     private static final HostCalls HOST = new NativeCalls();
     private static final AtomicLong NEXT_REQUEST = new AtomicLong(1);
-    private static final Map<Long, Consumer<ByteBuffer>> PENDING = new ConcurrentHashMap<>();
-    /** The host admits calls; here none is refused. */
-    private static final ThreadPoolExecutor POOL = new ThreadPoolExecutor(THREADS, THREADS, 60,
-            TimeUnit.SECONDS, new LinkedBlockingQueue<>(), daemons("procedure"));
-    static final ScheduledExecutorService TIMER =
-            Executors.newSingleThreadScheduledExecutor(daemons("procedure timer"));
+    private static final Map<Long, Pending> PENDING = new ConcurrentHashMap<>();
+    /** The calls under way, to be stopped. */
+    private static final Map<Long, NonTransactionalCall> RUNNING = new ConcurrentHashMap<>();
+    /** Runs procedures, which may wait for answers. The host admits calls; none is refused here. */
+    private static final ThreadPoolExecutor POOL = pool("procedure");
+    /** Hands out answers, also when all procedures wait; runs the stages of compound procedures. */
+    private static final ThreadPoolExecutor ANSWERS = pool("procedure answers");
 
-    static {
-        POOL.allowCoreThreadTimeOut(true);
-    }
+    /** Who waits for the answer of an inner call. */
+    private record Pending(long call, Consumer<ByteBuffer> then) {}
 
     private NonTransactional() {}
+
+    private static ThreadPoolExecutor pool(String name) {
+        ThreadPoolExecutor pool = new ThreadPoolExecutor(THREADS, THREADS, 60, TimeUnit.SECONDS,
+                new LinkedBlockingQueue<>(), daemons(name));
+        pool.allowCoreThreadTimeOut(true);
+        return pool;
+    }
+
+    /** Sets how many procedures run at a time. */
+    public static synchronized void configure(int threads) {
+        for (ThreadPoolExecutor pool : new ThreadPoolExecutor[] {POOL, ANSWERS}) {
+            if (threads > pool.getMaximumPoolSize()) {
+                pool.setMaximumPoolSize(threads);
+                pool.setCorePoolSize(threads);
+            } else {
+                pool.setCorePoolSize(threads);
+                pool.setMaximumPoolSize(threads);
+            }
+        }
+    }
 
     private static ThreadFactory daemons(String name) {
         return task -> {
@@ -44,25 +62,42 @@ public final class NonTransactional {
     }
 
     static void start(Procedure procedure, long call, byte[] record, HostCalls host) {
-        run(() -> new NonTransactionalCall(procedure, call, record, host).run());
+        NonTransactionalCall started = new NonTransactionalCall(procedure, call, record, host);
+        RUNNING.put(call, started);
+        // Compound procedures do not wait.
+        (procedure.kind() == Procedure.COMPOUND ? ANSWERS : POOL).execute(started::run);
     }
 
     static void run(Runnable task) {
-        POOL.execute(task);
+        ANSWERS.execute(task);
+    }
+
+    /** The call has ended. */
+    static void ended(long call) {
+        RUNNING.remove(call);
+    }
+
+    /** Stops a call whose time is over: its code, and what it waits for. Any thread may call it. */
+    public static void stop(long call, String reason) {
+        NonTransactionalCall running = RUNNING.remove(call);
+        if (running != null) {
+            running.stop(reason);
+        }
+        PENDING.values().removeIf(pending -> pending.call() == call);
     }
 
     /** Takes the answer of an inner call; the layout is in README.md. */
     public static void complete(long request, byte[] responses) {
-        Consumer<ByteBuffer> waiting = PENDING.remove(request);
+        Pending waiting = PENDING.remove(request);
         if (waiting != null) {
-            run(() -> waiting.accept(ByteBuffer.wrap(responses)));
+            run(() -> waiting.then().accept(ByteBuffer.wrap(responses)));
         }
     }
 
     static void request(HostCalls host, long call, int mode, String procedure, byte[] parameters,
             Consumer<ByteBuffer> then) {
         long request = NEXT_REQUEST.getAndIncrement();
-        PENDING.put(request, then);
+        PENDING.put(request, new Pending(call, then));
         try {
             host.start(call, request, mode, procedure, parameters);
         } catch (RuntimeException | Error e) {

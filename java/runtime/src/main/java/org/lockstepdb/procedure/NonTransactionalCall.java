@@ -23,6 +23,8 @@ public final class NonTransactionalCall {
     private final int clusterId;
     private final CompoundStages stages;
     private final AtomicBoolean finished = new AtomicBoolean();
+    /** Where its code can be stopped. */
+    private final Site site = Site.outside();
     private volatile byte applicationStatus = Byte.MIN_VALUE;
     private volatile String applicationText;
 
@@ -37,7 +39,11 @@ public final class NonTransactionalCall {
     }
 
     void run() {
+        if (isFinished()) {
+            return;
+        }
         Returned returned = new Returned();
+        site.enter();
         try {
             int count = Parameters.count(heap.toJava(), CALL_HEAD);
             int expected = procedure.parameterClasses().length;
@@ -53,6 +59,8 @@ public final class NonTransactionalCall {
         } catch (Throwable e) {
             fail(e);
             return;
+        } finally {
+            site.leaveThread();
         }
         if (stages != null) {
             stages.begin();
@@ -150,8 +158,18 @@ public final class NonTransactionalCall {
 
     private void finish(byte[] outcome) {
         if (finished.compareAndSet(false, true)) {
+            NonTransactional.ended(call);
             host.finish(call, outcome);
         }
+    }
+
+    /** Ends without a word: somebody else has answered. */
+    void stop(String reason) {
+        finished.set(true);
+        if (stages != null) {
+            stages.stop(reason);
+        }
+        Guard.stop(site, site.call(), reason);
     }
 
     boolean isFinished() {

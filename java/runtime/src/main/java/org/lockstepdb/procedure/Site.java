@@ -25,6 +25,8 @@ final class Site {
     }
 
     final Engine engine;
+    /** Whether limits and rules of transactions hold for the code. */
+    final boolean transactional;
     /** Odd while user code runs; each change says that it gets on. */
     private long progress;
     /** Odd while a call is under way; each has a number of its own. */
@@ -37,7 +39,17 @@ final class Site {
     long seenAtMillis;
 
     Site(Engine engine) {
+        this(engine, true);
+    }
+
+    private Site(Engine engine, boolean transactional) {
         this.engine = engine;
+        this.transactional = transactional;
+    }
+
+    /** One for code outside transactions: it may take long, wait and start threads. */
+    static Site outside() {
+        return new Site(null, false);
     }
 
     static Site of(Engine engine) {
@@ -93,6 +105,13 @@ final class Site {
         if (Guard.raised != 0) {
             Guard.settle(this);
         }
+    }
+
+    /** User code has ended, and the thread goes on to something else. */
+    void leaveThread() {
+        leave();
+        BY_THREAD.remove(Thread.currentThread(), this);
+        thread = null;
     }
 
     /** User code hands over to the engine, or the engine to user code. */

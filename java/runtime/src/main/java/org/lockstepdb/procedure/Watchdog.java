@@ -47,6 +47,9 @@ public final class Watchdog {
     }
 
     private static void look(Site site, long now, int limit) {
+        if (!site.transactional) {
+            return;
+        }
         long call = site.call();
         long progress = site.progress();
         if ((progress & 1) == 0 || progress != site.seenProgress) {
