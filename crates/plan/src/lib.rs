@@ -22,8 +22,8 @@ mod schema;
 pub use advice::partition_advice;
 pub use batch::{BatchKind, classify_batch};
 pub use catalog::{
-    Catalog, CatalogFunction, CatalogTable, ClassSource, ClassUse, FunctionKind,
-    GlobalIndexBuild, IndexSource, NativeProcedures, NativeSource, ProcedureClasses, SchemaChange,
+    Catalog, CatalogFunction, CatalogTable, ClassSource, ClassUse, FunctionKind, GlobalIndexBuild,
+    IndexSource, NativeProcedures, NativeSource, ProcedureClasses, SchemaChange,
 };
 pub use error::PlanError;
 pub use lockstep_plan_ir as plan_ir;

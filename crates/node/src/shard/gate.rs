@@ -10,6 +10,7 @@
 //! Answers of other threads have waited where they come from.
 
 use super::Shard;
+use super::outside::OUTSIDE_KEY;
 use crate::connection::ConnectionKey;
 use crate::log::SiteLog;
 use crate::message::{Envelope, ForwardedAnswer};
@@ -98,7 +99,7 @@ impl Shard {
     /// Answers a call that ran here, once the entry is durable.
     pub(super) fn answer_behind(&mut self, entry: u64, answer: ForwardedAnswer) {
         let thread = usize::from(answer.origin.shard);
-        if thread != self.index {
+        if thread != self.index || answer.origin.connection == OUTSIDE_KEY {
             return self.send_behind(entry, thread, Envelope::Answer(answer));
         }
         if let Some(connection) = self.connection(answer.origin.connection) {

@@ -4,7 +4,7 @@
 use super::Shard;
 use crate::connection::ConnectionKey;
 use crate::mailbox::Bell;
-use crate::message::{ForwardedAnswer, HEAVY_WEIGHT, Origin};
+use crate::message::{ForwardedAnswer, HEAVY_WEIGHT, NO_PROCEDURE, Origin};
 use lockstep_jvm::nontransactional::{self, Ended, InnerCall, NonTransactionalHost};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Failure, Outcome, ParameterSet, SqlType, Status};
@@ -188,6 +188,10 @@ impl Shard {
 
     /// Does what procedures asked for since the last round.
     pub(super) fn hear_outside(&mut self) {
+        // They wait until the log has caught up.
+        if self.gate.is_shut() {
+            return;
+        }
         while let Some((call, message)) = self.outside.hear() {
             match message {
                 Message::Call(inner) => self.call_from_outside(call, inner),
@@ -215,6 +219,7 @@ impl Shard {
     /// Makes a call of a procedure's.
     fn call_from_outside(&mut self, call: u64, inner: InnerCall) {
         let Some(caller) = self.outside.calls.get(&call) else { return };
+        let origin = caller.origin;
         let target = self.catalog.procedure(&inner.procedure);
         let nested = caller.compound && target.is_some_and(|t| t.definition.is_compound());
         let integers = (SqlType::BigInt, KeyType::Integer);
@@ -259,7 +264,7 @@ impl Shard {
                 false => self.take_invocation(OUTSIDE_KEY, &frame[LENGTH_BYTES..], &mut answer),
             }
             if !answer.is_empty() {
-                self.outside.answered(handle, &answer);
+                self.answer_behind(self.stands_behind(), own_answer(origin, handle, answer));
             }
             self.recycle(frame);
         }
@@ -296,6 +301,13 @@ impl Shard {
             self.answer_failure(call.origin, &failure);
         }
     }
+}
+
+/// The answer to a call of a procedure, which was counted when it was given.
+fn own_answer(caller: Origin, handle: i64, frame: Vec<u8>) -> ForwardedAnswer {
+    let origin =
+        Origin { connection: OUTSIDE_KEY, handle, procedure: NO_PROCEDURE, weight: 0, ..caller };
+    ForwardedAnswer { origin, status: Status::Success, frame }
 }
 
 /// A parameter set with a partition's key in front.
