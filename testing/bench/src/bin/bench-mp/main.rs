@@ -5,6 +5,7 @@
 
 mod alternate_key;
 mod bystander;
+mod cost;
 mod inserts;
 mod measure;
 mod table;
@@ -52,6 +53,20 @@ fn command() -> Command {
         )
         .subcommand(Command::new(ALTERNATE_KEY).about("Measures the alternate-key mix only"))
         .subcommand(Command::new(INSERTS).about("Measures the inserts only"))
+        .arg(
+            Arg::new("share")
+                .long("share")
+                .value_name("PER MILLE")
+                .value_parser(value_parser!(u64).range(0..=1000))
+                .help("Only this: what a mix with so many transfers in a thousand calls costs"),
+        )
+        .arg(
+            Arg::new("two-rounds")
+                .long("two-rounds")
+                .action(ArgAction::SetTrue)
+                .requires("share")
+                .help("With transfers of two rounds"),
+        )
         .subcommand(
             Command::new(BYSTANDER)
                 .hide(true)
@@ -122,7 +137,12 @@ fn main() -> ExitCode {
         Some((BYSTANDER, arguments)) => bystander::run(arguments),
         Some((ALTERNATE_KEY, _)) => compare_alternate_key(&Plan::new(&matches)),
         Some((INSERTS, _)) => compare_inserts(&Plan::new(&matches)),
-        _ => compare(&matches),
+        _ => match matches.get_one::<u64>("share") {
+            Some(share) => {
+                cost::print(&Plan::new(&matches), *share, matches.get_flag("two-rounds"))
+            }
+            None => compare(&matches),
+        },
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

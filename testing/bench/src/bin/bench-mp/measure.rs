@@ -43,16 +43,7 @@ pub struct Samples {
 /// # Errors
 /// A host does not start, a call fails, or money is lost.
 pub fn all(plan: &Plan) -> Result<Samples, String> {
-    // Nothing but the load runs while the clock does.
-    let options = Options { planner_survey_ms: 0, ..Options::default() };
-    let shape = BankShape {
-        sites: 2,
-        accounts: plan.accounts,
-        in_flight: plan.in_flight,
-        options,
-        bystander_calls: None,
-    };
-    let host = BankHost::start(&shape)?;
+    let (host, shape) = start_bank(plan)?;
     let options = Options { stop_everything: 1, ..shape.options.clone() };
     let stopping = BankHost::start(&BankShape { options, ..shape })?;
     let mut samples = Samples::default();
@@ -94,8 +85,22 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
     Ok(samples)
 }
 
+/// Two sites with the bank.
+pub fn start_bank(plan: &Plan) -> Result<(BankHost, BankShape), String> {
+    // Nothing but the load runs while the clock does.
+    let options = Options { planner_survey_ms: 0, ..Options::default() };
+    let shape = BankShape {
+        sites: 2,
+        accounts: plan.accounts,
+        in_flight: plan.in_flight,
+        options,
+        bystander_calls: None,
+    };
+    Ok((BankHost::start(&shape)?, shape))
+}
+
 /// Calls per second of a mix.
-fn throughput(host: &BankHost, plan: &Plan, transfers_per_mille: u64, two_rounds: bool) -> f64 {
+pub fn throughput(host: &BankHost, plan: &Plan, transfers_per_mille: u64, two_rounds: bool) -> f64 {
     let calls = || -> u64 { host.counts.iter().map(|counts| counts.calls()).sum() };
     host.steering.transfers_per_mille.store(transfers_per_mille, Ordering::Relaxed);
     host.steering.two_rounds.store(two_rounds, Ordering::Relaxed);
@@ -111,7 +116,7 @@ fn throughput(host: &BankHost, plan: &Plan, transfers_per_mille: u64, two_rounds
 }
 
 /// Waits until nothing is in flight and checks the sums.
-fn settled(host: &BankHost, deposits_elsewhere: u64) -> Result<(), String> {
+pub fn settled(host: &BankHost, deposits_elsewhere: u64) -> Result<(), String> {
     let start = Instant::now();
     loop {
         match host.check(deposits_elsewhere) {
