@@ -7,6 +7,7 @@
 pub mod arena;
 pub mod bytes;
 pub mod counting;
+pub mod growing;
 pub mod map;
 pub mod random;
 pub mod ring;

@@ -10,11 +10,13 @@
 mod context;
 mod hosted;
 mod parameters;
+mod parts;
 mod round;
 
 pub use context::{BatchResults, ProcedureContext};
 pub use hosted::{BlockingRounds, run_blocking};
 pub use parameters::routing_value;
+pub use parts::{PartsHere, run_parts};
 pub use round::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 
 use crate::arena::Arena;
@@ -129,6 +131,8 @@ pub struct PreparedProcedure {
     definition: Arc<ProcedureDefinition>,
     statements: Vec<Arc<PreparedStatement>>,
     code: ProcedureCode,
+    /// What its calls come down to, where that is known from their parameters.
+    parts: Option<parts::Parts>,
     /// The table of `return_scalar`.
     scalar: CountTable,
 }
@@ -153,9 +157,10 @@ impl PreparedProcedure {
             let origin = StatementOrigin::Procedure { definition, number: number as u32 };
             Arc::new(PreparedStatement::new(Arc::clone(statement)).with_origin(origin))
         };
-        let statements = definition.statements.iter().enumerate().map(prepared).collect();
+        let statements: Vec<_> = definition.statements.iter().enumerate().map(prepared).collect();
+        let parts = parts::Parts::of(&definition, &statements, &code);
         let scalar = CountTable::new(&TableSchema::new(&[("", SqlType::BigInt)]));
-        PreparedProcedure { definition, statements, code, scalar }
+        PreparedProcedure { definition, statements, code, parts, scalar }
     }
 
     /// What the catalog says of it.

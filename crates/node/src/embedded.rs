@@ -190,6 +190,9 @@ impl EmbeddedHost {
             match output {
                 CoordinatorOutput::Finished(end) => finished = Some(end),
                 CoordinatorOutput::Stale(()) => unreachable!("planned with the catalog in force"),
+                CoordinatorOutput::OneRoundFinished(_) | CoordinatorOutput::OneRoundStale(..) => {
+                    unreachable!("there is no call of one round with one partition")
+                }
                 CoordinatorOutput::Thread { .. } => {
                     unreachable!("there is no call that loads classes here")
                 }
@@ -217,7 +220,7 @@ impl EmbeddedHost {
                 }
             }
         }
-        finished.expect("a call ends when all its messages are delivered")
+        *finished.expect("a call ends when all its messages are delivered")
     }
 
     /// Runs one single-partition invocation, given as the body of a client's frame, and appends

@@ -4,7 +4,9 @@ use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
 use crate::statistics::ShardSnapshot;
 use lockstep_exec::watch::TimeLimit;
-use lockstep_site::{FromPartition, MultiCall, Numbered, StatementCall, ViaLeg};
+use lockstep_site::{
+    FromPartition, MultiCall, Numbered, OneRoundAnswer, OneRoundCall, StatementCall, ViaLeg,
+};
 use lockstep_types::{Status, TableId, Value};
 use mio::net::TcpStream;
 use std::sync::Arc;
@@ -87,8 +89,19 @@ pub struct AdHocCall {
 pub struct MultiOrigin {
     /// Who waits.
     pub origin: Origin,
-    /// The invocation as the client sent it; empty for schema changes, which nothing overtakes.
-    pub body: Arc<[u8]>,
+    /// The invocation as the client sent it; empty for schema changes, which nothing overtakes,
+    /// and none for calls of one round, which have it themselves.
+    pub body: Option<Arc<[u8]>>,
+}
+
+/// How a call of one round ended, on its way to the thread where it came in.
+pub struct OneRoundEnd {
+    /// Who waits.
+    pub origin: Origin,
+    /// The call.
+    pub call: Arc<OneRoundCall>,
+    /// See [`lockstep_site::OneRoundFinished`].
+    pub result: OneRoundAnswer,
 }
 
 /// A multi-partition call on its way to the coordinator.
@@ -164,10 +177,14 @@ pub enum Envelope {
     AdHoc(Box<AdHocCall>),
     /// For the coordinator.
     Multi(Box<MultiRequest>),
+    /// For the coordinator: a call of one round.
+    OneRound(Origin, Arc<OneRoundCall>),
+    /// Such a call ended: for the thread where it came in.
+    OneRoundFinished(OneRoundEnd),
     /// From the coordinator to a partition.
-    ToPartition(Box<Numbered<Arc<HostCatalog>>>),
+    ToPartition(Numbered<Arc<HostCatalog>>),
     /// From a partition to the coordinator.
-    FromPartition(Box<FromPartition>),
+    FromPartition(FromPartition),
     /// For the control thread.
     Control(Box<ControlRequest>),
     /// From the control thread: send your numbers.
@@ -191,3 +208,6 @@ pub enum Envelope {
     /// Stop at the end of the round.
     Stop,
 }
+
+/// What a mailbox moves for each message.
+const _: () = assert!(size_of::<Envelope>() <= 80);

@@ -4,14 +4,14 @@
 use crate::catalog::{HostCatalog, HostProcedure};
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey, Traffic};
-use crate::message::{MultiOrigin, NO_PROCEDURE, Origin};
+use crate::message::{NO_PROCEDURE, Origin};
 pub use crate::transaction_counters::TransactionCounters;
-use crate::transaction_counters::TransactionStatistics;
+use crate::transaction_counters::{EndedTransaction, TransactionStatistics};
 use hdrhistogram::Histogram;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::watch::StatementTimes;
-use lockstep_site::{Finished, FragmentRun, Site};
+use lockstep_site::{FragmentRun, Site};
 use lockstep_types::{Outcome, Status, TableId};
 use std::collections::BTreeMap;
 
@@ -147,6 +147,19 @@ pub struct QueueCounters {
     pub polled: u64,
     /// From reading them to running them, microseconds.
     pub waited_us: Extent,
+}
+
+/// A multi-partition call that ended at the coordinator.
+#[derive(Debug)]
+pub struct EndedCall {
+    /// How it ran; none for a schema change.
+    pub transaction: Option<EndedTransaction>,
+    /// Bytes of its tables.
+    pub result_bytes: usize,
+    /// Bytes of its parameters.
+    pub parameter_bytes: usize,
+    /// Why it failed, if it did.
+    pub failure: Option<Status>,
 }
 
 type InitiatorKey = (ConnectionKey, u32);
@@ -285,15 +298,9 @@ impl ShardStatistics {
     }
 
     /// A multi-partition call ended. Counted where the coordinator is.
-    pub fn count_multi(
-        &mut self,
-        finished: &Finished<MultiOrigin>,
-        partition_count: u32,
-        now_us: i64,
-    ) {
-        let origin = &finished.origin.origin;
-        if !finished.is_schema {
-            self.transactions.of(origin.procedure).count_end(finished, partition_count);
+    pub fn count_multi(&mut self, origin: &Origin, ended: &EndedCall, now_us: i64) {
+        if let Some(transaction) = &ended.transaction {
+            self.transactions.of(origin.procedure).count_end(transaction);
         }
         if origin.procedure == NO_PROCEDURE {
             return;
@@ -302,9 +309,9 @@ impl ShardStatistics {
         counters.invocations += 1;
         counters.timed += 1;
         counters.execution_ns.add((now_us - origin.arrived_us).max(0) as u64 * 1000);
-        counters.result_bytes.add(finished.tables.len() as u64);
-        counters.parameter_bytes.add(finished.parameter_bytes as u64);
-        counters.count_end(finished.outcome.failure.as_ref().map(|failure| failure.status));
+        counters.result_bytes.add(ended.result_bytes as u64);
+        counters.parameter_bytes.add(ended.parameter_bytes as u64);
+        counters.count_end(ended.failure);
     }
 
     /// A multi-partition transaction's fragments ran here, or it no longer stops the partition.

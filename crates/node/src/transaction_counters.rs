@@ -5,13 +5,25 @@
 //! of the procedure's calls less those that are.
 
 use crate::catalog::HostCatalog;
-use crate::message::MultiOrigin;
 use crate::statistics::{Extent, ProcedureCounters};
 use lockstep_base::map::FixedHashMap;
-use lockstep_site::{Finished, FragmentRun};
+use lockstep_site::FragmentRun;
 
 /// The name under which ad hoc statements are counted.
 pub const AD_HOC: &str = "@AdHoc";
+
+/// How a transaction ran that the coordinator ended.
+#[derive(Debug, Clone, Copy)]
+pub struct EndedTransaction {
+    /// Partitions that it took part at.
+    pub partition_count: u32,
+    /// All partitions of the host.
+    pub of_partitions: u32,
+    /// Its rounds.
+    pub rounds: u32,
+    /// How often it was ordered again.
+    pub enlargements: u32,
+}
 
 /// How the calls of one procedure ran, as one thread saw it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,12 +65,12 @@ pub struct TransactionCounters {
 }
 
 impl TransactionCounters {
-    /// A transaction ended, on a host of this many partitions.
-    pub fn count_end(&mut self, finished: &Finished<MultiOrigin>, partition_count: u32) {
+    /// A transaction ended.
+    pub fn count_end(&mut self, finished: &EndedTransaction) {
         let counter = match finished.partition_count {
             0 => &mut self.no_partition,
             1 => &mut self.one_partition,
-            all if all == partition_count => &mut self.all_partitions,
+            all if all == finished.of_partitions => &mut self.all_partitions,
             _ => &mut self.few_partitions,
         };
         *counter += 1;

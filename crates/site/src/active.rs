@@ -1,6 +1,7 @@
 //! What the coordinator keeps of a transaction, and what its statements run with.
 
 use crate::message::{BoundStatement, MultiCall, MultiWork, TaskEntries};
+use crate::one_round::OneRoundCall;
 use crate::round::Round;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
@@ -9,6 +10,7 @@ use lockstep_exec::procedure::BatchResult;
 use lockstep_exec::watch::{StopCheck, Stopwatch, TimeLimit, Watch};
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 #[derive(Clone, Copy)]
 pub(crate) struct DeskLimits {
@@ -26,6 +28,14 @@ impl Timing {
     pub(crate) fn new(stopwatch: Stopwatch) -> Timing {
         Timing { check: stopwatch.check(), stopwatch }
     }
+}
+
+/// What waits for its turn.
+pub(crate) enum Queued<O, C> {
+    /// A call whose rounds are planned here.
+    Planned(Box<Submitted<O, C>>),
+    /// One of one round, and who waits for it.
+    OneRound(O, Arc<OneRoundCall>),
 }
 
 /// A call that waits, perhaps to be ordered again.

@@ -1,14 +1,19 @@
 //! Takes multi-partition transactions through their rounds, many at a time.
 
 use crate::active::{
-    Active, DeskLimits, Next, PendingEntries, Submitted, ThreadState, Timing, blocks, context_of,
-    desk_context, over_limit, statements_end, take_answers, time_limit,
+    Active, DeskLimits, Next, PendingEntries, Queued, Submitted, ThreadState, Timing, blocks,
+    context_of, desk_context, over_limit, statements_end, take_answers, time_limit,
 };
 use crate::limits::{Faults, SiteLimits};
-use crate::message::{BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, ToPartition};
+use crate::message::{
+    BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, RoundAnswer, RoundTasks,
+    ToPartition,
+};
+use crate::one_round::OneRoundCall;
 use crate::round::{Desk, Round, home_of};
 use crate::tables::{total, write_count, write_modified, write_status};
 use crate::threaded::ToThread;
+use lockstep_base::growing::GrowingMap;
 use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};
 use lockstep_exec::watch::Stopwatch;
 use lockstep_txn::mp::MultiLimits;
@@ -18,17 +23,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 mod ending;
+mod one_round;
+mod placing;
 mod schema;
 use ending::{Ended, finished, send_decision};
+use one_round::OneRound;
+pub use one_round::OneRoundFinished;
 
 /// What the coordinator asks its surroundings to do.
 pub enum CoordinatorOutput<O, C> {
     /// Deliver a message to a partition.
     Send(Numbered<C>),
-    /// Answer a call.
-    Finished(Finished<O>),
+    /// Answer a call. Boxed, so that the others stay small.
+    Finished(Box<Finished<O>>),
+    /// Answer a call of one round.
+    OneRoundFinished(OneRoundFinished<O>),
     /// A schema change came in force while the call waited: its plans must be made anew.
     Stale(O),
+    /// The same for a call of one round.
+    OneRoundStale(O, Arc<OneRoundCall>),
     /// Tell the thread of a transaction's procedure; with [`ToThread::Begin`], give it one.
     Thread {
         /// The transaction.
@@ -63,9 +76,13 @@ const MAX_ENLARGEMENTS: u32 = 3;
 
 /// The coordinator of a cluster.
 pub struct Coordinator<O, C> {
-    pub(crate) initiator: MultiPartitionInitiator<Submitted<O, C>>,
+    pub(crate) initiator: MultiPartitionInitiator<Queued<O, C>>,
     /// Boxed, so that the nodes of the map stay small.
     pub(crate) active: BTreeMap<TransactionId, Box<Active<O, C>>>,
+    /// Transactions under way that are calls of one round.
+    one_rounds: GrowingMap<TransactionId, OneRound<O>>,
+    /// Empty lists, kept for their memory.
+    spare: one_round::Spare,
     /// The version of the catalog in force.
     catalog_version: u64,
     pub(crate) ring: HashRing,
@@ -89,6 +106,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         Coordinator {
             initiator: MultiPartitionInitiator::new(ring.partition_count(), multi_limits),
             active: BTreeMap::new(),
+            one_rounds: GrowingMap::default(),
+            spare: one_round::Spare::default(),
             catalog_version: 0,
             ring,
             limits: DeskLimits {
@@ -120,11 +139,12 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) -> Result<(), Box<MultiCall<O, C>>> {
         self.now_us = now_us;
         let exclusive = matches!(call.work, MultiWork::Schema(_));
-        let submitted = Submitted { call, needed: Vec::new(), enlargements: 0 };
-        if let Err(refused) = self.initiator.submit(submitted, exclusive) {
-            return Err(Box::new(refused.call));
+        let submitted = Box::new(Submitted { call, needed: Vec::new(), enlargements: 0 });
+        match self.initiator.submit(Queued::Planned(submitted), exclusive) {
+            Err(Queued::Planned(refused)) => return Err(Box::new(refused.call)),
+            Err(Queued::OneRound(..)) => unreachable!("what is refused is what was given"),
+            Ok(()) => self.begin(now_us, outputs),
         }
-        self.begin(now_us, outputs);
         Ok(())
     }
 
@@ -137,7 +157,8 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         self.now_us = now_us;
         match message {
-            FromPartition::Answer { partition, transaction, round, run, result, entries } => {
+            FromPartition::Answer(answer) => {
+                let RoundAnswer { partition, transaction, round, run, result, entries } = *answer;
                 let run = if self.faults.keep_void_answers { u64::MAX } else { run };
                 let progress = self.initiator.answer(transaction, round, partition, run);
                 if progress == RoundProgress::Stale {
@@ -152,6 +173,9 @@ impl<O, C: Clone> Coordinator<O, C> {
                     self.round_complete(transaction, outputs);
                 }
                 self.decide_all(outputs);
+            }
+            FromPartition::OneRound { partition, transaction, run, result } => {
+                self.one_round_answered(transaction, partition, run, result, outputs);
             }
             FromPartition::Acknowledged { partition, transaction } => {
                 let progress = self.initiator.acknowledge(transaction, partition);
@@ -179,13 +203,19 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// True when nothing is under way or waits.
     pub fn is_idle(&self) -> bool {
-        self.active.is_empty() && self.initiator.waiting_count() == 0
+        self.initiator.is_idle() && self.initiator.waiting_count() == 0
     }
 
     /// Begins the transactions that may begin.
     pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        while let Some((submitted, transaction)) = self.initiator.begin_next(now_us / 1000) {
-            let Submitted { call, needed, enlargements } = submitted;
+        while let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000) {
+            let Submitted { call, needed, enlargements } = match queued {
+                Queued::OneRound(origin, call) => {
+                    self.begin_one_round(transaction, origin, call, outputs);
+                    continue;
+                }
+                Queued::Planned(submitted) => *submitted,
+            };
             if call.catalog_version != self.catalog_version {
                 self.initiator.decide(transaction, false, false);
                 outputs.push(CoordinatorOutput::Stale(call.origin));
@@ -270,6 +300,10 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// Decides what can be decided, in order.
     pub(crate) fn decide_all(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while let Some(transaction) = self.initiator.next_decidable() {
+            if self.one_rounds.contains(transaction) {
+                self.decide_one_round(transaction, outputs);
+                continue;
+            }
             let (outcome, tables) = match self.merge(transaction) {
                 Err(failure) => (Outcome::failed(failure), Vec::new()),
                 Ok(()) => match self.next(transaction) {
@@ -353,7 +387,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
             let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
-            let message = ToPartition::Fragments {
+            let message = ToPartition::Fragments(Box::new(RoundTasks {
                 transaction,
                 round: number,
                 procedure_number,
@@ -362,71 +396,10 @@ impl<O, C: Clone> Coordinator<O, C> {
                 entries,
                 tasks,
                 writers: Arc::clone(&writers),
-            };
+            }));
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }
         self.begun_round(transaction, Some(round));
-    }
-
-    /// The transaction takes its place at its partitions.
-    fn enlist(&mut self, transaction: TransactionId, first_round: &Round) -> Result<(), Failure> {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
-        let mut set = first_round.partitions();
-        let of_statements = if first_round.covers(&active.batch) {
-            set.clone()
-        } else {
-            let context = desk_context(active, self.limits, self.timing.as_ref());
-            let desk = Desk {
-                ring: &self.ring,
-                context,
-                home: home(active, None, &self.ring),
-                call_home: active.call.home,
-            };
-            set.extend(Round::partitions_of_known(&active.batch, &desk)?);
-            Round::partitions_of(&active.batch, &desk)?
-        };
-        let declared = &active.call.declared;
-        let strangers: Vec<PartitionId> =
-            of_statements.iter().filter(|needed| !declared.contains(needed)).copied().collect();
-        set.extend(of_statements);
-        set.extend(declared);
-        set.extend(&active.needed);
-        if let Some(failure) = self.undeclared(transaction, &strangers) {
-            return Err(failure);
-        }
-        let active = self.active.get_mut(&transaction).expect("it is under way");
-        if active.enlargements >= MAX_ENLARGEMENTS || self.stop_everything {
-            set.extend((0..self.ring.partition_count()).map(PartitionId));
-        }
-        set.sort_unstable();
-        set.dedup();
-        active.partition_count = set.len() as u32;
-        self.initiator.enlist(transaction, &set);
-        Ok(())
-    }
-
-    /// Why a procedure that declares its partitions may not go on to others.
-    pub(crate) fn undeclared(
-        &self,
-        transaction: TransactionId,
-        strangers: &[PartitionId],
-    ) -> Option<Failure> {
-        let active = &self.active[&transaction];
-        let MultiWork::Procedure { procedure, .. } = &active.call.work else { return None };
-        if active.call.declared.is_empty() {
-            return None;
-        }
-        let stranger = strangers.first()?;
-        let text = active.batch.front().map_or("", |bound| &bound.statement.statement().text);
-        Some(Failure::graceful(format!(
-            "VOLTDB ERROR: SQL ERROR procedure {} declares the partitions of its PARTITION ON \
-             clauses, {:?} with these parameters, and its batch that begins with \"{text}\" needs \
-             partition {} as well. Declare that one too, or create the procedure without \
-             PARTITION ON.",
-            procedure.definition().name,
-            active.call.declared.iter().map(|partition| partition.0).collect::<Vec<_>>(),
-            stranger.0
-        )))
     }
 
     /// What comes next: changes of index entries go with the next round, or in one of their own

@@ -19,6 +19,7 @@ mod counts;
 mod effect;
 mod limits;
 mod message;
+mod one_round;
 mod parameters;
 mod partition;
 mod round;
@@ -26,14 +27,16 @@ mod tables;
 mod threaded;
 mod via;
 
-pub use coordinator::{Coordinator, CoordinatorOutput, Finished};
+pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished};
 pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready};
 pub use limits::{Faults, SiteLimits};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall, MultiWork,
-    Numbered, OtherAnswer, SchemaTask, StatementCall, TableSwap, TaskEntries, ToPartition,
+    Numbered, OneRoundAnswer, OtherAnswer, RoundAnswer, RoundTasks, SchemaTask, StatementCall,
+    TableSwap, TaskEntries, ToPartition,
 };
+pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest};
 pub use partition::Site;
 pub use threaded::{FromThread, ToThread};
 pub use via::{ViaLeg, ViaStep};

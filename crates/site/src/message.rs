@@ -1,5 +1,6 @@
 //! What the coordinator and the partitions say to each other, and what they are asked to do.
 
+use crate::one_round::OneRoundCall;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::watch::{Profiler, TimeLimit};
 use lockstep_exec::{PreparedProcedure, PreparedStatement};
@@ -162,27 +163,16 @@ pub struct Numbered<C> {
 /// What the coordinator tells a partition.
 #[derive(Debug, Clone)]
 pub enum ToPartition<C> {
-    /// Run these fragments, one after the other.
-    Fragments {
+    /// Run these fragments, one after the other. Boxed, so that the others stay small.
+    Fragments(Box<RoundTasks>),
+    /// Run what is yours of a call; its only round.
+    OneRound {
         /// The transaction.
         transaction: TransactionId,
-        /// Its round.
-        round: u32,
-        /// [`MultiCall::procedure_number`].
-        procedure_number: u32,
-        /// How long they may run together. Only a transaction that reads has a limit: what writes
-        /// must end the same wherever it is repeated.
-        time_limit: Option<TimeLimit>,
-        /// Only the decision comes behind this round: the partition may go on speculatively.
+        /// Only the decision comes behind it: the partition may go on speculatively.
         last: bool,
-        /// Changes of index entries that statements of earlier rounds asked for, to be carried
-        /// out first.
-        entries: Arc<[PartitionEntries]>,
-        /// The fragments; none where the transaction only takes its place.
-        tasks: Arc<[FragmentTask]>,
-        /// With the last round: the partitions that write in it. If all of them say yes, the
-        /// transaction is committed.
-        writers: Arc<[PartitionId]>,
+        /// The call.
+        call: Arc<OneRoundCall>,
     },
     /// Prepare a schema change.
     Schema {
@@ -213,7 +203,33 @@ pub enum ToPartition<C> {
         run: u64,
         /// Whether the coordinator wants to hear that it is done.
         acknowledge: bool,
+        /// Memory of an answer of the partition, which it gets back.
+        memory: Vec<u8>,
     },
+}
+
+/// A partition's part of a round.
+#[derive(Debug, Clone)]
+pub struct RoundTasks {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Its round.
+    pub round: u32,
+    /// [`MultiCall::procedure_number`].
+    pub procedure_number: u32,
+    /// How long they may run together. Only a transaction that reads has a limit: what writes
+    /// must end the same wherever it is repeated.
+    pub time_limit: Option<TimeLimit>,
+    /// Only the decision comes behind this round: the partition may go on speculatively.
+    pub last: bool,
+    /// Changes of index entries that statements of earlier rounds asked for, to be carried
+    /// out first.
+    pub entries: Arc<[PartitionEntries]>,
+    /// The fragments; none where the transaction only takes its place.
+    pub tasks: Arc<[FragmentTask]>,
+    /// With the last round: the partitions that write in it. If all of them say yes, the
+    /// transaction is committed.
+    pub writers: Arc<[PartitionId]>,
 }
 
 /// One fragment of a statement for one partition.
@@ -255,23 +271,42 @@ pub struct TaskEntries {
     pub changes: Vec<PartitionEntries>,
 }
 
+/// The tables of a partition's statements in a call of one round, or why it must abort.
+pub type OneRoundAnswer = Result<Vec<u8>, Box<Failure>>;
+
+/// The answer to a round.
+#[derive(Debug, Clone)]
+pub struct RoundAnswer {
+    /// Who answers.
+    pub partition: PartitionId,
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// The round.
+    pub round: u32,
+    /// The partition's run in which it was answered.
+    pub run: u64,
+    /// One table per fragment, in wire form, or why the transaction must abort.
+    pub result: Result<Vec<Vec<u8>>, Failure>,
+    /// Changes of index entries that the fragments ask for.
+    pub entries: Vec<TaskEntries>,
+}
+
 /// What a partition tells the coordinator.
 #[derive(Debug, Clone)]
 pub enum FromPartition {
-    /// The answer to a round.
-    Answer {
+    /// The answer to a round. Boxed, so that the others stay small.
+    Answer(Box<RoundAnswer>),
+    /// The answer to a call of one round.
+    OneRound {
         /// Who answers.
         partition: PartitionId,
         /// The transaction.
         transaction: TransactionId,
-        /// The round.
-        round: u32,
         /// The partition's run in which it was answered.
         run: u64,
-        /// One table per fragment, in wire form, or why the transaction must abort.
-        result: Result<Vec<Vec<u8>>, Failure>,
-        /// Changes of index entries that the fragments ask for.
-        entries: Vec<TaskEntries>,
+        /// The tables of its statements in their order, in wire form, or why the transaction must
+        /// abort.
+        result: OneRoundAnswer,
     },
     /// The decision is carried out.
     Acknowledged {

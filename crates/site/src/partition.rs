@@ -10,10 +10,12 @@ use crate::counts::{FragmentRun, SpeculationCounts};
 use crate::effect::{PartitionEffect, Ready};
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
-    FragmentTask, FromPartition, SchemaTask, StatementCall, TaskEntries, ToPartition,
+    FromPartition, RoundAnswer, RoundTasks, SchemaTask, StatementCall, TaskEntries, ToPartition,
 };
+use crate::one_round::OneRoundCall;
 use crate::parameters::with_parameters;
-use crate::tables::{write_count, write_modified};
+use crate::tables::write_count;
+use lockstep_base::growing::GrowingMap;
 use lockstep_exec::database::{Database, DatabaseOptions, TransactionContext};
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::load::load_rows;
@@ -21,12 +23,12 @@ use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
+use lockstep_txn::log_entry::Vote;
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{Admission, EntryHeader, LogBuffer, OrderedStream, SinglePartitionInitiator};
 use lockstep_types::{
     Failure, HashRing, Outcome, ParameterSet, PartitionId, TableView, TransactionId,
 };
-use logging::LoggedMulti;
 pub(crate) use logging::writes;
 use std::sync::Arc;
 
@@ -36,20 +38,12 @@ const FIRST_EPOCH: u64 = 1;
 /// What the coordinator asked for.
 #[derive(Debug)]
 enum Work<C> {
-    Tasks(TasksWork),
+    /// With the time of their arrival.
+    Tasks(Box<RoundTasks>, i64),
+    /// With the time of its arrival.
+    OneRound(Arc<OneRoundCall>, i64),
     Schema(Arc<SchemaTask<C>>),
     Build(Arc<[PartitionEntries]>),
-}
-
-#[derive(Debug)]
-struct TasksWork {
-    entries: Arc<[PartitionEntries]>,
-    tasks: Arc<[FragmentTask]>,
-    /// With the last round: the partitions that write in it.
-    writers: Arc<[PartitionId]>,
-    time_limit: Option<TimeLimit>,
-    procedure_number: u32,
-    arrived_us: i64,
 }
 
 /// A transaction that has stopped the partition between its rounds.
@@ -70,7 +64,7 @@ pub struct Site<H, A, C> {
     database: Database,
     log: LogBuffer,
     /// Of undecided transactions that the log has something of, what it has.
-    logged: Vec<LoggedMulti>,
+    logged: GrowingMap<TransactionId, Vote>,
     /// Memory of the entry that is made.
     log_body: Vec<u8>,
     /// Whether the operators of the statement that runs are counted.
@@ -79,6 +73,8 @@ pub struct Site<H, A, C> {
     stopwatch: Option<Stopwatch>,
     counts: SpeculationCounts,
     stopped: Option<Stopped>,
+    /// Memory for answers to calls of one round.
+    answer_memory: Vec<Vec<u8>>,
     faults: Faults,
 }
 
@@ -106,13 +102,14 @@ impl<H, A, C: Clone> Site<H, A, C> {
             early_messages,
             database: Database::new(options),
             log: LogBuffer::new(partition, FIRST_EPOCH, 0),
-            logged: Vec::new(),
+            logged: GrowingMap::default(),
             log_body: Vec::new(),
             counting: false,
             schema: None,
             stopwatch: None,
             counts: SpeculationCounts::default(),
             stopped: None,
+            answer_memory: Vec::new(),
             faults: limits.faults,
         }
     }
@@ -199,22 +196,33 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 Next::Speculate(call, header) => return Some(Ready::Speculate(call, header)),
                 Next::Fragments(fragments, header) => {
                     let mark = self.database.mark();
-                    let mut entries = Vec::new();
-                    let result = self.run_work(&fragments, &header, &mut entries);
-                    self.log_work(&fragments, &header, result.is_ok());
-                    effects.push(PartitionEffect::Send(FromPartition::Answer {
-                        partition: self.partition,
-                        transaction: fragments.transaction,
-                        round: fragments.round,
-                        run: self.initiator.run(),
-                        result,
-                        entries,
-                    }));
+                    let answer = self.run_fragments(&fragments, &header);
+                    effects.push(PartitionEffect::Send(answer));
                     self.count_run(&fragments, &header, now_us, effects);
                     self.initiator.ran_fragments(fragments, mark);
                 }
             }
         }
+    }
+
+    fn run_fragments(
+        &mut self,
+        fragments: &Fragments<Work<C>>,
+        header: &EntryHeader,
+    ) -> FromPartition {
+        let (partition, transaction) = (self.partition, fragments.transaction);
+        if let Work::OneRound(call, _) = &fragments.work {
+            let result = self.run_one_round(call, header);
+            self.log_work(fragments, header, result.is_ok());
+            let run = self.initiator.run();
+            return FromPartition::OneRound { partition, transaction, run, result };
+        }
+        let mut entries = Vec::new();
+        let result = self.run_work(fragments, header, &mut entries);
+        self.log_work(fragments, header, result.is_ok());
+        let (round, run) = (fragments.round, self.initiator.run());
+        let answer = RoundAnswer { partition, transaction, round, run, result, entries };
+        FromPartition::Answer(Box::new(answer))
     }
 
     /// Counts fragments that ran; they are not given back to the initiator yet.
@@ -225,12 +233,15 @@ impl<H, A, C: Clone> Site<H, A, C> {
         now_us: i64,
         effects: &mut Vec<PartitionEffect<H, A, C>>,
     ) {
-        let Work::Tasks(work) = &fragments.work else { return };
+        let (procedure_number, arrived_us) = match &fragments.work {
+            Work::Tasks(tasks, arrived_us) => (tasks.procedure_number, *arrived_us),
+            Work::OneRound(call, arrived_us) => (call.procedure_number, *arrived_us),
+            Work::Schema(_) | Work::Build(_) => return,
+        };
         let before = self.stopped.take();
         let speculative = before.is_none() && !self.initiator.is_decided();
         self.counts.speculated += u64::from(speculative);
         let since_us = before.map_or(now_us, |stopped| stopped.since_us);
-        let procedure_number = work.procedure_number;
         let stopped_us = match fragments.last {
             true => now_us - since_us,
             false => {
@@ -243,7 +254,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             is_run: true,
             speculative,
             repeated: header.repeated,
-            waited_us: now_us - work.arrived_us,
+            waited_us: now_us - arrived_us,
             stopped_us,
         }));
     }
@@ -420,20 +431,17 @@ impl<H, A, C: Clone> Site<H, A, C> {
             work,
         };
         match message {
-            ToPartition::Fragments {
-                transaction,
-                round,
-                procedure_number,
-                time_limit,
-                last,
-                entries,
-                tasks,
-                writers,
-            } => {
-                let arrived_us = now_us;
-                let work =
-                    TasksWork { entries, tasks, writers, time_limit, procedure_number, arrived_us };
-                self.initiator.arrive(arrived(transaction, round, last, Work::Tasks(work)));
+            ToPartition::Fragments(tasks) => {
+                let (transaction, round, last) = (tasks.transaction, tasks.round, tasks.last);
+                self.initiator.arrive(arrived(
+                    transaction,
+                    round,
+                    last,
+                    Work::Tasks(tasks, now_us),
+                ));
+            }
+            ToPartition::OneRound { transaction, last, call } => {
+                self.initiator.arrive(arrived(transaction, 1, last, Work::OneRound(call, now_us)));
             }
             // Stops the partition until the decision: no catalog changes behind speculation.
             ToPartition::Schema { transaction, round, task } => {
@@ -442,7 +450,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             ToPartition::Build { transaction, round, entries } => {
                 self.initiator.arrive(arrived(transaction, round, false, Work::Build(entries)));
             }
-            ToPartition::Decision { transaction, commit, run, acknowledge } => {
+            ToPartition::Decision { transaction, commit, run, acknowledge, memory } => {
+                self.take_back(memory);
                 self.count_stop(now_us, effects);
                 match commit {
                     true => self.commit(transaction, effects),
@@ -471,7 +480,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             read_only: false,
         });
         match &fragments.work {
-            Work::Tasks(work) => {
+            Work::OneRound(..) => unreachable!("it is run apart"),
+            Work::Tasks(work, _) => {
                 self.limit_time(work.time_limit);
                 self.run_entries(&work.entries)?;
                 self.run_tasks(&work.tasks, collected)
@@ -488,21 +498,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 self.prepare_schema(Arc::clone(task))
             }
         }
-    }
-
-    fn prepare_schema(&mut self, task: Arc<SchemaTask<C>>) -> Result<Vec<Vec<u8>>, Failure> {
-        let swap = task.swap;
-        let prepared = match swap {
-            Some(swap) => self.database.prepare_swap(swap.first, swap.second),
-            None => self.database.prepare_change(&task.changes).map(|()| 0),
-        };
-        self.schema = Some(task);
-        let rows = prepared.map_err(|error| error.to_failure())?;
-        let Some(swap) = swap else { return Ok(Vec::new()) };
-        let counts = !swap.replicated || self.partition == PartitionId(0);
-        let mut table = Vec::new();
-        write_modified(&mut table, if counts { rows as i64 } else { 0 });
-        Ok(vec![table])
     }
 
     fn commit(&mut self, transaction: TransactionId, effects: &mut Vec<PartitionEffect<H, A, C>>) {

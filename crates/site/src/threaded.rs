@@ -7,7 +7,7 @@
 
 use crate::active::{Active, ThreadState, blocks, over_limit, time_limit};
 use crate::coordinator::{Coordinator, CoordinatorOutput, bound, numbered};
-use crate::message::{MultiWork, ToPartition};
+use crate::message::{MultiWork, RoundTasks, ToPartition};
 use crate::round::Round;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::procedure::{BatchResult, PreparedProcedure, QueuedStatement};
@@ -153,7 +153,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.initiator.enlist(transaction, &set);
         let (round, addressed) = self.initiator.begin_round(transaction, &set, false);
         for address in addressed {
-            let message = ToPartition::Fragments {
+            let message = ToPartition::Fragments(Box::new(RoundTasks {
                 transaction,
                 round,
                 procedure_number,
@@ -162,7 +162,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 entries: Default::default(),
                 tasks: Arc::from(Vec::new()),
                 writers: Arc::from(Vec::new()),
-            };
+            }));
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }
         self.begun_round(transaction, None);

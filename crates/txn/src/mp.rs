@@ -17,10 +17,14 @@
 //! step for each transaction that is void.
 
 use crate::clock::TransactionClock;
+use lockstep_base::growing::GrowingMap;
 use lockstep_types::{PartitionId, TransactionId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 mod abandon;
+mod active;
+
+use active::{Active, Participant, Stage};
 
 /// A message's partition and its number in the stream of messages to that partition (from 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,66 +58,6 @@ pub struct MultiLimits {
 }
 
 #[derive(Debug)]
-struct Participant {
-    partition: PartitionId,
-    /// Answers of earlier runs are void.
-    least_run: u64,
-    /// Its answer to the current round has not come, or is void.
-    outstanding: bool,
-    /// It was addressed in the current round.
-    in_round: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Rounds are to come.
-    Running,
-    /// The current round is the last one.
-    Last,
-    /// The decision is out and acknowledgements are awaited.
-    Deciding,
-}
-
-#[derive(Debug)]
-struct Active {
-    /// In the order of their numbers.
-    participants: Vec<Participant>,
-    /// Participants whose answer or acknowledgement is outstanding.
-    outstanding: usize,
-    /// Participants where an earlier transaction is undecided.
-    behind: usize,
-    round: u32,
-    stage: Stage,
-    exclusive: bool,
-}
-
-impl Active {
-    fn place(&self, partition: PartitionId) -> Option<usize> {
-        self.participants.binary_search_by_key(&partition, |p| p.partition).ok()
-    }
-
-    /// The participant has answered, or acknowledged; false when nothing was expected of it.
-    fn settle(&mut self, partition: PartitionId, run: u64) -> bool {
-        let Some(place) = self.place(partition) else { return false };
-        let participant = &mut self.participants[place];
-        if !participant.outstanding || run < participant.least_run {
-            return false;
-        }
-        participant.outstanding = false;
-        self.outstanding -= 1;
-        true
-    }
-
-    fn is_complete(&self) -> bool {
-        self.outstanding == 0
-    }
-
-    fn is_decidable(&self) -> bool {
-        self.stage == Stage::Last && self.is_complete() && self.behind == 0
-    }
-}
-
-#[derive(Debug)]
 struct Waiting<C> {
     call: C,
     exclusive: bool,
@@ -126,11 +70,14 @@ pub struct MultiPartitionInitiator<C> {
     waiting: VecDeque<Waiting<C>>,
     limits: MultiLimits,
     /// In order: ids of one clock only grow.
-    active: BTreeMap<TransactionId, Active>,
+    active: GrowingMap<TransactionId, Active>,
     /// Per partition: who is undecided there, in order.
     queues: Vec<VecDeque<TransactionId>>,
-    /// Whose last round is complete, and who is at the front of all its queues.
-    decidable: BTreeSet<TransactionId>,
+    /// Whose last round is complete, and who is at the front of all its queues; the first in order
+    /// stands last.
+    decidable: Vec<TransactionId>,
+    /// Empty lists of participants, kept for their memory.
+    spare_participants: Vec<Vec<Participant>>,
     /// Per partition: messages sent so far.
     sent: Vec<u64>,
     /// Per partition: aborts sent so far, which is the number of its run.
@@ -144,9 +91,10 @@ impl<C> MultiPartitionInitiator<C> {
             clock: TransactionClock::new(PartitionId::MULTI),
             waiting: VecDeque::new(),
             limits,
-            active: BTreeMap::new(),
+            active: GrowingMap::default(),
             queues: (0..partition_count).map(|_| VecDeque::new()).collect(),
-            decidable: BTreeSet::new(),
+            decidable: Vec::new(),
+            spare_participants: Vec::new(),
             sent: vec![0; partition_count as usize],
             runs: vec![0; partition_count as usize],
         }
@@ -178,36 +126,34 @@ impl<C> MultiPartitionInitiator<C> {
     /// ([`Self::enlist`]), or it ends without any ([`Self::decide`]).
     pub fn begin_next(&mut self, now_ms: i64) -> Option<(C, TransactionId)> {
         let front = self.waiting.front()?;
-        let last = self.active.last_key_value();
+        let last = self.active.last();
         let alone = front.exclusive || last.is_some_and(|(_, active)| active.exclusive);
         if self.active.len() >= if alone { 1 } else { self.limits.active } {
             return None;
         }
         let Waiting { call, exclusive } = self.waiting.pop_front()?;
         let transaction = self.clock.next(now_ms);
-        assert!(self.active.keys().next_back().is_none_or(|last| *last < transaction), "ids grow");
         let active = Active {
-            participants: Vec::new(),
+            participants: self.spare_participants.pop().unwrap_or_default(),
             outstanding: 0,
             behind: 0,
             round: 0,
             stage: Stage::Running,
             exclusive,
         };
-        self.active.insert(transaction, active);
+        self.active.push(transaction, active);
         Some((call, transaction))
     }
 
     /// Names the partitions of the transaction that began last, in the order of their numbers: it
     /// takes its place there, and nowhere else.
     pub fn enlist(&mut self, transaction: TransactionId, partitions: &[PartitionId]) {
-        let mut last = self.active.last_entry().expect("a transaction has begun");
-        assert_eq!(*last.key(), transaction, "the order is that of the beginnings");
-        let active = last.get_mut();
+        let (last, active) = self.active.last_mut().expect("a transaction has begun");
+        assert_eq!(last, transaction, "the order is that of the beginnings");
         assert!(active.round == 0 && active.participants.is_empty(), "partitions are named once");
         assert!(!partitions.is_empty(), "a transaction runs somewhere");
         assert!(partitions.is_sorted_by(|a, b| a < b), "each partition is named once, in order");
-        active.participants.reserve_exact(partitions.len());
+        active.participants.reserve(partitions.len());
         for partition in partitions {
             let queue = &mut self.queues[partition.index()];
             active.behind += usize::from(!queue.is_empty());
@@ -251,14 +197,27 @@ impl<C> MultiPartitionInitiator<C> {
         partitions: &[PartitionId],
         last: bool,
     ) -> (u32, Vec<Addressed>) {
+        let mut addressed = Vec::with_capacity(partitions.len());
+        let round = self.begin_round_into(transaction, partitions, last, &mut addressed);
+        (round, addressed)
+    }
+
+    /// [`Self::begin_round`], with the addresses in a list that is empty.
+    pub fn begin_round_into(
+        &mut self,
+        transaction: TransactionId,
+        partitions: &[PartitionId],
+        last: bool,
+        addressed: &mut Vec<Addressed>,
+    ) -> u32 {
+        assert!(addressed.is_empty(), "the list is given empty");
         assert!(partitions.is_sorted(), "partitions come in the order of their numbers");
-        let active = self.active.get_mut(&transaction).expect("a round belongs to a transaction");
+        let active = self.active.get_mut(transaction).expect("a round belongs to a transaction");
         assert!(active.is_complete(), "the round before is complete");
         assert_eq!(active.stage, Stage::Running, "no round follows the last one");
         let first = active.round == 0;
         active.round += 1;
         active.stage = if last { Stage::Last } else { Stage::Running };
-        let mut addressed = Vec::with_capacity(active.participants.len());
         let mut known = 0;
         for participant in &mut active.participants {
             let named = partitions.binary_search(&participant.partition).is_ok();
@@ -274,7 +233,7 @@ impl<C> MultiPartitionInitiator<C> {
             known == partitions.len() && !addressed.is_empty(),
             "a round runs at the transaction's partitions"
         );
-        (active.round, addressed)
+        active.round
     }
 
     /// A partition's answer to a round arrived, from the given run of the partition.
@@ -285,15 +244,19 @@ impl<C> MultiPartitionInitiator<C> {
         partition: PartitionId,
         run: u64,
     ) -> RoundProgress {
-        let Some(active) = self.active.get_mut(&transaction) else { return RoundProgress::Stale };
+        let Some(active) = self.active.get_mut(transaction) else { return RoundProgress::Stale };
         let current = active.round == round && active.stage != Stage::Deciding;
         if !current || !active.settle(partition, run) {
             return RoundProgress::Stale;
         }
+        let progress = match active.is_complete() {
+            true => RoundProgress::Complete,
+            false => RoundProgress::Pending,
+        };
         if active.is_decidable() {
-            self.decidable.insert(transaction);
+            note_decidable(&mut self.decidable, transaction);
         }
-        if active.is_complete() { RoundProgress::Complete } else { RoundProgress::Pending }
+        progress
     }
 
     /// Whether a round that is not the last one is complete: it may go on.
@@ -303,7 +266,7 @@ impl<C> MultiPartitionInitiator<C> {
 
     /// The first transaction whose last round is complete and that no earlier one holds back.
     pub fn next_decidable(&self) -> Option<TransactionId> {
-        self.decidable.first().copied()
+        self.decidable.last().copied()
     }
 
     /// The transaction is decided: who must hear it. With `acknowledged`, it is over only when
@@ -314,26 +277,40 @@ impl<C> MultiPartitionInitiator<C> {
         commit: bool,
         acknowledged: bool,
     ) -> Vec<Addressed> {
-        let active = self.active.get_mut(&transaction);
+        let mut addressed = Vec::new();
+        self.decide_into(transaction, commit, acknowledged, &mut addressed);
+        addressed
+    }
+
+    /// [`Self::decide`], with the addresses in a list that is empty.
+    pub fn decide_into(
+        &mut self,
+        transaction: TransactionId,
+        commit: bool,
+        acknowledged: bool,
+        addressed: &mut Vec<Addressed>,
+    ) {
+        assert!(addressed.is_empty(), "the list is given empty");
+        let active = self.active.get_mut(transaction);
         let active = active.expect("a decision belongs to a transaction");
         assert!(active.is_complete(), "all answers are in before the decision");
         assert_eq!(active.behind, 0, "every earlier transaction of its partitions is decided");
         assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
-        self.decidable.remove(&transaction);
+        self.decidable.retain(|decidable| *decidable != transaction);
         if active.round == 0 {
             assert!(active.participants.is_empty(), "whoever takes its place begins a round");
-            self.active.remove(&transaction);
-            return Vec::new();
+            self.active.remove(transaction);
+            return;
         }
         if !commit {
             self.void_answers(transaction);
         }
-        let active = self.active.get_mut(&transaction).expect("it was looked at");
+        let active = self.active.get_mut(transaction).expect("it was looked at");
         let decision = |p: &mut Participant| {
             p.outstanding = acknowledged;
             address(&mut self.sent, &self.runs, p.partition)
         };
-        let addressed = active.participants.iter_mut().map(decision).collect();
+        addressed.extend(active.participants.iter_mut().map(decision));
         match acknowledged {
             true => {
                 active.stage = Stage::Deciding;
@@ -341,13 +318,11 @@ impl<C> MultiPartitionInitiator<C> {
             }
             false => self.leave(transaction),
         }
-        addressed
     }
 
     /// An abort begins a run of its partitions: what later transactions got there is void.
     fn void_answers(&mut self, transaction: TransactionId) {
-        let aborted = &self.active[&transaction].participants;
-        let partitions: Vec<PartitionId> = aborted.iter().map(|p| p.partition).collect();
+        let partitions = self.participants(transaction);
         for partition in partitions {
             self.runs[partition.index()] += 1;
             let run = self.runs[partition.index()];
@@ -355,7 +330,7 @@ impl<C> MultiPartitionInitiator<C> {
             let place = queue.iter().position(|queued| *queued == transaction);
             let place = place.expect("it is in the queue of a participant");
             for later in queue.iter().skip(place + 1) {
-                let active = self.active.get_mut(later).expect("who is in a queue is under way");
+                let active = self.active.get_mut(*later).expect("who is in a queue is under way");
                 assert!(active.behind > 0, "nothing is decided behind what is undecided");
                 let place = active.place(partition).expect("it is in the queue of a participant");
                 let participant = &mut active.participants[place];
@@ -369,19 +344,22 @@ impl<C> MultiPartitionInitiator<C> {
 
     /// The transaction is over: whoever is behind it comes to the front.
     fn leave(&mut self, transaction: TransactionId) {
-        let active = self.active.remove(&transaction).expect("it was under way");
-        for participant in active.participants {
+        let mut active = self.active.remove(transaction).expect("it was under way");
+        for participant in active.participants.drain(..) {
             let queue = &mut self.queues[participant.partition.index()];
             let place = queue.iter().position(|queued| *queued == transaction);
             let place = place.expect("it is in the queue of a participant");
             queue.remove(place);
             // Nobody comes to the front when one leaves from behind another.
             let Some(next) = queue.front().filter(|_| place == 0) else { continue };
-            let active = self.active.get_mut(next).expect("who is in a queue is under way");
+            let active = self.active.get_mut(*next).expect("who is in a queue is under way");
             active.behind -= 1;
             if active.is_decidable() {
-                self.decidable.insert(*next);
+                note_decidable(&mut self.decidable, *next);
             }
+        }
+        if self.spare_participants.len() < SPARE_LISTS {
+            self.spare_participants.push(active.participants);
         }
     }
 
@@ -391,7 +369,7 @@ impl<C> MultiPartitionInitiator<C> {
         transaction: TransactionId,
         partition: PartitionId,
     ) -> RoundProgress {
-        let Some(active) = self.active.get_mut(&transaction) else { return RoundProgress::Stale };
+        let Some(active) = self.active.get_mut(transaction) else { return RoundProgress::Stale };
         if active.stage != Stage::Deciding || !active.settle(partition, u64::MAX) {
             return RoundProgress::Stale;
         }
@@ -418,7 +396,19 @@ impl<C> MultiPartitionInitiator<C> {
     }
 
     fn get(&self, transaction: TransactionId) -> Option<&Active> {
-        self.active.get(&transaction)
+        self.active.get(transaction)
+    }
+}
+
+/// Empty lists that are kept.
+const SPARE_LISTS: usize = 1024;
+
+/// Lists a transaction at its place, unless it is listed.
+fn note_decidable(decidable: &mut Vec<TransactionId>, transaction: TransactionId) {
+    // There is hardly ever more than one.
+    let place = decidable.partition_point(|listed| *listed > transaction);
+    if decidable.get(place) != Some(&transaction) {
+        decidable.insert(place, transaction);
     }
 }
 

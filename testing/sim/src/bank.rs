@@ -4,11 +4,12 @@
 //! of all rows tells which moves it has seen.
 
 use crate::census::Totals;
-use crate::plans::Sql;
+use crate::plans::{Request, Sql};
 use crate::world::{Shape, World};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
+use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, TableView};
 use std::fmt;
 
@@ -19,6 +20,14 @@ CREATE TABLE pockets (
 );
 PARTITION TABLE pockets ON COLUMN account;
 CREATE TABLE rates (id BIGINT NOT NULL, rate BIGINT NOT NULL, PRIMARY KEY (id));
+CREATE PROCEDURE Move AS BEGIN
+  UPDATE pockets SET money = money - ?, version = version + 1 WHERE account = ? AND pocket = ?;
+  UPDATE pockets SET money = money + ?, version = version + 1 WHERE account = ? AND pocket = ?;
+END;
+CREATE PROCEDURE Break AS BEGIN
+  UPDATE pockets SET money = money - ?, version = version + 1 WHERE account = ? AND pocket = ?;
+  INSERT INTO pockets VALUES (?, ?, 0, 0);
+END;
 CREATE VIEW totals (account, pockets, money) AS
   SELECT account, COUNT(*), SUM(money) FROM pockets GROUP BY account;
 ";
@@ -216,6 +225,16 @@ impl Bank {
         self.begin(kind);
     }
 
+    /// A call of a procedure of one round.
+    fn call_procedure(&mut self, number: usize, name: &'static str, parameters: &[i64]) {
+        let mut writer = ParameterWriter::default();
+        parameters.iter().for_each(|value| {
+            writer.bigint(*value);
+        });
+        let parameters = writer.bytes().into();
+        self.world.request(number, Request::Procedure { name, keys: Vec::new(), parameters });
+    }
+
     fn begin(&mut self, kind: Kind) {
         let number = self.calls.len();
         let random = &mut self.world.random;
@@ -227,6 +246,8 @@ impl Bank {
             false => random.below(self.accounts as u64) as i64,
         };
         let pocket = random.below(POCKETS as u64) as i64;
+        // Half of them as procedures, whose partitions are known from their parameters.
+        let as_procedure = random.chance(1, 2);
         let other = random.below(POCKETS as u64) as i64;
         let statements = &self.statements;
         let take = (&statements.take, &[amount, from, pocket][..]);
@@ -234,6 +255,13 @@ impl Bank {
         // The key is taken: the insert violates it, behind a change that must go back.
         let broken = (&statements.break_key, &[to, other][..]);
         match kind {
+            Kind::Move if as_procedure => {
+                let parameters = [amount, from, pocket, amount, to, other];
+                self.call_procedure(number, "Move", &parameters);
+            }
+            Kind::Broken if as_procedure => {
+                self.call_procedure(number, "Break", &[amount, from, pocket, to, other]);
+            }
             Kind::Move => self.world.call(number, &[take, give]),
             Kind::Broken => self.world.call(number, &[take, broken]),
             Kind::ReadAll => self.world.call(number, &[(&statements.read_all, &[])]),

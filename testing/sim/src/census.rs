@@ -47,14 +47,15 @@ impl Census {
     pub(crate) fn count_message(&mut self, message: &Numbered<u64>) {
         let partition = message.partition;
         match &message.message {
-            ToPartition::Fragments { transaction, round, .. }
-            | ToPartition::Build { transaction, round, .. }
+            ToPartition::Fragments(tasks) => {
+                self.count_fragments(tasks.transaction, tasks.round, partition, false);
+            }
+            ToPartition::OneRound { transaction, .. } => {
+                self.count_fragments(*transaction, 1, partition, false);
+            }
+            ToPartition::Build { transaction, round, .. }
             | ToPartition::Schema { transaction, round, .. } => {
-                let counted = self.transactions.entry(*transaction).or_default();
-                counted.is_schema = !matches!(message.message, ToPartition::Fragments { .. });
-                if !counted.fragments.insert((*round, partition)) {
-                    counted.twice = Some("fragments of a round");
-                }
+                self.count_fragments(*transaction, *round, partition, true);
             }
             ToPartition::Decision { transaction, commit, .. } => {
                 let counted = self.transactions.entry(*transaction).or_default();
@@ -66,20 +67,39 @@ impl Census {
         }
     }
 
+    fn count_fragments(
+        &mut self,
+        transaction: TransactionId,
+        round: u32,
+        partition: PartitionId,
+        is_schema: bool,
+    ) {
+        let counted = self.transactions.entry(transaction).or_default();
+        counted.is_schema = is_schema;
+        if !counted.fragments.insert((round, partition)) {
+            counted.twice = Some("fragments of a round");
+        }
+    }
+
     pub(crate) fn count_answer(&mut self, message: &FromPartition) {
-        match message {
-            FromPartition::Answer { partition, transaction, round, run, .. } => {
-                let counted = self.transactions.entry(*transaction).or_default();
-                if !counted.answers.insert((*round, *partition, *run)) {
-                    counted.twice = Some("an answer");
-                }
+        let (transaction, answered) = match message {
+            FromPartition::Answer(answer) => {
+                (answer.transaction, (answer.round, answer.partition, answer.run))
+            }
+            FromPartition::OneRound { partition, transaction, run, .. } => {
+                (*transaction, (1, *partition, *run))
             }
             FromPartition::Acknowledged { partition, transaction } => {
                 let counted = self.transactions.entry(*transaction).or_default();
                 if !counted.acknowledged.insert(*partition) {
                     counted.twice = Some("an acknowledgement");
                 }
+                return;
             }
+        };
+        let counted = self.transactions.entry(transaction).or_default();
+        if !counted.answers.insert(answered) {
+            counted.twice = Some("an answer");
         }
     }
 

@@ -8,7 +8,9 @@ use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_s
 use lockstep_plan_ir::procedure::ProcedureKind;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, StorageChange};
-use lockstep_site::{BoundStatement, MultiWork, StatementCall};
+use lockstep_site::{
+    BoundStatement, MultiWork, OneRoundCall, OneRoundCalls, OneRoundRequest, StatementCall,
+};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, HashRing, ParameterSet, PartitionId};
@@ -47,6 +49,7 @@ pub(crate) enum LocalWork {
 pub(crate) enum Planned {
     Partition(PartitionId, LocalWork),
     Multi { declared: Vec<PartitionId>, work: MultiWork<u64> },
+    OneRound(Arc<OneRoundCall>),
 }
 
 /// A catalog with its procedures ready to run.
@@ -117,7 +120,12 @@ impl SimCatalog {
     }
 
     /// Plans a request: for one partition where that is enough.
-    pub(crate) fn plan(&mut self, request: &Request, ring: &HashRing) -> Planned {
+    pub(crate) fn plan(
+        &mut self,
+        request: &Request,
+        ring: &HashRing,
+        one_rounds: &mut OneRoundCalls,
+    ) -> Planned {
         match request {
             Request::Statements(statements) => {
                 let statements = statements
@@ -150,9 +158,24 @@ impl SimCatalog {
                     );
                 }
                 let procedure = Arc::clone(prepared);
-                Planned::Multi {
-                    declared: keys.iter().map(owner).collect(),
-                    work: MultiWork::Procedure { procedure, parameters },
+                let declared: Vec<PartitionId> = keys.iter().map(owner).collect();
+                let request = OneRoundRequest {
+                    procedure: &procedure,
+                    procedure_number: 0,
+                    catalog_version: self.plan.version,
+                    time_limit: None,
+                    declared: &declared,
+                    home: None,
+                    invocation: &parameters,
+                    parameters_at: 0,
+                    near: PartitionId(0),
+                };
+                match one_rounds.make(&request, ring) {
+                    Some(call) => Planned::OneRound(call),
+                    None => {
+                        let work = MultiWork::Procedure { procedure, parameters };
+                        Planned::Multi { declared, work }
+                    }
                 }
             }
         }

@@ -6,7 +6,8 @@ use lockstep_base::random::SeededRandom;
 use lockstep_plan::Catalog;
 use lockstep_site::{
     Coordinator, CoordinatorOutput, Faults, FromPartition, MultiCall, MultiWork, Numbered,
-    PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
+    OneRoundCall, OneRoundCalls, OneRoundFinished, PartitionEffect, Ready, SchemaTask, Site,
+    SiteLimits, SpeculationCounts,
 };
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId};
@@ -83,6 +84,7 @@ pub(crate) enum Message {
     FromPartition(FromPartition),
     Call(PartitionId, PartitionCall),
     Multi(MultiCall<CallNumber, u64>),
+    OneRound(CallNumber, Arc<OneRoundCall>),
 }
 
 impl Message {
@@ -91,7 +93,7 @@ impl Message {
         match self {
             Message::ToPartition(message) => Some(message.partition),
             Message::Call(partition, _) => Some(*partition),
-            Message::FromPartition(_) | Message::Multi(_) => None,
+            Message::FromPartition(_) | Message::Multi(_) | Message::OneRound(..) => None,
         }
     }
 }
@@ -129,6 +131,10 @@ pub struct World {
     pub executed: u64,
     /// Calls whose plans a schema change overtook.
     pub planned_again: usize,
+    /// Makes calls of one round.
+    one_rounds: OneRoundCalls,
+    /// How many of them went to the coordinator.
+    pub one_round_calls: u64,
 }
 
 impl World {
@@ -174,6 +180,8 @@ impl World {
             census: Census::default(),
             executed: 0,
             planned_again: 0,
+            one_rounds: OneRoundCalls::new(16),
+            one_round_calls: 0,
         }
     }
 
@@ -256,7 +264,8 @@ impl World {
         };
         let catalog_version = self.versions[connected];
         let catalog = self.catalogs.get_mut(&catalog_version).expect("it is in force");
-        let message = match catalog.plan(&request, &self.ring) {
+        let message = match catalog.plan(&request, &self.ring, &mut self.one_rounds) {
+            Planned::OneRound(one_round) => Message::OneRound(call, one_round),
             Planned::Partition(partition, work) => {
                 Message::Call(partition, PartitionCall { call, catalog_version, work })
             }
@@ -384,6 +393,16 @@ impl World {
                 assert!(accepted.is_ok(), "the workload stays within the limits");
                 self.carry_out(outputs);
             }
+            Message::OneRound(call, one_round) => {
+                self.note(7 + ((call as u64) << 8));
+                self.one_round_calls += 1;
+                let mut outputs = Vec::new();
+                let now_us = self.now_us;
+                let accepted =
+                    self.coordinator.submit_one_round(call, one_round, now_us, &mut outputs);
+                assert!(accepted.is_ok(), "the workload stays within the limits");
+                self.carry_out(outputs);
+            }
             Message::FromPartition(answer) => {
                 self.note(2);
                 let mut outputs = Vec::new();
@@ -465,6 +484,22 @@ impl World {
         }
     }
 
+    /// What the thread where a call of one round came in answers.
+    fn one_round_answer(&mut self, finished: OneRoundFinished<CallNumber>) -> Answer {
+        let OneRoundFinished { origin: call, call: one_round, result, .. } = finished;
+        let (mut outcome, mut tables) = (Outcome::success(0), Vec::new());
+        match result {
+            Err(failure) => outcome = Outcome::failed(*failure),
+            Ok(answers) => {
+                let is_whole = self.one_rounds.write_tables(&one_round, &answers, &mut tables);
+                if !is_whole {
+                    outcome = Outcome::failed(Failure::unexpected("a table is missing"));
+                }
+            }
+        }
+        Answer { call, outcome, tables }
+    }
+
     fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<CallNumber, u64>>) {
         for output in outputs {
             match output {
@@ -472,7 +507,13 @@ impl World {
                     self.census.count_message(&message);
                     self.in_flight.push(Message::ToPartition(message));
                 }
-                CoordinatorOutput::Stale(call) => self.plan_again(call),
+                CoordinatorOutput::Stale(call) | CoordinatorOutput::OneRoundStale(call, _) => {
+                    self.plan_again(call);
+                }
+                CoordinatorOutput::OneRoundFinished(finished) => {
+                    let answer = self.one_round_answer(finished);
+                    self.answers.push(answer);
+                }
                 CoordinatorOutput::Finished(finished) => {
                     let (call, outcome) = (finished.origin, finished.outcome);
                     match call == SCHEMA_CALL {
@@ -514,7 +555,7 @@ fn run(
 /// once.
 fn copy_of(message: &Message) -> Option<Message> {
     match message {
-        Message::Call(..) | Message::Multi(_) => None,
+        Message::Call(..) | Message::Multi(_) | Message::OneRound(..) => None,
         Message::FromPartition(message) => Some(Message::FromPartition(message.clone())),
         Message::ToPartition(message) => Some(Message::ToPartition(message.clone())),
     }

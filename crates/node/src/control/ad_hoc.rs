@@ -191,7 +191,7 @@ impl Control {
     ) {
         let catalog_version = self.catalog.version();
         let request = MultiRequest {
-            origin: MultiOrigin { origin, body },
+            origin: MultiOrigin { origin, body: Some(body) },
             procedure_number: origin.procedure,
             catalog_version,
             time_limit,

@@ -267,7 +267,10 @@ fn carry_out<H, A>(
                     }
                 }
             }
-            CoordinatorOutput::Stale(()) | CoordinatorOutput::Thread { .. } => {
+            CoordinatorOutput::Stale(())
+            | CoordinatorOutput::OneRoundFinished(_)
+            | CoordinatorOutput::OneRoundStale(..)
+            | CoordinatorOutput::Thread { .. } => {
                 unreachable!("a schema change is of the catalog in force, and runs no procedure")
             }
         }

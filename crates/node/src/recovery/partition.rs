@@ -273,7 +273,16 @@ impl<H, A> PartitionReplay<H, A> {
             EntryBody::Fragments(fragments) => {
                 self.run_fragments(&header, fragments, catalog, settings)?;
             }
-            EntryBody::Call(_) | EntryBody::Effects(_) => {
+            EntryBody::Call(call) => {
+                let procedure = catalog.procedure(call.procedure).ok_or_else(|| {
+                    Fault::Unsound(format!("there is no procedure {}", call.procedure))
+                })?;
+                self.counts.replayed += 1;
+                let (prepared, home) = (&procedure.prepared, call.home);
+                let ran = self.site.replay_one_round(&header, prepared, home, call.parameters);
+                ran.map_err(|failure| Fault::Fails(failure.message))?;
+            }
+            EntryBody::Effects(_) => {
                 let text = format!("entries of kind {:?} are not replayed yet", entry.kind);
                 return Err(Fault::Unsound(text));
             }

@@ -1,5 +1,6 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
+use super::one_round::OneRoundCalling;
 use super::via::{describe, index_partition, partition_by_several};
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::{HostProcedure, Routing};
@@ -296,6 +297,10 @@ impl Shard {
         declared: Vec<PartitionId>,
         home: Option<Home>,
     ) {
+        let calling = OneRoundCalling { origin, invocation, body, declared: &declared, home };
+        if self.call_in_one_round(&calling) {
+            return;
+        }
         let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
         let count = invocation.parameters.count() as u16;
         let parameters = invocation.parameters.bytes().iter().copied();
@@ -305,7 +310,7 @@ impl Shard {
         };
         let catalog_version = self.catalog.version();
         let request = MultiRequest {
-            origin: MultiOrigin { origin, body: body.into() },
+            origin: MultiOrigin { origin, body: Some(body.into()) },
             procedure_number: origin.procedure,
             catalog_version,
             time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
@@ -318,8 +323,7 @@ impl Shard {
     }
 
     /// A schema change overtook a call that waited for the coordinator: it finds its way anew.
-    pub(super) fn dispatch_again(&mut self, stale: MultiOrigin) {
-        let MultiOrigin { origin, body } = stale;
+    pub(super) fn dispatch_again(&mut self, origin: Origin, body: Arc<[u8]>) {
         let invocation = Invocation::decode(&body).expect("it was decoded when it came");
         if invocation.procedure.starts_with('@') {
             return self.plan_again(origin, Arc::clone(&body));

@@ -17,6 +17,7 @@ mod inner;
 mod input;
 mod load;
 mod multi;
+mod one_round;
 mod outgrown;
 mod output;
 mod outside;
@@ -38,7 +39,7 @@ use gate::Gate;
 use inner::InnerLoad;
 use lockstep_base::counting;
 use lockstep_jvm::JavaSettings;
-use lockstep_site::{Coordinator, Site};
+use lockstep_site::{Coordinator, OneRoundCalls, Site};
 use lockstep_types::{HashRing, Status, TransactionId};
 use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
@@ -199,6 +200,8 @@ pub struct Shard {
     /// Empty lists, kept for their memory.
     spare_outputs: Vec<multi::Output>,
     spare_effects: Vec<multi::Effect>,
+    /// Makes calls of one round.
+    one_rounds: OneRoundCalls,
     statistics: ShardStatistics,
     now_us: i64,
     polled_us: i64,
@@ -261,6 +264,7 @@ impl Shard {
             spare_buffers: Vec::new(),
             spare_outputs: Vec::new(),
             spare_effects: Vec::new(),
+            one_rounds: OneRoundCalls::new(SPARE_BUFFERS),
             statistics,
             now_us: clock::now_us(),
             polled_us: 0,
@@ -440,8 +444,10 @@ impl Shard {
             Envelope::Answer(answer) => self.forwarded_answer(answer),
             Envelope::AdHoc(call) => self.ad_hoc_call(call),
             Envelope::Multi(request) => self.multi_request(*request),
-            Envelope::ToPartition(message) => self.coordinator_asked(*message),
-            Envelope::FromPartition(answer) => self.partition_answered(*answer),
+            Envelope::OneRound(origin, call) => self.one_round_request(origin, call),
+            Envelope::OneRoundFinished(end) => self.one_round_finished(end),
+            Envelope::ToPartition(message) => self.coordinator_asked(message),
+            Envelope::FromPartition(answer) => self.partition_answered(answer),
             Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),
             Envelope::Gather { request, validate } => self.send_statistics(request, validate),
             Envelope::Survey { sample, rows } => self.survey(&sample, rows),

@@ -4,9 +4,11 @@
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::message::{
-    ControlRequest, Envelope, ForwardedAnswer, MultiOrigin, MultiRequest, ViaCall,
+    ControlRequest, Envelope, ForwardedAnswer, MultiOrigin, MultiRequest, Origin, ViaCall,
 };
+use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
+use crate::transaction_counters::EndedTransaction;
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
 };
@@ -29,19 +31,20 @@ impl Shard {
             if is_schema {
                 self.tell_control_of_schema(false);
             }
-            let limit = self.facts.options.max_waiting_multi;
-            self.answer_failure(
-                origin,
-                &Failure::new(
-                    Status::ServerUnavailable,
-                    format!(
-                        "{limit} multi-partition calls wait already (option max_waiting_multi); \
-                         try again later."
-                    ),
-                ),
-            );
+            self.refuse_multi(origin);
         }
         self.carry_out(outputs);
+    }
+
+    /// Too many calls wait for the coordinator.
+    #[cold]
+    pub(super) fn refuse_multi(&mut self, origin: Origin) {
+        let limit = self.facts.options.max_waiting_multi;
+        let text = format!(
+            "{limit} multi-partition calls wait already (option max_waiting_multi); try again \
+             later."
+        );
+        self.answer_failure(origin, &Failure::new(Status::ServerUnavailable, text));
     }
 
     /// A partition answered.
@@ -61,15 +64,22 @@ impl Shard {
         self.carry_out(outputs);
     }
 
-    fn carry_out(&mut self, mut outputs: Vec<Output>) {
+    pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
         for output in outputs.drain(..) {
             match output {
                 CoordinatorOutput::Send(message) => {
                     let thread = message.partition.index();
-                    self.send(thread, Envelope::ToPartition(Box::new(message)));
+                    self.send(thread, Envelope::ToPartition(message));
                 }
-                CoordinatorOutput::Finished(finished) => self.finish_multi(finished),
-                CoordinatorOutput::Stale(stale) => self.dispatch_again(stale),
+                CoordinatorOutput::Finished(finished) => self.finish_multi(*finished),
+                CoordinatorOutput::OneRoundFinished(finished) => self.finish_one_round(finished),
+                CoordinatorOutput::Stale(MultiOrigin { origin, body }) => {
+                    let body = body.expect("whoever can be overtaken brings the invocation");
+                    self.dispatch_again(origin, body);
+                }
+                CoordinatorOutput::OneRoundStale(stale, call) => {
+                    self.dispatch_again(stale.origin, call.invocation().into());
+                }
                 CoordinatorOutput::Thread { transaction, message } => {
                     let threads = self.threads.as_mut().expect("they are where outputs come from");
                     threads.tell(transaction, message);
@@ -99,7 +109,19 @@ impl Shard {
         let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
         response::finish(&mut frame, start, origin.handle, &finished.outcome, waited_ms);
         let status = finished.outcome.failure.as_ref().map_or(Status::Success, |f| f.status);
-        self.statistics.count_multi(&finished, self.facts.partition_count, self.now_us);
+        let transaction = EndedTransaction {
+            partition_count: finished.partition_count,
+            of_partitions: self.facts.partition_count,
+            rounds: finished.rounds,
+            enlargements: finished.enlargements,
+        };
+        let ended = EndedCall {
+            transaction: (!finished.is_schema).then_some(transaction),
+            result_bytes: finished.tables.len(),
+            parameter_bytes: finished.parameter_bytes,
+            failure: finished.outcome.failure.as_ref().map(|failure| failure.status),
+        };
+        self.statistics.count_multi(&origin, &ended, self.now_us);
         if finished.is_schema {
             self.tell_control_of_schema(status == Status::Success);
         }
@@ -131,12 +153,12 @@ impl Shard {
                 PartitionEffect::Send(answer) => {
                     let coordinator = self.coordinator_thread();
                     let entry = self.stands_behind();
-                    let message = Envelope::FromPartition(Box::new(answer));
-                    self.send_behind(entry, coordinator, message);
+                    self.send_behind(entry, coordinator, Envelope::FromPartition(answer));
                 }
                 PartitionEffect::Ran(run) => self.statistics.count_fragments(&run),
                 PartitionEffect::CatalogInForce(catalog) => {
                     self.statistics.follow_catalog(&self.catalog, &catalog);
+                    self.one_rounds.clear();
                     self.catalog = catalog;
                 }
                 PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::load::LOAD_AT_PARTITION;
-use crate::message::{ForwardedCall, MultiOrigin};
+use crate::message::ForwardedCall;
 use lockstep_wire_volt::Invocation;
 
 impl Shard {
@@ -20,6 +20,6 @@ impl Shard {
     }
 
     pub(super) fn reroute(&mut self, call: ForwardedCall) {
-        self.dispatch_again(MultiOrigin { origin: call.origin, body: call.body.into() });
+        self.dispatch_again(call.origin, call.body.into());
     }
 }

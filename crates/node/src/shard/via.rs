@@ -3,7 +3,7 @@
 use super::{HeldCall, HostFacts, Shard};
 use crate::catalog::HostProcedure;
 use crate::execution::not_found;
-use crate::message::{Envelope, ForwardedCall, MultiOrigin, PARTITION_WEIGHT, ViaCall};
+use crate::message::{Envelope, ForwardedCall, PARTITION_WEIGHT, ViaCall};
 use crate::routing;
 use lockstep_plan_ir::procedure::RoutingColumn;
 use lockstep_site::{Home, ViaLeg, ViaStep};
@@ -157,7 +157,7 @@ impl Shard {
             }
             Way::Anew => {
                 let ForwardedCall { origin, body } = via.call;
-                self.dispatch_again(MultiOrigin { origin, body: body.into() });
+                self.dispatch_again(origin, body.into());
             }
             Way::Refused(failure) => self.answer_failure(via.call.origin, &failure),
         }
@@ -216,7 +216,7 @@ impl Shard {
             Ok(Some(index)) => self.send_via(via, index),
             Ok(None) => {
                 let ForwardedCall { origin, body } = via.call;
-                self.dispatch_again(MultiOrigin { origin, body: body.into() });
+                self.dispatch_again(origin, body.into());
             }
             Err(failure) => self.answer_failure(via.call.origin, &failure),
         }

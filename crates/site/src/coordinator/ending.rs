@@ -1,8 +1,8 @@
 //! How transactions end, in particular before their turn: a round that takes too long, a
 //! coordinator that cannot go on.
 
-use super::{Coordinator, CoordinatorOutput, Finished, numbered};
-use crate::active::{Active, Submitted};
+use super::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, numbered};
+use crate::active::{Active, Queued, Submitted};
 use crate::message::{MultiCall, MultiWork, ToPartition};
 use lockstep_txn::Addressed;
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
@@ -28,11 +28,11 @@ impl<O, C: Clone> Coordinator<O, C> {
             let is_schema = matches!(active.call.work, MultiWork::Schema(_));
             !is_schema && active.round_begun_us < before_us
         };
-        let active = self.active.iter();
-        let late: Vec<TransactionId> =
-            active.filter(|(_, active)| is_late(active)).map(|(id, _)| *id).collect();
+        let late = self.active.iter().filter(|(_, active)| is_late(active)).map(|(id, _)| *id);
+        let mut late: Vec<TransactionId> = late.chain(self.late_one_rounds(before_us)).collect();
+        late.sort_unstable();
         for transaction in late.into_iter().rev() {
-            let active = &self.active[&transaction];
+            let round = self.active.get(&transaction).map_or(1, |active| active.rounds);
             let missing: Vec<u32> = self
                 .initiator
                 .unanswered(transaction)
@@ -40,10 +40,9 @@ impl<O, C: Clone> Coordinator<O, C> {
                 .map(|partition| partition.0)
                 .collect();
             let text = format!(
-                "VOLTDB ERROR: SQL ERROR round {} of the transaction was not over after {} ms \
-                 (option round_timeout_ms); answers of partitions {missing:?} were missing, or \
+                "VOLTDB ERROR: SQL ERROR round {round} of the transaction was not over after {} \
+                 ms (option round_timeout_ms); answers of partitions {missing:?} were missing, or \
                  decisions on earlier transactions. Everything is undone.",
-                active.rounds,
                 self.round_limit_us / 1000,
             );
             let failure = Failure::graceful(text);
@@ -60,7 +59,17 @@ impl<O, C: Clone> Coordinator<O, C> {
         for transaction in self.initiator.undecided().into_iter().rev() {
             self.abandon(transaction, failure.clone(), outputs);
         }
-        for Submitted { call, enlargements, .. } in waiting {
+        for queued in waiting {
+            let (call, enlargements) = match queued {
+                Queued::Planned(submitted) => (submitted.call, submitted.enlargements),
+                Queued::OneRound(origin, call) => {
+                    let result = Err(Box::new(failure.clone()));
+                    let finished =
+                        OneRoundFinished { origin, call, result, partition_count: 0, rounds: 0 };
+                    outputs.push(CoordinatorOutput::OneRoundFinished(finished));
+                    continue;
+                }
+            };
             let outcome = Outcome::failed(failure.clone());
             let ended = Ended { outcome, tables: Vec::new(), partition_count: 0, rounds: 0 };
             outputs.push(finished(call, ended, enlargements));
@@ -79,7 +88,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.send_decision(transaction, false, false, outputs);
         let active = *self.active.remove(&transaction).expect("it is under way");
         let enlargements = active.enlargements + 1;
-        self.initiator.resubmit(Submitted { call: active.call, needed, enlargements }, false);
+        let submitted = Box::new(Submitted { call: active.call, needed, enlargements });
+        self.initiator.resubmit(Queued::Planned(submitted), false);
     }
 
     /// Aborts a transaction wherever it is in its rounds.
@@ -89,6 +99,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         failure: Failure,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
+        if self.one_rounds.contains(transaction) {
+            return self.abandon_one_round(transaction, failure, outputs);
+        }
         self.abandon_thread(transaction, &failure, outputs);
         let addressed = self.initiator.abandon(transaction);
         let active = self.active.get_mut(&transaction).expect("it is under way");
@@ -115,7 +128,7 @@ pub(super) fn finished<O, C>(
         MultiWork::Procedure { parameters, .. } => parameters.len(),
         _ => 0,
     };
-    CoordinatorOutput::Finished(Finished {
+    CoordinatorOutput::Finished(Box::new(Finished {
         is_schema: matches!(call.work, MultiWork::Schema(_)),
         origin: call.origin,
         outcome: ended.outcome,
@@ -124,7 +137,7 @@ pub(super) fn finished<O, C>(
         partition_count: ended.partition_count,
         rounds: ended.rounds,
         enlargements,
-    })
+    }))
 }
 
 pub(super) fn send_decision<O, C>(
@@ -136,7 +149,8 @@ pub(super) fn send_decision<O, C>(
 ) {
     for address in addressed {
         let run = address.run;
-        let message = ToPartition::Decision { transaction, commit, run, acknowledge };
+        let memory = Vec::new();
+        let message = ToPartition::Decision { transaction, commit, run, acknowledge, memory };
         outputs.push(CoordinatorOutput::Send(numbered(address, message)));
     }
 }

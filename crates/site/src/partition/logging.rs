@@ -7,23 +7,17 @@
 //! somewhere; one without votes, because nobody knew that its last round was the last, is
 //! committed where a commit is logged.
 
-use super::{Site, TasksWork, Work};
-use crate::message::{BoundStatement, FragmentPart, SchemaTask, StatementCall};
+use super::{Site, Work};
+use crate::message::{BoundStatement, FragmentPart, RoundTasks, SchemaTask, StatementCall};
+use crate::one_round::OneRoundCall;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_txn::log_entry::{
-    PartKind, StatementSource, Vote, begin_fragments, put_entry_changes, put_load, put_part,
-    put_statement,
+    PartKind, StatementSource, Vote, begin_fragments, put_call, put_entry_changes, put_load,
+    put_part, put_statement,
 };
 use lockstep_txn::sp::{Fragments, first_entry};
 use lockstep_txn::{EntryHeader, EntryKind};
 use lockstep_types::{TableView, TransactionId};
-
-/// What the log has of an undecided transaction.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LoggedMulti {
-    transaction: TransactionId,
-    vote: Vote,
-}
 
 impl<H, A, C: Clone> Site<H, A, C> {
     pub(super) fn log_statements(&mut self, header: &EntryHeader, call: &StatementCall) {
@@ -69,7 +63,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         succeeded: bool,
     ) {
         match &fragments.work {
-            Work::Tasks(work) => self.log_tasks(fragments, work, header, succeeded),
+            Work::Tasks(work, _) => self.log_tasks(fragments, work, header, succeeded),
+            Work::OneRound(call, _) => self.log_one_round(fragments.last, call, header, succeeded),
             // What fails takes the transaction with it: there is nothing to be told.
             Work::Schema(task) if succeeded => self.log_schema(task, header),
             // The entries of the other partitions' rows come again when the change is replayed.
@@ -89,21 +84,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
     fn log_tasks(
         &mut self,
         fragments: &Fragments<Work<C>>,
-        work: &TasksWork,
+        work: &RoundTasks,
         header: &EntryHeader,
         succeeded: bool,
     ) {
         let has_writes = !work.entries.is_empty()
             || work.tasks.iter().any(|task| writes(&task.bound, task.part));
-        let vote = match (fragments.last, succeeded) {
-            (true, true) => Vote::Yes,
-            (true, false) => Vote::No,
-            (false, true) => Vote::None,
-            (false, false) => return,
-        };
-        if !has_writes {
-            return;
-        }
+        let Some(vote) = vote(fragments.last, succeeded).filter(|_| has_writes) else { return };
         if header.repeated {
             return self.log_vote(header, vote);
         }
@@ -134,31 +121,50 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.note_logged(header.transaction, vote);
     }
 
+    fn log_one_round(
+        &mut self,
+        last: bool,
+        call: &OneRoundCall,
+        header: &EntryHeader,
+        succeeded: bool,
+    ) {
+        let writes = call.writers().contains(&self.partition);
+        let Some(vote) = vote(last, succeeded).filter(|_| writes) else { return };
+        if header.repeated {
+            return self.log_vote(header, vote);
+        }
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        let name = &call.procedure.definition().name;
+        put_call(&mut body, vote, call.writers(), call.home(), name, call.parameter_set());
+        self.log.append(header, EntryKind::Call, &body);
+        self.log_body = body;
+        self.note_logged(header.transaction, vote);
+    }
+
     /// The last round ran again: only another vote than before is news.
     #[cold]
     fn log_vote(&mut self, header: &EntryHeader, vote: Vote) {
         let transaction = header.transaction;
-        let logged = self.logged.iter_mut().find(|logged| logged.transaction == transaction);
-        if let Some(logged) = logged.filter(|logged| logged.vote != vote) {
-            logged.vote = vote;
+        let logged = self.logged.get_mut(transaction);
+        if let Some(logged) = logged.filter(|logged| **logged != vote) {
+            *logged = vote;
             self.log.append(header, EntryKind::Vote, &[vote as u8]);
         }
     }
 
     fn note_logged(&mut self, transaction: TransactionId, vote: Vote) {
-        match self.logged.iter_mut().find(|logged| logged.transaction == transaction) {
-            Some(logged) => logged.vote = vote,
-            None => self.logged.push(LoggedMulti { transaction, vote }),
+        // A partition runs transactions in the order of their ids.
+        match self.logged.get_mut(transaction) {
+            Some(logged) => *logged = vote,
+            None => self.logged.push(transaction, vote),
         }
     }
 
     /// A decision: told where the log has something of the transaction, and does not say it
     /// already by its vote.
     pub(super) fn log_decision(&mut self, transaction: TransactionId, commit: bool) {
-        let logged = self.logged.iter().position(|logged| logged.transaction == transaction);
-        let Some(LoggedMulti { vote, .. }) = logged.map(|place| self.logged.remove(place)) else {
-            return;
-        };
+        let Some(vote) = self.logged.remove(transaction) else { return };
         if commit && vote == Vote::Yes {
             return;
         }
@@ -172,6 +178,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if header.repeated && !read_only {
             self.log.append(header, EntryKind::Withdrawn, &[]);
         }
+    }
+}
+
+/// What a round says; nothing where it fails and more were to come.
+fn vote(last: bool, succeeded: bool) -> Option<Vote> {
+    match (last, succeeded) {
+        (true, true) => Some(Vote::Yes),
+        (true, false) => Some(Vote::No),
+        (false, true) => Some(Vote::None),
+        (false, false) => None,
     }
 }
 

@@ -7,10 +7,14 @@
 
 use super::Site;
 use crate::message::FragmentTask;
+use lockstep_base::growing::GrowingMap;
+use lockstep_exec::arena::Arena;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::entries::PartitionEntries;
+use lockstep_exec::procedure::{PartsHere, PreparedProcedure, run_parts};
 use lockstep_txn::{EntryHeader, LogBuffer, OrderedStream};
-use lockstep_types::{Failure, TransactionId};
+use lockstep_types::{Failure, ParameterSet, PartitionId, TransactionId};
+use std::sync::Arc;
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// Runs what a committed transaction did here in one round.
@@ -41,6 +45,46 @@ impl<H, A, C: Clone> Site<H, A, C> {
         ran.map(|_| ())
     }
 
+    /// Runs what a committed call of one round did here. `home` is where its statements run if it
+    /// is one of a single-partition procedure, and whether it addresses the partition itself.
+    ///
+    /// # Errors
+    /// As for [`Site::replay_round`], or the call has no parts any more.
+    pub fn replay_one_round(
+        &mut self,
+        header: &EntryHeader,
+        procedure: &PreparedProcedure,
+        home: Option<(PartitionId, bool)>,
+        parameters: &[u8],
+    ) -> Result<(), Failure> {
+        assert!(self.initiator.is_decided(), "replay stops for nothing");
+        let given = ParameterSet::new(parameters);
+        let given = given.map_err(|error| Failure::graceful(error.to_string()))?;
+        let (ring, mut places) = (Arc::clone(&self.database.options().ring), Vec::new());
+        let at = home.map(|(partition, _)| partition);
+        if !procedure.place_parts(given, at, &ring, &Arena::new(), &mut places) {
+            let name = &procedure.definition().name;
+            return Err(Failure::unexpected(format!("{name} is no procedure of one round")));
+        }
+        let mark = self.database.begin(&TransactionContext {
+            transaction_id: header.transaction,
+            timestamp_us: header.timestamp_us,
+            addresses_partition: true,
+            single_partition: false,
+            read_only: false,
+        });
+        let home = home.map(|(_, addresses_partition)| addresses_partition);
+        let here = PartsHere { procedure, given, places: &places, home, skips_entries: false };
+        let mut answer = self.answer_memory.pop().unwrap_or_default();
+        let ran = run_parts(&mut self.database, &here, &mut answer);
+        self.take_back(answer);
+        match ran {
+            Ok(()) => self.database.commit(),
+            Err(_) => self.database.rollback_to(mark),
+        }
+        ran
+    }
+
     /// The coordinator's messages are numbered from 1 again: it is another one.
     pub fn expect_new_coordinator(&mut self) {
         assert!(self.is_idle(), "a coordinator is replaced when nothing is under way");
@@ -51,7 +95,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
     /// ids, follow behind it.
     pub fn go_on_behind(&mut self, sequence: u64, last: TransactionId, catalog_version: u64) {
         self.expect_new_coordinator();
-        self.logged.clear();
+        self.logged = GrowingMap::default();
         self.log = LogBuffer::new(self.partition, super::FIRST_EPOCH, sequence);
         self.log.set_catalog_version(catalog_version);
         self.initiator.advance_past(last);

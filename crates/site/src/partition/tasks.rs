@@ -1,16 +1,68 @@
-//! What a partition runs for the coordinator: changes of index entries, and parts of statements.
+//! What a partition runs for the coordinator: changes of index entries, parts of statements, and
+//! what belongs here of calls of one round, and schema changes.
 
 use super::Site;
-use crate::message::{FragmentPart, FragmentTask, TaskEntries};
+use crate::message::{FragmentPart, FragmentTask, OneRoundAnswer, SchemaTask, TaskEntries};
+use crate::one_round::OneRoundCall;
 use crate::parameters::with_parameters;
+use crate::tables::write_modified;
+use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::{execute_apply, execute_fragment};
 use lockstep_exec::entries::{PartitionEntries, apply_entries, apply_known_entry};
 use lockstep_exec::lookup::execute_lookup;
+use lockstep_exec::procedure::run_parts;
 use lockstep_exec::statement::execute;
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_types::Failure;
+use lockstep_txn::EntryHeader;
+use lockstep_types::{Failure, ParameterSet, PartitionId};
+use std::sync::Arc;
+
+/// Buffers for answers that are kept, and their greatest size.
+const ANSWER_BUFFERS: usize = 4096;
+const ANSWER_BUFFER_BYTES: usize = 64 * 1024;
 
 impl<H, A, C: Clone> Site<H, A, C> {
+    /// Runs what belongs here of a call of one round.
+    pub(super) fn run_one_round(
+        &mut self,
+        call: &OneRoundCall,
+        header: &EntryHeader,
+    ) -> OneRoundAnswer {
+        self.database.begin(&TransactionContext {
+            transaction_id: header.transaction,
+            timestamp_us: header.timestamp_us,
+            addresses_partition: true,
+            single_partition: false,
+            read_only: false,
+        });
+        self.limit_time(call.time_limit);
+        let set = ParameterSet::new(call.parameter_set());
+        let set = set.map_err(|error| Failure::graceful(error.to_string()))?;
+        let mut answer = match call.runs_statements(self.partition) {
+            true => self.answer_memory.pop().unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let here = call.parts_here(set, self.faults.skip_index_upkeep);
+        match run_parts(&mut self.database, &here, &mut answer) {
+            Ok(()) => Ok(answer),
+            Err(failure) => {
+                // The transaction cannot commit any more; what runs behind it must not see it.
+                self.database.rollback();
+                self.take_back(answer);
+                Err(Box::new(failure))
+            }
+        }
+    }
+
+    /// Memory of an answer is no longer needed.
+    pub fn take_back(&mut self, mut answer: Vec<u8>) {
+        let is_kept = (1..=ANSWER_BUFFER_BYTES).contains(&answer.capacity());
+        if is_kept && self.answer_memory.len() < ANSWER_BUFFERS {
+            answer.clear();
+            self.answer_memory.push(answer);
+        }
+    }
+
     /// Carries out what statements of earlier rounds asked for.
     pub(super) fn run_entries(&mut self, entries: &[PartitionEntries]) -> Result<(), Failure> {
         let kept = if self.faults.skip_index_upkeep { &[] } else { entries };
@@ -80,5 +132,23 @@ impl<H, A, C: Clone> Site<H, A, C> {
             }
         }
         Ok(tables)
+    }
+
+    pub(super) fn prepare_schema(
+        &mut self,
+        task: Arc<SchemaTask<C>>,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let swap = task.swap;
+        let prepared = match swap {
+            Some(swap) => self.database.prepare_swap(swap.first, swap.second),
+            None => self.database.prepare_change(&task.changes).map(|()| 0),
+        };
+        self.schema = Some(task);
+        let rows = prepared.map_err(|error| error.to_failure())?;
+        let Some(swap) = swap else { return Ok(Vec::new()) };
+        let counts = !swap.replicated || self.partition == PartitionId(0);
+        let mut table = Vec::new();
+        write_modified(&mut table, if counts { rows as i64 } else { 0 });
+        Ok(vec![table])
     }
 }

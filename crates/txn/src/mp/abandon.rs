@@ -10,9 +10,9 @@ impl<C> MultiPartitionInitiator<C> {
         let active = self.get(transaction).expect("a decision belongs to a transaction");
         assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
         assert!(active.round > 0, "who has not begun is decided at once");
-        self.decidable.remove(&transaction);
+        self.decidable.retain(|decidable| *decidable != transaction);
         self.void_answers(transaction);
-        let participants = &self.active[&transaction].participants;
+        let participants = &self.active.get(transaction).expect("it was looked at").participants;
         let (sent, runs) = (&mut self.sent, &self.runs);
         let addressed = participants.iter().map(|p| address(sent, runs, p.partition)).collect();
         self.leave(transaction);
@@ -21,8 +21,8 @@ impl<C> MultiPartitionInitiator<C> {
 
     /// The transactions under way that are not decided, in order.
     pub fn undecided(&self) -> Vec<TransactionId> {
-        let open = |(transaction, active): (&TransactionId, &Active)| {
-            (active.stage != Stage::Deciding).then_some(*transaction)
+        let open = |(transaction, active): (TransactionId, &Active)| {
+            (active.stage != Stage::Deciding).then_some(transaction)
         };
         self.active.iter().filter_map(open).collect()
     }

@@ -1,0 +1,241 @@
+//! Calls whose work is known from their parameters: a list of statements that run whole at one
+//! partition each, and index entries beside them. Whoever has the call and the partitions of its
+//! parts ([`PreparedProcedure::place_parts`]) can run its own ([`run_parts`]); nothing else has to
+//! be sent, and nothing comes between.
+
+use super::parameters::{declared_parameters, procedure_parameters};
+use super::{PreparedProcedure, ProcedureCode};
+use crate::arena::Arena;
+use crate::change::{apply_known_entry, partition_of_key};
+use crate::database::Database;
+use crate::lookup::lookups;
+use crate::statement::{PreparedStatement, execute};
+use lockstep_plan_ir::statement::IndexUpkeep;
+use lockstep_plan_ir::{Execution, Expression, Node, ProcedureDefinition};
+use lockstep_types::{Datum, Failure, HashRing, ParameterSet, PartitionId, Value};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The parts of a call, in the order in which one partition that had them all would run them.
+#[derive(Debug)]
+pub(super) struct Parts {
+    list: Vec<Part>,
+    /// A statement does not say where it runs: the call's own routing does.
+    needs_home: bool,
+}
+
+#[derive(Debug)]
+struct Part {
+    statement: usize,
+    /// The numbered entry that the statement is known to add; otherwise the statement itself.
+    entry: Option<usize>,
+    /// The statement's parameters among those of the call.
+    parameters: Range<usize>,
+    /// What is hashed.
+    key: Vec<Source>,
+}
+
+/// Where a value comes from.
+#[derive(Debug)]
+enum Source {
+    /// A parameter of the call.
+    Parameter(usize),
+    Literal(Value),
+}
+
+impl Source {
+    fn value<'a>(&'a self, parameters: &[Datum<'a>]) -> Datum<'a> {
+        match self {
+            Source::Parameter(number) => parameters[*number],
+            Source::Literal(value) => value.as_datum(),
+        }
+    }
+}
+
+impl Parts {
+    /// The parts of a procedure's calls, if they are known from parameters.
+    pub(super) fn of(
+        definition: &ProcedureDefinition,
+        statements: &[Arc<PreparedStatement>],
+        code: &ProcedureCode,
+    ) -> Option<Parts> {
+        if !matches!(code, ProcedureCode::Statements) {
+            return None;
+        }
+        let mut parts = Parts { list: Vec::new(), needs_home: false };
+        let mut first = 0;
+        for (number, prepared) in statements.iter().enumerate() {
+            let declared = &prepared.statement().parameters;
+            let own = first..first + declared.len();
+            let given = definition.parameters.get(own.clone())?;
+            // The values of the call are those of the statement: nothing is converted between.
+            let alike = given
+                .iter()
+                .zip(declared)
+                .all(|(a, b)| a.sql_type == b.sql_type && !a.is_array && !b.is_array);
+            if !alike {
+                return None;
+            }
+            first = own.end;
+            parts.add(number, prepared, own)?;
+        }
+        (first == definition.parameters.len() && !parts.list.is_empty()).then_some(parts)
+    }
+
+    fn add(
+        &mut self,
+        number: usize,
+        prepared: &PreparedStatement,
+        parameters: Range<usize>,
+    ) -> Option<()> {
+        let statement = prepared.statement();
+        let Execution::Local { routing, .. } = &statement.execution else { return None };
+        if !lookups(statement).is_empty() {
+            return None;
+        }
+        let source = |value: &Expression| match &value.node {
+            Node::Parameter(place) => {
+                Some(Source::Parameter(parameters.start + usize::from(*place)))
+            }
+            Node::Literal(value) => Some(Source::Literal(value.clone())),
+            _ => None,
+        };
+        let key: Option<Vec<Source>> = routing.iter().map(source).collect();
+        self.needs_home |= key.as_ref().is_none_or(Vec::is_empty);
+        let part =
+            |entry, key| Part { statement: number, entry, parameters: parameters.clone(), key };
+        self.list.push(part(None, key.unwrap_or_default()));
+        let entries = match &statement.upkeep {
+            IndexUpkeep::None => &[][..],
+            IndexUpkeep::Known(entries) => entries,
+            IndexUpkeep::Truncated(_) | IndexUpkeep::Collected => return None,
+        };
+        for (place, entry) in entries.iter().enumerate() {
+            let key = entry.values.iter().take(usize::from(entry.key_count));
+            let key: Option<Vec<Source>> = key.map(source).collect();
+            self.list.push(part(Some(place), key?));
+        }
+        Some(())
+    }
+}
+
+impl PreparedProcedure {
+    /// Whether it may be known from a call's parameters where its parts run.
+    #[inline]
+    pub fn has_parts(&self) -> bool {
+        self.parts.is_some()
+    }
+
+    /// Appends the partition of each part of a call: of a statement, then of the entries beside it,
+    /// then of the next statement. With a `home` the statements run there. False when this call
+    /// has to be planned: what stands in `places` is void then.
+    pub fn place_parts(
+        &self,
+        given: ParameterSet<'_>,
+        home: Option<PartitionId>,
+        ring: &HashRing,
+        arena: &Arena,
+        places: &mut Vec<PartitionId>,
+    ) -> bool {
+        let Some(parts) = &self.parts else { return false };
+        if home.is_none() && parts.needs_home || ring.partition_count() == 1 {
+            return false;
+        }
+        let Some(values) = declared_parameters(&self.definition, given, arena) else {
+            return false;
+        };
+        for part in &parts.list {
+            places.push(match (part.entry, home, part.key.as_slice()) {
+                (None, Some(home), _) => home,
+                (None, None, [only]) => ring.partition_of(only.value(values)),
+                (None, None, _) => return false,
+                (Some(_), _, [only]) => partition_of_key(ring, &[only.value(values)]),
+                (Some(_), _, key) => {
+                    let key: Vec<_> = key.iter().map(|source| source.value(values)).collect();
+                    partition_of_key(ring, &key)
+                }
+            });
+        }
+        true
+    }
+
+    /// Of the partitions of a call's parts, those of parts that may change data.
+    pub fn places_of_writes<'p>(
+        &'p self,
+        places: &'p [PartitionId],
+    ) -> impl Iterator<Item = PartitionId> + 'p {
+        let parts = self.parts.iter().flat_map(|parts| &parts.list);
+        let writes = |part: &Part| !self.statements[part.statement].statement().read_only;
+        parts.zip(places).filter_map(move |(part, place)| writes(part).then_some(*place))
+    }
+
+    /// Of the partitions of a call's parts, those of its statements, in order.
+    pub fn places_of_statements<'p>(
+        &'p self,
+        places: &'p [PartitionId],
+    ) -> impl Iterator<Item = PartitionId> + 'p {
+        let parts = self.parts.iter().flat_map(|parts| &parts.list);
+        parts.zip(places).filter_map(|(part, place)| part.entry.is_none().then_some(*place))
+    }
+}
+
+/// The parts of a call that run here.
+pub struct PartsHere<'c> {
+    /// The procedure.
+    pub procedure: &'c PreparedProcedure,
+    /// The parameters of the call.
+    pub given: ParameterSet<'c>,
+    /// What [`PreparedProcedure::place_parts`] gave.
+    pub places: &'c [PartitionId],
+    /// See [`Database::begin_task`].
+    pub home: Option<bool>,
+    /// Leave the entries as they are: a fault for tests.
+    pub skips_entries: bool,
+}
+
+/// Runs the parts of a call that belong here, within a transaction that has begun, and appends the
+/// tables of its statements to `out`.
+///
+/// # Errors
+/// What a part violates; the caller takes the transaction back.
+pub fn run_parts(
+    database: &mut Database,
+    here: &PartsHere<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let mut memory = database.call_memory.take().unwrap_or_default();
+    let result = run_each(database, here, &memory.arena, out);
+    memory.arena.reset();
+    database.call_memory = Some(memory);
+    result
+}
+
+fn run_each(
+    database: &mut Database,
+    here: &PartsHere<'_>,
+    arena: &Arena,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let procedure = here.procedure;
+    let parameters = procedure_parameters(&procedure.definition, here.given, arena)?;
+    let own = database.options().partition;
+    let parts = procedure.parts.iter().flat_map(|parts| &parts.list);
+    for (part, _) in parts.zip(here.places).filter(|(_, place)| **place == own) {
+        let prepared = &procedure.statements[part.statement];
+        let parameters = &parameters[part.parameters.clone()];
+        let known = matches!(prepared.statement().upkeep, IndexUpkeep::Known(_));
+        database.begin_task(here.home, known);
+        let done = match part.entry {
+            None => execute(database, prepared, parameters, out),
+            Some(_) if here.skips_entries => Ok(()),
+            Some(entry) => apply_known_entry(database, prepared, entry, parameters),
+        };
+        database.end_task();
+        done.map_err(|error| error.to_failure())?;
+        if database.has_entry_changes() {
+            let text = "the statement changes other index entries than its plan says";
+            return Err(Failure::unexpected(text));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Calls of one round, see `lockstep_site::OneRoundCall`: the thread where one comes in finds its
+//! partitions, and writes the answer when it has ended. In between it is with the coordinator.
+
+use super::Shard;
+use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd, Origin};
+use crate::statistics::EndedCall;
+use crate::transaction_counters::EndedTransaction;
+use lockstep_site::{Home, OneRoundCall, OneRoundFinished, OneRoundRequest};
+use lockstep_types::{Failure, Outcome, PartitionId, Status};
+use lockstep_wire_volt::{Invocation, response};
+use std::sync::Arc;
+
+/// Bytes of the count in front of a parameter set.
+const COUNT_BYTES: usize = 2;
+
+/// A call that may be one of one round.
+pub(super) struct OneRoundCalling<'a> {
+    pub(super) origin: Origin,
+    pub(super) invocation: &'a Invocation<'a>,
+    /// The invocation as the client sent it.
+    pub(super) body: &'a [u8],
+    pub(super) declared: &'a [PartitionId],
+    pub(super) home: Option<Home>,
+}
+
+impl Shard {
+    /// Sends a call to the coordinator as one of one round, if it is such.
+    pub(super) fn call_in_one_round(&mut self, calling: &OneRoundCalling<'_>) -> bool {
+        let OneRoundCalling { origin, invocation, body, declared, home } = *calling;
+        let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return false };
+        let after_count = body.len() - invocation.parameters.bytes().len();
+        let request = OneRoundRequest {
+            procedure: &procedure.prepared,
+            procedure_number: origin.procedure,
+            catalog_version: self.catalog.version(),
+            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
+            declared,
+            home,
+            invocation: body,
+            parameters_at: after_count - COUNT_BYTES,
+            near: PartitionId(self.index as u32),
+        };
+        let Some(call) = self.one_rounds.make(&request, &self.facts.ring) else { return false };
+        let coordinator = self.coordinator_thread();
+        self.send(coordinator, Envelope::OneRound(origin, call));
+        true
+    }
+
+    /// A call of one round for the coordinator arrived.
+    pub(super) fn one_round_request(&mut self, origin: Origin, call: Arc<OneRoundCall>) {
+        let mut outputs = std::mem::take(&mut self.spare_outputs);
+        let coordinator = self.coordinator.as_mut().expect("requests go to the first thread");
+        let waiting = MultiOrigin { origin, body: None };
+        let now_us = self.now_us;
+        if coordinator.submit_one_round(waiting, call, now_us, &mut outputs).is_err() {
+            self.refuse_multi(origin);
+        }
+        self.carry_out(outputs);
+    }
+
+    /// The coordinator is done with a call of one round.
+    pub(super) fn finish_one_round(&mut self, finished: OneRoundFinished<MultiOrigin>) {
+        let OneRoundFinished { origin, call, result, partition_count, rounds } = finished;
+        let origin = origin.origin;
+        let ended = EndedCall {
+            transaction: Some(EndedTransaction {
+                partition_count,
+                of_partitions: self.facts.partition_count,
+                rounds,
+                enlargements: 0,
+            }),
+            result_bytes: result.as_ref().map_or(0, Vec::len),
+            parameter_bytes: call.parameter_bytes(),
+            failure: result.as_ref().err().map(|failure| failure.status),
+        };
+        self.statistics.count_multi(&origin, &ended, self.now_us);
+        let end = OneRoundEnd { origin, call, result };
+        match usize::from(origin.shard) {
+            here if here == self.index => self.one_round_finished(end),
+            thread => self.outbox.send(thread, Envelope::OneRoundFinished(end)),
+        }
+    }
+
+    /// A call of one round that came in here has ended.
+    pub(super) fn one_round_finished(&mut self, end: OneRoundEnd) {
+        let OneRoundEnd { origin, call, result } = end;
+        let mut frame = self.spare_buffer();
+        let start = response::begin(&mut frame);
+        let outcome = match result {
+            Err(failure) => Outcome::failed(*failure),
+            Ok(answers) => {
+                let is_whole = self.one_rounds.write_tables(&call, &answers, &mut frame);
+                self.site.take_back(answers);
+                match is_whole {
+                    true => Outcome::success(call.statement_count() as u16),
+                    false => Outcome::failed(Failure::unexpected(
+                        "A partition answered with other tables than the call has statements.",
+                    )),
+                }
+            }
+        };
+        let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
+        response::finish(&mut frame, start, origin.handle, &outcome, waited_ms);
+        let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
+        self.forwarded_answer(ForwardedAnswer { origin, status, frame });
+    }
+}

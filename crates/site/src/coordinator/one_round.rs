@@ -1,0 +1,244 @@
+//! Calls of one round ([`OneRoundCall`]): the coordinator orders them, sends them on, and decides
+//! when all have answered. It does not look into them or their answers.
+
+use super::ending::send_decision;
+use super::{Coordinator, CoordinatorOutput, numbered};
+use crate::active::{Queued, over_limit};
+use crate::message::{OneRoundAnswer, ToPartition};
+use crate::one_round::OneRoundCall;
+use crate::tables::write_modified;
+use lockstep_txn::{Addressed, RoundProgress};
+use lockstep_types::{Failure, PartitionId, TransactionId};
+use std::sync::Arc;
+
+/// The number of the only round.
+const ROUND: u32 = 1;
+/// Empty lists that are kept.
+const SPARE_LISTS: usize = 1024;
+
+/// A transaction under way.
+pub(super) struct OneRound<O> {
+    origin: O,
+    call: Arc<OneRoundCall>,
+    /// The answers so far. One that an abort made void gives way to the next.
+    answers: Vec<(PartitionId, OneRoundAnswer)>,
+    begun_us: i64,
+}
+
+/// Empty lists, kept for their memory.
+#[derive(Default)]
+pub(super) struct Spare {
+    answers: Vec<Vec<(PartitionId, OneRoundAnswer)>>,
+    addressed: Vec<Addressed>,
+}
+
+/// A call of one round that ended.
+pub struct OneRoundFinished<O> {
+    /// Who waits.
+    pub origin: O,
+    /// The call.
+    pub call: Arc<OneRoundCall>,
+    /// The answers of its partitions, one behind the other
+    /// ([`crate::OneRoundCalls::write_tables`]), or why it was undone.
+    pub result: OneRoundAnswer,
+    /// Partitions that it took part at; 0 when it ended without any.
+    pub partition_count: u32,
+    /// Its rounds: 1, or 0 when it never began.
+    pub rounds: u32,
+}
+
+impl<O, C: Clone> Coordinator<O, C> {
+    /// A call of one round arrives.
+    ///
+    /// # Errors
+    /// Gives back who waits when too many do.
+    pub fn submit_one_round(
+        &mut self,
+        origin: O,
+        call: Arc<OneRoundCall>,
+        now_us: i64,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) -> Result<(), O> {
+        self.now_us = now_us;
+        match self.initiator.submit(Queued::OneRound(origin, call), false) {
+            Err(Queued::OneRound(origin, _)) => return Err(origin),
+            Err(Queued::Planned(_)) => unreachable!("what is refused is what was given"),
+            Ok(()) => self.begin(now_us, outputs),
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin_one_round(
+        &mut self,
+        transaction: TransactionId,
+        origin: O,
+        call: Arc<OneRoundCall>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        if call.catalog_version != self.catalog_version {
+            self.initiator.decide(transaction, false, false);
+            outputs.push(CoordinatorOutput::OneRoundStale(origin, call));
+            return;
+        }
+        let everyone = if self.stop_everything { self.all_partitions() } else { Vec::new() };
+        let participants = if self.stop_everything { &everyone[..] } else { call.participants() };
+        let last = !self.stop_everything;
+        self.initiator.enlist(transaction, participants);
+        let addressed = &mut self.spare.addressed;
+        let round = self.initiator.begin_round_into(transaction, participants, last, addressed);
+        assert_eq!(round, ROUND, "there is one round");
+        for address in addressed.drain(..) {
+            let message = ToPartition::OneRound { transaction, last, call: Arc::clone(&call) };
+            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
+        }
+        let answers = self.spare.answers.pop().unwrap_or_default();
+        let begun_us = self.now_us;
+        self.one_rounds.push(transaction, OneRound { origin, call, answers, begun_us });
+    }
+
+    pub(super) fn one_round_answered(
+        &mut self,
+        transaction: TransactionId,
+        partition: PartitionId,
+        run: u64,
+        result: OneRoundAnswer,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let run = if self.faults.keep_void_answers { u64::MAX } else { run };
+        let progress = self.initiator.answer(transaction, ROUND, partition, run);
+        if progress == RoundProgress::Stale {
+            return;
+        }
+        let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
+        under_way.take(partition, result);
+        if self.faults.drop_vote && progress == RoundProgress::Pending {
+            self.pretend_one_round(transaction);
+        }
+        // With nothing speculating, no round is said to be the last.
+        if self.stop_everything && self.initiator.may_go_on(transaction) {
+            self.decide_one_round(transaction, outputs);
+        }
+        self.decide_all(outputs);
+    }
+
+    /// See [`Coordinator::pretend`].
+    fn pretend_one_round(&mut self, transaction: TransactionId) {
+        for partition in self.initiator.participants(transaction) {
+            let run = u64::MAX;
+            if self.initiator.answer(transaction, ROUND, partition, run) != RoundProgress::Stale {
+                let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
+                let mut tables = Vec::new();
+                (0..under_way.call.tables_of(partition))
+                    .for_each(|_| write_modified(&mut tables, 1));
+                under_way.take(partition, Ok(tables));
+            }
+        }
+    }
+
+    /// All have answered, and no earlier transaction is undecided where it took part.
+    pub(super) fn decide_one_round(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let mut ended = self.one_rounds.remove(transaction).expect("it is under way");
+        let result = ended.result(self.limits.result_bytes);
+        let addressed = &mut self.spare.addressed;
+        let commit = result.is_ok();
+        self.initiator.decide_into(transaction, commit, false, addressed);
+        let partition_count = addressed.len() as u32;
+        for address in addressed.drain(..) {
+            let memory = ended.memory_of(address.partition);
+            let (run, acknowledge) = (address.run, false);
+            let message = ToPartition::Decision { transaction, commit, run, acknowledge, memory };
+            outputs.push(CoordinatorOutput::Send(numbered(address, message)));
+        }
+        let OneRound { origin, call, mut answers, .. } = ended;
+        let finished = OneRoundFinished { origin, call, result, partition_count, rounds: ROUND };
+        outputs.push(CoordinatorOutput::OneRoundFinished(finished));
+        answers.clear();
+        if self.spare.answers.len() < SPARE_LISTS {
+            self.spare.answers.push(answers);
+        }
+    }
+
+    /// Those whose round began before a time.
+    pub(super) fn late_one_rounds(&self, before_us: i64) -> impl Iterator<Item = TransactionId> {
+        let late = self.one_rounds.iter().filter(move |(_, call)| call.begun_us < before_us);
+        late.map(|(transaction, _)| transaction)
+    }
+
+    /// See [`Coordinator::abandon`].
+    pub(super) fn abandon_one_round(
+        &mut self,
+        transaction: TransactionId,
+        failure: Failure,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let addressed = self.initiator.abandon(transaction);
+        let partition_count = addressed.len() as u32;
+        let OneRound { origin, call, .. } =
+            self.one_rounds.remove(transaction).expect("it is under way");
+        send_decision(transaction, false, false, addressed, outputs);
+        let result = Err(Box::new(failure));
+        let finished = OneRoundFinished { origin, call, result, partition_count, rounds: ROUND };
+        outputs.push(CoordinatorOutput::OneRoundFinished(finished));
+    }
+}
+
+impl<O> OneRound<O> {
+    fn take(&mut self, partition: PartitionId, result: OneRoundAnswer) {
+        match self.answers.iter_mut().find(|(answered, _)| *answered == partition) {
+            Some((_, before)) => *before = result,
+            None => self.answers.push((partition, result)),
+        }
+    }
+
+    /// The answers one behind the other, in memory of the first, or the failure: that of the
+    /// lowest partition, those of statements before those of index entries.
+    fn result(&mut self, limit_bytes: usize) -> OneRoundAnswer {
+        let mut failure: Option<(bool, PartitionId, &Failure)> = None;
+        let mut bytes = 0;
+        for (partition, answer) in &self.answers {
+            match answer {
+                Ok(tables) => bytes += tables.len(),
+                Err(error) => {
+                    let only_entries = !self.call.runs_statements(*partition);
+                    let (place, this) = ((only_entries, *partition), &**error);
+                    if failure.is_none_or(|(entries, before, _)| place < (entries, before)) {
+                        failure = Some((only_entries, *partition, this));
+                    }
+                }
+            }
+        }
+        if let Some((_, _, failure)) = failure {
+            return Err(Box::new(failure.clone()));
+        }
+        if let Some(failure) = over_limit(bytes, limit_bytes) {
+            return Err(Box::new(failure));
+        }
+        let mut order = self.call.answer_order();
+        let tables_of = |answers: &mut Vec<(PartitionId, OneRoundAnswer)>, partition| {
+            let answer = answers.iter_mut().find(|(answered, _)| *answered == partition);
+            answer.and_then(|(_, answer)| answer.as_mut().ok()).map(std::mem::take)
+        };
+        let first = order.next().and_then(|first| tables_of(&mut self.answers, first));
+        let mut joined = first.unwrap_or_default();
+        for partition in order {
+            let answer = self.answers.iter().find(|(answered, _)| *answered == partition);
+            if let Some((_, Ok(tables))) = answer {
+                joined.extend_from_slice(tables);
+            }
+        }
+        Ok(joined)
+    }
+
+    /// What is left of a partition's answer: it gets the memory back.
+    fn memory_of(&mut self, partition: PartitionId) -> Vec<u8> {
+        let answer = self.answers.iter_mut().find(|(answered, _)| *answered == partition);
+        let answer = answer.and_then(|(_, answer)| answer.as_mut().ok());
+        let mut memory = answer.map(std::mem::take).unwrap_or_default();
+        memory.clear();
+        memory
+    }
+}

@@ -1,0 +1,74 @@
+//! The partitions that a transaction takes its place at.
+
+use super::{Coordinator, MAX_ENLARGEMENTS, home};
+use crate::active::desk_context;
+use crate::message::MultiWork;
+use crate::round::{Desk, Round};
+use lockstep_types::{Failure, PartitionId, TransactionId};
+
+impl<O, C: Clone> Coordinator<O, C> {
+    /// The transaction takes its place at its partitions.
+    pub(super) fn enlist(
+        &mut self,
+        transaction: TransactionId,
+        first_round: &Round,
+    ) -> Result<(), Failure> {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let mut set = first_round.partitions();
+        let of_statements = if first_round.covers(&active.batch) {
+            set.clone()
+        } else {
+            let context = desk_context(active, self.limits, self.timing.as_ref());
+            let desk = Desk {
+                ring: &self.ring,
+                context,
+                home: home(active, None, &self.ring),
+                call_home: active.call.home,
+            };
+            set.extend(Round::partitions_of_known(&active.batch, &desk)?);
+            Round::partitions_of(&active.batch, &desk)?
+        };
+        let declared = &active.call.declared;
+        let strangers: Vec<PartitionId> =
+            of_statements.iter().filter(|needed| !declared.contains(needed)).copied().collect();
+        set.extend(of_statements);
+        set.extend(declared);
+        set.extend(&active.needed);
+        if let Some(failure) = self.undeclared(transaction, &strangers) {
+            return Err(failure);
+        }
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        if active.enlargements >= MAX_ENLARGEMENTS || self.stop_everything {
+            set.extend((0..self.ring.partition_count()).map(PartitionId));
+        }
+        set.sort_unstable();
+        set.dedup();
+        active.partition_count = set.len() as u32;
+        self.initiator.enlist(transaction, &set);
+        Ok(())
+    }
+
+    /// Why a procedure that declares its partitions may not go on to others.
+    pub(crate) fn undeclared(
+        &self,
+        transaction: TransactionId,
+        strangers: &[PartitionId],
+    ) -> Option<Failure> {
+        let active = &self.active[&transaction];
+        let MultiWork::Procedure { procedure, .. } = &active.call.work else { return None };
+        if active.call.declared.is_empty() {
+            return None;
+        }
+        let stranger = strangers.first()?;
+        let text = active.batch.front().map_or("", |bound| &bound.statement.statement().text);
+        Some(Failure::graceful(format!(
+            "VOLTDB ERROR: SQL ERROR procedure {} declares the partitions of its PARTITION ON \
+             clauses, {:?} with these parameters, and its batch that begins with \"{text}\" needs \
+             partition {} as well. Declare that one too, or create the procedure without \
+             PARTITION ON.",
+            procedure.definition().name,
+            active.call.declared.iter().map(|partition| partition.0).collect::<Vec<_>>(),
+            stranger.0
+        )))
+    }
+}
