@@ -1,6 +1,7 @@
 //! What a site says of its tables, and checks over all of its data.
 
 use crate::database::Database;
+use lockstep_plan_ir::schema::GlobalIndexDefinition;
 use lockstep_storage::{RowId, Table, TableMemory};
 use lockstep_types::{Datum, TableId, Value};
 
@@ -37,12 +38,20 @@ pub struct IndexStatistics {
 }
 
 impl Database {
-    /// All tables and views, by number.
+    /// All tables and views, by number. A global index is among the indexes of its table here, with
+    /// the entries that live at this partition.
     pub fn statistics(&self) -> Vec<TableStatistics> {
-        self.tables
-            .iter()
+        let shown = self.tables.iter().filter(|(id, _)| !self.holds_entries(*id));
+        shown
             .map(|(id, table)| {
                 let definition = self.definition(id);
+                let mut indexes = index_statistics(table);
+                for index in definition.into_iter().flat_map(|table| &table.global_indexes) {
+                    let own = index.local_index_name();
+                    let own = indexes.iter().position(|local| local.name == own);
+                    let own_bytes = own.map_or(0, |place| indexes.remove(place).allocated_bytes);
+                    indexes.extend(self.global_index_statistics(index, own_bytes));
+                }
                 TableStatistics {
                     table: id,
                     name: table.name().to_string(),
@@ -50,10 +59,30 @@ impl Database {
                     rows: table.row_count(),
                     row_limit: definition.and_then(|definition| definition.row_limit),
                     memory: table.memory(),
-                    indexes: index_statistics(table),
+                    indexes,
                 }
             })
             .collect()
+    }
+
+    fn holds_entries(&self, table: TableId) -> bool {
+        self.definition(table).is_some_and(|table| table.entries_of.is_some())
+    }
+
+    /// `own_bytes` are those of the index from the key to the rows.
+    fn global_index_statistics(
+        &self,
+        index: &GlobalIndexDefinition,
+        own_bytes: usize,
+    ) -> Option<IndexStatistics> {
+        let entries = self.tables.get(index.entries)?;
+        let trees = entries.indexes().iter().map(|tree| tree.allocated_bytes());
+        Some(IndexStatistics {
+            name: index.name.clone(),
+            unique: index.unique,
+            entries: entries.row_count(),
+            allocated_bytes: own_bytes + entries.memory().allocated_bytes() + trees.sum::<usize>(),
+        })
     }
 
     /// Rows of every table and view, by number.
@@ -83,9 +112,10 @@ impl Database {
     }
 
     /// Rows of partitioned tables that do not belong at this partition, per table that has any.
+    /// Entries of global indexes count for the table of the rows.
     pub fn mispartitioned_rows(&self) -> Vec<(TableId, u64)> {
         let options = self.options();
-        let mut found = Vec::new();
+        let mut found: Vec<(TableId, u64)> = Vec::new();
         for (id, table) in self.tables.iter() {
             let Some(definition) = self.definition(id).filter(|table| table.is_partitioned())
             else {
@@ -96,9 +126,11 @@ impl Database {
                 let places = columns.iter().map(|&column| row.column(column.into()));
                 options.ring.partition_of_values(places) != options.partition
             });
-            match elsewhere.count() {
-                0 => {}
-                count => found.push((id, count as u64)),
+            let shown = definition.entries_of.as_ref().map_or(id, |of| of.table);
+            match (elsewhere.count() as u64, found.iter_mut().find(|(id, _)| *id == shown)) {
+                (0, _) => {}
+                (count, Some((_, sum))) => *sum += count,
+                (count, None) => found.push((shown, count)),
             }
         }
         found

@@ -170,6 +170,8 @@ pub struct ShardStatistics {
     /// Per procedure and statement, what calls that were timed ran.
     statements: Vec<Vec<ProcedureCounters>>,
     transactions: TransactionStatistics,
+    /// How calls end is counted when their answers go out.
+    speculating: bool,
     /// For the calls that are timed.
     times: Option<Box<StatementTimes>>,
     initiators: Vec<(InitiatorKey, InitiatorCounters)>,
@@ -201,6 +203,7 @@ impl ShardStatistics {
             procedures: vec![ProcedureCounters::default(); catalog.procedures().len()],
             statements: catalog.procedures().iter().map(no_statements).collect(),
             transactions: TransactionStatistics::new(catalog.procedures().len()),
+            speculating: false,
             times: Some(Box::new(StatementTimes::new(clock::monotonic_ns))),
             initiators: Vec::new(),
             initiator_places: BTreeMap::new(),
@@ -285,7 +288,24 @@ impl ShardStatistics {
             counters.timed += 1;
             counters.execution_ns.add(clock::monotonic_ns() - began_ns);
         }
-        counters.count_end(outcome.failure.as_ref().map(|failure| failure.status));
+        // A speculative run may run again: what counts is the one whose answer goes out.
+        if let Some(failure) = &outcome.failure
+            && !self.speculating
+        {
+            counters.count_end(Some(failure.status));
+        }
+    }
+
+    /// The runs that begin now are speculative, or no longer.
+    pub fn set_speculating(&mut self, speculating: bool) {
+        self.speculating = speculating;
+    }
+
+    /// The answer of a speculative run goes out.
+    pub fn count_kept(&mut self, procedure: u32, status: Status) {
+        if let Some(counters) = self.procedures.get_mut(procedure as usize) {
+            counters.count_end((status != Status::Success).then_some(status));
+        }
     }
 
     /// A call was refused before it executed.

@@ -78,6 +78,12 @@ impl GlobalIndexDefinition {
         Some(place as u16)
     }
 
+    /// The name of the local index of the table that leads from the key to its rows, where it has
+    /// no other that does.
+    pub fn local_index_name(&self) -> String {
+        format!("{}#ROWS", self.name)
+    }
+
     /// The column of the entries with the number of rows; none of a unique index.
     pub fn rows_column(&self) -> Option<u16> {
         (!self.unique).then_some(self.columns.len() as u16)

@@ -407,6 +407,9 @@ fn plan(
     let PlanKey { text, single_partition, rules_off } = key;
     let refused =
         |error: String| Fault::Unsound(format!("the statement \"{text}\" has no plan: {error}"));
+    if let Some(step) = catalog.plan.cover_of_text(text) {
+        return Ok(PreparedStatement::for_partitions(step, settings.ring.partition_count()));
+    }
     let parsed = parse_batch(text, &settings.options.sql_limits())
         .map_err(|error| refused(error.to_string()))?;
     let [statement] = parsed.as_slice() else {

@@ -196,7 +196,9 @@ impl Shard {
     /// Runs a call behind a transaction whose outcome is not known yet: its answer is kept.
     pub(super) fn speculate(&mut self, header: EntryHeader, call: HeldCall) {
         self.statistics.count_speculative(call.origin().procedure);
+        self.statistics.set_speculating(true);
         let answer = self.execute_held(&header, &call);
+        self.statistics.set_speculating(false);
         let bytes = answer.frame.len();
         self.site.keep(call, header, answer, bytes);
     }

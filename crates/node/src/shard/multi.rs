@@ -163,6 +163,7 @@ impl Shard {
                 }
                 PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {
                     let origin = call.origin();
+                    self.statistics.count_kept(origin.procedure, status);
                     self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
                     if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
                         self.recycle(call.body);

@@ -180,3 +180,37 @@ fn a_statement_that_changes_too_many_entries_names_the_option() {
     assert_eq!(peer.run("DELETE FROM sub WHERE id < 100"), "100");
     assert_eq!(differences(&mut peer), "2900,2900");
 }
+
+#[test]
+fn listings_show_an_index_and_no_table_of_its_entries() {
+    let server = start(3, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(TABLE);
+    peer.run(INDEX);
+    for id in 0..30 {
+        peer.call("SUB.insert", &[Int(id), Text(&format!("n{id}"))]);
+    }
+    let calls = [
+        ("@Statistics", vec![Text("TABLE"), Int(0)]),
+        ("@Statistics", vec![Text("INDEX"), Int(0)]),
+        ("@Statistics", vec![Text("PROCEDURE"), Int(0)]),
+        ("@ValidatePartitioning", vec![]),
+        ("@SystemCatalog", vec![Text("TABLES")]),
+        ("@SystemCatalog", vec![Text("COLUMNS")]),
+        ("@SystemCatalog", vec![Text("INDEXINFO")]),
+        ("@SystemCatalog", vec![Text("PRIMARYKEYS")]),
+        ("@SystemCatalog", vec![Text("KEYS")]),
+        ("@SystemCatalog", vec![Text("PROCEDURES")]),
+        ("@SystemCatalog", vec![Text("PROCEDURECOLUMNS")]),
+    ];
+    for (procedure, values) in calls {
+        let answer = peer.call(procedure, &values);
+        assert_eq!(answer.status, 1, "{procedure} {values:?}: {answer:?}");
+        assert!(!answer.rows.contains('#'), "{procedure} {values:?}: {answer:?}");
+    }
+    let indexes = peer.call("@Statistics", &[Text("INDEX"), Int(0)]).rows;
+    let lines: Vec<&str> = indexes.lines().filter(|line| line.contains(",SUB_NBR,SUB,")).collect();
+    let entries = lines.iter().map(|line| line.split(',').rev().nth(1).expect("ENTRY_COUNT"));
+    let sum: i64 = entries.map(|count| count.parse::<i64>().expect("a count")).sum();
+    assert_eq!((lines.len(), sum), (3, 30), "{indexes}");
+}

@@ -2,6 +2,7 @@
 //! says of itself.
 
 mod allocation;
+mod bad_input;
 mod calls;
 mod clients;
 mod frames;

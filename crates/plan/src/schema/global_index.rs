@@ -33,11 +33,6 @@ pub(super) fn entries_name(index: &str) -> String {
     format!("{index}#ENTRIES")
 }
 
-/// The name of the local index that leads from a key to the rows.
-fn local_name(index: &str) -> String {
-    format!("{index}#ROWS")
-}
-
 impl Draft<'_> {
     pub(super) fn create_global_index(&mut self, create: &CreateIndex) -> Result<(), PlanError> {
         let span = create.name.span;
@@ -88,8 +83,12 @@ impl Draft<'_> {
             if let Some(place) = sources.position(|source| source.name == name) {
                 let table = Arc::make_mut(table);
                 table.global_sources.remove(place);
-                let own = local_name(name);
-                Arc::make_mut(&mut table.definition).indexes.retain(|index| index.name != own);
+                let definition = Arc::make_mut(&mut table.definition);
+                let mut settled = definition.global_indexes.iter();
+                if let Some(index) = settled.find(|index| index.name == name) {
+                    let own = index.local_index_name();
+                    definition.indexes.retain(|index| index.name != own);
+                }
                 self.catalog.tables.remove(&entries_name(name));
                 return true;
             }
@@ -394,7 +393,7 @@ fn entries_table(
 /// Where no index of a table leads from the key to its rows, a hidden one does.
 fn add_local_index(table: &mut TableDefinition, global: &GlobalIndexDefinition) {
     let keys: Vec<IndexKey> = global.keys().iter().copied().map(IndexKey::Column).collect();
-    let name = local_name(&global.name);
+    let name = global.local_index_name();
     if let Some(own) = table.indexes.iter_mut().find(|index| index.name == name) {
         own.building = global.building;
         return;
