@@ -24,18 +24,10 @@ impl ProcedureClasses for HostClasses {
                 ));
             }
         };
+        // A join order that a statement states is a hint: the planner finds one by itself, from
+        // what the tables hold, and the result is the same.
         let statements = found.statements.into_iter();
-        let mut named = Vec::with_capacity(statements.len());
-        for statement in statements {
-            if statement.join_order.is_some() {
-                return Err(format!(
-                    "Statement {} of class {class} states a join order, which is not supported \
-                     yet; the planner finds one",
-                    statement.name
-                ));
-            }
-            named.push((statement.name, statement.text));
-        }
+        let named = statements.map(|statement| (statement.name, statement.text)).collect();
         Ok(ClassSource {
             class_use,
             simple_name: found.simple_name,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// The same for all tests of the process, which have one JVM.
-pub const OPTIONS: &[&str] = &["java_call_limit_ms=400", "java_heap_bytes=268435456"];
+pub const OPTIONS: &[&str] = &["java_heap_bytes=268435456"];
 /// The sources of the procedures.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/java");
 
@@ -175,6 +175,7 @@ fn exceptions_undo_the_call_and_say_where() {
 fn hostile_procedures_end_alone() {
     let Some((_server, mut peer)) = host(1, BEHAVE) else { return };
     assert_eq!(behave(&mut peer, 0, "well").rows, "1");
+    let mut stops = Vec::new();
     for how in ["loop", "swallow", "sleep", "exit", "deep", "memory", "thread"] {
         let began = Instant::now();
         let answer = behave(&mut peer, 5, how);
@@ -182,8 +183,14 @@ fn hostile_procedures_end_alone() {
         let after = behave(&mut peer, 7, "abort");
         assert_eq!(after.status, -1, "{how}: {}", after.text);
         println!("{how}: served again after {:?}: {}", began.elapsed(), answer.text);
+        if matches!(how, "loop" | "swallow" | "sleep") {
+            stops.push(began.elapsed());
+        }
         assert_eq!(peer.run("SELECT k FROM t"), "0", "{how} is undone");
     }
+    // With the default limit; the quickest of three, for the machine may be busy.
+    let least = stops.iter().min().expect("some were stopped");
+    assert!(least.as_millis() < 1000, "the site served again after {least:?} only");
     assert_eq!(behave(&mut peer, 6, "well").rows, "1");
 }
 

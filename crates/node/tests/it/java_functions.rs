@@ -141,7 +141,7 @@ fn failing_functions_end_their_statement_alone() {
                 "Functions.fail(Functions.java:",
             ],
         ),
-        (3, -2, &["400 ms"]),
+        (3, -2, &["800 ms"]),
         (4, -2, &["java.lang.SecurityException"]),
         (5, -2, &["java.lang.StackOverflowError", "Functions.deep(Functions.java:"]),
         (6, -2, &["interrupted"]),

@@ -7,6 +7,8 @@ package org.lockstepdb.procedure;
 final class Loading<T> extends Thread {
     /** How long it may take where calls have no limit. */
     private static final int LIMIT_MS = 10_000;
+    /** How long it may take at least: it stops no partition. */
+    private static final int LEAST_LIMIT_MS = 2_000;
     /** How long code that was told to stop may take to end. */
     private static final int GRACE_MS = 500;
 
@@ -17,7 +19,7 @@ final class Loading<T> extends Thread {
 
     private final String className;
     private final Work<T> work;
-    private final Site site = new Site(null);
+    private final Site site = Site.unwatched();
     private volatile long call;
     private T result;
     private DescribeException refusal;
@@ -31,14 +33,15 @@ final class Loading<T> extends Thread {
     }
 
     /**
-     * Runs it for at most as long as a call may run.
+     * Runs it for at most as long as a call may run, or two seconds if that is longer.
      *
      * @throws DescribeException it failed, or did not end
      */
     static <T> T guarded(String className, Work<T> work) throws DescribeException {
         Loading<T> loading = new Loading<>(className, work);
         loading.start();
-        int limit = Watchdog.limitMillis() == 0 ? LIMIT_MS : Watchdog.limitMillis();
+        int limit = Watchdog.limitMillis() == 0 ? LIMIT_MS
+                : Math.max(LEAST_LIMIT_MS, Watchdog.limitMillis());
         loading.await(limit);
         if (loading.isAlive()) {
             Guard.stop(loading.site, loading.call,

@@ -25,8 +25,10 @@ final class Site {
     }
 
     final Engine engine;
-    /** Whether limits and rules of transactions hold for the code. */
+    /** Whether the rules of transactions hold for the code. */
     final boolean transactional;
+    /** Whether the watchdog stops it. */
+    final boolean watched;
     /** Odd while user code runs; each change says that it gets on. */
     private long progress;
     /** Odd while a call is under way; each has a number of its own. */
@@ -39,17 +41,23 @@ final class Site {
     long seenAtMillis;
 
     Site(Engine engine) {
-        this(engine, true);
+        this(engine, true, true);
     }
 
-    private Site(Engine engine, boolean transactional) {
+    private Site(Engine engine, boolean transactional, boolean watched) {
         this.engine = engine;
         this.transactional = transactional;
+        this.watched = watched;
     }
 
     /** One for code outside transactions: it may take long, wait and start threads. */
     static Site outside() {
-        return new Site(null, false);
+        return new Site(null, false, false);
+    }
+
+    /** One for code that somebody else than the watchdog stops. */
+    static Site unwatched() {
+        return new Site(null, true, false);
     }
 
     static Site of(Engine engine) {

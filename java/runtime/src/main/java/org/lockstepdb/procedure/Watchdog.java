@@ -31,23 +31,29 @@ public final class Watchdog {
     }
 
     private static void watch() {
+        long last = System.nanoTime() / 1_000_000;
         while (true) {
             int limit = limitMs;
+            int tick = limit == 0 ? MAX_TICK_MS : Math.max(1, Math.min(MAX_TICK_MS, limit / 4));
             try {
-                Thread.sleep(limit == 0 ? MAX_TICK_MS
-                        : Math.max(1, Math.min(MAX_TICK_MS, limit / 4)));
+                Thread.sleep(tick);
             } catch (InterruptedException e) {
                 continue;
             }
             long now = System.nanoTime() / 1_000_000;
+            // While this thread was held up, by the collector or the machine, so were the others:
+            // that is no time of theirs.
+            long lost = Math.max(0, now - last - 2L * tick);
+            last = now;
             for (Site site : Site.BY_THREAD.values()) {
+                site.seenAtMillis += lost;
                 look(site, now, limit);
             }
         }
     }
 
     private static void look(Site site, long now, int limit) {
-        if (!site.transactional) {
+        if (!site.watched) {
             return;
         }
         long call = site.call();
