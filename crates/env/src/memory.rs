@@ -202,6 +202,25 @@ impl MemoryDisk {
         state.sweep();
     }
 
+    /// What a power cut at this moment would leave, as a disk of its own; this one goes on. See
+    /// [`MemoryDisk::cut_power`].
+    pub fn survivor(&self, choose: impl FnMut(&UnsyncedWrite<'_>) -> Survival) -> MemoryDisk {
+        let state = self.state();
+        let copied = State {
+            next_file: state.next_file,
+            files: state.files.clone(),
+            names: state.names.clone(),
+            synced_names: state.synced_names.clone(),
+            folders: state.folders.clone(),
+            capacity_bytes: state.capacity_bytes,
+            hook: None,
+        };
+        drop(state);
+        let survivor = MemoryDisk { state: Arc::new(Mutex::new(copied)) };
+        survivor.cut_power(choose);
+        survivor
+    }
+
     /// A copy of the disk as programs see it, with everything durable.
     pub fn copy(&self) -> MemoryDisk {
         let state = self.state();

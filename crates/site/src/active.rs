@@ -66,6 +66,8 @@ pub(crate) struct Active<O, C> {
     /// Per partition, its answer to the round.
     pub(crate) answers: Vec<Option<Answered>>,
     pub(crate) rounds: u32,
+    /// The partitions voted in the last round that was sent.
+    pub(crate) votes: bool,
     pub(crate) round_begun_us: i64,
     pub(crate) partition_count: u32,
     /// Of a procedure with a thread of its own: how far that is.

@@ -90,6 +90,8 @@ pub struct Coordinator<O, C> {
     pub(crate) stop_everything: bool,
     timing: Option<Timing>,
     faults: Faults,
+    /// A commit that only the partitions' logs know of is awaited.
+    pub(crate) awaits_durable_commits: bool,
     /// The time that was given last.
     pub(crate) now_us: i64,
     /// How long a round may take; 0 for as long as it takes.
@@ -117,6 +119,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             stop_everything: limits.stop_everything,
             timing: None,
             faults: limits.faults,
+            awaits_durable_commits: false,
             now_us: 0,
             round_limit_us: limits.round_timeout_ms as i64 * 1000,
         }
@@ -187,20 +190,6 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.begin(now_us, outputs);
     }
 
-    /// The fault of a vote that is not waited for: whoever has not answered said yes.
-    fn pretend(&mut self, transaction: TransactionId) {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
-        let round = active.rounds;
-        for partition in self.initiator.participants(transaction) {
-            let run = u64::MAX;
-            if self.initiator.answer(transaction, round, partition, run) != RoundProgress::Stale {
-                let mut counted = Vec::new();
-                write_modified(&mut counted, 1);
-                active.answers[partition.index()] = Some(Ok((vec![counted; 64], Vec::new())));
-            }
-        }
-    }
-
     /// True when nothing is under way or waits.
     pub fn is_idle(&self) -> bool {
         self.initiator.is_idle() && self.initiator.waiting_count() == 0
@@ -239,6 +228,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 ending: None,
                 answers: Vec::new(),
                 rounds: 0,
+                votes: false,
                 round_begun_us: now_us,
                 partition_count: 0,
                 thread: ThreadState::New,
@@ -380,10 +370,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         let partitions = round.partitions();
         let last = round.is_last && !self.stop_everything;
         let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
-        let active = &self.active[&transaction];
+        let active = self.active.get_mut(&transaction).expect("it is under way");
         let procedure_number = active.call.procedure_number;
         let time_limit = time_limit(active);
         let writers = round.writers(last);
+        active.votes = !writers.is_empty();
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
             let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
@@ -511,7 +502,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         // A schema change is answered when it is in force everywhere, because the next call of
         // the same client may go to any partition. Of other transactions a partition that has
         // not heard the decision yet answers nobody, so nobody can see a state from before.
-        let acknowledge = matches!(active.call.work, MultiWork::Schema(_)) && commit;
+        // Of one without votes only its commit in their logs says that it is committed.
+        let unvoted = self.awaits_durable_commits && !active.votes && !active.context.read_only;
+        let is_schema = matches!(active.call.work, MultiWork::Schema(_));
+        let acknowledge = commit && (is_schema || unvoted);
         if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
             self.catalog_version = task.catalog_version;
         }

@@ -104,7 +104,7 @@ impl Shard {
         // The answers of calls that run here go straight into the connection's output.
         let mut output = std::mem::take(&mut connection.output);
         let mut stage = connection.stage;
-        let (mut frames, mut answers) = (0u64, 0u64);
+        let (mut frames, mut answers, mut called) = (0u64, 0u64, false);
         let mut has_backlog = false;
         while stage != Stage::Closing {
             // The calls of one read can have answers of any size: the rest waits until the
@@ -127,6 +127,7 @@ impl Shard {
                     stage = match stage {
                         Stage::Ready => {
                             self.take_invocation(key, body, &mut output);
+                            called |= output.len() > answered;
                             stage
                         }
                         _ => self.take_login(key, body, &mut output),
@@ -141,7 +142,7 @@ impl Shard {
         }
         let entry = self.stands_behind();
         if let Some(connection) = self.connection(key) {
-            if answers > 0 {
+            if called {
                 connection.stand_behind(entry);
             }
             connection.output = output;

@@ -226,6 +226,9 @@ impl Shard {
             let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
             coordinator.set_stopwatch(clock::stopwatch());
             coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
+            if parts.log.as_ref().is_some_and(SiteLog::gates) {
+                coordinator.await_durable_commits();
+            }
             coordinator
         });
         let threads = (parts.index == 0).then(|| {

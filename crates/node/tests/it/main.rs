@@ -5,6 +5,7 @@ mod allocation;
 mod bad_input;
 mod calls;
 mod clients;
+mod durability;
 mod frames;
 mod global_index;
 mod index_build;

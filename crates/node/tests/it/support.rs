@@ -1,5 +1,6 @@
 //! A host on free ports and a client as bare as the protocol: it sends bytes and reads frames.
 
+use lockstep_node::log::Data;
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
 use lockstep_types::parameter::ParameterWriter;
@@ -21,6 +22,11 @@ pub const LOGIN: &[u8] = b"\x01\x01\0\0\0\x08database\0\0\0\0\
 
 /// Starts a host with options as on the command line.
 pub fn start(sites: u32, options: &[&str]) -> Server {
+    start_with(sites, options, None).expect("the host starts")
+}
+
+/// Starts a host that keeps its data.
+pub fn start_with(sites: u32, options: &[&str], data: Option<Data>) -> std::io::Result<Server> {
     let mut given = Options::default();
     for option in options {
         given.set(option).expect("an option within its range");
@@ -39,9 +45,8 @@ pub fn start(sites: u32, options: &[&str]) -> Server {
         natives,
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
-        data: None,
+        data,
     })
-    .expect("the host starts")
 }
 
 /// Puts the length in front.

@@ -4,7 +4,8 @@
 use super::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, numbered};
 use crate::active::{Active, Queued, Submitted};
 use crate::message::{MultiCall, MultiWork, ToPartition};
-use lockstep_txn::Addressed;
+use crate::tables::write_modified;
+use lockstep_txn::{Addressed, RoundProgress};
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
 
 impl<O, C: Clone> Coordinator<O, C> {
@@ -14,6 +15,26 @@ impl<O, C: Clone> Coordinator<O, C> {
         assert!(self.is_idle(), "a coordinator goes on before its first transaction");
         self.catalog_version = catalog_version;
         self.initiator.advance_past(last);
+    }
+
+    /// From now on a commit that nobody voted on is answered when all partitions have carried it
+    /// out: they tell so when their logs have it.
+    pub fn await_durable_commits(&mut self) {
+        self.awaits_durable_commits = true;
+    }
+
+    /// The fault of a vote that is not waited for: whoever has not answered said yes.
+    pub(super) fn pretend(&mut self, transaction: TransactionId) {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let round = active.rounds;
+        for partition in self.initiator.participants(transaction) {
+            let run = u64::MAX;
+            if self.initiator.answer(transaction, round, partition, run) != RoundProgress::Stale {
+                let mut counted = Vec::new();
+                write_modified(&mut counted, 1);
+                active.answers[partition.index()] = Some(Ok((vec![counted; 64], Vec::new())));
+            }
+        }
     }
 
     /// Time has passed: transactions whose round has taken longer than the limit are aborted.
