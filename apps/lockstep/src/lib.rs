@@ -10,6 +10,7 @@ mod init;
 mod java_api;
 mod load;
 mod log;
+mod recovery;
 mod sql;
 mod start;
 

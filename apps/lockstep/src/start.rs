@@ -1,6 +1,6 @@
 //! `lockstep start`: runs a host in the foreground until it is told to stop.
 
-use crate::Procedures;
+use crate::{Procedures, recovery};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 pub fn command() -> Command {
     Command::new("start")
@@ -34,6 +35,13 @@ pub fn command() -> Command {
                     "When writes are answered: `sync` once they are on disk (the default with \
                      --dir), `async` at once, the log synced at intervals, `none` not logged",
                 ),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .requires("dir")
+                .help("Say what was brought back from the directory as JSON"),
         )
         .arg(
             Arg::new("sites")
@@ -103,22 +111,6 @@ fn open_data(arguments: &ArgMatches) -> Result<Option<Data>, String> {
     directory::open(path, durability).map(Some).map_err(|error| error.to_string())
 }
 
-/// A line on what was brought back from the directory, if there is one.
-fn say_what_came_back(server: &Server) {
-    let Some(summary) = server.recovery() else { return };
-    if let Some(torn) = &summary.torn {
-        println!(
-            "lockstep: {} ends at byte {} in a group that was never answered; it is left out",
-            torn.file, torn.offset
-        );
-    }
-    let seconds = summary.elapsed_ms as f64 / 1000.0;
-    println!(
-        "lockstep: replayed {} log entries in {seconds:.1} s, left out {}",
-        summary.replayed, summary.left_out
-    );
-}
-
 /// What the start line says of the data.
 fn said_of_data(data: Option<&Data>) -> String {
     let Some(data) = data else {
@@ -162,7 +154,11 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     };
     // Before the ready line, so that a signal right behind it is not lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
-    let server = Server::start(configuration).map_err(|error| error.to_string())?;
+    let progress = configuration.data.as_ref().map(|data| Arc::clone(&data.progress));
+    let line = recovery::ProgressLine::show(progress);
+    let started = Server::start(configuration);
+    drop(line);
+    let server = started.map_err(|error| error.to_string())?;
     // An administrator's @Shutdown ends the host as the signal does.
     server.on_shutdown(|| {
         if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
@@ -174,7 +170,11 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         if sites == 1 { "" } else { "s" },
         server.admin_address().port()
     );
-    say_what_came_back(&server);
+    match server.recovery() {
+        Some(summary) if arguments.get_flag("json") => println!("{}", recovery::as_json(summary)),
+        Some(summary) if summary.entries > 0 => println!("lockstep: {}", recovery::told(summary)),
+        _ => {}
+    }
     println!("lockstep: ready on {}", server.client_address());
     signals.forever().next();
     server.stop().map_err(|error| format!("the host did not stop cleanly: {error}"))?;

@@ -9,11 +9,12 @@ use crate::log::{Data, Durability, LogStart, LogThread, SiteLog};
 use crate::mailbox::{Bell, Outbox, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
-use crate::recovery::{HostState, Recovered, RecoverySummary, ReplaySettings, recover};
+use crate::recovery::{
+    DiskLog, Recovered, RecoveryProgress, RecoverySummary, ReplaySettings, recover,
+};
 use crate::shard::{HeldCall, HostFacts, KeptAnswer, Shard, ShardParts};
-use lockstep_durability::command_log::LogEnd;
 use lockstep_plan::RuleSet;
-use lockstep_types::{HashRing, TransactionId};
+use lockstep_types::HashRing;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -59,6 +60,7 @@ pub struct Server {
     log: Option<LogThread>,
     /// Keeps the directory locked.
     _data: Option<Data>,
+    /// What was brought back from the directory.
     recovery: Option<RecoverySummary>,
     main_outbox: Outbox<Envelope>,
     stopped: bool,
@@ -86,17 +88,16 @@ impl Server {
         let client = listen(configuration.client)?;
         let admin = listen(configuration.admin)?;
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
-        let recovered = start_state(&configuration, &facts).map_err(io::Error::other)?;
-        let Recovered { state, end, tails, last_multi, summary } = recovered;
+        let recovered = bring_back(&configuration, &facts).map_err(io::Error::other)?;
+        let Recovered { state, last_multi, end, sequences, summary } = recovered;
         let catalog = state.catalog;
         let sites = configuration.sites as usize;
         // The sites, the control thread, and the caller, who only sends.
         let polls = (0..sites + 2).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
         let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
         let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
-        let sequences = tails.iter().map(|tail| tail.sequence).collect();
-        let log_start = LogStart { end, sequences };
-        let (log, logs) = start_log(&configuration, &facts, log_start, &bells[..sites])?;
+        let (log, logs) =
+            start_log(&configuration, LogStart { end, sequences }, &facts, &bells[..sites])?;
         let mut logs = logs.into_iter();
         let mut site_states = state.sites.into_iter();
         let capacity = configuration.options.mailbox_messages as usize;
@@ -137,17 +138,32 @@ impl Server {
         threads.push(start_control(parts)?);
         let data = configuration.data;
         let recovery = data.is_some().then_some(summary);
-        Ok(Server { facts, threads, log, _data: data, recovery, main_outbox, stopped: false })
-    }
-
-    /// What was brought back at the start, of a host with a directory.
-    pub fn recovery(&self) -> Option<&RecoverySummary> {
-        self.recovery.as_ref()
+        Ok(Server { facts, threads, log, recovery, _data: data, main_outbox, stopped: false })
     }
 
     /// Where clients connect.
     pub fn client_address(&self) -> SocketAddr {
         self.facts.client_address
+    }
+
+    /// What was brought back from the host's directory; `None` where there is none.
+    pub fn recovery(&self) -> Option<&RecoverySummary> {
+        self.recovery.as_ref()
+    }
+
+    /// Stops the host as [`Server::stop`] does, and gives a hash of the data of each partition:
+    /// equal where all rows are, with their places.
+    ///
+    /// # Errors
+    /// As for [`Server::stop`].
+    pub fn stop_with_digests(mut self) -> io::Result<Vec<u64>> {
+        let sites = self.facts.partition_count as usize;
+        let digests =
+            self.facts.digests.get_or_init(|| (0..sites).map(|_| AtomicU64::new(0)).collect());
+        assert_eq!(digests.len(), sites, "each site leaves one");
+        self.stop_threads()?;
+        let digests = self.facts.digests.get().into_iter().flatten();
+        Ok(digests.map(|digest| digest.load(Ordering::Acquire)).collect())
     }
 
     /// Where administrators connect.
@@ -245,44 +261,11 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<i
     })
 }
 
-/// What the sites begin with: what the directory holds, or nothing.
-fn start_state(
-    configuration: &ServerConfiguration,
-    facts: &HostFacts,
-) -> Result<Recovered<HeldCall, KeptAnswer>, String> {
-    let settings = ReplaySettings {
-        natives: &configuration.natives,
-        options: &configuration.options,
-        java: facts.java_settings(),
-        ring: &facts.ring,
-        progress: &AtomicU64::new(0),
-    };
-    let Some(data) = &configuration.data else {
-        let state = HostState::empty(&settings).map_err(|error| error.to_string())?;
-        return Ok(Recovered {
-            state,
-            end: LogEnd::default(),
-            tails: Vec::new(),
-            last_multi: TransactionId(0),
-            summary: RecoverySummary::default(),
-        });
-    };
-    let (partitions, sites) = (data.cluster.partition_count, configuration.sites);
-    if partitions != sites {
-        return Err(format!(
-            "the directory {} is of a cluster with {partitions} partitions, and {sites} sites \
-             were asked for: start it with --sites {partitions}",
-            data.disk.shown("")
-        ));
-    }
-    recover(data, &settings)
-}
-
-/// Starts the thread of the command log, if there is one.
+/// Starts the thread of the command log, if what is done is logged.
 fn start_log(
     configuration: &ServerConfiguration,
-    facts: &Arc<HostFacts>,
     start: LogStart,
+    facts: &Arc<HostFacts>,
     bells: &[Arc<Bell>],
 ) -> io::Result<(Option<LogThread>, Vec<SiteLog>)> {
     let Some(data) = &configuration.data else { return Ok((None, Vec::new())) };
@@ -298,6 +281,35 @@ fn start_log(
     let options = &configuration.options;
     let (log, ends) = LogThread::start(data, options, start, bells, Box::new(on_failure))?;
     Ok((Some(log), ends))
+}
+
+/// Brings back what the directory holds; without one, a host begins empty.
+fn bring_back(
+    configuration: &ServerConfiguration,
+    facts: &HostFacts,
+) -> Result<Recovered<HeldCall, KeptAnswer>, String> {
+    let nobody_looks = RecoveryProgress::default();
+    let progress = configuration.data.as_ref().map_or(&nobody_looks, |data| &data.progress);
+    let settings = ReplaySettings {
+        natives: &configuration.natives,
+        options: &configuration.options,
+        java: facts.java_settings(),
+        ring: &facts.ring,
+        progress: &progress.replayed,
+    };
+    let Some(data) = &configuration.data else {
+        return Recovered::nothing(&settings).map_err(|error| error.to_string());
+    };
+    let (partitions, sites) = (data.cluster.partition_count, configuration.sites);
+    if partitions != sites {
+        return Err(format!(
+            "the directory {} is of a cluster with {partitions} partitions, and {sites} sites \
+             were asked for: start it with --sites {partitions}",
+            data.disk.shown("")
+        ));
+    }
+    let log = DiskLog { disk: &data.disk, cluster: data.cluster.cluster, until: None };
+    recover(&log, &settings, progress)
 }
 
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {
@@ -405,6 +417,7 @@ fn host_facts(
         dropped_connections: AtomicU64::new(0),
         paused: AtomicBool::new(false),
         on_shutdown: OnceLock::new(),
+        digests: OnceLock::new(),
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules),
         multi_spin_ns: multi_spin_ns(configuration),
     })

@@ -505,7 +505,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         // Of one without votes only its commit in their logs says that it is committed.
         let unvoted = self.awaits_durable_commits && !active.votes && !active.context.read_only;
         let is_schema = matches!(active.call.work, MultiWork::Schema(_));
-        let acknowledge = commit && (is_schema || unvoted);
+        // What is undone although all may have said yes is undone only by the abort in a log.
+        let outvoted = self.awaits_durable_commits && active.votes;
+        let acknowledge = if commit { is_schema || unvoted } else { outvoted };
         if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
             self.catalog_version = task.catalog_version;
         }

@@ -540,11 +540,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.database.maintain();
     }
 
-    /// The number of the last entry of the log.
-    pub fn last_sequence(&self) -> u64 {
-        self.log.sequence()
-    }
-
     /// Log entries and bytes so far.
     pub fn log_totals(&self) -> (u64, u64) {
         self.log.totals()

@@ -10,6 +10,7 @@ const SEEDS: &[(&str, &[&str])] = &[
     ("wire_request", &["login", "invocations"]),
     ("wire_response", &["responses"]),
     ("table_view", &["tables"]),
+    ("log_entry", &["log_entries"]),
 ];
 
 fn main() -> io::Result<()> {

@@ -1,14 +1,49 @@
 //! A host in the test's process, on free loopback ports.
 
 use lockstep_client::{ClientError, ConnectOptions, Connection};
+use lockstep_durability::directory::{ClusterFile, initialize};
+use lockstep_env::memory::MemoryDisk;
+use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 /// A running host; dropping it stops it.
 pub struct TestHost {
     server: Server,
+}
+
+/// A host's directory in memory.
+pub struct MemoryDirectory {
+    disk: MemoryDisk,
+    cluster: ClusterFile,
+}
+
+impl MemoryDirectory {
+    /// The directory of a new host with so many partitions.
+    pub fn new(partitions: u32) -> MemoryDirectory {
+        let disk = MemoryDisk::new();
+        let cluster = directory::new_cluster(partitions);
+        initialize(&disk, cluster).expect("a disk in memory can be written");
+        MemoryDirectory { disk, cluster }
+    }
+
+    /// The disk.
+    pub fn disk(&self) -> &MemoryDisk {
+        &self.disk
+    }
+
+    fn data(&self) -> Data {
+        Data {
+            disk: Arc::new(self.disk.clone()),
+            cluster: self.cluster,
+            durability: Durability::Sync,
+            progress: Arc::default(),
+            lock: None,
+        }
+    }
 }
 
 impl TestHost {
@@ -25,6 +60,19 @@ impl TestHost {
     /// # Errors
     /// As for [`TestHost::start`].
     pub fn start_with(sites: u32, options: Options) -> io::Result<TestHost> {
+        TestHost::start_at(sites, options, None)
+    }
+
+    /// Starts a host on a directory: with what is in it.
+    ///
+    /// # Errors
+    /// As for [`TestHost::start`], or the directory cannot be recovered.
+    pub fn start_on(options: Options, directory: &MemoryDirectory) -> io::Result<TestHost> {
+        let data = directory.data();
+        TestHost::start_at(data.cluster.partition_count, options, Some(data))
+    }
+
+    fn start_at(sites: u32, options: Options, data: Option<Data>) -> io::Result<TestHost> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut natives = NativeRegistry::default();
         for procedure in lockstep_workloads::test_procedures() {
@@ -38,9 +86,17 @@ impl TestHost {
             natives,
             pin_to_cores: Vec::new(),
             java_options: Vec::new(),
-            data: None,
+            data,
         })?;
         Ok(TestHost { server })
+    }
+
+    /// Stops the host and gives a hash of each partition's data.
+    ///
+    /// # Errors
+    /// A thread had ended with an error before.
+    pub fn stop_with_digests(self) -> io::Result<Vec<u64>> {
+        self.server.stop_with_digests()
     }
 
     /// The host.

@@ -2,6 +2,7 @@
 
 use super::disk::{DirectoryLock, RealDisk};
 use crate::clock;
+use crate::recovery::RecoveryProgress;
 use lockstep_durability::ClusterId;
 use lockstep_durability::directory::{ClusterFile, DirectoryError, LOCK_FILE, initialize};
 use lockstep_env::Disk;
@@ -41,6 +42,8 @@ pub struct Data {
     pub cluster: ClusterFile,
     /// When answers leave.
     pub durability: Durability,
+    /// How far recovery is, while the host starts.
+    pub progress: Arc<RecoveryProgress>,
     /// Held as long as the host runs; none for disks that no other process sees.
     pub lock: Option<Arc<DirectoryLock>>,
 }
@@ -79,7 +82,7 @@ pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError>
         )));
     };
     let lock = Some(Arc::new(disk.lock(LOCK_FILE)?));
-    Ok(Data { disk: Arc::new(disk), cluster, durability, lock })
+    Ok(Data { disk: Arc::new(disk), cluster, durability, progress: Arc::default(), lock })
 }
 
 /// Bits that nobody outside this process can foresee.

@@ -6,12 +6,12 @@
 //! carried out by a coordinator at all of them, and then they go on. Everything runs through the
 //! functions that ran it first, so the same state comes out, slot by slot.
 
+mod disk;
 mod partition;
-mod start;
 
+pub(crate) use disk::{DiskLog, Recovered, recover};
+pub use disk::{RecoveryProgress, RecoverySummary};
 pub use partition::{LogPieces, PartitionSource};
-pub use start::RecoverySummary;
-pub(crate) use start::{Recovered, recover};
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::control::change::{ChangeSettings, decode, make_change};

@@ -119,7 +119,7 @@ impl<H, A> PartitionReplay<H, A> {
     ) -> PartitionReplay<H, A> {
         PartitionReplay {
             partition,
-            done: site.last_sequence(),
+            done: site.log_sequence(),
             site,
             source,
             piece: Vec::new(),
@@ -407,8 +407,10 @@ fn plan(
     let PlanKey { text, single_partition, rules_off } = key;
     let refused =
         |error: String| Fault::Unsound(format!("the statement \"{text}\" has no plan: {error}"));
-    if let Some(step) = catalog.plan.cover_of_text(text) {
-        return Ok(PreparedStatement::for_partitions(step, settings.ring.partition_count()));
+    // A step of building an index is no SQL.
+    if let Some(cover) = catalog.plan.cover_of_text(text) {
+        let partitions = settings.ring.partition_count();
+        return Ok(PreparedStatement::for_partitions(cover, partitions));
     }
     let parsed = parse_batch(text, &settings.options.sql_limits())
         .map_err(|error| refused(error.to_string()))?;

@@ -45,7 +45,7 @@ use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -99,6 +99,8 @@ pub struct HostFacts {
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
     pub disabled_rules: AtomicU64,
+    /// Where sites leave a hash of their data when they stop, if it is wanted.
+    pub digests: OnceLock<Vec<AtomicU64>>,
     /// See the option `multi_spin_us`.
     pub multi_spin_ns: u64,
 }
@@ -117,7 +119,7 @@ impl HostFacts {
 }
 
 /// A call that waits until its partition goes on.
-pub(crate) enum HeldCall {
+pub enum HeldCall {
     Invocation(ForwardedCall),
     AdHoc(Box<AdHocCall>),
     Via(ViaCall),
@@ -134,12 +136,15 @@ impl HeldCall {
 }
 
 /// The answer of a call that ran behind a transaction whose outcome is not known yet.
-pub(crate) struct KeptAnswer {
+pub struct KeptAnswer {
     status: Status,
     frame: Vec<u8>,
     /// The last log entry that it stands behind.
     entry: u64,
 }
+
+/// A partition of a host.
+pub type HostSite = Site<HeldCall, KeptAnswer, Arc<HostCatalog>>;
 
 /// What a thread is made from.
 pub struct ShardParts {
@@ -157,16 +162,16 @@ pub struct ShardParts {
     pub facts: Arc<HostFacts>,
     /// The first catalog.
     pub catalog: Arc<HostCatalog>,
+    /// Its partition, as it was brought back.
+    pub site: HostSite,
+    /// The last transaction id of the coordinator before.
+    pub last_multi: TransactionId,
     /// The listening sockets, on the first thread: clients, administrators.
     pub listeners: Option<(mio::net::TcpListener, mio::net::TcpListener)>,
     /// Calls that the thread makes itself.
     pub inner_load: Option<Box<dyn SiteLoad>>,
     /// The site's end of the command log, if there is one.
     pub(crate) log: Option<SiteLog>,
-    /// The partition, as it was brought back.
-    pub(crate) site: Site<HeldCall, KeptAnswer, Arc<HostCatalog>>,
-    /// The last transaction id that a coordinator gave before.
-    pub last_multi: TransactionId,
 }
 
 /// A site's thread.
@@ -178,7 +183,7 @@ pub struct Shard {
     inbox: Inbox<Envelope>,
     facts: Arc<HostFacts>,
     catalog: Arc<HostCatalog>,
-    site: Site<HeldCall, KeptAnswer, Arc<HostCatalog>>,
+    site: HostSite,
     coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
     /// With the coordinator: the threads of its blocking procedures.
     threads: Option<ProcedureThreads>,
@@ -490,6 +495,9 @@ impl Shard {
 
     /// Writes what is written already to the sockets, once, and closes them.
     fn stop(&mut self) {
+        if let Some(digests) = self.facts.digests.get() {
+            digests[self.index].store(self.site.database().content_hash(), Ordering::Release);
+        }
         self.hand_over_all();
         self.write_ready();
         self.connections.clear();

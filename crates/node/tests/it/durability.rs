@@ -24,7 +24,7 @@ fn new_disk(partitions: u32) -> MemoryDisk {
 
 fn data(disk: &MemoryDisk, durability: Durability) -> Data {
     let cluster = ClusterFile::read(disk).expect("sound").expect("made");
-    Data { disk: Arc::new(disk.clone()), cluster, durability, lock: None }
+    Data { disk: Arc::new(disk.clone()), cluster, durability, progress: Arc::default(), lock: None }
 }
 
 fn host(disk: &MemoryDisk, sites: u32) -> (Server, Peer) {

@@ -205,3 +205,19 @@ fn what_runs_again_is_not_logged_again() {
     let header = EntryHeader { repeated: true, ..own(0, 0) };
     vote(&mut LogBuffer::new(OWN, 1, 0), &header, 1);
 }
+
+/// The format is fixed: what an earlier release wrote is read, and written, the same.
+#[test]
+fn entries_are_written_as_the_record_has_them() {
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/wire/log_entries.txt");
+    let text = std::fs::read_to_string(path).expect("the record");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
+    let recorded: String = lines.flat_map(str::chars).filter(|c| !c.is_whitespace()).collect();
+    let mut log = LogBuffer::new(OWN, 3, 41);
+    log.set_catalog_version(8);
+    vote(&mut log, &own(0, 0), 1);
+    all_kinds(&mut log);
+    let written: String = log.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(written, recorded);
+}

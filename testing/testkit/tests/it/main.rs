@@ -3,6 +3,7 @@
 mod coverage;
 mod explain;
 mod generated;
+mod recovery;
 
 use lockstep_testkit::configuration::Configuration;
 use lockstep_testkit::host::TestHost;
@@ -26,6 +27,10 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     files
 }
 
+fn corpus_files() -> Vec<PathBuf> {
+    files("slt", "slt")
+}
+
 fn configurations() -> Vec<Configuration> {
     let read = |path: PathBuf| {
         let name = path.file_stem().expect("a name").to_string_lossy().to_string();
@@ -43,7 +48,7 @@ fn every_file_gives_its_answers_in_every_configuration() {
     let mut failures = Vec::new();
     for (place, configuration) in configurations.iter().enumerate() {
         let mut total = Tally::default();
-        for file in files("slt", "slt") {
+        for file in corpus_files() {
             let name = file.file_name().expect("a name").to_string_lossy().to_string();
             if configuration.skip.contains(&name) || !name.contains(&only) {
                 continue;
