@@ -90,6 +90,8 @@ pub struct HostProcedure {
     pub outside: Option<Arc<JavaNonTransactional>>,
     /// Its calls change entries of global indexes, which may live elsewhere.
     pub keeps_global_indexes: bool,
+    /// It says which partitions it is for, and changes replicated tables at all.
+    pub changes_replicated: bool,
 }
 
 /// A catalog in force.
@@ -99,6 +101,7 @@ pub struct HostCatalog {
     procedures: Vec<HostProcedure>,
     by_name: FixedHashMap<Box<str>, u32>,
     has_global_indexes: bool,
+    changes_elsewhere: bool,
 }
 
 impl HostCatalog {
@@ -119,7 +122,9 @@ impl HostCatalog {
         }
         let mut tables = plan.tables.values();
         let has_global_indexes = tables.any(|t| !t.definition.global_indexes.is_empty());
-        Ok(HostCatalog { plan, procedures, by_name, has_global_indexes })
+        let changes_elsewhere =
+            has_global_indexes || procedures.iter().any(|procedure| procedure.changes_replicated);
+        Ok(HostCatalog { plan, procedures, by_name, has_global_indexes, changes_elsewhere })
     }
 
     /// Grows by one with every change.
@@ -143,6 +148,12 @@ impl HostCatalog {
     #[inline]
     pub fn has_global_indexes(&self) -> bool {
         self.has_global_indexes
+    }
+
+    /// Whether calls that are routed to one partition may change others as well.
+    #[inline]
+    pub fn changes_elsewhere(&self) -> bool {
+        self.changes_elsewhere
     }
 
     /// All procedures, in the order of their numbers.
@@ -205,6 +216,7 @@ fn prepare(
         via,
         outside,
         keeps_global_indexes: definition.keeps_global_indexes(),
+        changes_replicated: definition.changes_replicated(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Procedures as the catalog keeps them, their statements planned.
 
-use crate::statement::{IndexUpkeep, Statement};
+use crate::statement::{Coordinator, Execution, IndexUpkeep, Statement};
 use lockstep_types::{SqlType, TableId};
 use std::sync::Arc;
 
@@ -38,6 +38,18 @@ impl ProcedureDefinition {
     /// True for one that makes its calls in stages.
     pub fn is_compound(&self) -> bool {
         matches!(self.kind, ProcedureKind::NonTransactional { compound: true, .. })
+    }
+
+    /// True when it says which partitions it is for, and changes replicated tables, which are at
+    /// all.
+    pub fn changes_replicated(&self) -> bool {
+        let says = self.partitioning.is_some() || !self.declared.is_empty();
+        let replicated = |statement: &Statement| match &statement.execution {
+            Execution::Local { .. } => false,
+            Execution::Distributed { coordinator, .. } => *coordinator == Coordinator::SameCount,
+            Execution::Shipped { replicated, .. } => *replicated && !statement.read_only,
+        };
+        says && self.statements.iter().any(|(_, statement)| replicated(statement))
     }
 
     /// True when a statement changes rows that have entries in global indexes, so that a call may

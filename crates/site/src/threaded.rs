@@ -47,7 +47,10 @@ pub enum FromThread {
 
 fn keeps_indexes<O, C>(active: &Active<O, C>) -> bool {
     match &active.call.work {
-        MultiWork::Procedure { procedure, .. } => procedure.definition().keeps_global_indexes(),
+        MultiWork::Procedure { procedure, .. } => {
+            let definition = procedure.definition();
+            definition.keeps_global_indexes() || definition.changes_replicated()
+        }
         _ => false,
     }
 }

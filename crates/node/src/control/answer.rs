@@ -88,6 +88,7 @@ pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
             read_only: procedure.definition.read_only,
             compound: procedure.definition.is_compound(),
             routing: match procedure.routing {
+                _ if procedure.changes_replicated => ProcedureRouting::Multi,
                 // Clients know routing by one parameter; what else there is the server does.
                 Routing::Multi | Routing::Parameters | Routing::Via | Routing::Outside => {
                     ProcedureRouting::Multi

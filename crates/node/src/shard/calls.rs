@@ -431,7 +431,8 @@ fn destination(
 ) -> Destination {
     match place_of(procedure, invocation, facts) {
         Destination::Partition(partition)
-            if procedure.keeps_global_indexes && facts.partition_count > 1 =>
+            if (procedure.keeps_global_indexes || procedure.changes_replicated)
+                && facts.partition_count > 1 =>
         {
             Destination::Home(Home { partition, addresses_partition: invocation.all_partition })
         }
@@ -536,6 +537,10 @@ fn declared_partitions(
     facts: &super::HostFacts,
 ) -> Destination {
     let mut declared = Vec::new();
+    // Replicated tables are at the others, too.
+    if procedure.changes_replicated {
+        return Destination::Multi(declared);
+    }
     for partitioning in &procedure.definition.declared {
         match partition_of_call(partitioning, procedure, invocation, facts) {
             Ok(partition) => declared.push(partition),
@@ -551,7 +556,8 @@ fn all_partition_leg(
     invocation: &Invocation<'_>,
     facts: &super::HostFacts,
 ) -> Destination {
-    let first = matches!(procedure.routing, Routing::Parameter { index: 0, .. });
+    let first = matches!(procedure.routing, Routing::Parameter { index: 0, .. })
+        && !procedure.changes_replicated;
     if !first && !matches!(procedure.routing, Routing::Directed) {
         return Destination::Refused(Failure::graceful(format!(
             "Invalid procedure for all-partition execution. Targeted procedure must be \

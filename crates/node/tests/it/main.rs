@@ -16,6 +16,7 @@ mod limits;
 mod memory;
 mod multi;
 mod plans;
+mod replicated;
 mod schema;
 mod statistics;
 mod support;

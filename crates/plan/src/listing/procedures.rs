@@ -45,6 +45,8 @@ pub(super) fn procedures(catalog: &Catalog) -> Listing {
 /// What clients need for routing, as JSON.
 fn remarks(procedure: &ProcedureDefinition) -> String {
     let routing = match &procedure.partitioning {
+        // Its calls write everywhere: it is listed as what it is.
+        Some(_) if procedure.changes_replicated() => String::new(),
         // Clients that know one parameter only must not route by it: the server does.
         None | Some(ProcedurePartitioning::Columns { .. } | ProcedurePartitioning::Via { .. }) => {
             String::new()

@@ -176,7 +176,9 @@ impl Draft<'_> {
             true => PlanContext::SinglePartition,
             false => PlanContext::MultiPartition,
         };
-        let plan = Planning { catalog: &self.catalog, name, context };
+        // Each call of a directed procedure, or of one that an index routes, is one partition's.
+        let spreads = column.is_some_and(|column| column.via.is_none());
+        let plan = Planning { catalog: &self.catalog, name, context, spreads };
         let (kind, parameters, statements) = match &create.body {
             ProcedureBody::Statements(body) => {
                 let statements = plan.body(source, body)?;
@@ -268,6 +270,8 @@ struct Planning<'a> {
     catalog: &'a Catalog,
     name: &'a str,
     context: PlanContext,
+    /// Statements that change replicated tables run at all partitions, wherever it runs itself.
+    spreads: bool,
 }
 
 type NamedStatements = Vec<(String, Arc<Statement>)>;
@@ -332,10 +336,40 @@ impl Planning<'_> {
             );
             return Err(procedure_error(parsed.span, self.name, reason));
         }
-        plan_statement(self.catalog, parsed, self.context).map_err(|error| {
+        let context = match self.changes_replicated(&parsed.statement) {
+            true => PlanContext::MultiPartition,
+            false => self.context,
+        };
+        let planned = plan_statement(self.catalog, parsed, context).and_then(|statement| {
+            // Rows that it reads elsewhere are none that a procedure of one partition reads.
+            let reads_elsewhere =
+                matches!(statement.execution, lockstep_plan_ir::Execution::Shipped { .. });
+            match single && reads_elsewhere {
+                false => Ok(statement),
+                true => Err(PlanError::new(
+                    "Trying to write to a replicated table from rows of a partitioned one in a \
+                     single-partition procedure: the statement would read one partition and write \
+                     all. Leave out PARTITION ON, or read the rows in a statement of its own.",
+                )),
+            }
+        });
+        planned.map_err(|error| {
             let span = error.span.unwrap_or(parsed.span);
             self.failed(span, name, &parsed.text, &error.message)
         })
+    }
+
+    /// Whether a statement of a procedure with one PARTITION ON clause changes a replicated table:
+    /// it runs at all partitions, the others where the procedure does.
+    fn changes_replicated(&self, statement: &ast::Statement) -> bool {
+        let table = match statement {
+            ast::Statement::Insert(insert) => &insert.table,
+            ast::Statement::Update(update) => &update.table,
+            ast::Statement::Delete(delete) => &delete.table,
+            _ => return false,
+        };
+        let found = self.catalog.tables.get(table.as_str());
+        self.spreads && found.is_some_and(|table| table.definition.is_replicated())
     }
 
     fn failed(&self, span: ast::Span, statement: &str, text: &str, reason: &str) -> PlanError {
