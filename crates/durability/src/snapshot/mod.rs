@@ -7,7 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `NONCE-host_0.manifest` | text: what the snapshot is, its files with sizes and checksums, the schema |
+//! | `NONCE-host_0.manifest` | text: what it is, its files with their checksums, the schema |
 //! | `NONCE-host_0-site_N.rows` | the rows of one partition, as chunks of records |
 //! | `NONCE-host_0.classes` | the Java classes, a jar file; only if there are any |
 //! | `NONCE-TABLE-host_0.csv` | in a snapshot as CSV, in place of the rows: one file a table |

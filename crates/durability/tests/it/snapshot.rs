@@ -93,16 +93,16 @@ fn read(disk: &dyn Disk, nonce: &str) -> Result<Vec<Vec<u8>>, SnapshotError> {
 }
 
 fn content(disk: &dyn Disk, name: &str) -> Vec<u8> {
-    let file = disk.open(&format!("{FOLDER}/{name}"), OpenMode::Read).unwrap();
-    let mut bytes = vec![0; file.length().unwrap() as usize];
-    file.read_at(0, &mut bytes).unwrap();
+    let file = disk.open(&format!("{FOLDER}/{name}"), OpenMode::Read).expect("it is there");
+    let mut bytes = vec![0; file.length().expect("it is open") as usize];
+    file.read_at(0, &mut bytes).expect("it is open");
     bytes
 }
 
 fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) {
-    let mut file = disk.open(&format!("{FOLDER}/{name}"), OpenMode::Write).unwrap();
-    file.set_length(0).unwrap();
-    file.write_at(0, bytes).unwrap();
+    let mut file = disk.open(&format!("{FOLDER}/{name}"), OpenMode::Write).expect("it is there");
+    file.set_length(0).expect("it is open");
+    file.write_at(0, bytes).expect("it is open");
 }
 
 #[test]
