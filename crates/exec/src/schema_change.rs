@@ -297,7 +297,7 @@ fn exchange(tables: &mut Tables, prepared: &mut PreparedChange) {
     }
 }
 
-fn new_table(definition: &TableDefinition) -> Result<Table, SqlError> {
+pub(crate) fn new_table(definition: &TableDefinition) -> Result<Table, SqlError> {
     let (layout, indexes) = layout_and_indexes(definition)?;
     let mut table = Table::new(&definition.name, layout);
     for index in indexes {

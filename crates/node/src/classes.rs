@@ -63,6 +63,11 @@ fn of_catalog(catalog: &Catalog) -> Option<&Arc<JavaClasses>> {
     Some(&classes.0)
 }
 
+/// The jar of all classes of a catalog, if it has any.
+pub(crate) fn jar(catalog: &Catalog) -> Option<Arc<[u8]>> {
+    of_catalog(catalog).map(|classes| Arc::clone(classes.jar()))
+}
+
 /// The classes of a catalog, changed: see [`JavaClasses::change`].
 pub(crate) fn change(
     catalog: &Catalog,

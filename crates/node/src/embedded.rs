@@ -207,6 +207,7 @@ impl EmbeddedHost {
                                 self.coordinator.receive(answer, self.now_us, &mut outputs);
                             }
                             PartitionEffect::Ran(_) => {}
+                            PartitionEffect::SnapshotBegun(_) => {}
                             PartitionEffect::CatalogInForce(catalog) => {
                                 self.statistics.follow_catalog(&self.catalog, &catalog);
                                 self.catalog = catalog;

@@ -22,6 +22,7 @@ pub mod recovery;
 mod routing;
 mod server;
 mod shard;
+pub mod snapshot;
 pub mod statistics;
 mod threads;
 mod transaction_counters;

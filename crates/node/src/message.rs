@@ -2,6 +2,7 @@
 
 use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
+use crate::snapshot::lane::SiteLane;
 use crate::statistics::ShardSnapshot;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_site::{
@@ -203,6 +204,8 @@ pub enum Envelope {
     },
     /// From the control thread: frames for all subscribed connections.
     Push(Arc<[u8]>),
+    /// From the control thread: the way to the thread that writes the snapshot which begins.
+    SnapshotLane(Box<SiteLane>),
     /// Take no more calls, and finish those that are begun.
     Drain,
     /// Stop at the end of the round.

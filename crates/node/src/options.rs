@@ -90,6 +90,13 @@ options! {
         "Answers that a client has not read, per connection; above it the connection is paused.";
     unread_timeout_ms: 30_000, 100, 3_600_000, "ms",
         "How long a connection may leave answers unread before it is closed.";
+    snapshot_share_percent: 15, 1, 1_000, "percent",
+        "How long a site encodes for a running snapshot, in percent of the time that its other \
+         work takes; without other work it only encodes.";
+    snapshot_interval_s: 0, 0, 31_536_000, "s",
+        "Every so often a host with a directory takes a snapshot by itself; 0 for never.";
+    snapshots_kept: 2, 1, 1_000, "snapshots",
+        "Of the snapshots that the host takes by itself so many stay, the newest.";
     stop_timeout_ms: 10_000, 0, 3_600_000, "ms",
         "How long a host that stops waits for the calls under way and for clients to take their \
          answers.";

@@ -100,6 +100,7 @@ impl Server {
             start_log(&configuration, LogStart { end, sequences }, &facts, &bells[..sites])?;
         let mut logs = logs.into_iter();
         let mut site_states = state.sites.into_iter();
+        let site_bells = bells[..sites].to_vec();
         let capacity = configuration.options.mailbox_messages as usize;
         let mut boxes = mailboxes(&bells, capacity);
         let (main_outbox, _) = boxes.pop().expect("one for the caller");
@@ -132,9 +133,16 @@ impl Server {
         }
         let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for control");
         let natives = configuration.natives.clone();
-        let facts_of_control = Arc::clone(&facts);
-        let parts =
-            ControlParts { poll, bell, outbox, inbox, facts: facts_of_control, catalog, natives };
+        let parts = ControlParts {
+            poll,
+            bell,
+            outbox,
+            inbox,
+            facts: Arc::clone(&facts),
+            catalog,
+            natives,
+            site_bells,
+        };
         threads.push(start_control(parts)?);
         let data = configuration.data;
         let recovery = data.is_some().then_some(summary);
@@ -420,6 +428,8 @@ fn host_facts(
         digests: OnceLock::new(),
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules),
         multi_spin_ns: multi_spin_ns(configuration),
+        cluster: configuration.data.as_ref().map(|data| data.cluster.cluster).unwrap_or_default(),
+        data_disk: configuration.data.as_ref().map(|data| Arc::clone(&data.disk)),
     })
 }
 

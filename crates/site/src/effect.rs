@@ -2,7 +2,9 @@
 
 use crate::counts::FragmentRun;
 use crate::message::FromPartition;
+use lockstep_storage::SnapshotTable;
 use lockstep_txn::EntryHeader;
+use lockstep_types::TransactionId;
 
 /// What a partition asks its surroundings to do.
 pub enum PartitionEffect<H, A, C> {
@@ -12,6 +14,8 @@ pub enum PartitionEffect<H, A, C> {
     Ran(FragmentRun),
     /// A schema change is in force here: this is the catalog from now on.
     CatalogInForce(C),
+    /// A snapshot has begun here: [`crate::Site::snapshot_step`] gives it bit by bit.
+    SnapshotBegun(Box<SnapshotBegun>),
     /// The answer of a call that ran speculatively may go.
     Answer(H, A),
 }
@@ -23,4 +27,17 @@ pub enum Ready<H> {
     Run(H, EntryHeader),
     /// To be run; the answer is to be kept ([`crate::Site::keep`]).
     Speculate(H, EntryHeader),
+}
+
+/// What there is to say of a snapshot that has begun at a partition.
+#[derive(Debug)]
+pub struct SnapshotBegun {
+    /// The transaction at which it stands.
+    pub transaction: TransactionId,
+    /// The epoch of the partition's log.
+    pub epoch: u64,
+    /// The number of the last entry whose effect the snapshot has.
+    pub sequence: u64,
+    /// The tables, in the order of their numbers.
+    pub tables: Vec<SnapshotTable>,
 }

@@ -29,12 +29,12 @@ mod via;
 
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished};
 pub use counts::{FragmentRun, SpeculationCounts};
-pub use effect::{PartitionEffect, Ready};
+pub use effect::{PartitionEffect, Ready, SnapshotBegun};
 pub use limits::{Faults, SiteLimits};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall, MultiWork,
-    Numbered, OneRoundAnswer, OtherAnswer, RoundAnswer, RoundTasks, SchemaTask, StatementCall,
-    TableSwap, TaskEntries, ToPartition,
+    Numbered, OneRoundAnswer, OtherAnswer, RoundAnswer, RoundTasks, SchemaTask, SnapshotStart,
+    StatementCall, TableSwap, TaskEntries, ToPartition,
 };
 pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest};
 pub use partition::Site;

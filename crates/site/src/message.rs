@@ -131,6 +131,15 @@ pub struct TableSwap {
     pub replicated: bool,
 }
 
+/// A snapshot that begins at all partitions, with the data as it is between two transactions.
+#[derive(Debug, Clone)]
+pub struct SnapshotStart {
+    /// The tables that are saved; all, if none are named.
+    pub tables: Option<Arc<[TableId]>>,
+    /// Records are about this long, in bytes.
+    pub record_bytes: usize,
+}
+
 /// A schema change as partitions carry it out: prepared at all of them, then in force at all, or
 /// nowhere.
 #[derive(Debug)]
@@ -139,6 +148,8 @@ pub struct SchemaTask<C> {
     pub changes: Vec<StorageChange>,
     /// In place of steps: two tables change their contents.
     pub swap: Option<TableSwap>,
+    /// In place of steps: a snapshot begins, and the catalog stays.
+    pub snapshot: Option<SnapshotStart>,
     /// The catalog once they are in force.
     pub catalog: C,
     /// Its version.

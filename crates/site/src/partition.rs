@@ -4,6 +4,7 @@
 mod hand_over;
 mod logging;
 mod replay;
+mod snapshot;
 mod tasks;
 
 use crate::counts::{FragmentRun, SpeculationCounts};
@@ -509,9 +510,17 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }
         if let Some(task) = self.schema.take() {
             assert!(self.initiator.is_decided(), "no schema change behind speculation");
-            self.database.commit_change();
-            self.log.set_catalog_version(task.catalog_version);
-            effects.push(PartitionEffect::CatalogInForce(task.catalog.clone()));
+            match &task.snapshot {
+                Some(start) => {
+                    let begun = self.begin_snapshot(start, transaction);
+                    effects.push(PartitionEffect::SnapshotBegun(Box::new(begun)));
+                }
+                None => {
+                    self.database.commit_change();
+                    self.log.set_catalog_version(task.catalog_version);
+                    effects.push(PartitionEffect::CatalogInForce(task.catalog.clone()));
+                }
+            }
         }
         let answers = released.answers.into_iter();
         effects.extend(answers.map(|(call, answer)| PartitionEffect::Answer(call, answer)));

@@ -207,6 +207,7 @@ impl World {
         let task = SchemaTask {
             changes,
             swap: None,
+            snapshot: None,
             catalog: version,
             catalog_version: version,
             source: Arc::default(),
@@ -475,6 +476,8 @@ impl World {
                     self.in_flight.push(Message::FromPartition(answer));
                 }
                 PartitionEffect::Ran(_) => {}
+                // No run saves data yet.
+                PartitionEffect::SnapshotBegun(_) => {}
                 PartitionEffect::CatalogInForce(version) => {
                     assert!(self.catalogs.contains_key(&version), "no catalog from the future");
                     self.versions[partition.index()] = version;

@@ -17,6 +17,8 @@ pub struct TableHead {
     pub free_head: u32,
     /// Its columns, hidden ones of views included.
     pub columns: Vec<ColumnHead>,
+    /// The columns whose values say which partition has a row, in the order of their hashes.
+    pub partition_columns: Vec<u16>,
 }
 
 /// A column.
@@ -45,6 +47,8 @@ pub(super) fn encode(heads: &[TableHead]) -> Vec<u8> {
             out.push(u8::from(column.nullable));
             out.extend_from_slice(&column.max_bytes.to_le_bytes());
         }
+        out.extend_from_slice(&(head.partition_columns.len() as u16).to_le_bytes());
+        head.partition_columns.iter().for_each(|place| out.extend_from_slice(&place.to_le_bytes()));
     }
     out
 }
@@ -100,7 +104,20 @@ pub(super) fn decode(payload: &[u8]) -> Option<Vec<TableHead>> {
             };
             columns.push(ColumnHead { sql_type, nullable, max_bytes: fields.u32()? });
         }
-        heads.push(TableHead { table, name, rows, used_slots, free_head, columns });
+        let mut partition_columns = Vec::new();
+        for _ in 0..fields.u16()? {
+            let place = fields.u16().filter(|place| *place < count)?;
+            partition_columns.push(place);
+        }
+        heads.push(TableHead {
+            table,
+            name,
+            rows,
+            used_slots,
+            free_head,
+            columns,
+            partition_columns,
+        });
     }
     Some(heads)
 }

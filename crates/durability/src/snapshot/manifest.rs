@@ -33,9 +33,10 @@ pub enum TableKind {
     Partitioned,
     /// Each partition has all rows.
     Replicated,
-    /// A materialized view, or the entries of a global index: computed from other tables when the
-    /// number of partitions changes.
+    /// A materialized view: computed anew when the number of partitions changes.
     Derived,
+    /// The entries of a global index: each partition has some.
+    Entries,
 }
 
 /// A table of a snapshot.
@@ -92,6 +93,7 @@ impl TableKind {
             TableKind::Partitioned => "partitioned",
             TableKind::Replicated => "replicated",
             TableKind::Derived => "view",
+            TableKind::Entries => "entries",
         }
     }
 }
@@ -158,15 +160,13 @@ impl Manifest {
         }
         let cut = text.strip_suffix('\n').and_then(|text| text.rfind('\n')).map(|at| at + 1);
         let (checked, last) = text.split_at(cut.unwrap_or(0));
-        let checksum = last.strip_prefix("checksum ").map(str::trim_end);
-        let checksum = checksum.and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        let Some(checksum) = checksum else {
+        if !last.starts_with("checksum ") {
             return Err((bytes.len() as u64, whole.to_string()));
-        };
+        }
         let mut lines = Lines { text: checked, at: 0 };
         lines.word(FIRST_LINE).map_err(|_| (0, whole.to_string()))?;
         lines.number::<u32>("format")?;
-        if crc32fast::hash(checked.as_bytes()) != checksum {
+        if last != format!("checksum {:08x}\n", crc32fast::hash(checked.as_bytes())) {
             return Err((checked.len() as u64, "the manifest's checksum is wrong".to_string()));
         }
         lines.manifest()
@@ -288,6 +288,7 @@ impl<'a> Lines<'a> {
             "partitioned" => TableKind::Partitioned,
             "replicated" => TableKind::Replicated,
             "view" => TableKind::Derived,
+            "entries" => TableKind::Entries,
             _ => return Err(bad),
         };
         let rows = rows.parse().map_err(|_| bad)?;

@@ -26,7 +26,7 @@
 //! catalog_version NUMBER
 //! partitions NUMBER
 //! position PARTITION EPOCH SEQUENCE      * one for each partition
-//! table NAME partitioned|replicated|view ROWS  *
+//! table NAME partitioned|replicated|view|entries ROWS  *
 //! file FILE BYTES CHECKSUM               *
 //! schema BYTES
 //! (so many bytes of DDL, and a line end)
@@ -72,6 +72,8 @@
 //! | 1 | type, by its number in the client protocol |
 //! | 1 | 1 if NULL is allowed |
 //! | 4 | greatest length in bytes of VARCHAR and VARBINARY, else 0 |
+//! | 2 | number of partitioning columns, and for each: |
+//! | 2 | its place among the columns |
 //!
 //! The payload of kind 2 is a sequence of whole records, each as `lockstep-storage` writes them.
 

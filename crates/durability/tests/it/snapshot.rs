@@ -23,6 +23,7 @@ fn heads() -> Vec<TableHead> {
             used_slots: 4,
             free_head: 2,
             columns: vec![column(SqlType::BigInt, false, 0), column(SqlType::Varchar, true, 400)],
+            partition_columns: vec![0],
         },
         TableHead {
             table: 5,
@@ -31,6 +32,7 @@ fn heads() -> Vec<TableHead> {
             used_slots: 0,
             free_head: u32::MAX,
             columns: vec![column(SqlType::Float, true, 0)],
+            partition_columns: Vec::new(),
         },
     ]
 }

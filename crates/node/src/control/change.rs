@@ -231,6 +231,7 @@ pub(crate) fn make_change(
     let task = SchemaTask {
         changes: made.changes,
         swap,
+        snapshot: None,
         catalog_version: catalog.version(),
         catalog,
         source: encode(change, planning).into(),

@@ -15,6 +15,7 @@ mod load;
 pub(crate) mod operations;
 pub(crate) mod plan_cache;
 mod plan_template;
+mod snapshot;
 mod statistics;
 mod survey;
 mod swap;
@@ -32,6 +33,7 @@ use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
 use plan_cache::PlanCache;
+use snapshot::{Restoring, Snapshots};
 use statistics::{Gathering, Interval};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -56,6 +58,8 @@ pub struct ControlParts {
     pub catalog: Arc<HostCatalog>,
     /// What `FROM NATIVE` finds.
     pub natives: NativeRegistry,
+    /// The bells of the sites.
+    pub site_bells: Vec<Arc<Bell>>,
 }
 
 /// The control thread.
@@ -86,6 +90,11 @@ pub struct Control {
     intervals: BTreeMap<String, Interval>,
     next_gather: u64,
     survey: Survey,
+    site_bells: Vec<Arc<Bell>>,
+    snapshots: Snapshots,
+    restoring: Option<Restoring>,
+    /// Answers of calls that this thread made itself, with who made them.
+    own_answers: VecDeque<(Origin, Vec<u8>)>,
     stopping: bool,
 }
 
@@ -122,6 +131,10 @@ impl Control {
             intervals: BTreeMap::new(),
             next_gather: 1,
             survey,
+            site_bells: parts.site_bells,
+            snapshots: Snapshots::new(),
+            restoring: None,
+            own_answers: VecDeque::new(),
             stopping: false,
         }
     }
@@ -139,7 +152,7 @@ impl Control {
             let timeout = match (self.inbox.is_empty() && !made, self.outbox.is_overflowing()) {
                 (false, _) => Some(Duration::ZERO),
                 (true, true) => Some(Duration::from_micros(50)),
-                (true, false) => self.survey.time_left(clock::now_us()),
+                (true, false) => self.time_left(),
             };
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -151,9 +164,28 @@ impl Control {
                     self.take_message(message);
                 }
             }
+            self.attend_to_own_work();
             self.outbox.flush();
         }
         Ok(())
+    }
+
+    /// Snapshots and restores go on.
+    fn attend_to_own_work(&mut self) {
+        self.attend_to_snapshots();
+        self.attend_to_restore();
+        while let Some((origin, frame)) = self.own_answers.pop_front() {
+            self.own_answer(origin, &frame);
+            self.attend_to_restore();
+        }
+    }
+
+    /// Until something is due.
+    fn time_left(&self) -> Option<Duration> {
+        let survey = self.survey.time_left(clock::now_us());
+        let snapshot = self.snapshot_time_left_us();
+        let snapshot = snapshot.map(|left_us| Duration::from_micros(left_us as u64));
+        survey.into_iter().chain(snapshot).min()
     }
 
     fn take_message(&mut self, message: Envelope) {
@@ -174,6 +206,7 @@ impl Control {
             // Calls that are planned or wait for a schema change are those of connections, whose
             // threads wait for the answers.
             Envelope::Drain => {}
+            Envelope::Answer(answer) => self.own_answers.push_back((answer.origin, answer.frame)),
             Envelope::Stop => self.stopping = true,
             _ => unreachable!("site threads send requests only"),
         }
@@ -235,6 +268,8 @@ impl Control {
             "@Quiesce" | "@UpdateLogging" => self.answer_status(origin),
             "@GC" => self.collect_garbage(origin),
             "@SnapshotScan" => self.snapshot_scan(origin, invocation),
+            "@SnapshotSave" => self.snapshot_save(call, invocation),
+            "@SnapshotRestore" => self.snapshot_restore(call, invocation),
             "@SnapshotDelete" => self.snapshot_delete(origin, invocation),
             "@UpdateClasses" => self.update_classes(call, invocation),
             "@UpdateApplicationCatalog" => self.update_catalog(origin, invocation),
@@ -252,7 +287,9 @@ impl Control {
     fn schema_decided(&mut self, committed: bool) {
         let next = self.next_catalog.take().expect("one change is under way at a time");
         let advice = std::mem::take(&mut self.next_advice);
-        if committed {
+        if self.snapshots.is_beginning() {
+            self.snapshot_decided(committed);
+        } else if committed {
             advice.iter().for_each(|text| tracing::warn!("{text}"));
             self.catalog = next;
             self.plans.clear();

@@ -5,13 +5,11 @@ use super::Control;
 use super::system::text_parameter;
 use crate::clock;
 use crate::message::Origin;
-use lockstep_types::{
-    Datum, Failure, Outcome, Parameter, SqlType, Status, TableBuilder, TableSchema,
-};
-use lockstep_wire_volt::{Invocation, response};
+use lockstep_types::{Datum, Failure, Parameter, SqlType, Status, TableBuilder, TableSchema};
+use lockstep_wire_volt::Invocation;
 use std::sync::atomic::Ordering;
 
-use SqlType::{BigInt, Integer, Varchar};
+use SqlType::{BigInt, Integer};
 
 /// System procedures of VoltDB that this release knows by name only.
 const LATER: &[&str] = &[
@@ -33,8 +31,6 @@ const LATER: &[&str] = &[
     "@PrepareStopNode",
     "@ProfCtl",
     "@ResetDR",
-    "@SnapshotRestore",
-    "@SnapshotSave",
     "@StopReplicas",
     "@TopicControl",
     "@Trace",
@@ -53,59 +49,6 @@ pub(super) fn unavailable(name: &str) -> Failure {
 
 type Columns = [(&'static str, SqlType)];
 
-const SCAN_FOUND: &Columns = &[
-    ("PATH", Varchar),
-    ("NONCE", Varchar),
-    ("TXNID", BigInt),
-    ("CREATED", BigInt),
-    ("SIZE", BigInt),
-    ("TABLES_REQUIRED", Varchar),
-    ("TABLES_MISSING", Varchar),
-    ("TABLES_INCOMPLETE", Varchar),
-    ("COMPLETE", Varchar),
-    ("PATHTYPE", Varchar),
-];
-const SCAN_SPACE: &Columns = &[
-    ("HOST_ID", Integer),
-    ("HOSTNAME", Varchar),
-    ("PATH", Varchar),
-    ("TOTAL", BigInt),
-    ("FREE", BigInt),
-    ("USED", BigInt),
-    ("RESULT", Varchar),
-    ("ERR_MSG", Varchar),
-];
-const SCAN_FILES: &Columns = &[
-    ("HOST_ID", Integer),
-    ("HOSTNAME", Varchar),
-    ("PATH", Varchar),
-    ("NAME", Varchar),
-    ("TXNID", BigInt),
-    ("CREATED", BigInt),
-    ("TABLE", Varchar),
-    ("COMPLETED", Varchar),
-    ("SIZE", BigInt),
-    ("IS_REPLICATED", Varchar),
-    ("PARTITIONS", Varchar),
-    ("TOTAL_PARTITIONS", BigInt),
-    ("READABLE", Varchar),
-    ("RESULT", Varchar),
-    ("ERR_MSG", Varchar),
-    ("PATHTYPE", Varchar),
-];
-const DELETED: &Columns = &[
-    ("HOST_ID", Integer),
-    ("HOSTNAME", Varchar),
-    ("PATH", Varchar),
-    ("PATHTYPE", Varchar),
-    ("NONCE", Varchar),
-    ("NAME", Varchar),
-    ("SIZE", BigInt),
-    ("DELETED", Varchar),
-    ("RESULT", Varchar),
-    ("ERR_MSG", Varchar),
-];
-
 /// Appends one table.
 fn write_table(out: &mut Vec<u8>, columns: &Columns, rows: &[&[Datum<'_>]]) {
     let schema = TableSchema::new(columns);
@@ -118,13 +61,6 @@ fn write_table(out: &mut Vec<u8>, columns: &Columns, rows: &[&[Datum<'_>]]) {
 
 pub(super) fn is_null(invocation: &Invocation<'_>, index: usize) -> bool {
     matches!(invocation.parameters.get(index), Some(Ok(Parameter::Scalar(_, Datum::Null))) | None)
-}
-
-fn array_length(invocation: &Invocation<'_>, index: usize) -> Option<usize> {
-    match invocation.parameters.get(index)? {
-        Ok(Parameter::Array(array)) => Some(array.iter().count()),
-        _ => None,
-    }
 }
 
 impl Control {
@@ -191,51 +127,6 @@ impl Control {
             write_table(out, columns, &[&[Datum::Int(0)]]);
             1
         });
-        Ok(())
-    }
-
-    /// `@SnapshotScan`: this release writes no snapshots, so it finds none.
-    pub(super) fn snapshot_scan(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if text_parameter(invocation, 0).is_none() {
-            return Err(Failure::graceful("@SnapshotScan requires a folder as its parameter"));
-        }
-        self.answer_tables(origin, |out| {
-            write_table(out, SCAN_FOUND, &[]);
-            write_table(out, SCAN_SPACE, &[]);
-            write_table(out, SCAN_FILES, &[]);
-            3
-        });
-        Ok(())
-    }
-
-    /// `@SnapshotDelete`: there are none.
-    pub(super) fn snapshot_delete(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        let folders = array_length(invocation, 0);
-        let names = array_length(invocation, 1);
-        if folders.is_some() && names.is_some() && folders == names {
-            self.answer_tables(origin, |out| {
-                write_table(out, DELETED, &[]);
-                1
-            });
-            return Ok(());
-        }
-        let text = "A path must be provided for every nonce";
-        let mut frame = Vec::new();
-        let start = response::begin(&mut frame);
-        write_table(&mut frame, &[("ERR_MSG", Varchar)], &[&[Datum::Text(text)]]);
-        let outcome = Outcome::success(1);
-        let waited_ms = ((clock::now_us() - origin.arrived_us) / 1000) as i32;
-        let handle = origin.handle;
-        response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited_ms);
-        self.send_answer(origin, Status::Success, frame);
         Ok(())
     }
 

@@ -190,6 +190,8 @@ impl Control {
             snapshots,
             now_ms,
             since_ms,
+            snapshot_status: self.snapshot_status(),
+            snapshot_summary: self.snapshot_summary(),
             plans: tables::PlannerCounts {
                 kept: self.plans.len() as u64,
                 hits: self.plans.hits,

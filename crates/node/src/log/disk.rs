@@ -59,6 +59,33 @@ impl RealDisk {
         }
     }
 
+    /// Bytes of the file system that the directory is on.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn total_bytes(&self) -> Result<u64, DiskError> {
+        let facts = self.space()?;
+        Ok(facts.f_blocks.saturating_mul(facts.f_frsize))
+    }
+
+    /// What the system says of the file system.
+    fn space(&self) -> Result<libc::statvfs, DiskError> {
+        let path = &self.root;
+        let mut bytes = path.as_os_str().as_bytes().to_vec();
+        bytes.push(0);
+        // SAFETY: the path ends with a zero byte, the structure lives on this stack frame and is
+        // zeroed, and the call keeps neither.
+        let (result, facts) = unsafe {
+            let mut facts: libc::statvfs = std::mem::zeroed();
+            (libc::statvfs(bytes.as_ptr().cast(), &mut facts), facts)
+        };
+        if result != 0 {
+            let error = io::Error::last_os_error();
+            return Err(failed(DiskOperation::FreeSpace, path, &error));
+        }
+        Ok(facts)
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         match name.is_empty() {
             true => self.root.clone(),
@@ -143,19 +170,7 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self) -> Result<u64, DiskError> {
-        let path = &self.root;
-        let mut bytes = path.as_os_str().as_bytes().to_vec();
-        bytes.push(0);
-        // SAFETY: the path ends with a zero byte, the structure lives on this stack frame and is
-        // zeroed, and the call keeps neither.
-        let (result, facts) = unsafe {
-            let mut facts: libc::statvfs = std::mem::zeroed();
-            (libc::statvfs(bytes.as_ptr().cast(), &mut facts), facts)
-        };
-        if result != 0 {
-            let error = io::Error::last_os_error();
-            return Err(failed(DiskOperation::FreeSpace, path, &error));
-        }
+        let facts = self.space()?;
         Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
     }
 

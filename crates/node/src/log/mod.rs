@@ -2,7 +2,7 @@
 //! and the ends at which sites hand their entries over.
 
 pub mod directory;
-mod disk;
+pub(crate) mod disk;
 mod site;
 mod writer;
 

@@ -21,6 +21,7 @@ mod one_round;
 mod outgrown;
 mod output;
 mod outside;
+mod snapshot;
 mod via;
 
 use crate::catalog::HostCatalog;
@@ -38,6 +39,8 @@ pub use drain::Drain;
 use gate::Gate;
 use inner::InnerLoad;
 use lockstep_base::counting;
+use lockstep_durability::ClusterId;
+use lockstep_env::Disk;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, OneRoundCalls, Site};
 use lockstep_types::{HashRing, Status, TransactionId};
@@ -103,6 +106,10 @@ pub struct HostFacts {
     pub digests: OnceLock<Vec<AtomicU64>>,
     /// See the option `multi_spin_us`.
     pub multi_spin_ns: u64,
+    /// The cluster's id; zeros for a host that keeps its data in memory only.
+    pub cluster: ClusterId,
+    /// The host's directory, if it has one.
+    pub data_disk: Option<Arc<dyn Disk>>,
 }
 
 impl HostFacts {
@@ -193,6 +200,8 @@ pub struct Shard {
     inner_load: Option<InnerLoad>,
     log: Option<SiteLog>,
     gate: Gate,
+    /// The snapshot that runs, or begins.
+    snapshot: snapshot::SiteSnapshot,
     connections: Vec<Option<Connection>>,
     generations: Vec<u32>,
     free_places: Vec<u32>,
@@ -263,6 +272,7 @@ impl Shard {
             inner_load: parts.inner_load.map(InnerLoad::new),
             log: parts.log,
             gate: Gate::default(),
+            snapshot: snapshot::SiteSnapshot::default(),
             connections: Vec::new(),
             generations: Vec::new(),
             free_places: Vec::new(),
@@ -316,6 +326,7 @@ impl Shard {
             self.outbox.flush();
             self.tell_quiet();
             counting::apart(|| self.site.maintain());
+            self.step_snapshot();
             self.statistics.end_round(clock::now_us() - self.now_us);
             if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
                 self.deadlines_checked_us = self.now_us;
@@ -337,6 +348,7 @@ impl Shard {
         let polled_lately = self.now_us - self.polled_us < BUSY_POLL_US;
         if has_messages && polled_lately && self.to_read.is_empty() {
             events.clear();
+            self.snapshot.note_wait(false);
             return Ok(());
         }
         self.polled_us = self.now_us;
@@ -344,6 +356,8 @@ impl Shard {
         let mut asleep_ns = None;
         if !busy && self.outbox.is_overflowing() {
             timeout = Some(Duration::from_micros(50));
+        } else if !busy && self.snapshot.wants_step() {
+            // There is something to encode: sockets are only looked at.
         } else if !busy && !self.poll_busily(events)? {
             self.bell.prepare_sleep();
             if !self.has_message() {
@@ -358,6 +372,7 @@ impl Shard {
             other => other?,
         }
         self.bell.awake();
+        self.snapshot.note_wait(!busy && events.is_empty());
         if let Some(asleep_ns) = asleep_ns {
             self.statistics.count_sleep(clock::monotonic_ns() - asleep_ns);
         }
@@ -460,6 +475,7 @@ impl Shard {
             Envelope::Gather { request, validate } => self.send_statistics(request, validate),
             Envelope::Survey { sample, rows } => self.survey(&sample, rows),
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
+            Envelope::SnapshotLane(lane) => self.snapshot_lane(lane),
             Envelope::Drain => self.draining = true,
             Envelope::Stop => self.stopping = true,
             Envelope::Control(_) => unreachable!("only the control thread gets these"),

@@ -161,6 +161,7 @@ impl Shard {
                     self.one_rounds.clear();
                     self.catalog = catalog;
                 }
+                PartitionEffect::SnapshotBegun(begun) => self.snapshot_begun(begun),
                 PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {
                     let origin = call.origin();
                     self.statistics.count_kept(origin.procedure, status);

@@ -18,6 +18,7 @@ mod multi;
 mod plans;
 mod replicated;
 mod schema;
+mod snapshot;
 mod statistics;
 mod support;
 mod survey;

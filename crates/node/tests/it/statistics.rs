@@ -110,7 +110,7 @@ fn wrong_arguments_are_told() {
         (peer.call("@StopNode", &[Int(99)]), -2, "99"),
         (peer.call("@ExplainProc", &[Null]), -2, "name of a procedure"),
         (peer.call("@ExplainProc", &[Text("Nobody")]), -2, "Procedure Nobody not in catalog"),
-        (peer.call("@SnapshotSave", &[]), -2, "not available"),
+        (peer.call("@SnapshotSave", &[Int(1)]), -2, "text of JSON"),
     ];
     for (answer, status, part) in cases {
         assert_eq!(answer.status, status, "{answer:?}");

@@ -13,7 +13,7 @@ use crate::one_round::OneRoundCall;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_txn::log_entry::{
     PartKind, StatementSource, Vote, begin_fragments, put_call, put_entry_changes, put_load,
-    put_part, put_statement,
+    put_part, put_schema, put_statement,
 };
 use lockstep_txn::sp::{Fragments, first_entry};
 use lockstep_txn::{EntryHeader, EntryKind};
@@ -75,8 +75,17 @@ impl<H, A, C: Clone> Site<H, A, C> {
     fn log_schema(&mut self, task: &SchemaTask<C>, header: &EntryHeader) {
         let mut body = std::mem::take(&mut self.log_body);
         body.clear();
-        lockstep_txn::log_entry::put_schema(&mut body, task.catalog_version, &task.source);
-        self.log.append(header, EntryKind::Schema, &body);
+        let kind = match task.snapshot {
+            Some(_) => {
+                body.extend_from_slice(&task.source);
+                EntryKind::Snapshot
+            }
+            None => {
+                put_schema(&mut body, task.catalog_version, &task.source);
+                EntryKind::Schema
+            }
+        };
+        self.log.append(header, kind, &body);
         self.log_body = body;
         self.note_logged(header.transaction, Vote::None);
     }

@@ -138,6 +138,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
         &mut self,
         task: Arc<SchemaTask<C>>,
     ) -> Result<Vec<Vec<u8>>, Failure> {
+        if task.snapshot.is_some() {
+            self.schema = Some(task);
+            return Ok(Vec::new());
+        }
         let swap = task.swap;
         let prepared = match swap {
             Some(swap) => self.database.prepare_swap(swap.first, swap.second),

@@ -24,6 +24,9 @@ pub(super) struct View {
     pub(super) now_ms: i64,
     /// Since when the counters run.
     pub(super) since_ms: i64,
+    /// The rows of SNAPSHOTSTATUS, and of SNAPSHOTSUMMARY.
+    pub(super) snapshot_status: Vec<Row>,
+    pub(super) snapshot_summary: Vec<Row>,
     /// Plans kept, and what was counted of planning.
     pub(super) plans: PlannerCounts,
 }

@@ -253,40 +253,19 @@ pub(super) const SELECTORS: &[Selector] = &[
     },
     Selector {
         names: &["SNAPSHOTSTATUS"],
-        tables: &[empty(
-            Common::Host,
-            &[
-                ("TABLE", Varchar),
-                ("PATH", Varchar),
-                ("FILENAME", Varchar),
-                ("NONCE", Varchar),
-                ("TXNID", BigInt),
-                ("START_TIME", BigInt),
-                ("END_TIME", BigInt),
-                ("SIZE", BigInt),
-                ("DURATION", BigInt),
-                ("THROUGHPUT", Float),
-                ("RESULT", Varchar),
-                ("TYPE", Varchar),
-            ],
-        )],
+        tables: &[Table {
+            common: Common::Host,
+            own: crate::control::snapshot::STATUS,
+            rows: |view| view.snapshot_status.clone(),
+        }],
     },
     Selector {
         names: &["SNAPSHOTSUMMARY"],
-        tables: &[empty(
-            Common::Nothing,
-            &[
-                ("NONCE", Varchar),
-                ("TXNID", BigInt),
-                ("TYPE", Varchar),
-                ("PATH", Varchar),
-                ("START_TIME", BigInt),
-                ("END_TIME", BigInt),
-                ("DURATION", BigInt),
-                ("PROGRESS_PCT", Float),
-                ("RESULT", Varchar),
-            ],
-        )],
+        tables: &[Table {
+            common: Common::Nothing,
+            own: crate::control::snapshot::SUMMARY,
+            rows: |view| view.snapshot_summary.clone(),
+        }],
     },
     Selector {
         names: &["TTL"],

@@ -1,0 +1,487 @@
+//! `@SnapshotRestore` into a host that serves: a thread reads the files and makes calls of their
+//! rows, which go through the same doors as those of clients. So views, global indexes and the
+//! command log hear of every row, and the number of partitions does not matter.
+
+use super::request::{self, ChosenTables};
+use super::{RESTORED, write_table};
+use crate::clock;
+use crate::connection::ConnectionKey;
+use crate::control::{Control, SystemCall};
+use crate::load::LOAD_AT_PARTITION;
+use crate::mailbox::Bell;
+use crate::message::{Envelope, ForwardedCall, NO_PROCEDURE, Origin};
+use crate::snapshot::load::saved_columns;
+use lockstep_durability::snapshot::{
+    self, ContentKind, Manifest, RowsReader, TableHead, TableKind, verify_file,
+};
+use lockstep_env::{Disk, OpenMode};
+use lockstep_storage::{ColumnLayout, RowRef, RowsRecord, StorageError, TableLayout};
+use lockstep_types::hashing::CompositeKey;
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{
+    Datum, Failure, HashRing, PartitionId, SqlType, TableBuilder, TableSchema, Value,
+};
+use lockstep_wire_volt::response::Response;
+use lockstep_wire_volt::{Invocation, invocation};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Calls that wait in the channel.
+const CALLS_AHEAD: usize = 16;
+/// Calls that are under way.
+const CALLS_UNDER_WAY: usize = 16;
+/// Rows of a call, and about their bytes.
+const ROWS_A_CALL: u32 = 500;
+const BYTES_A_CALL: usize = 256 * 1024;
+
+/// What the thread wants done next.
+enum Step {
+    /// A call; of one partition if it names one.
+    Call { body: Vec<u8>, partition: Option<PartitionId> },
+    /// That was all, or why not.
+    End(Result<(), String>),
+}
+
+/// A restore under way.
+pub(in crate::control) struct Restoring {
+    origin: Origin,
+    steps: Receiver<Step>,
+    under_way: usize,
+    ended: Option<Result<(), String>>,
+    tables: Vec<RestoredTable>,
+}
+
+/// A table that is restored.
+#[derive(Debug, Clone)]
+struct RestoredTable {
+    name: String,
+    replicated: bool,
+    /// The partitioning columns of the schema in force; none while there is no schema.
+    places: Option<Vec<u16>>,
+}
+
+impl Control {
+    /// Who makes the calls of the control thread itself: their answers come back to it.
+    pub(in crate::control) fn own_origin(&self) -> Origin {
+        Origin {
+            shard: self.facts.partition_count as u16,
+            connection: ConnectionKey { place: 0, generation: 0 },
+            handle: 0,
+            arrived_us: clock::now_us(),
+            procedure: NO_PROCEDURE,
+            weight: 0,
+        }
+    }
+
+    /// `@SnapshotRestore`.
+    pub(in crate::control) fn snapshot_restore(
+        &mut self,
+        call: SystemCall,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if self.next_catalog.is_some() {
+            self.wait_for_schema(call);
+            return Ok(());
+        }
+        self.check_not_paused(call.admin)?;
+        let Some(request) = request::read(invocation)? else {
+            return Err(Failure::graceful("@SnapshotRestore takes a directory and a nonce"));
+        };
+        if self.restoring.is_some() {
+            return Err(Failure::graceful("Another restore is under way"));
+        }
+        let (disk, folder, _) =
+            self.snapshot_place(request.path.as_deref()).map_err(Failure::graceful)?;
+        let manifest = snapshot::read_manifest(&*disk, &folder, &request.nonce)
+            .map_err(|error| Failure::graceful(error.to_string()))?;
+        let tables = self.tables_to_restore(&manifest, &request.tables)?;
+        let (steps, taken) = sync_channel(CALLS_AHEAD);
+        let has_schema = self.catalog.plan.visible_tables().next().is_some();
+        let job = RestoreJob {
+            disk,
+            folder,
+            manifest,
+            tables: tables.clone(),
+            makes_schema: !has_schema,
+            ring: self.facts.ring.clone(),
+            sender: Sender { steps, bell: Arc::clone(&self.bell) },
+        };
+        let thread = std::thread::Builder::new().name("restore".to_string());
+        thread.spawn(move || job.run()).map_err(|error| {
+            Failure::unexpected(format!("the system gives no thread for the restore: {error}"))
+        })?;
+        let (origin, under_way, ended) = (call.origin, 0, None);
+        self.restoring = Some(Restoring { origin, steps: taken, under_way, ended, tables });
+        Ok(())
+    }
+
+    /// The tables that are restored.
+    fn tables_to_restore(
+        &self,
+        manifest: &Manifest,
+        chosen: &ChosenTables,
+    ) -> Result<Vec<RestoredTable>, Failure> {
+        if manifest.content != ContentKind::Native {
+            return Err(Failure::graceful(format!(
+                "Snapshot {} is CSV text: load its files by `lockstep load csv`",
+                manifest.nonce
+            )));
+        }
+        let known = |name: &str| manifest.tables.iter().any(|table| table.name == name);
+        if let Some(name) = chosen.named().find(|name| !known(name)) {
+            return Err(Failure::graceful(format!("the snapshot has no table {name}")));
+        }
+        let catalog = &self.catalog.plan;
+        let has_schema = catalog.visible_tables().next().is_some();
+        let mut tables = Vec::new();
+        for table in &manifest.tables {
+            let hidden = matches!(table.kind, TableKind::Derived | TableKind::Entries);
+            if hidden || !chosen.has(&table.name) {
+                continue;
+            }
+            if has_schema && catalog.table(&table.name).is_none() {
+                let name = &table.name;
+                let text = match chosen.is_all() {
+                    true => format!("the schema has no table {name}; name others in skiptables"),
+                    false => format!("the schema has no table {name}"),
+                };
+                return Err(Failure::graceful(text));
+            }
+            let definition = catalog.table(&table.name).map(|found| &found.definition);
+            let saved = table.kind == TableKind::Replicated;
+            tables.push(RestoredTable {
+                name: table.name.clone(),
+                replicated: definition.map_or(saved, |definition| definition.is_replicated()),
+                places: definition.map(|definition| definition.partition_columns.clone()),
+            });
+        }
+        Ok(tables)
+    }
+
+    /// Makes further calls of a restore, as long as there is room for them.
+    pub(in crate::control) fn attend_to_restore(&mut self) {
+        loop {
+            let Some(restoring) = &mut self.restoring else { return };
+            if restoring.ended.is_some() {
+                if restoring.under_way == 0 {
+                    self.restore_ended();
+                }
+                return;
+            }
+            if restoring.under_way >= CALLS_UNDER_WAY || self.next_catalog.is_some() {
+                return;
+            }
+            match restoring.steps.try_recv() {
+                Ok(Step::Call { body, partition }) => {
+                    restoring.under_way += 1;
+                    self.own_call(body, partition);
+                }
+                Ok(Step::End(result)) => restoring.ended = Some(result),
+                Err(std::sync::mpsc::TryRecvError::Empty) => return,
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+                    restoring.ended = Some(Err("the thread of the restore ended".to_string()));
+                }
+            }
+        }
+    }
+
+    fn own_call(&mut self, body: Vec<u8>, partition: Option<PartitionId>) {
+        let origin = Origin { handle: 1, ..self.own_origin() };
+        match partition.filter(|_| !self.catalog.has_global_indexes()) {
+            Some(partition) => {
+                let call = ForwardedCall { origin, body };
+                self.outbox.send(partition.index(), Envelope::Call(call));
+            }
+            None => {
+                self.call(SystemCall { origin, admin: true, body: body.into(), time_limit: None });
+            }
+        }
+    }
+
+    /// The answer of a call that the control thread made itself.
+    pub(in crate::control) fn own_answer(&mut self, origin: Origin, frame: &[u8]) {
+        let Some(restoring) = self.restoring.as_mut().filter(|_| origin.handle == 1) else {
+            return;
+        };
+        restoring.under_way = restoring.under_way.saturating_sub(1);
+        let problem = match frame.get(4..).map(Response::decode) {
+            Some(Ok(response)) if response.status == 1 => None,
+            Some(Ok(response)) => Some(response.status_text.unwrap_or("it failed").to_string()),
+            _ => Some("its answer cannot be read".to_string()),
+        };
+        if let Some(problem) = problem
+            && !matches!(restoring.ended, Some(Err(_)))
+        {
+            restoring.ended = Some(Err(problem));
+        }
+    }
+
+    fn restore_ended(&mut self) {
+        let Some(restoring) = self.restoring.take() else { return };
+        let host = self.facts.host_name.clone();
+        let sites = self.facts.partition_count;
+        let result = restoring.ended.unwrap_or(Ok(()));
+        if let Err(problem) = &result {
+            tracing::error!(problem, "the restore failed; what was loaded before stays");
+        }
+        self.answer_tables(restoring.origin, |out| {
+            let row = |site: u32, table: &'_ str, problem: Option<&'_ str>| {
+                let number = Datum::Int(site.into());
+                let text = |text: &str| Value::Text(text.into());
+                let result = if problem.is_none() { "SUCCESS" } else { "FAILURE" };
+                [
+                    Datum::Int(0).to_value(),
+                    text(&host),
+                    number.to_value(),
+                    text(table),
+                    number.to_value(),
+                    text(result),
+                    text(problem.unwrap_or("")),
+                ]
+            };
+            let rows: Vec<_> = match &result {
+                Ok(()) => (0..sites)
+                    .flat_map(|site| restoring.tables.iter().map(move |table| (site, table)))
+                    .map(|(site, table)| row(site, &table.name, None))
+                    .collect(),
+                Err(problem) => vec![row(0, "", Some(problem))],
+            };
+            let rows: Vec<Vec<Datum<'_>>> =
+                rows.iter().map(|row| row.iter().map(Value::as_datum).collect()).collect();
+            write_table(out, RESTORED, &rows);
+            1
+        });
+    }
+}
+
+/// Gives steps to the control thread, which may be full of them.
+struct Sender {
+    steps: SyncSender<Step>,
+    bell: Arc<Bell>,
+}
+
+impl Sender {
+    /// False when nobody wants them any more.
+    fn send(&self, step: Step) -> bool {
+        let sent = self.steps.send(step).is_ok();
+        self.bell.ring();
+        sent
+    }
+}
+
+/// What the thread of a restore does.
+struct RestoreJob {
+    disk: Arc<dyn Disk>,
+    folder: String,
+    manifest: Manifest,
+    tables: Vec<RestoredTable>,
+    makes_schema: bool,
+    ring: HashRing,
+    sender: Sender,
+}
+
+/// A table of a file, and the rows of it that wait for a call.
+struct OpenTable<'m> {
+    head: &'m TableHead,
+    layout: TableLayout,
+    /// The partitioning columns; none of a replicated table.
+    places: Vec<u16>,
+    replicated: bool,
+    schema: TableSchema,
+    batches: BTreeMap<u32, Batch>,
+}
+
+#[derive(Default)]
+struct Batch {
+    key: Option<Vec<u8>>,
+    rows: Vec<Vec<Value>>,
+    bytes: usize,
+}
+
+impl<'m> OpenTable<'m> {
+    fn new(head: &'m TableHead, table: &RestoredTable) -> Result<OpenTable<'m>, StorageError> {
+        let columns: Vec<ColumnLayout> = saved_columns(head);
+        let layout = TableLayout::new(&columns)?;
+        let types: Vec<(String, SqlType)> =
+            columns.iter().map(|column| (String::new(), column.sql_type)).collect();
+        let places = match &table.places {
+            _ if table.replicated => Vec::new(),
+            Some(places) => places.clone(),
+            None => head.partition_columns.clone(),
+        };
+        Ok(OpenTable {
+            head,
+            layout,
+            places,
+            replicated: table.replicated,
+            schema: TableSchema::new(&types),
+            batches: BTreeMap::new(),
+        })
+    }
+
+    /// Where a row belongs, and the bytes whose hash says so; none for NULL.
+    fn place(&self, ring: &HashRing, row: RowRef<'_>) -> (PartitionId, Option<Vec<u8>>) {
+        let value = |place: &u16| {
+            let place = usize::from(*place);
+            if place < row.len() { row.column(place) } else { Datum::Null }
+        };
+        let key = match self.places.as_slice() {
+            [] => return (PartitionId(0), None),
+            [place] => match value(place) {
+                Datum::Int(number) => number.to_le_bytes().to_vec(),
+                Datum::Text(text) => text.as_bytes().to_vec(),
+                Datum::Bytes(bytes) => bytes.to_vec(),
+                _ => return (ring.partition_of(Datum::Null), None),
+            },
+            places => CompositeKey::of(places.iter().map(value)).bytes().to_vec(),
+        };
+        (ring.partition_of(Datum::Bytes(&key)), Some(key))
+    }
+}
+
+/// Bytes of a value beside its slot.
+fn long_bytes(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+impl RestoreJob {
+    fn run(self) {
+        let result = self.restore();
+        self.sender.send(Step::End(result));
+    }
+
+    fn restore(&self) -> Result<(), String> {
+        if self.makes_schema {
+            self.make_schema()?;
+        }
+        for partition in 0..self.manifest.positions.len() as u32 {
+            let reader = RowsReader::open(&*self.disk, &self.folder, &self.manifest, partition);
+            self.restore_file(reader.map_err(|error| error.to_string())?, partition == 0)?;
+        }
+        Ok(())
+    }
+
+    fn call(&self, procedure: &str, parameters: &ParameterWriter, partition: Option<PartitionId>) {
+        let mut frame = Vec::new();
+        let options = Default::default();
+        invocation::encode(&mut frame, procedure, 1, &options, parameters.bytes());
+        // Without the frame's length. Nobody listens any more when the host stops.
+        self.sender.send(Step::Call { body: frame.split_off(4), partition });
+    }
+
+    fn make_schema(&self) -> Result<(), String> {
+        let mut parameters = ParameterWriter::default();
+        for file in self.manifest.files.iter().filter(|file| file.name.ends_with(".classes")) {
+            verify_file(&*self.disk, &self.folder, file).map_err(|error| error.to_string())?;
+            let name = match self.folder.as_str() {
+                "" => file.name.clone(),
+                folder => format!("{folder}/{}", file.name),
+            };
+            let read = || {
+                let opened = self.disk.open(&name, OpenMode::Read)?;
+                let mut jar = vec![0; file.bytes as usize];
+                opened.read_at(0, &mut jar)?;
+                Ok::<_, lockstep_env::DiskError>(jar)
+            };
+            let jar = read().map_err(|error| error.to_string())?;
+            parameters.clear();
+            parameters.scalar(SqlType::Varbinary, Datum::Bytes(&jar));
+            parameters.scalar(SqlType::Varchar, Datum::Null);
+            self.call("@UpdateClasses", &parameters, None);
+        }
+        parameters.clear();
+        parameters.text(&self.manifest.schema);
+        self.call("@AdHoc", &parameters, None);
+        Ok(())
+    }
+
+    fn restore_file(&self, mut reader: RowsReader, is_first: bool) -> Result<(), String> {
+        let heads = reader.tables().to_vec();
+        let mut open = BTreeMap::new();
+        for head in &heads {
+            let chosen = self.tables.iter().find(|table| table.name == head.name);
+            let Some(chosen) = chosen else { continue };
+            // What was replicated in the snapshot is in every file.
+            let kind = self.manifest.tables.iter().find(|table| table.name == head.name);
+            if kind.is_some_and(|table| table.kind == TableKind::Replicated) && !is_first {
+                continue;
+            }
+            let table = OpenTable::new(head, chosen).map_err(|error| error.to_string())?;
+            open.insert(head.table, table);
+        }
+        let mut payload = Vec::new();
+        while let Some(chunk) = reader.next(&mut payload).map_err(|error| error.to_string())? {
+            let mut input = &payload[..];
+            loop {
+                let at = payload.len() - input.len();
+                let damaged = |error: StorageError| {
+                    reader.damaged_record(chunk, at, error.to_string()).to_string()
+                };
+                let Some(record) = RowsRecord::take(&mut input).map_err(damaged)? else { break };
+                let Some(table) = open.get_mut(&record.table.0) else { continue };
+                self.restore_record(table, &record).map_err(damaged)?;
+            }
+        }
+        for table in open.values_mut() {
+            for (partition, batch) in std::mem::take(&mut table.batches) {
+                self.send_batch(table, partition, batch);
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_record(
+        &self,
+        table: &mut OpenTable<'_>,
+        record: &RowsRecord<'_>,
+    ) -> Result<(), StorageError> {
+        let mut full = Vec::new();
+        let (layout, name) = (table.layout.clone(), table.head.name.clone());
+        record.read_rows(&layout, &name, |_, row| {
+            let (partition, key) = table.place(&self.ring, row);
+            let batch = table.batches.entry(partition.0).or_default();
+            if batch.rows.is_empty() {
+                batch.key = key;
+            }
+            let values: Vec<Value> = row.columns().map(|value| value.to_value()).collect();
+            batch.bytes += layout.slot_bytes() + values.iter().map(long_bytes).sum::<usize>();
+            batch.rows.push(values);
+            if batch.rows.len() as u32 >= ROWS_A_CALL || batch.bytes >= BYTES_A_CALL {
+                full.push((partition.0, std::mem::take(batch)));
+            }
+            Ok::<(), StorageError>(())
+        })?;
+        full.into_iter().for_each(|(partition, batch)| self.send_batch(table, partition, batch));
+        Ok(())
+    }
+
+    fn send_batch(&self, table: &OpenTable<'_>, partition: u32, batch: Batch) {
+        if batch.rows.is_empty() {
+            return;
+        }
+        let mut rows = Vec::new();
+        let mut builder = TableBuilder::begin(&mut rows, &table.schema);
+        for row in &batch.rows {
+            let values: Vec<Datum<'_>> = row.iter().map(|value| value.as_datum()).collect();
+            builder.row(&table.schema, &values);
+        }
+        builder.finish();
+        let mut parameters = ParameterWriter::default();
+        if !table.replicated {
+            let key = batch.key.as_deref().map_or(Datum::Null, Datum::Bytes);
+            parameters.scalar(SqlType::Varbinary, key);
+        }
+        parameters.text(&table.head.name);
+        parameters.scalar(SqlType::TinyInt, Datum::Int(0));
+        parameters.table(&rows);
+        match table.replicated {
+            true => self.call("@LoadMultipartitionTable", &parameters, None),
+            false => self.call(LOAD_AT_PARTITION, &parameters, Some(PartitionId(partition))),
+        }
+    }
+}

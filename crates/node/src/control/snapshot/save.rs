@@ -1,0 +1,411 @@
+//! Saving: one snapshot at a time, on demand or by schedule, and what became of the last ones.
+
+use super::request::{self, ChosenTables, SnapshotRequest};
+use super::{SAVED_SITES, SAVED_TABLES, write_table};
+use crate::classes;
+use crate::clock;
+use crate::control::{Control, SystemCall};
+use crate::log::disk::RealDisk;
+use crate::message::{Envelope, Origin};
+use crate::snapshot::lane::{RECORD_BYTES, lane};
+use crate::snapshot::save::{SaveJob, run, table_kind};
+use crate::snapshot::{SaveResult, Saved};
+use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_durability::snapshot::{
+    self, ContentKind, FileWriter, SnapshotError, TableKind, manifest_name,
+};
+use lockstep_env::Disk;
+use lockstep_plan_ir::TableDefinition;
+use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
+use lockstep_types::{Datum, Failure, TableId};
+use lockstep_wire_volt::Invocation;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Snapshots that are remembered for the statistics.
+const PAST_SNAPSHOTS: usize = 10;
+/// What a snapshot by schedule is called, before its time.
+const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
+/// What VoltDB answers while another one is under way.
+const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
+
+/// A disk, a folder of it, and how users know that.
+pub(super) type Place = (Arc<dyn Disk>, String, String);
+
+/// A snapshot that was taken, or was to be.
+pub(super) struct PastSnapshot {
+    pub(super) nonce: String,
+    pub(super) path: String,
+    /// MANUAL or AUTO.
+    pub(super) kind: &'static str,
+    pub(super) started_ms: i64,
+    /// None while it is under way.
+    pub(super) ended_ms: Option<i64>,
+    pub(super) tables: Vec<String>,
+    pub(super) progress: Arc<AtomicU64>,
+    /// What it is expected to have in the end, in bytes.
+    pub(super) expected_bytes: u64,
+    pub(super) result: Option<SaveResult>,
+}
+
+/// The snapshot under way.
+struct Running {
+    /// Who waits for its beginning, or for its end.
+    origin: Option<Origin>,
+    blocking: bool,
+    /// Its transaction is decided.
+    begun: bool,
+    cancelled: Arc<AtomicBool>,
+}
+
+/// The snapshots of a host.
+pub(crate) struct Snapshots {
+    running: Option<Running>,
+    sender: Sender<SaveResult>,
+    receiver: Receiver<SaveResult>,
+    /// The last one is the newest.
+    past: VecDeque<PastSnapshot>,
+    /// When the next one by schedule is due.
+    next_us: i64,
+}
+
+impl Snapshots {
+    pub(crate) fn new() -> Snapshots {
+        let (sender, receiver) = channel();
+        Snapshots { running: None, sender, receiver, past: VecDeque::new(), next_us: 0 }
+    }
+
+    /// The snapshots that are remembered, oldest first.
+    pub(super) fn past(&self) -> impl Iterator<Item = &PastSnapshot> {
+        self.past.iter()
+    }
+
+    /// Whether the transaction of one is under way.
+    pub(crate) fn is_beginning(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| !running.begun)
+    }
+}
+
+impl Control {
+    /// `@SnapshotSave`.
+    pub(in crate::control) fn snapshot_save(
+        &mut self,
+        call: SystemCall,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        if self.next_catalog.is_some() {
+            self.wait_for_schema(call);
+            return Ok(());
+        }
+        let request = request::read(invocation)?.unwrap_or_else(|| automatic("SAVE"));
+        let problem = match self.snapshots.running {
+            Some(_) => Some(IN_PROGRESS.to_string()),
+            None => self.begin_save(request, Some(call.origin), "MANUAL").err(),
+        };
+        if let Some(problem) = problem {
+            self.answer_save_failure(call.origin, &problem);
+        }
+        Ok(())
+    }
+
+    /// Begins a snapshot; an error says why there is none.
+    fn begin_save(
+        &mut self,
+        request: SnapshotRequest,
+        origin: Option<Origin>,
+        kind: &'static str,
+    ) -> Result<(), String> {
+        let (disk, folder, path) = self.snapshot_place(request.path.as_deref())?;
+        let tables = self.saved_tables(&request)?;
+        if folder.is_empty() {
+            RealDisk::new(Path::new(&path)).create_root().map_err(|error| error.to_string())?;
+        }
+        check_place(&*disk, &folder, &request.nonce).map_err(|error| error.to_string())?;
+        let chosen: Arc<[TableId]> = tables.iter().map(|table| table.id).collect();
+        let (given_up, cancelled) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let progress = Arc::new(AtomicU64::new(0));
+        let (site_lanes, lanes) = self.site_bells.iter().cloned().map(lane).unzip();
+        let job = SaveJob {
+            disk,
+            folder,
+            nonce: request.nonce.clone(),
+            content: request.content,
+            cluster: self.facts.cluster,
+            catalog_version: self.catalog.version(),
+            schema: self.catalog.plan.schema_text(),
+            classes: classes::jar(&self.catalog.plan),
+            tables,
+            lanes,
+            given_up: Arc::clone(&given_up),
+            cancelled: Arc::clone(&cancelled),
+            progress: Arc::clone(&progress),
+        };
+        let names = job.tables.iter().filter(|table| table.entries_of.is_none());
+        self.snapshots.past.push_back(PastSnapshot {
+            nonce: request.nonce.clone(),
+            path,
+            kind,
+            started_ms: clock::now_us() / 1000,
+            ended_ms: None,
+            tables: names.map(|table| table.name.clone()).collect(),
+            progress,
+            expected_bytes: self.expected_bytes(),
+            result: None,
+        });
+        if self.snapshots.past.len() > PAST_SNAPSHOTS {
+            self.snapshots.past.pop_front();
+        }
+        self.start_writer(job, site_lanes, given_up)?;
+        let blocking = request.blocking;
+        self.snapshots.running = Some(Running { origin, blocking, begun: false, cancelled });
+        self.order_snapshot(&request.nonce, chosen);
+        Ok(())
+    }
+
+    /// Starts the thread that writes, and gives the sites their ends of its lanes.
+    fn start_writer(
+        &mut self,
+        job: SaveJob,
+        site_lanes: Vec<crate::snapshot::lane::UnboundLane>,
+        given_up: Arc<AtomicBool>,
+    ) -> Result<(), String> {
+        let (sender, bell) = (self.snapshots.sender.clone(), Arc::clone(&self.bell));
+        let builder = std::thread::Builder::new().name("snapshot".to_string());
+        let thread = builder.spawn(move || {
+            // The control thread ends with the host, and nobody asks any more.
+            let _ = sender.send(run(job));
+            bell.ring();
+        });
+        let thread = thread.map_err(|error| {
+            self.snapshots.past.pop_back();
+            format!("the system gives no thread for the snapshot: {error}")
+        })?;
+        let share_percent = self.facts.options.snapshot_share_percent;
+        for (site, lane) in site_lanes.into_iter().enumerate() {
+            let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), share_percent);
+            self.outbox.send(site, Envelope::SnapshotLane(Box::new(lane)));
+        }
+        Ok(())
+    }
+
+    /// The transaction at which the snapshot stands goes to the coordinator.
+    fn order_snapshot(&mut self, nonce: &str, tables: Arc<[TableId]>) {
+        let catalog = Arc::clone(&self.catalog);
+        let task = SchemaTask {
+            changes: Vec::new(),
+            swap: None,
+            snapshot: Some(SnapshotStart { tables: Some(tables), record_bytes: RECORD_BYTES }),
+            catalog_version: catalog.version(),
+            catalog: Arc::clone(&catalog),
+            source: nonce.as_bytes().into(),
+            advice: None,
+        };
+        // Changes of the schema wait until it is decided.
+        self.next_catalog = Some(catalog);
+        let work = MultiWork::Schema(Arc::new(task));
+        self.send_multi(self.own_origin(), Arc::from(&[][..]), None, work);
+    }
+
+    /// The transaction of the snapshot is decided.
+    pub(in crate::control) fn snapshot_decided(&mut self, committed: bool) {
+        let Some(running) = &mut self.snapshots.running else { return };
+        running.begun = true;
+        if !committed {
+            // The thread says that it has given up, and everybody hears of it then.
+            return running.cancelled.store(true, Ordering::Release);
+        }
+        if !running.blocking
+            && let Some(origin) = running.origin.take()
+        {
+            self.answer_begun(origin);
+        }
+    }
+
+    /// What the thread has said, and what is due by schedule.
+    pub(in crate::control) fn attend_to_snapshots(&mut self) {
+        while let Ok(result) = self.snapshots.receiver.try_recv() {
+            self.snapshot_ended(result);
+        }
+        let interval_us = self.facts.options.snapshot_interval_s as i64 * 1_000_000;
+        if interval_us == 0 || self.facts.data_disk.is_none() {
+            return;
+        }
+        let now_us = clock::now_us();
+        if self.snapshots.next_us == 0 {
+            self.snapshots.next_us = now_us + interval_us;
+        }
+        let is_free = self.snapshots.running.is_none() && self.next_catalog.is_none();
+        if now_us >= self.snapshots.next_us && is_free {
+            self.snapshots.next_us = now_us + interval_us;
+            if let Err(problem) = self.begin_save(automatic(AUTOMATIC_PREFIX), None, "AUTO") {
+                tracing::error!(problem, "the snapshot by schedule was not taken");
+            }
+        }
+    }
+
+    /// Until there is something to attend to, in microseconds; `None` for ever.
+    pub(in crate::control) fn snapshot_time_left_us(&self) -> Option<i64> {
+        (self.snapshots.next_us > 0).then(|| (self.snapshots.next_us - clock::now_us()).max(1_000))
+    }
+
+    fn snapshot_ended(&mut self, result: SaveResult) {
+        let Some(past) = self.snapshots.past.back_mut() else { return };
+        let now_ms = clock::now_us() / 1000;
+        past.ended_ms = Some(now_ms);
+        past.result = Some(result.clone());
+        let (nonce, kind) = (past.nonce.clone(), past.kind);
+        let took_ms = now_ms - past.started_ms;
+        match &result {
+            Ok(saved) => tracing::info!(nonce, bytes = saved.bytes, took_ms, "snapshot saved"),
+            Err(error) => tracing::error!(nonce, %error, "snapshot not saved"),
+        }
+        let origin = self.snapshots.running.take().and_then(|running| running.origin);
+        match (&result, origin) {
+            (Ok(_), Some(origin)) => self.answer_saved(origin),
+            (Err(error), Some(origin)) => {
+                let problem = error.to_string();
+                self.answer_save_failure(origin, &problem);
+            }
+            (_, None) => {}
+        }
+        if let (Ok(saved), "AUTO") = (&result, kind) {
+            self.remove_old_snapshots();
+            self.snapshot_is_safe(saved);
+        }
+    }
+
+    /// A snapshot that recovery finds makes the log behind it needless.
+    fn snapshot_is_safe(&self, saved: &Saved) {
+        tracing::debug!(sequences = ?saved.sequences, "log entries up to here are saved");
+    }
+
+    /// Of the snapshots by schedule only the newest stay.
+    fn remove_old_snapshots(&self) {
+        let Ok((disk, folder, _)) = self.snapshot_place(None) else { return };
+        let kept = self.facts.options.snapshots_kept as usize;
+        let Ok(found) = snapshot::scan(&*disk, &folder) else { return };
+        let automatic = found.iter().filter(|one| one.nonce.starts_with(AUTOMATIC_PREFIX));
+        let mut sound: Vec<_> = automatic
+            .filter_map(|one| Some((one.manifest.as_ref().ok()?.transaction, &one.nonce)))
+            .collect();
+        sound.sort_unstable();
+        let old = sound.len().saturating_sub(kept);
+        for (_, nonce) in &sound[..old] {
+            if let Err(error) = snapshot::remove(&*disk, &folder, nonce) {
+                tracing::warn!(%error, "an old snapshot was not removed");
+            }
+        }
+    }
+
+    /// The directory that a call names, or that of the host: its disk, the folder there, and how
+    /// users know it.
+    pub(super) fn snapshot_place(&self, given: Option<&str>) -> Result<Place, String> {
+        if let Some(path) = given.filter(|path| !path.trim().is_empty()) {
+            let disk = Arc::new(RealDisk::new(Path::new(path)));
+            return Ok((disk, String::new(), path.to_string()));
+        }
+        match &self.facts.data_disk {
+            Some(disk) => {
+                let shown = disk.shown(SNAPSHOT_FOLDER);
+                Ok((Arc::clone(disk), SNAPSHOT_FOLDER.to_string(), shown))
+            }
+            None => Err("name a directory: this host keeps its data in memory only".to_string()),
+        }
+    }
+
+    fn saved_tables(&self, request: &SnapshotRequest) -> Result<Vec<Arc<TableDefinition>>, String> {
+        let all = self.catalog.plan.tables.values().map(|table| &table.definition);
+        let chosen: &ChosenTables = &request.tables;
+        for name in chosen.named() {
+            if self.catalog.plan.table(name).is_none() {
+                return Err(format!("there is no table {name}"));
+            }
+        }
+        let is_saved = |table: &TableDefinition| {
+            let of = table.entries_of.as_ref().map_or(&table.name, |entries| &entries.table_name);
+            let is_text = request.content == ContentKind::Csv;
+            let has_text = table.entries_of.is_none() && table_kind(table) != TableKind::Derived;
+            chosen.has(of) && (!is_text || has_text)
+        };
+        Ok(all.filter(|table| is_saved(table)).cloned().collect())
+    }
+
+    /// A guess: as many bytes as the newest snapshot had.
+    fn expected_bytes(&self) -> u64 {
+        let saved = self.snapshots.past.iter().rev().find_map(|past| match &past.result {
+            Some(Ok(saved)) => Some(saved.bytes),
+            _ => None,
+        });
+        saved.unwrap_or(0)
+    }
+
+    fn answer_begun(&mut self, origin: Origin) {
+        let tables = self.snapshots.past.back().map(|past| past.tables.clone());
+        let tables = tables.unwrap_or_default();
+        let host = self.facts.host_name.clone();
+        self.answer_tables(origin, |out| {
+            let row = |table| {
+                let texts = [host.as_str(), table, "SUCCESS", ""].map(Datum::Text);
+                [&[Datum::Int(0)][..], &texts].concat()
+            };
+            let rows: Vec<_> = tables.iter().map(|table| row(table.as_str())).collect();
+            write_table(out, SAVED_TABLES, &rows);
+            1
+        });
+    }
+
+    fn answer_saved(&mut self, origin: Origin) {
+        let (host, sites) = (self.facts.host_name.clone(), self.facts.partition_count);
+        self.answer_tables(origin, |out| {
+            let rows: Vec<Vec<Datum<'_>>> = (0..sites)
+                .map(|site| {
+                    let numbers = [Datum::Int(0), Datum::Text(&host), Datum::Int(site.into())];
+                    [&numbers[..], &["SUCCESS", ""].map(Datum::Text)].concat()
+                })
+                .collect();
+            write_table(out, SAVED_SITES, &rows);
+            1
+        });
+    }
+
+    fn answer_save_failure(&mut self, origin: Origin, problem: &str) {
+        let host = self.facts.host_name.clone();
+        self.answer_tables(origin, |out| {
+            let texts = [host.as_str(), "", "FAILURE", problem].map(Datum::Text);
+            write_table(out, SAVED_TABLES, &[[&[Datum::Int(0)][..], &texts].concat()]);
+            1
+        });
+    }
+}
+
+/// A snapshot of everything in the host's directory, named by the time.
+fn automatic(prefix: &str) -> SnapshotRequest {
+    let now_ms = clock::now_us() / 1000;
+    SnapshotRequest {
+        path: None,
+        nonce: format!("{prefix}{now_ms}"),
+        content: ContentKind::Native,
+        blocking: true,
+        tables: ChosenTables::default(),
+    }
+}
+
+/// Looks whether a snapshot of this name can be written there.
+fn check_place(disk: &dyn Disk, folder: &str, nonce: &str) -> Result<(), SnapshotError> {
+    let found = snapshot::scan(disk, folder)?.into_iter().find(|found| found.nonce == nonce);
+    if let Some((name, _)) = found.and_then(|found| found.present.into_iter().next()) {
+        let problem = format!("a snapshot {nonce} is there already");
+        return Err(SnapshotError::refused(disk.shown(&name), problem, "choose another nonce"));
+    }
+    let probe = format!("{}.partial", manifest_name(nonce));
+    FileWriter::create(disk, folder, &probe)?;
+    let path = match folder {
+        "" => probe,
+        folder => format!("{folder}/{probe}"),
+    };
+    Ok(disk.remove(&path)?)
+}

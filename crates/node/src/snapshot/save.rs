@@ -1,0 +1,290 @@
+//! The thread that writes a snapshot: takes what the sites encode, and ends with the manifest.
+
+use super::lane::{FromSite, ThreadLane};
+use super::{SaveResult, Saved, table_head};
+use crate::clock;
+use lockstep_durability::ClusterId;
+use lockstep_durability::snapshot::{
+    ContentKind, FileWriter, Manifest, PartitionPosition, RowsWriter, SnapshotError, TableEntry,
+    TableKind, csv, rows_name, write_manifest,
+};
+use lockstep_env::{Disk, DiskErrorKind};
+use lockstep_plan_ir::TableDefinition;
+use lockstep_site::SnapshotBegun;
+use lockstep_storage::{RowsRecord, SnapshotTable, StorageError, TableLayout};
+use lockstep_types::TableId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long the thread sleeps when nobody wakes it.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// CSV text is written when there is this much of it.
+const TEXT_BYTES: usize = 1 << 20;
+
+/// What to save and where to.
+pub(crate) struct SaveJob {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) folder: String,
+    pub(crate) nonce: String,
+    pub(crate) content: ContentKind,
+    pub(crate) cluster: ClusterId,
+    pub(crate) catalog_version: u64,
+    pub(crate) schema: String,
+    pub(crate) classes: Option<Arc<[u8]>>,
+    /// The tables that are saved.
+    pub(crate) tables: Vec<Arc<TableDefinition>>,
+    pub(crate) lanes: Vec<ThreadLane>,
+    /// Set when the thread writes no more: sites give up then.
+    pub(crate) given_up: Arc<AtomicBool>,
+    /// Set from outside when nobody wants the snapshot any more.
+    pub(crate) cancelled: Arc<AtomicBool>,
+    /// Bytes written so far.
+    pub(crate) progress: Arc<AtomicU64>,
+}
+
+/// How a table lies over the partitions.
+pub(crate) fn table_kind(definition: &TableDefinition) -> TableKind {
+    match definition {
+        table if table.view.is_some() => TableKind::Derived,
+        table if table.entries_of.is_some() => TableKind::Entries,
+        table if table.is_replicated() => TableKind::Replicated,
+        _ => TableKind::Partitioned,
+    }
+}
+
+/// A partition's rows as they arrive.
+enum Sink {
+    /// Not begun.
+    Waiting,
+    Rows(Box<RowsWriter>),
+    Csv,
+    Ended,
+}
+
+/// A table's text.
+struct CsvTable {
+    definition: Arc<TableDefinition>,
+    layout: TableLayout,
+    file: FileWriter,
+    text: Vec<u8>,
+}
+
+struct Writing<'j> {
+    job: &'j SaveJob,
+    sinks: Vec<Sink>,
+    texts: BTreeMap<TableId, CsvTable>,
+    transaction: i64,
+    positions: Vec<PartitionPosition>,
+    rows: BTreeMap<TableId, u64>,
+    manifest_files: Vec<lockstep_durability::snapshot::FileEntry>,
+    saved_files: Vec<(Option<String>, String, u64)>,
+}
+
+/// Writes the snapshot to its end. On failure what was written is removed.
+pub(crate) fn run(mut job: SaveJob) -> SaveResult {
+    let lanes = std::mem::take(&mut job.lanes);
+    let result = write(&job, lanes);
+    job.given_up.store(true, Ordering::Release);
+    // It has no manifest, so it does not exist: its files only take up room. Those that were there
+    // before are somebody's.
+    let is_other = |error: &SnapshotError| error.disk == Some(DiskErrorKind::Exists);
+    if result.as_ref().is_err_and(|error| !is_other(error)) {
+        let _ = lockstep_durability::snapshot::remove(&*job.disk, &job.folder, &job.nonce);
+    }
+    result
+}
+
+fn write(job: &SaveJob, mut lanes: Vec<ThreadLane>) -> SaveResult {
+    let mut writing = Writing {
+        job,
+        sinks: lanes.iter().map(|_| Sink::Waiting).collect(),
+        texts: BTreeMap::new(),
+        transaction: 0,
+        positions: vec![PartitionPosition::default(); lanes.len()],
+        rows: BTreeMap::new(),
+        manifest_files: Vec::new(),
+        saved_files: Vec::new(),
+    };
+    let mut ended = 0;
+    while ended < lanes.len() {
+        let mut idle = true;
+        for (partition, lane) in lanes.iter_mut().enumerate() {
+            let Some(message) = lane.from_site.pop() else { continue };
+            idle = false;
+            match message {
+                FromSite::Begun(begun) => writing.begin(partition, &begun)?,
+                FromSite::Records(records) => {
+                    writing.records(partition, &records)?;
+                    lane.give_back(records);
+                }
+                FromSite::Done => {
+                    writing.end(partition)?;
+                    ended += 1;
+                }
+            }
+        }
+        let mut both = lanes.iter_mut().zip(&writing.sinks);
+        let deserted = both.any(|(lane, sink)| {
+            let ended = matches!(sink, Sink::Ended);
+            !ended && lane.from_site.is_closed() && lane.from_site.is_empty()
+        });
+        if deserted || job.cancelled.load(Ordering::Acquire) {
+            let file = job.disk.shown(&job.folder);
+            let problem = format!("snapshot {} was given up", job.nonce);
+            return Err(SnapshotError::refused(file, problem, "save again"));
+        }
+        if idle {
+            std::thread::park_timeout(PATIENCE);
+        }
+    }
+    writing.finish()
+}
+
+fn broken_record(job: &SaveJob, error: StorageError) -> SnapshotError {
+    SnapshotError::refused(job.disk.shown(&job.folder), error.to_string(), "report this")
+}
+
+impl Writing<'_> {
+    fn begin(&mut self, partition: usize, begun: &SnapshotBegun) -> Result<(), SnapshotError> {
+        let job = self.job;
+        self.transaction = begun.transaction.0 as i64;
+        let SnapshotBegun { epoch, sequence, .. } = *begun;
+        self.positions[partition] = PartitionPosition { epoch, sequence };
+        for table in &begun.tables {
+            let definition = job.tables.iter().find(|known| known.id == table.table);
+            let replicated = definition.is_some_and(|known| known.is_replicated());
+            if partition == 0 || !replicated {
+                *self.rows.entry(table.table).or_default() += table.rows;
+            }
+        }
+        self.sinks[partition] = match job.content {
+            ContentKind::Native => {
+                let name = rows_name(&job.nonce, partition as u32);
+                let of = (job.cluster, self.transaction, partition as u32);
+                let head = |table: &SnapshotTable| {
+                    let definition = job.tables.iter().find(|known| known.id == table.table);
+                    definition.map(|definition| table_head(table, definition))
+                };
+                let heads: Vec<_> = begun.tables.iter().filter_map(head).collect();
+                let rows = RowsWriter::create(&*job.disk, &job.folder, &name, of, &heads)?;
+                Sink::Rows(Box::new(rows))
+            }
+            ContentKind::Csv => {
+                self.begin_texts(begun)?;
+                Sink::Csv
+            }
+        };
+        Ok(())
+    }
+
+    fn begin_texts(&mut self, begun: &SnapshotBegun) -> Result<(), SnapshotError> {
+        let job = self.job;
+        for table in &begun.tables {
+            let definition = job.tables.iter().find(|known| known.id == table.table);
+            let Some(definition) = definition else { continue };
+            if self.texts.contains_key(&table.table) {
+                continue;
+            }
+            let name = csv::file_name(&job.nonce, &definition.name);
+            let file = FileWriter::create(&*job.disk, &job.folder, &name)?;
+            let layout =
+                TableLayout::new(&table.columns).map_err(|error| broken_record(job, error))?;
+            let (definition, text) = (Arc::clone(definition), Vec::new());
+            self.texts.insert(table.table, CsvTable { definition, layout, file, text });
+        }
+        Ok(())
+    }
+
+    fn records(&mut self, partition: usize, records: &[u8]) -> Result<(), SnapshotError> {
+        let written = match &mut self.sinks[partition] {
+            Sink::Rows(rows) => {
+                rows.records(records)?;
+                records.len()
+            }
+            Sink::Csv => self.write_texts(partition, records)?,
+            Sink::Waiting | Sink::Ended => 0,
+        };
+        self.job.progress.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn write_texts(&mut self, partition: usize, records: &[u8]) -> Result<usize, SnapshotError> {
+        let broken = |error| broken_record(self.job, error);
+        let (mut input, mut written) = (records, 0);
+        while let Some(record) = RowsRecord::take(&mut input).map_err(broken)? {
+            let Some(table) = self.texts.get_mut(&record.table) else { continue };
+            if partition > 0 && table.definition.is_replicated() {
+                continue;
+            }
+            let visible = usize::from(table.definition.visible_columns);
+            let text = &mut table.text;
+            let read = record.read_rows(&table.layout, &table.definition.name, |_, row| {
+                csv::write_row(text, row.columns().take(visible));
+                Ok::<(), StorageError>(())
+            });
+            read.map_err(broken)?;
+            if table.text.len() >= TEXT_BYTES {
+                table.file.append(&table.text)?;
+                written += table.text.len();
+                table.text.clear();
+            }
+        }
+        Ok(written)
+    }
+
+    fn end(&mut self, partition: usize) -> Result<(), SnapshotError> {
+        match std::mem::replace(&mut self.sinks[partition], Sink::Ended) {
+            Sink::Rows(rows) => self.add_file(None, rows.finish()?),
+            Sink::Csv | Sink::Waiting | Sink::Ended => {}
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, table: Option<String>, entry: lockstep_durability::snapshot::FileEntry) {
+        self.saved_files.push((table, entry.name.clone(), entry.bytes));
+        self.manifest_files.push(entry);
+    }
+
+    fn finish(mut self) -> SaveResult {
+        let job = self.job;
+        for (_, mut table) in std::mem::take(&mut self.texts) {
+            table.file.append(&table.text)?;
+            self.add_file(Some(table.definition.name.clone()), table.file.finish()?);
+        }
+        if let Some(jar) = &job.classes {
+            let name = format!("{}-host_0.classes", job.nonce);
+            let mut file = FileWriter::create(&*job.disk, &job.folder, &name)?;
+            file.append(jar)?;
+            self.add_file(None, file.finish()?);
+        }
+        let mut tables: Vec<TableEntry> = job
+            .tables
+            .iter()
+            .map(|definition| TableEntry {
+                name: definition.name.clone(),
+                kind: table_kind(definition),
+                rows: self.rows.get(&definition.id).copied().unwrap_or(0),
+            })
+            .collect();
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        let sequences = self.positions.iter().map(|position| position.sequence).collect();
+        let manifest = Manifest {
+            cluster: job.cluster,
+            nonce: job.nonce.clone(),
+            content: job.content,
+            transaction: self.transaction,
+            created_ms: clock::now_us() / 1000,
+            catalog_version: job.catalog_version,
+            positions: self.positions,
+            tables,
+            files: self.manifest_files,
+            schema: job.schema.clone(),
+        };
+        write_manifest(&*job.disk, &job.folder, &manifest)?;
+        let bytes = self.saved_files.iter().map(|(_, _, bytes)| bytes).sum();
+        let (transaction, files) = (self.transaction, self.saved_files);
+        Ok(Saved { transaction, files, bytes, sequences })
+    }
+}
