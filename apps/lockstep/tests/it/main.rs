@@ -2,6 +2,7 @@
 
 mod bench;
 mod csv;
+mod no_java;
 mod shell;
 
 use lockstep_node::options::Options;

@@ -1,16 +1,19 @@
 //! `bench-java`: procedures in Java beside native ones, as ratios from one run.
 //!
 //! One site; the host runs in this process, and voter's calls reach it over TCP. Native and Java
-//! take turns, each on a host of its own; the ratio is the median of the repeats.
+//! take turns, each on a host of its own; the ratio is the median of the repeats. Of the open loop,
+//! calls that were due while the machine took a core away are set aside, and both figures printed.
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use lockstep_bench::driver::{DriverOptions, Measured, drive};
+use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
 use lockstep_bench::voter::{Form, VoterLoad, schema_statements};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
 use lockstep_types::{Datum, SqlType};
 use lockstep_workloads::voter;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,6 +27,12 @@ const JAVA: &str = "\
 /// Batches of one call of `Reads`, and such calls.
 const BATCHES: i32 = 200_000;
 const READ_CALLS: usize = 15;
+/// The subcommand that tells the machine's stalls.
+const TICKER: &str = "ticker";
+/// How much longer it runs than what it watches.
+const TICKER_SPARE: Duration = Duration::from_secs(2);
+/// The open loop's share of the peak.
+const OPEN_LOAD: f64 = 0.5;
 
 fn main() -> ExitCode {
     let number = |name: &'static str, default: &'static str, help: &'static str| {
@@ -41,7 +50,19 @@ fn main() -> ExitCode {
         .arg(number("repeats", "3", "Repeats of the ratio; the median counts"))
         .arg(number("seconds", "8", "Measured time of one figure, behind 4 s of warm-up"))
         .arg(number("latency-seconds", "60", "Time of the open loop at half of the peak"))
+        .subcommand(
+            Command::new(TICKER)
+                .hide(true)
+                .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
+        )
         .get_matches();
+    if let Some((_, ticker)) = matches.subcommand() {
+        let milliseconds = ticker.get_one::<u64>("milliseconds").copied().unwrap_or(0);
+        for stall in stalls::tick(Duration::from_millis(milliseconds)) {
+            println!("{} {}", stall.from_us, stall.to_us);
+        }
+        return ExitCode::SUCCESS;
+    }
     let quick = matches.get_flag("quick");
     let given = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
     let plan = Plan {
@@ -145,7 +166,7 @@ fn vote(
         rate_per_s,
         duration,
         warmup,
-        keep_calls: false,
+        keep_calls: rate_per_s.is_some(),
     };
     let mut load = VoterLoad::new(1, voter::CONTESTANTS, Form::Native);
     let measured = drive(&options, &mut load, &mut |_| {}).map_err(|error| error.to_string())?;
@@ -153,6 +174,35 @@ fn vote(
         Some(error) => Err(error.clone()),
         None => Ok(measured),
     }
+}
+
+/// A ticker on each core: the threads of this process may run on any.
+fn tickers(duration: Duration) -> io::Result<Vec<Ticker>> {
+    let program = std::env::current_exe()?;
+    let milliseconds = (duration + TICKER_SPARE).as_millis().to_string();
+    let cores = std::thread::available_parallelism()?.get();
+    (0..cores).map(|core| Ticker::start(core, &program, &[TICKER, &milliseconds])).collect()
+}
+
+/// The calls of the open loop without those that the machine disturbed.
+fn without_stalls(
+    tickers: io::Result<Vec<Ticker>>,
+    measured: &Measured,
+    duration: Duration,
+) -> Option<Undisturbed> {
+    let finished =
+        tickers.and_then(|all| all.into_iter().map(Ticker::finish).collect::<io::Result<Vec<_>>>());
+    let mut spans: Vec<Span> = match finished {
+        Ok(spans) => spans.concat(),
+        Err(error) => {
+            eprintln!("no ticker of real-time priority ({error}): nothing is set aside");
+            return None;
+        }
+    };
+    let from_us = measured.calls.iter().map(|call| call.due_us).min()?;
+    let to_us = from_us + duration.as_micros() as u64;
+    spans.retain(|span| span.to_us >= from_us && span.from_us <= to_us);
+    Some(stalls::undisturbed(&measured.calls, &spans, OPEN_LOAD, duration))
 }
 
 fn per_second(measured: &Measured) -> f64 {
@@ -197,14 +247,32 @@ fn run(plan: &Plan) -> Result<(), String> {
     }
     let (server, mut connection) = host(Some(&jar))?;
     let crossing_ns = crossing(&mut connection)?;
-    let rate = median(peaks) / 2.0;
+    let rate = median(peaks) * OPEN_LOAD;
+    let watching = tickers(plan.warmup + plan.latency);
     let open = vote(&server, Some(rate), plan.latency, plan.warmup)?;
-    let p99_ms = open.latency_us.value_at_quantile(0.99) as f64 / 1000.0;
+    let undisturbed = without_stalls(watching, &open, plan.latency);
+    let whole_ms = open.latency_us.value_at_quantile(0.99) as f64 / 1000.0;
+    let p99_ms = match &undisturbed {
+        Some(left) if left.counts() => left.p99_us / 1000.0,
+        _ => whole_ms,
+    };
     let p50_ms = open.latency_us.value_at_quantile(0.5) as f64 / 1000.0;
     println!("| what | measured | must | aim |\n|---|---|---|---|");
     println!("| Vote in Java / native, 64 in flight | {:.2} x | 0.5 x | 0.75 x |", median(ratios));
     println!("| a batch of one point read | {:.2} us | 1.5 us | 0.7 us |", crossing_ns / 1000.0);
     println!("| p99 of Java's Vote at {rate:.0}/s | {p99_ms:.2} ms | 2 ms | 1 ms |");
     println!("\np50 of the open loop {p50_ms:.2} ms, {} calls late", open.late);
+    match undisturbed {
+        None => println!("p99 of all calls {whole_ms:.2} ms; the machine's stalls are not known"),
+        Some(left) => println!(
+            "p99 of all calls {whole_ms:.2} ms, without the machine's stalls {:.2} ms; set aside \
+             {:.0} %{}, stalls {:.0} ms together, the longest {:.1} ms",
+            left.p99_us / 1000.0,
+            left.set_aside * 100.0,
+            if left.counts() { "" } else { " (too many for the figure to count)" },
+            left.stalled_us / 1000.0,
+            left.longest_us / 1000.0
+        ),
+    }
     Ok(())
 }
