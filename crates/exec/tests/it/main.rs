@@ -5,6 +5,7 @@ mod batches;
 mod changes;
 mod procedures;
 mod queries;
+mod snapshot;
 mod support;
 mod views;
 mod voter;
