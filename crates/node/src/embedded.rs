@@ -44,6 +44,7 @@ pub struct EmbeddedHost {
     now_us: i64,
     calls_this_round: u32,
     time_limit: Option<TimeLimit>,
+    kept_log: Option<Vec<Vec<u8>>>,
 }
 
 impl EmbeddedHost {
@@ -69,6 +70,7 @@ impl EmbeddedHost {
             now_us: clock::now_us(),
             calls_this_round: 0,
             time_limit: None,
+            kept_log: None,
         })
     }
 
@@ -230,7 +232,7 @@ impl EmbeddedHost {
     pub fn call(&mut self, body: &[u8], output: &mut Vec<u8>) -> Status {
         if self.calls_this_round == 0 {
             self.now_us = clock::now_us();
-            self.site.drop_log();
+            self.end_round();
             self.site.maintain();
         }
         self.calls_this_round = (self.calls_this_round + 1) % CALLS_PER_ROUND;
@@ -253,6 +255,32 @@ impl EmbeddedHost {
     /// Rows and memory of all tables and views.
     pub fn table_statistics(&self) -> Vec<TableStatistics> {
         self.site.database().statistics()
+    }
+
+    /// From now on what is logged is kept, to be taken by [`EmbeddedHost::take_log`].
+    pub fn keep_log(&mut self) {
+        self.kept_log = Some(Vec::new());
+    }
+
+    /// What was logged since [`EmbeddedHost::keep_log`], as pieces for a replay.
+    pub fn take_log(&mut self) -> Vec<Vec<u8>> {
+        self.end_round();
+        self.kept_log.take().unwrap_or_default()
+    }
+
+    /// What was logged in a round is kept if somebody wants it.
+    fn end_round(&mut self) {
+        match &mut self.kept_log {
+            Some(kept) if self.site.waiting_log_bytes() > 0 => {
+                kept.push(self.site.take_log(Vec::new()).bytes);
+            }
+            _ => self.site.drop_log(),
+        }
+    }
+
+    /// A hash of the data.
+    pub fn content_hash(&self) -> u64 {
+        self.site.database().content_hash()
     }
 
     /// Log entries so far, and their bytes.

@@ -2,7 +2,7 @@
 
 use lockstep_client::{ClientError, ConnectOptions, Connection};
 use lockstep_durability::directory::{ClusterFile, initialize};
-use lockstep_env::memory::MemoryDisk;
+use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
@@ -28,6 +28,15 @@ impl MemoryDirectory {
         let cluster = directory::new_cluster(partitions);
         initialize(&disk, cluster).expect("a disk in memory can be written");
         MemoryDirectory { disk, cluster }
+    }
+
+    /// What a power cut at this moment would leave; `survival` says what of writes that were not
+    /// synced.
+    pub fn after_power_cut(
+        &self,
+        survival: impl FnMut(&UnsyncedWrite<'_>) -> Survival,
+    ) -> MemoryDirectory {
+        MemoryDirectory { disk: self.disk.survivor(survival), cluster: self.cluster }
     }
 
     /// The disk.

@@ -3,6 +3,7 @@
 mod coverage;
 mod explain;
 mod generated;
+mod power_cuts;
 mod recovery;
 
 use lockstep_testkit::configuration::Configuration;
