@@ -129,7 +129,7 @@ fn ten_parameters_of_several_types_arrive() {
     assert!(few.text.contains("EXPECTS 10 PARAMS, BUT RECEIVED 2"), "{}", few.text);
 }
 
-const BEHAVE: &str = "
+pub const BEHAVE: &str = "
     CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v BIGINT);
     PARTITION TABLE t ON COLUMN k;
     CREATE PROCEDURE PARTITION ON TABLE t COLUMN k FROM CLASS Behave;";

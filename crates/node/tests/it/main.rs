@@ -11,6 +11,7 @@ mod global_index;
 mod index_build;
 mod java;
 mod java_functions;
+mod java_memory;
 mod java_outside;
 mod limits;
 mod memory;

@@ -9,7 +9,7 @@ use std::process::Command;
 const VOTES: i64 = 1_000_000;
 
 /// Resident memory of this process in KiB.
-fn resident_kb() -> i64 {
+pub fn resident_kb() -> i64 {
     let line = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
     let pages = line.split(' ').nth(1).and_then(|pages| pages.parse::<i64>().ok());
     pages.expect("a number of pages") * 4
