@@ -82,6 +82,7 @@ Statements end with `;`. Commands end with `;` or with their line:
   describe TABLE                show columns, keys, indexes and partitioning
   load classes FILE.jar         load the classes of Java procedures and functions
   remove classes PATTERN        remove classes: com.acme.Old, com.acme.*, com.acme.**
+  file -inlinebatch LINE        run what follows, up to a line LINE, as one call
   echo TEXT                     print a line
   help                          print this
   exit                          leave
@@ -105,6 +106,14 @@ pub fn ends_with_its_line(piece: &str) -> bool {
         | "load" | "remove" | "exit" | "quit" => true,
         _ => false,
     }
+}
+
+/// The line that ends a batch of statements, if this line begins one: `file -inlinebatch LINE`.
+pub fn batch_end(line: &str) -> Option<&str> {
+    let mut words = line.trim().trim_end_matches(';').split_whitespace();
+    let begins = words.next()?.eq_ignore_ascii_case("file")
+        && words.next()?.eq_ignore_ascii_case("-inlinebatch");
+    words.next().filter(|_| begins && words.next().is_none())
 }
 
 /// What a statement may be sent together with, without waiting for its answer: statements of one

@@ -83,7 +83,12 @@ mod tests {
 
     #[test]
     fn errors_name_line_and_column_and_point() {
-        let piece = Piece { text: "select é,\n\tnosuch from t".to_string(), line: 7, column: 3 };
+        let piece = Piece {
+            text: "select é,\n\tnosuch from t".to_string(),
+            line: 7,
+            column: 3,
+            batch: false,
+        };
         let message = "user lacks privilege or object not found: NOSUCH";
         let offset = locate(&piece.text, message);
         let expected = "in.sql:8:2: user lacks privilege or object not found: NOSUCH

@@ -19,6 +19,8 @@ pub struct Piece {
     pub line: u32,
     /// Column of its first character, from 1.
     pub column: u32,
+    /// Several statements that a script puts together, to be run as one call.
+    pub batch: bool,
 }
 
 /// Why the end of the input is no end of a statement.
@@ -40,24 +42,36 @@ pub struct ScriptReader {
     line: u32,
     column: u32,
     lines_read: u32,
+    /// The line that ends the batch that is read.
+    batch_end: Option<String>,
 }
 
 impl Default for ScriptReader {
     fn default() -> Self {
-        ScriptReader { pending: String::new(), line: 1, column: 1, lines_read: 0 }
+        let (pending, batch_end) = (String::new(), None);
+        ScriptReader { pending, line: 1, column: 1, lines_read: 0, batch_end }
     }
 }
 
 impl ScriptReader {
     /// True while a statement has begun and not ended.
     pub fn is_open(&self) -> bool {
-        !self.pending.trim().is_empty()
+        self.batch_end.is_some() || !self.pending.trim().is_empty()
     }
 
     /// Takes a line without its line end; returns what is complete now.
     pub fn push_line(&mut self, line: &str) -> Vec<Piece> {
         self.lines_read += 1;
+        if self.batch_end.is_some() {
+            return self.push_to_batch(line).into_iter().collect();
+        }
         let first = !self.is_open();
+        if first && let Some(end) = command::batch_end(line) {
+            self.pending.clear();
+            (self.line, self.column) = (self.lines_read + 1, 1);
+            self.batch_end = Some(end.to_string());
+            return Vec::new();
+        }
         if first {
             self.pending.clear();
             (self.line, self.column) = (self.lines_read, 1);
@@ -75,12 +89,30 @@ impl ScriptReader {
         }
     }
 
+    /// Takes a line of a batch; the batch, where it ends.
+    fn push_to_batch(&mut self, line: &str) -> Option<Piece> {
+        if self.batch_end.as_deref() != Some(line.trim()) {
+            self.pending.push_str(line);
+            self.pending.push('\n');
+            return None;
+        }
+        self.batch_end = None;
+        let text = std::mem::take(&mut self.pending);
+        let batch = Piece { text, line: self.line, column: self.column, batch: true };
+        (!batch.text.trim().is_empty()).then_some(batch)
+    }
+
     /// The input ends: what is left is complete as it stands.
     ///
     /// # Errors
     /// A quote or a comment is still open.
     pub fn finish(&mut self) -> Result<Vec<Piece>, ScriptError> {
         let text = std::mem::take(&mut self.pending);
+        if let Some(end) = self.batch_end.take() {
+            let message = format!("the batch does not end: there is no line {end}");
+            let piece = Piece { text, line: self.line, column: self.column, batch: true };
+            return Err(ScriptError { message, piece, offset: 0 });
+        }
         match split_script(&text, &limits()) {
             Ok(statements) => {
                 Ok(statements.iter().map(|s| self.piece(&text, s.span.range())).collect())
@@ -99,6 +131,7 @@ impl ScriptReader {
     /// Forgets what was begun.
     pub fn abandon(&mut self) {
         self.pending.clear();
+        self.batch_end = None;
     }
 
     fn cut(&mut self, one_line: bool) -> Vec<Piece> {
@@ -125,7 +158,7 @@ impl ScriptReader {
 
     fn piece(&self, text: &str, range: std::ops::Range<usize>) -> Piece {
         let (line, column) = position(text, range.start, self.line, self.column);
-        Piece { text: text[range].to_string(), line, column }
+        Piece { text: text[range].to_string(), line, column, batch: false }
     }
 }
 
@@ -173,6 +206,20 @@ mod tests {
             Err(error) => shown.push(format!("error: {}", show(error.piece))),
         }
         shown
+    }
+
+    #[test]
+    fn batches_end_at_their_line() {
+        for (text, pieces) in [
+            (
+                "a;\nFILE -inlinebatch END\nb;\n-- c;\nd\nEND\ne;",
+                &["1:1 a", "3:1 b;|-- c;|d|", "7:1 e"][..],
+            ),
+            ("file -inlinebatch E;\nE\na;", &["3:1 a"]),
+            ("file -inlinebatch E\na;", &["...", "error: 2:1 a;|"]),
+        ] {
+            assert_eq!(cut(text), pieces, "{text}");
+        }
     }
 
     #[test]

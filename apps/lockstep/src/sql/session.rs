@@ -98,7 +98,8 @@ impl<'o> Session<'o> {
         let mut rest = pieces;
         while let Some((first, behind)) = rest.split_first() {
             let is_ddl = |piece: &Piece| {
-                matches!(command::parse(&piece.text), Ok(Command::Sql { ddl: true }))
+                !piece.batch
+                    && matches!(command::parse(&piece.text), Ok(Command::Sql { ddl: true }))
             };
             let ddl = pieces_in_front(rest, is_ddl);
             let together = self.together(rest);

@@ -120,7 +120,6 @@ fn declarations_go_with_their_classes() {
     for (sql, part) in [
         ("CREATE COMPOUND PROCEDURE FROM CLASS Vote", "is no compound procedure"),
         ("CREATE COMPOUND PROCEDURE FROM CLASS Outside", "is no compound procedure"),
-        ("CREATE PROCEDURE FROM CLASS Stages", "declare it with CREATE COMPOUND PROCEDURE"),
         ("CREATE COMPOUND PROCEDURE x AS SELECT * FROM t", "is a class"),
         ("CREATE PROCEDURE x PARTITION ON TABLE t COLUMN k FROM CLASS Outside", "no partition"),
         ("CREATE DIRECTED PROCEDURE x FROM CLASS Outside", "no partition"),
@@ -144,4 +143,11 @@ fn declarations_go_with_their_classes() {
     load(&mut other, jar().expect("there is one"));
     assert_eq!(peer.answer().rows, "7,1");
     assert_eq!(outside(&mut peer, "wait", 8).rows, "8,1");
+    // The word COMPOUND may be left out.
+    peer.run("DROP PROCEDURE Stages");
+    peer.run("CREATE PROCEDURE FROM CLASS Stages");
+    peer.run("INSERT INTO t VALUES (1, 100); INSERT INTO t VALUES (2, 0)");
+    let moved = [Datum::Text("move"), Datum::Int(1), Datum::Int(2), Datum::Int(10)];
+    let answer = peer.call("Stages", &moved);
+    assert_eq!((answer.status, answer.rows.as_str()), (1, "10"), "{}", answer.text);
 }

@@ -234,7 +234,8 @@ fn kind_of_class(class: String, class_use: ClassUse) -> ProcedureKind {
     }
 }
 
-/// Refuses a declaration that does not go with its class.
+/// Refuses a declaration that does not go with its class. The word COMPOUND may be left out, as
+/// published applications do: the class says it.
 fn check_class_use(
     create: &CreateProcedure,
     class: &CaseName,
@@ -243,11 +244,6 @@ fn check_class_use(
     let compound = create.kind == ast::ProcedureKind::Compound;
     let name = &class.text;
     let reason = match class_use {
-        ClassUse::Compound if !compound => {
-            format!(
-                "Class {name} is a compound procedure: declare it with CREATE COMPOUND PROCEDURE"
-            )
-        }
         ClassUse::Transactional | ClassUse::NonTransactional if compound => {
             format!(
                 "Class {name} is no compound procedure: it does not extend VoltCompoundProcedure"

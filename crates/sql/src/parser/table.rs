@@ -56,7 +56,8 @@ impl Parser<'_> {
             let most = self.limits.columns;
             self.check_count(elements.columns.len(), "columns", "columns", most)?;
             self.check_count(elements.constraints.len(), "constraints", "columns", most)?;
-            if !self.eat(TokenKind::Comma) {
+            // Published schemas have a comma behind the last element, which VoltDB takes.
+            if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RightParenthesis {
                 break;
             }
         }
