@@ -43,6 +43,9 @@ const FIRST_ID: i64 = 1_000_000;
 /// The place of an insert that a taken key refuses.
 const NO_ID: i64 = -1;
 
+/// The procedures of calls of one round.
+const ONE_ROUND: [&str; 4] = ["AppendRead", "ReadAppend", "ReadRead", "AppendBreak"];
+
 /// How a transaction travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -52,6 +55,8 @@ enum Form {
     Declared(i64, i64),
     /// Runs at the partition of a list.
     Here(i64),
+    /// A list of statements whose partitions are known from their parameters.
+    OneRound(&'static str),
     /// A walk over lists that a global index finds.
     Indexed,
     /// Reads all lists and all entries of their global index.
@@ -265,6 +270,7 @@ impl Lists {
             Form::Declared(a, b) => self.walk(number, "WalkDeclared", &[a, b], &steps),
             Form::Here(key) => self.walk(number, "WalkHere", &[key], &steps),
             Form::Indexed => self.walk(number, "WalkIndexed", &[], &steps),
+            Form::OneRound(name) => self.call_in_one_round(number, name, &steps),
             Form::Snapshot => {
                 let texts = ["SELECT k, id FROM lists ORDER BY k", ENTRIES];
                 let statements = texts.map(|text| (self.world.prepare(text), vec![])).to_vec();
@@ -299,7 +305,8 @@ impl Lists {
             };
         }
         match kind {
-            0..=3 => Form::AdHoc,
+            0..=1 => Form::AdHoc,
+            2..=3 => Form::OneRound(ONE_ROUND[random.below(ONE_ROUND.len() as u64) as usize]),
             4..=6 => Form::Walk,
             7..=8 => Form::Declared(a, b),
             _ => Form::Here(a),
@@ -309,6 +316,9 @@ impl Lists {
     fn steps(&mut self, form: Form) -> Vec<Step> {
         if form == Form::Snapshot {
             return Vec::new();
+        }
+        if let Form::OneRound(name) = form {
+            return self.steps_of_one_round(name);
         }
         let count = 1 + self.world.random.below(if form == Form::AdHoc { 4 } else { 7 });
         let mut steps = Vec::new();
@@ -348,6 +358,36 @@ impl Lists {
             }));
         }
         steps
+    }
+
+    /// One step for each statement of a procedure.
+    fn steps_of_one_round(&mut self, name: &str) -> Vec<Step> {
+        let (first, second) = (self.draw_key(), self.draw_key());
+        self.next_value += 1;
+        let value = self.next_value;
+        match name {
+            "AppendRead" => vec![Step::Append(first, value), Step::Read(second)],
+            "ReadAppend" => vec![Step::Read(first), Step::Append(second, value)],
+            "ReadRead" => vec![Step::Read(first), Step::Read(second)],
+            _ => vec![Step::Append(first, value), Step::Break(second)],
+        }
+    }
+
+    fn draw_key(&mut self) -> i64 {
+        self.world.random.below(self.keys as u64) as i64
+    }
+
+    fn call_in_one_round(&mut self, number: usize, name: &'static str, steps: &[Step]) {
+        let mut writer = ParameterWriter::default();
+        for step in steps {
+            match *step {
+                Step::Append(key, value) => writer.bigint(value).bigint(key),
+                Step::Read(key) | Step::Break(key) => writer.bigint(key),
+                _ => unreachable!("there are no other statements"),
+            };
+        }
+        let (keys, parameters) = (Vec::new(), writer.bytes().into());
+        self.world.request(number, Request::Procedure { name, keys, parameters });
     }
 
     /// How it must end, as far as its steps say.
@@ -489,7 +529,7 @@ fn values(steps: &[Step]) -> Vec<i64> {
 fn reads(transaction: &Transaction, tables: &[u8]) -> Vec<(i64, Vec<i64>)> {
     let mut reads = Vec::new();
     let mut reader = ByteReader::new(tables);
-    if transaction.form == Form::AdHoc {
+    if matches!(transaction.form, Form::AdHoc | Form::OneRound(_)) {
         for step in &transaction.steps {
             let Ok(table) = TableView::read(&mut reader) else { break };
             match step {

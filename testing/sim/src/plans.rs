@@ -227,3 +227,31 @@ fn only_partition(bound: &[BoundStatement], ring: &HashRing) -> Option<Partition
     }
     common
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_insert_with_a_known_index_entry_is_a_call_of_one_round() {
+        let natives = Natives::default();
+        let ddl = "CREATE TABLE indexed (s_id BIGINT NOT NULL, sub_nbr VARCHAR(15) NOT NULL,
+              location INTEGER, PRIMARY KEY (s_id));
+            PARTITION TABLE indexed ON COLUMN s_id;
+            CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON indexed (sub_nbr);";
+        let (catalog, _) = SimCatalog::new(Catalog::default(), &natives).apply(ddl, &natives);
+        let mut generated = catalog.plan.generated.values();
+        let insert = generated.find(|definition| definition.name == "INDEXED.insert");
+        let insert = insert.expect("it is generated with the table");
+        let procedure = PreparedProcedure::new(Arc::clone(insert), None);
+        assert!(procedure.has_parts(), "{insert:#?}");
+        let ring = HashRing::new(2);
+        let mut writer = ParameterWriter::default();
+        writer.bigint(1).text("number").integer(7);
+        let given = ParameterSet::new(writer.bytes()).expect("it was written");
+        let (home, mut places) = (ring.partition_of(Datum::Int(1)), Vec::new());
+        let arena = lockstep_exec::arena::Arena::new();
+        assert!(procedure.place_parts(given, Some(home), &ring, &arena, &mut places));
+        assert_eq!(places, [home, ring.partition_of(Datum::Text("number"))]);
+    }
+}

@@ -69,7 +69,8 @@ impl Step {
 pub const SHARED: i64 = -1;
 
 /// The lists, and one that every partition has. `Walk` finds its partitions on the way,
-/// `WalkDeclared` names those of its first two parameters, `WalkHere` runs at one partition.
+/// `WalkDeclared` names those of its first two parameters, `WalkHere` runs at one partition. The
+/// others are calls of one round.
 pub const SCHEMA: &str = "
 CREATE TABLE lists (k BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, PRIMARY KEY (k));
 PARTITION TABLE lists ON COLUMN k;
@@ -79,6 +80,22 @@ CREATE PROCEDURE
   PARTITION ON TABLE lists COLUMN k PARAMETER 0 AND ON TABLE lists COLUMN k PARAMETER 1
   FROM NATIVE WalkDeclared;
 CREATE PROCEDURE PARTITION ON TABLE lists COLUMN k PARAMETER 0 FROM NATIVE WalkHere;
+CREATE PROCEDURE AppendRead AS BEGIN
+  UPDATE lists SET items = items || CAST(CAST(? AS BIGINT) AS VARCHAR) || ',' WHERE k = ?;
+  SELECT items FROM lists WHERE k = ?;
+END;
+CREATE PROCEDURE ReadAppend AS BEGIN
+  SELECT items FROM lists WHERE k = ?;
+  UPDATE lists SET items = items || CAST(CAST(? AS BIGINT) AS VARCHAR) || ',' WHERE k = ?;
+END;
+CREATE PROCEDURE ReadRead AS BEGIN
+  SELECT items FROM lists WHERE k = ?;
+  SELECT items FROM lists WHERE k = ?;
+END;
+CREATE PROCEDURE AppendBreak AS BEGIN
+  UPDATE lists SET items = items || CAST(CAST(? AS BIGINT) AS VARCHAR) || ',' WHERE k = ?;
+  INSERT INTO lists (k, items) VALUES (?, '');
+END;
 ";
 
 /// The lists where their key is not what they are partitioned by: a global index finds them.

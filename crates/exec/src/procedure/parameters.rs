@@ -39,27 +39,6 @@ pub(super) fn procedure_parameters<'a>(
     Ok(values)
 }
 
-/// As [`procedure_parameters`]; nothing where a value does not fit its declared type, integers
-/// beyond its range included.
-#[inline]
-pub(super) fn declared_parameters<'a>(
-    definition: &ProcedureDefinition,
-    given: ParameterSet<'a>,
-    arena: &'a Arena,
-) -> Option<&'a [Datum<'a>]> {
-    let values = procedure_parameters(definition, given, arena).ok()?;
-    let fits = |(value, declared): (&Datum<'_>, &ProcedureParameter)| match value {
-        Datum::Int(value) => match declared.sql_type {
-            SqlType::TinyInt => i8::try_from(*value).is_ok(),
-            SqlType::SmallInt => i16::try_from(*value).is_ok(),
-            SqlType::Integer => i32::try_from(*value).is_ok(),
-            _ => true,
-        },
-        _ => true,
-    };
-    values.iter().zip(&definition.parameters).all(fits).then_some(values)
-}
-
 /// The value at the beginning of `bytes`, if it is of the declared type, and what follows it.
 #[inline(always)]
 fn value_of_type(wanted: ProcedureParameter, bytes: &[u8]) -> Option<(Datum<'_>, &[u8])> {

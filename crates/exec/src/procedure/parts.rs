@@ -3,7 +3,7 @@
 //! parts ([`PreparedProcedure::place_parts`]) can run its own ([`run_parts`]); nothing else has to
 //! be sent, and nothing comes between.
 
-use super::parameters::{declared_parameters, procedure_parameters};
+use super::parameters::procedure_parameters;
 use super::{PreparedProcedure, ProcedureCode};
 use crate::arena::Arena;
 use crate::change::{apply_known_entry, partition_of_key};
@@ -12,7 +12,7 @@ use crate::lookup::lookups;
 use crate::statement::{PreparedStatement, execute};
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Expression, Node, ProcedureDefinition};
-use lockstep_types::{Datum, Failure, HashRing, ParameterSet, PartitionId, Value};
+use lockstep_types::{Datum, Failure, HashRing, ParameterSet, PartitionId, SqlType, Value};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +20,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Parts {
     list: Vec<Part>,
+    /// The parameters of the call as the statements declare them: integers of narrower types than
+    /// the procedure does.
+    types: Vec<SqlType>,
     /// A statement does not say where it runs: the call's own routing does.
     needs_home: bool,
 }
@@ -62,20 +65,19 @@ impl Parts {
         if !matches!(code, ProcedureCode::Statements) {
             return None;
         }
-        let mut parts = Parts { list: Vec::new(), needs_home: false };
+        let mut parts = Parts { list: Vec::new(), types: Vec::new(), needs_home: false };
         let mut first = 0;
         for (number, prepared) in statements.iter().enumerate() {
             let declared = &prepared.statement().parameters;
             let own = first..first + declared.len();
             let given = definition.parameters.get(own.clone())?;
             // The values of the call are those of the statement: nothing is converted between.
-            let alike = given
-                .iter()
-                .zip(declared)
-                .all(|(a, b)| a.sql_type == b.sql_type && !a.is_array && !b.is_array);
-            if !alike {
+            let alike = |a: SqlType, b: SqlType| a == b || a.is_integer() && b.is_integer();
+            let mut pairs = given.iter().zip(declared);
+            if !pairs.all(|(a, b)| alike(a.sql_type, b.sql_type) && !a.is_array && !b.is_array) {
                 return None;
             }
+            parts.types.extend(declared.iter().map(|parameter| parameter.sql_type));
             first = own.end;
             parts.add(number, prepared, own)?;
         }
@@ -119,6 +121,17 @@ impl Parts {
     }
 }
 
+/// Whether an integer is within the range of its declared type.
+#[inline]
+fn fits(value: Datum<'_>, declared: SqlType) -> bool {
+    match (value, declared) {
+        (Datum::Int(value), SqlType::TinyInt) => i8::try_from(value).is_ok(),
+        (Datum::Int(value), SqlType::SmallInt) => i16::try_from(value).is_ok(),
+        (Datum::Int(value), SqlType::Integer) => i32::try_from(value).is_ok(),
+        _ => true,
+    }
+}
+
 impl PreparedProcedure {
     /// Whether it may be known from a call's parameters where its parts run.
     #[inline]
@@ -141,9 +154,12 @@ impl PreparedProcedure {
         if home.is_none() && parts.needs_home || ring.partition_count() == 1 {
             return false;
         }
-        let Some(values) = declared_parameters(&self.definition, given, arena) else {
+        let Ok(values) = procedure_parameters(&self.definition, given, arena) else {
             return false;
         };
+        if !values.iter().zip(&parts.types).all(|(value, declared)| fits(*value, *declared)) {
+            return false;
+        }
         for part in &parts.list {
             places.push(match (part.entry, home, part.key.as_slice()) {
                 (None, Some(home), _) => home,
