@@ -312,6 +312,39 @@ fn power_cuts_while_segments_change_lose_nothing() {
 }
 
 #[test]
+fn arbitrary_damage_never_makes_an_entry_and_never_a_panic() {
+    let disk = new_disk();
+    let all = groups(12);
+    written(&disk, &all);
+    drop(writer(&disk, 6));
+    let (blocks, sound) = (all.concat(), files(&disk));
+    let mut random = SeededRandom::new(11);
+    for _ in 0..3_000 {
+        let (name, bytes) = &sound[random.below(2) as usize];
+        let mut bytes = bytes[..8_192.min(bytes.len())].to_vec();
+        for _ in 0..=random.below(3) {
+            let from = random.below(bytes.len() as u64) as usize;
+            let length = random.below(64) as usize;
+            let other = random.below(bytes.len() as u64) as usize;
+            for offset in 0..length.min(bytes.len() - from.max(other)) {
+                bytes[from + offset] = match random.below(3) {
+                    0 => random.next_u64() as u8,
+                    _ => bytes[other + offset],
+                };
+            }
+        }
+        if random.below(2) == 0 {
+            bytes.resize(SEGMENT_BYTES_MIN as usize, 0);
+        }
+        disk.replace(name, bytes);
+        if let Ok((found, _)) = read(&disk) {
+            assert!(blocks.starts_with(&found), "only what was written, in its order");
+        }
+        sound.iter().for_each(|(name, bytes)| disk.replace(name, bytes.clone()));
+    }
+}
+
+#[test]
 fn files_of_others_are_refused() {
     let disk = new_disk();
     written(&disk, &groups(3));
