@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::change::{EntryChanges, TableState};
 use crate::error::{SqlError, state};
+use crate::lookup::RoutedKey;
 use crate::procedure::CallMemory;
 use crate::query::Settings;
 use crate::schema_change::PreparedChange;
@@ -106,6 +107,8 @@ pub struct Database {
     pub(crate) owned_value: Option<i64>,
     /// Changes of index entries that the running statement asks for.
     pub(crate) entries: EntryChanges,
+    /// What the call that runs was led here by.
+    pub(crate) routed_key: RoutedKey,
     pub(crate) change: Option<PreparedChange>,
     /// The undo log's place when the tables were last maintained.
     maintained: UndoMark,
@@ -137,6 +140,7 @@ impl Database {
             found_rows: Vec::new(),
             owned_value: None,
             entries: EntryChanges::default(),
+            routed_key: RoutedKey::default(),
             change: None,
             call_memory: None,
         }

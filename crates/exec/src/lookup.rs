@@ -7,12 +7,14 @@ use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
 use lockstep_base::arena::Arena;
-use lockstep_plan_ir::schema::{GlobalIndexDefinition, IndexKey};
+use lockstep_plan_ir::schema::{IndexDefinition, IndexKey};
 use lockstep_plan_ir::statement::Target;
-use lockstep_plan_ir::{Execution, Expression, Lookup, Statement, TableDefinition};
+use lockstep_plan_ir::{Execution, Expression, Lookup, Node, Statement, TableDefinition};
+use lockstep_storage::{RowId, RowRef, UndoMark};
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{
     Datum, HashRing, IndexId, PartitionId, SqlType, TableBuilder, TableId, TableSchema, TableView,
+    TransactionId,
 };
 use std::collections::BTreeSet;
 
@@ -123,6 +125,131 @@ pub fn read_places(table: &[u8]) -> Result<Vec<PartitionId>, SqlError> {
     Ok(places)
 }
 
+/// How a global index is asked: from its entries to the place of a key's rows, and from the key to
+/// rows that are here. Holds as long as the schema does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRoute {
+    /// The table of the entries.
+    pub entries: TableId,
+    /// The columns of the entries that place the rows.
+    places: Box<[u16]>,
+    /// The table of the rows.
+    table: TableId,
+    /// Its index that begins with the key, and whether it finds one row by just the key.
+    rows: IndexId,
+    rows_unique: bool,
+}
+
+impl KeyRoute {
+    /// The route of the index whose entries are in a table, by the definition of the rows' table.
+    pub fn of(table: &TableDefinition, entries: TableId) -> Option<KeyRoute> {
+        let index = table.global_indexes.iter().find(|index| index.entries == entries)?;
+        let place = |column: &u16| index.entry_column(*column);
+        let places: Option<Box<[u16]>> = table.partition_columns.iter().map(place).collect();
+        let columns: Vec<IndexKey> = index.keys().iter().copied().map(IndexKey::Column).collect();
+        let leads = |local: &&(usize, &IndexDefinition)| {
+            local.1.predicate.is_none() && local.1.keys.starts_with(&columns)
+        };
+        // Keys that are unique over all partitions are so at each, whatever the index says.
+        let is_whole = |local: &&(usize, &IndexDefinition)| local.1.keys.len() == columns.len();
+        let locals: Vec<(usize, &IndexDefinition)> = table.indexes.iter().enumerate().collect();
+        let mut leading = locals.iter().filter(leads);
+        let whole = leading.clone().find(is_whole);
+        let rows = whole.or_else(|| leading.next())?;
+        Some(KeyRoute {
+            entries,
+            places: places?,
+            table: table.id,
+            rows: IndexId(rows.0 as u16),
+            rows_unique: whole.is_some() && index.unique,
+        })
+    }
+}
+
+/// The key by which a call was led to this partition: what it is restricted to lives here, or
+/// nowhere.
+#[derive(Debug, Default)]
+pub(crate) struct RoutedKey {
+    transaction: TransactionId,
+    entries: TableId,
+    /// The parts of the key, each with its kind and length in front; empty for none.
+    key: Vec<u8>,
+    /// Its row, where that was found by a unique index, as long as nothing has changed since.
+    row: Option<FoundRow>,
+}
+
+#[derive(Debug)]
+struct FoundRow {
+    table: TableId,
+    index: IndexId,
+    row: RowId,
+    mark: UndoMark,
+}
+
+impl RoutedKey {
+    /// A part of a key as bytes: its kind, and what it holds. None of such as no index is asked
+    /// by when a call is routed.
+    fn part<'v>(value: &'v Datum<'_>, number: &'v mut [u8; 8]) -> Option<(u8, &'v [u8])> {
+        match value {
+            Datum::Int(value) => {
+                *number = value.to_be_bytes();
+                Some((1, number))
+            }
+            Datum::Text(text) => Some((2, text.as_bytes())),
+            Datum::Bytes(bytes) => Some((3, bytes)),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, transaction: TransactionId, entries: TableId, keys: &[Datum<'_>]) {
+        (self.transaction, self.entries) = (transaction, entries);
+        self.row = None;
+        self.key.clear();
+        for value in keys {
+            let mut number = [0; 8];
+            let Some((kind, bytes)) = RoutedKey::part(value, &mut number) else {
+                return self.key.clear();
+            };
+            self.key.push(kind);
+            self.key.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+            self.key.extend_from_slice(bytes);
+        }
+    }
+
+    /// Whether a transaction was led here by just this key.
+    fn is<'v>(
+        &self,
+        transaction: TransactionId,
+        entries: TableId,
+        keys: impl Iterator<Item = Option<Datum<'v>>>,
+    ) -> bool {
+        self.transaction == transaction && self.entries == entries && self.is_key(keys)
+    }
+
+    fn is_key<'v>(&self, keys: impl Iterator<Item = Option<Datum<'v>>>) -> bool {
+        if self.key.is_empty() {
+            return false;
+        }
+        let mut left = self.key.as_slice();
+        for value in keys {
+            let mut number = [0; 8];
+            let Some(value) = value else { return false };
+            let Some((kind, bytes)) = RoutedKey::part(&value, &mut number) else { return false };
+            let Some(([held_kind, length @ ..], behind)) = left.split_first_chunk::<5>() else {
+                return false;
+            };
+            if *held_kind != kind || *length != (bytes.len() as u32).to_be_bytes() {
+                return false;
+            }
+            match behind.strip_prefix(bytes) {
+                Some(behind) => left = behind,
+                None => return false,
+            }
+        }
+        left.is_empty()
+    }
+}
+
 impl Database {
     /// The partitions where rows with this whole key of a global index live, as the index's
     /// entries at this partition have it. A NULL in the key finds nothing, as no condition of
@@ -139,40 +266,97 @@ impl Database {
         if keys.iter().any(|key| key.is_null()) {
             return Ok(found);
         }
-        let (base, index) = self.global_index(entries)?;
-        let columns: Option<Vec<usize>> = base
-            .partition_columns
-            .iter()
-            .map(|column| index.entry_column(*column).map(usize::from))
-            .collect();
-        let columns = columns.ok_or_else(|| no_index(entries))?;
+        let route = self.key_route(entries)?;
         let table = table_of(&self.tables, entries)?;
         let mut rows = table.equal(IndexId(0), keys).map_err(storage_fault)?;
         while let Some((_, row)) = rows.next_row() {
-            let values = columns.iter().map(|column| row.column(*column));
-            found.insert(self.options.ring.partition_of_values(values));
+            found.insert(self.place_in(&route, row));
         }
         Ok(found)
     }
 
-    /// Whether a row with this whole key of a global index lives here.
+    /// The partition of the row with this whole key of a unique global index, as its entries at
+    /// this partition have it.
     ///
     /// # Errors
     /// As for [`Database::places_of`].
-    pub fn holds_key(&self, entries: TableId, keys: &[Datum<'_>]) -> Result<bool, SqlError> {
+    #[inline]
+    pub fn place_of_key(
+        &self,
+        route: &KeyRoute,
+        keys: &[Datum<'_>],
+    ) -> Result<Option<PartitionId>, SqlError> {
         if keys.iter().any(|key| key.is_null()) {
-            return Ok(false);
+            return Ok(None);
         }
-        let (base, index) = self.global_index(entries)?;
-        let columns: Vec<IndexKey> = index.keys().iter().copied().map(IndexKey::Column).collect();
-        let leads = base
-            .indexes
-            .iter()
-            .position(|local| local.predicate.is_none() && local.keys.starts_with(&columns));
-        let leads = IndexId(leads.ok_or_else(|| no_index(entries))? as u16);
-        let table = table_of(&self.tables, base.id)?;
-        let mut rows = table.equal(leads, keys).map_err(storage_fault)?;
-        Ok(rows.next_id().is_some())
+        let table = table_of(&self.tables, route.entries)?;
+        let found = table.get(IndexId(0), keys).map_err(storage_fault)?;
+        Ok(found.map(|(_, row)| self.place_in(route, row)))
+    }
+
+    #[inline]
+    fn place_in(&self, route: &KeyRoute, entry: RowRef<'_>) -> PartitionId {
+        if let [only] = *route.places {
+            return self.options.ring.partition_of_values([entry.column(usize::from(only))]);
+        }
+        let values = route.places.iter().map(|column| entry.column(usize::from(*column)));
+        self.options.ring.partition_of_values(values)
+    }
+
+    /// A row with this whole key of a global index, if one lives here.
+    ///
+    /// # Errors
+    /// As for [`Database::places_of`].
+    #[inline]
+    pub fn row_of_key(
+        &self,
+        route: &KeyRoute,
+        keys: &[Datum<'_>],
+    ) -> Result<Option<RowId>, SqlError> {
+        if keys.iter().any(|key| key.is_null()) {
+            return Ok(None);
+        }
+        let table = table_of(&self.tables, route.table)?;
+        if route.rows_unique {
+            return Ok(table.get(route.rows, keys).map_err(storage_fault)?.map(|(row, _)| row));
+        }
+        let mut rows = table.equal(route.rows, keys).map_err(storage_fault)?;
+        Ok(rows.next_id())
+    }
+
+    /// The call that runs next, under this transaction id, was led here by this key: its row lives
+    /// here, and is this one if that is known, or it lives nowhere. So it need not be looked for
+    /// again.
+    #[inline]
+    pub fn led_by(
+        &mut self,
+        transaction: TransactionId,
+        route: &KeyRoute,
+        keys: &[Datum<'_>],
+        row: Option<RowId>,
+    ) {
+        self.routed_key.set(transaction, route.entries, keys);
+        if let (Some(row), true) = (row, route.rows_unique) {
+            let (table, index, mark) = (route.table, route.rows, self.mark());
+            self.routed_key.row = Some(FoundRow { table, index, row, mark });
+        }
+    }
+
+    /// The row with a whole key of a unique index, if it was found while the call was led here.
+    #[inline]
+    pub(crate) fn routed_row(
+        &self,
+        table: TableId,
+        index: IndexId,
+        keys: &[Datum<'_>],
+    ) -> Option<RowId> {
+        let routed = &self.routed_key;
+        let found = routed.row.as_ref().filter(|found| {
+            routed.transaction == self.transaction.transaction_id
+                && (found.table, found.index) == (table, index)
+                && found.mark == self.mark()
+        })?;
+        routed.is_key(keys.iter().map(|key| Some(*key))).then_some(found.row)
     }
 
     /// Whether a statement that is restricted to a key of a unique global index sees here all
@@ -180,7 +364,24 @@ impl Database {
     ///
     /// # Errors
     /// As for [`Database::places_of`], and what the evaluation of the key refuses.
+    #[inline]
     pub(crate) fn answers_for(
+        &self,
+        lookup: &Lookup<'_>,
+        parameters: &[Datum<'_>],
+    ) -> Result<bool, SqlError> {
+        let keys = lookup.keys.iter().map(|key| match &key.node {
+            Node::Parameter(number) => parameters.get(usize::from(*number)).copied(),
+            Node::Literal(value) => Some(value.as_datum()),
+            _ => None,
+        });
+        if self.routed_key.is(self.transaction.transaction_id, lookup.entries, keys) {
+            return Ok(true);
+        }
+        self.answers_for_any(lookup, parameters)
+    }
+
+    fn answers_for_any(
         &self,
         lookup: &Lookup<'_>,
         parameters: &[Datum<'_>],
@@ -188,7 +389,7 @@ impl Database {
         let arena = Arena::new();
         let now_us = self.transaction.timestamp_us;
         with_keys(lookup, parameters, now_us, &arena, |keys| {
-            if self.holds_key(lookup.entries, keys)? {
+            if self.row_of_key(&self.key_route(lookup.entries)?, keys)?.is_some() {
                 return Ok(true);
             }
             let owner = self.options.ring.partition_of_values(keys.iter().copied());
@@ -196,16 +397,11 @@ impl Database {
         })
     }
 
-    /// The table with the rows of a table of entries, and the index.
-    fn global_index(
-        &self,
-        entries: TableId,
-    ) -> Result<(&TableDefinition, &GlobalIndexDefinition), SqlError> {
+    /// How the index with a table of entries is asked.
+    fn key_route(&self, entries: TableId) -> Result<KeyRoute, SqlError> {
         let of = self.definition(entries).and_then(|entries| entries.entries_of.as_ref());
         let base = of.and_then(|of| self.definition(of.table));
-        let base = base.ok_or_else(|| no_index(entries))?;
-        let index = base.global_indexes.iter().find(|index| index.entries == entries);
-        Ok((base, index.ok_or_else(|| no_index(entries))?))
+        base.and_then(|base| KeyRoute::of(base, entries)).ok_or_else(|| no_index(entries))
     }
 }
 

@@ -3,13 +3,15 @@
 //! partition's place in its log.
 
 use crate::classes;
+use crate::message::Origin;
 use crate::options::Options;
 use lockstep_base::map::FixedHashMap;
+use lockstep_exec::lookup::KeyRoute;
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
 use lockstep_jvm::JavaNonTransactional;
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning, RoutingColumn};
-use lockstep_plan_ir::{Execution, Lookup, Node, ProcedureDefinition};
+use lockstep_plan_ir::{Execution, Lookup, Node, ProcedureDefinition, TableDefinition};
 use lockstep_site::{Faults, SiteLimits};
 use lockstep_types::{SqlType, TableId};
 use std::collections::BTreeMap;
@@ -68,8 +70,8 @@ pub enum Routing {
 /// Routing by a unique global index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViaRoute {
-    /// The table of its entries.
-    pub entries: TableId,
+    /// How it is asked.
+    pub route: KeyRoute,
     /// Its key columns with the parameters that hold their values.
     pub columns: Vec<RoutingColumn>,
 }
@@ -142,6 +144,16 @@ impl HostCatalog {
             None => return None,
         };
         Some(&self.procedures[*number as usize])
+    }
+
+    /// The procedure that a call names: as a rule it is the one under whose number the thread that
+    /// read the call counts it, but the catalog may have changed on the way.
+    #[inline]
+    pub fn called(&self, origin: &Origin, name: &str) -> Option<&HostProcedure> {
+        match self.procedures.get(origin.procedure as usize) {
+            Some(procedure) if procedure.definition.name == name => Some(procedure),
+            _ => self.procedure(name),
+        }
     }
 
     /// Whether any table has a global index.
@@ -224,7 +236,7 @@ fn prepare(
 /// statement of a procedure without a partition, if it finds the statement's rows.
 fn via_route(plan: &Catalog, definition: &ProcedureDefinition) -> Option<ViaRoute> {
     if let Some(ProcedurePartitioning::Via { entries, columns, .. }) = &definition.partitioning {
-        return Some(ViaRoute { entries: *entries, columns: columns.clone() });
+        return Some(ViaRoute { route: key_route(plan, *entries)?, columns: columns.clone() });
     }
     let plain = definition.kind == ProcedureKind::Statements
         && definition.partitioning.is_none()
@@ -245,7 +257,16 @@ fn via_route(plan: &Catalog, definition: &ProcedureDefinition) -> Option<ViaRout
             parameter: *parameter,
         })
     });
-    Some(ViaRoute { entries: lookup.entries, columns: columns.collect::<Option<_>>()? })
+    let route = key_route(plan, lookup.entries)?;
+    Some(ViaRoute { route, columns: columns.collect::<Option<_>>()? })
+}
+
+fn key_route(plan: &Catalog, entries: TableId) -> Option<KeyRoute> {
+    let holds = |table: &&TableDefinition| {
+        table.global_indexes.iter().any(|index| index.entries == entries)
+    };
+    let mut tables = plan.tables.values().map(|table| &*table.definition);
+    KeyRoute::of(tables.find(holds)?, entries)
 }
 
 /// The options that concern sites.

@@ -54,10 +54,40 @@ pub struct ForwardedCall {
 pub struct ViaCall {
     /// The call.
     pub call: ForwardedCall,
+    /// The key, where `has_integer`; beside the next fields, so that messages stay small.
+    integer: i64,
+    catalog_version: u32,
+    /// How many times an index was asked.
+    pub lookups: u16,
     /// What the receiver is to look for.
     pub leg: ViaLeg,
-    /// How many times an index was asked.
-    pub lookups: u32,
+    has_integer: bool,
+}
+
+impl ViaCall {
+    /// A call that no index was asked for yet, or one that is led to its row.
+    pub fn new(call: ForwardedCall, key: ViaKey, leg: ViaLeg) -> ViaCall {
+        let (integer, has_integer) = (key.integer.unwrap_or(0), key.integer.is_some());
+        let lookups = u16::from(leg == ViaLeg::Row);
+        let catalog_version = key.catalog_version;
+        ViaCall { call, integer, catalog_version, lookups, leg, has_integer }
+    }
+
+    /// What the call is led by.
+    pub fn key(&self) -> ViaKey {
+        let integer = self.has_integer.then_some(self.integer);
+        ViaKey { catalog_version: self.catalog_version, integer }
+    }
+}
+
+/// What a call is led by, so that its bytes need not be read again on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViaKey {
+    /// The low half of the version of the catalog by which the call's procedure has the number in
+    /// [`Origin::procedure`].
+    pub catalog_version: u32,
+    /// The key, if that is one integer.
+    pub integer: Option<i64>,
 }
 
 /// A whole answer on its way to the thread of its connection.

@@ -62,7 +62,7 @@ pub struct Site<H, A, C> {
     stream: OrderedStream<ToPartition<C>>,
     /// Messages that the stream keeps until a missing one comes.
     early_messages: usize,
-    database: Database,
+    pub(crate) database: Database,
     log: LogBuffer,
     /// Of undecided transactions that the log has something of, what it has.
     logged: GrowingMap<TransactionId, Vote>,

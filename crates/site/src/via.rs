@@ -8,7 +8,9 @@
 
 use crate::partition::Site;
 use lockstep_exec::SqlError;
-use lockstep_types::{Datum, PartitionId, TableId};
+use lockstep_exec::lookup::KeyRoute;
+use lockstep_txn::EntryHeader;
+use lockstep_types::{Datum, PartitionId};
 
 /// What a partition is to look for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,27 +34,35 @@ pub enum ViaStep {
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// One step of a call. To be asked when the call is admitted, and again when it runs again
-    /// behind an abort.
+    /// behind an abort. Where it says [`ViaStep::Run`], the call is to run next.
     ///
     /// # Errors
     /// The index is gone, or the key is of other types.
+    #[inline]
     pub fn via_step(
-        &self,
+        &mut self,
+        header: &EntryHeader,
         leg: ViaLeg,
-        entries: TableId,
+        route: &KeyRoute,
         keys: &[Datum<'_>],
     ) -> Result<ViaStep, SqlError> {
         let database = self.database();
-        Ok(match leg {
-            ViaLeg::Index => match database.places_of(entries, keys)?.first() {
-                Some(&place) if place != database.options().partition => ViaStep::HandOn(place),
+        let here = database.options().partition;
+        let mut row = None;
+        let step = match leg {
+            ViaLeg::Index => match database.place_of_key(route, keys)? {
+                Some(place) if place != here => ViaStep::HandOn(place),
                 // What the transaction order has here is the row or its absence.
                 _ => ViaStep::Run,
             },
-            ViaLeg::Row => match database.holds_key(entries, keys)? {
-                true => ViaStep::Run,
-                false => ViaStep::AskAgain,
-            },
-        })
+            ViaLeg::Row => {
+                row = database.row_of_key(route, keys)?;
+                if row.is_some() { ViaStep::Run } else { ViaStep::AskAgain }
+            }
+        };
+        if step == ViaStep::Run {
+            self.database.led_by(header.transaction, route, keys, row);
+        }
+        Ok(step)
     }
 }

@@ -404,6 +404,11 @@ impl Index {
                     return Ok(tree.get(number).map(RowId));
                 }
             }
+            AnyTree::Word(tree) => {
+                if let Some(number) = self.shape.single_integer(key) {
+                    return Ok(tree.get(number).map(RowId));
+                }
+            }
             _ => {}
         }
         self.get_any(key)

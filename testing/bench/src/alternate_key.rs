@@ -16,10 +16,10 @@ const LENGTH_BYTES: usize = 4;
 /// Rows of one INSERT while the table is filled.
 const ROWS_AT_ONCE: i64 = 500;
 
-/// The same two things done at a row, which is found by either key.
+/// The same two things done at a row, which is found by either key; `$TYPE` is the number's.
 const SCHEMA: &str = "\
 CREATE TABLE subscriber (
-  s_id BIGINT NOT NULL, sub_nbr VARCHAR(15) NOT NULL, changes BIGINT NOT NULL, PRIMARY KEY (s_id)
+  s_id BIGINT NOT NULL, sub_nbr $TYPE NOT NULL, changes BIGINT NOT NULL, PRIMARY KEY (s_id)
 );
 PARTITION TABLE subscriber ON COLUMN s_id;
 CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON subscriber (sub_nbr);
@@ -66,10 +66,34 @@ pub struct AlternateKeyShape {
     pub subscribers: i64,
     /// Of a thousand numbers, how many have their entry at another partition than their row.
     pub elsewhere_per_mille: i64,
+    /// Numbers are texts of 15 digits, not integers as the partitioning key is.
+    pub texts: bool,
     /// Calls in flight at each site.
     pub in_flight: usize,
     /// Its options.
     pub options: Options,
+}
+
+/// A subscriber's number.
+enum Number {
+    Integer(i64),
+    Text(String),
+}
+
+impl Number {
+    fn datum(&self) -> Datum<'_> {
+        match self {
+            Number::Integer(number) => Datum::Int(*number),
+            Number::Text(text) => Datum::Text(text),
+        }
+    }
+
+    fn literal(&self) -> String {
+        match self {
+            Number::Integer(number) => number.to_string(),
+            Number::Text(text) => format!("'{text}'"),
+        }
+    }
 }
 
 /// A host with subscribers in it, whose sites make the load themselves.
@@ -91,7 +115,7 @@ impl AlternateKeyHost {
         let steering = Arc::new(Steering::default());
         let counts: Vec<Arc<Counts>> = (0..shape.sites).map(|_| Arc::default()).collect();
         let ring = HashRing::new(shape.sites);
-        let numbers: Arc<[String]> = numbers(shape, &ring).into();
+        let numbers: Arc<[Number]> = numbers(shape, &ring).into();
         let load = |site: u32| -> Box<dyn SiteLoad> {
             Box::new(AlternateKeyLoad {
                 random: SeededRandom::new(u64::from(site) + 1),
@@ -106,15 +130,15 @@ impl AlternateKeyHost {
         };
         let server = inner_host::start((0..shape.sites).map(load).collect(), &shape.options)?;
         let host = AlternateKeyHost { server, ring, steering, counts };
-        host.fill(&numbers)?;
+        host.fill(&numbers, if shape.texts { "VARCHAR(15)" } else { "BIGINT" })?;
         Ok(host)
     }
 
-    fn fill(&self, numbers: &[String]) -> Result<(), String> {
+    fn fill(&self, numbers: &[Number], key_type: &str) -> Result<(), String> {
         let mut connection = inner_host::connect(&self.server)?;
-        connection.sql(SCHEMA).map_err(|error| error.to_string())?;
-        let rows: Vec<String> =
-            numbers.iter().enumerate().map(|(id, nbr)| format!("({id}, '{nbr}', 0)")).collect();
+        connection.sql(&SCHEMA.replace("$TYPE", key_type)).map_err(|error| error.to_string())?;
+        let row = |(id, number): (usize, &Number)| format!("({id}, {}, 0)", number.literal());
+        let rows: Vec<String> = numbers.iter().enumerate().map(row).collect();
         for rows in rows.chunks(ROWS_AT_ONCE as usize) {
             let insert = format!("INSERT INTO subscriber VALUES {};", rows.join(", "));
             connection.sql(&insert).map_err(|error| error.to_string())?;
@@ -172,13 +196,16 @@ impl AlternateKeyHost {
 }
 
 /// A number for each subscriber, so many of them with their entry elsewhere.
-fn numbers(shape: &AlternateKeyShape, ring: &HashRing) -> Vec<String> {
+fn numbers(shape: &AlternateKeyShape, ring: &HashRing) -> Vec<Number> {
     let number = |id: i64| {
         let elsewhere = shape.sites > 1 && id % 1000 < shape.elsewhere_per_mille;
         let place = ring.partition_of(Datum::Int(id));
-        let mut candidates = (0..).map(|attempt| format!("{:015}", id * 1000 + attempt));
-        let fits = |text: &String| (ring.partition_of(Datum::Text(text)) != place) == elsewhere;
-        candidates.find(fits).expect("texts hash to all partitions")
+        let mut candidates = (0..1000).map(|attempt| match shape.texts {
+            true => Number::Text(format!("{:015}", id * 1000 + attempt)),
+            false => Number::Integer(id * 1000 + attempt),
+        });
+        let fits = |number: &Number| (ring.partition_of(number.datum()) != place) == elsewhere;
+        candidates.find(fits).expect("a thousand values hash to all partitions")
     };
     (0..shape.subscribers).map(number).collect()
 }
@@ -187,7 +214,7 @@ fn numbers(shape: &AlternateKeyShape, ring: &HashRing) -> Vec<String> {
 struct AlternateKeyLoad {
     random: SeededRandom,
     /// Per subscriber.
-    numbers: Arc<[String]>,
+    numbers: Arc<[Number]>,
     steering: Arc<Steering>,
     counts: Arc<Counts>,
     in_flight: usize,
@@ -230,8 +257,9 @@ impl SiteLoad for AlternateKeyLoad {
         let subscriber = self.random.below(self.numbers.len() as u64) as usize;
         let mut handle = if self.random.below(1000) < share { BY_NUMBER } else { 0 };
         self.writer.clear();
-        match handle {
-            BY_NUMBER => self.writer.text(&self.numbers[subscriber]),
+        match (handle, &self.numbers[subscriber]) {
+            (BY_NUMBER, Number::Integer(number)) => self.writer.bigint(*number),
+            (BY_NUMBER, Number::Text(text)) => self.writer.text(text),
             _ => self.writer.bigint(subscriber as i64),
         };
         handle |= if self.random.chance(1, 2) { CHANGES } else { 0 };
@@ -278,10 +306,15 @@ mod tests {
 
     #[test]
     fn rows_are_found_by_both_keys_and_entries_live_where_the_shape_says() {
+        [false, true].into_iter().for_each(check_host);
+    }
+
+    fn check_host(texts: bool) {
         let shape = AlternateKeyShape {
             sites: 2,
             subscribers: 1000,
             elsewhere_per_mille: 800,
+            texts,
             in_flight: 16,
             options: Options::default(),
         };

@@ -210,7 +210,11 @@ impl Lookup {
                 return Ok(None);
             }
         }
-        table.get(self.index, &key[..self.key.len()]).map_err(storage_fault)
+        let key = &key[..self.key.len()];
+        if let Some(row) = database.routed_row(self.table, self.index, key) {
+            return Ok(table.row(row).map(|found| (row, found)));
+        }
+        table.get(self.index, key).map_err(storage_fault)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::execution::{not_found, run_invocation};
 use crate::load::LOAD_AT_PARTITION;
 use crate::message::{
     AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT, MultiOrigin,
-    MultiRequest, NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall,
+    MultiRequest, NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
 };
 use crate::routing;
 use lockstep_plan_ir::procedure::ProcedurePartitioning;
@@ -28,8 +28,9 @@ enum Destination {
     Multi(Vec<PartitionId>),
     /// Runs at a partition, and changes entries of global indexes at others.
     Home(Home),
-    /// Runs where the index at a partition says.
-    Via(PartitionId),
+    /// Runs where the index at a partition says, which is asked for a key, here if it is one
+    /// integer.
+    Via(PartitionId, Option<i64>),
     /// Runs at none, and makes calls.
     Outside,
     /// Cannot run.
@@ -89,7 +90,9 @@ impl Shard {
                 let call = ForwardedCall { origin, body: copy };
                 self.outbox.send(partition.index(), Envelope::Call(call));
             }
-            Destination::Via(index) => self.call_via(origin, body, index),
+            Destination::Via(index, key) => {
+                self.call_via(origin, &invocation, body, (index, key), output);
+            }
             Destination::Multi(declared) => {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
                 self.call_coordinator(origin, &invocation, body, declared, None);
@@ -133,7 +136,7 @@ impl Shard {
     }
 
     /// Runs an invocation at this thread's partition and appends the answer to `output`.
-    fn execute(
+    pub(super) fn execute(
         &mut self,
         header: &EntryHeader,
         origin: Origin,
@@ -150,7 +153,7 @@ impl Shard {
         // looks again, for the catalog may have changed on the way.
         let procedure = match usize::from(origin.shard) == self.index && origin.weight == 0 {
             true => self.catalog.procedures().get(origin.procedure as usize),
-            false => self.catalog.procedure(invocation.procedure),
+            false => self.catalog.called(&origin, invocation.procedure),
         };
         let (site, statistics) = (&mut self.site, &mut self.statistics);
         // What writes runs to its end: wherever else it is repeated it must end the same.
@@ -251,16 +254,17 @@ impl Shard {
         if let Err(call) = self.site.hold(call) {
             let origin = call.origin();
             let limit = self.facts.options.max_held_calls;
-            self.answer_failure(
-                origin,
-                &Failure::new(
-                    Status::ServerUnavailable,
-                    format!(
-                        "The partition holds {limit} calls behind a multi-partition transaction \
-                         already (option max_held_calls); try again later."
-                    ),
-                ),
+            let text = format!(
+                "The partition holds {limit} calls behind a multi-partition transaction already \
+                 (option max_held_calls); try again later."
             );
+            let status = Status::ServerUnavailable;
+            let mut frame = self.spare_buffer();
+            response::write_simple(&mut frame, origin.handle, status, Some(&text));
+            // As a message, to this thread as well: a connection that is being read takes no
+            // answer but by its reader.
+            let answer = ForwardedAnswer { origin, status, frame };
+            self.send(usize::from(origin.shard), Envelope::Answer(answer));
         }
     }
 
@@ -343,9 +347,10 @@ impl Shard {
             }
             Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
-            Destination::Via(index) => {
+            Destination::Via(index, integer) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
-                self.send_via(ViaCall { call, leg: ViaLeg::Index, lookups: 0 }, index);
+                let key = ViaKey { catalog_version: self.catalog.version() as u32, integer };
+                self.send_via(ViaCall::new(call, key, ViaLeg::Index), index);
             }
             Destination::Partition(partition) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
@@ -464,7 +469,7 @@ fn place_of(
             }
         }
         Routing::Via => match index_partition(procedure, invocation, facts) {
-            Ok(Some(partition)) => Destination::Via(partition),
+            Ok(Some((partition, key))) => Destination::Via(partition, key),
             // A value of another type than the key's: the statement itself says what it finds.
             Ok(None) if procedure.definition.partitioning.is_none() => {
                 Destination::Multi(Vec::new())

@@ -3,7 +3,9 @@
 use super::{HeldCall, HostFacts, Shard};
 use crate::catalog::HostProcedure;
 use crate::execution::not_found;
-use crate::message::{Envelope, ForwardedCall, PARTITION_WEIGHT, ViaCall};
+use crate::message::{
+    Envelope, ForwardedAnswer, ForwardedCall, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
+};
 use crate::routing;
 use lockstep_plan_ir::procedure::RoutingColumn;
 use lockstep_site::{Home, ViaLeg, ViaStep};
@@ -23,25 +25,44 @@ pub(super) fn with_routing_values<T>(
     invocation: &Invocation<'_>,
     body: impl FnOnce(&[Datum<'_>]) -> T,
 ) -> Result<T, Failure> {
+    let mut first_bytes = Vec::new();
+    if let [column] = columns {
+        let value = routing_value(column, procedure, invocation, &mut first_bytes)?;
+        return Ok(match value {
+            Some(value) => body(&[value]),
+            None => body(&[]),
+        });
+    }
     let mut bytes = [const { Vec::new() }; MAX_KEY_PARTS];
     let mut values = [Datum::Null; MAX_KEY_PARTS];
     for ((column, bytes), value) in columns.iter().zip(&mut bytes).zip(&mut values) {
-        let refused = |value: &str, reason: &str| {
-            let definition = &procedure.definition;
-            Err(routing::misrouted(definition, value, column.column_type, reason))
-        };
-        *value = match invocation.parameters.get(usize::from(column.parameter)) {
-            Some(Ok(parameter)) => {
-                match routing::hashed_value(&parameter, column.column_type, bytes) {
-                    Ok(value) => value,
-                    Err(reason) => return refused(&describe(&parameter), &reason),
-                }
-            }
-            Some(Err(_)) => return Ok(body(&[])),
-            None => return refused("null", "the call does not have that parameter"),
-        };
+        match routing_value(column, procedure, invocation, bytes)? {
+            Some(hashed) => *value = hashed,
+            None => return Ok(body(&[])),
+        }
     }
     Ok(body(&values[..columns.len().min(MAX_KEY_PARTS)]))
+}
+
+/// The value of one routing parameter; `None` when the call's bytes are no parameters.
+#[inline]
+fn routing_value<'v>(
+    column: &RoutingColumn,
+    procedure: &HostProcedure,
+    invocation: &Invocation<'v>,
+    bytes: &'v mut Vec<u8>,
+) -> Result<Option<Datum<'v>>, Failure> {
+    let refused = |value: &str, reason: &str| {
+        Err(routing::misrouted(&procedure.definition, value, column.column_type, reason))
+    };
+    match invocation.parameters.get(usize::from(column.parameter)) {
+        Some(Ok(parameter)) => match routing::hashed_value(&parameter, column.column_type, bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(reason) => refused(&describe(&parameter), &reason),
+        },
+        Some(Err(_)) => Ok(None),
+        None => refused("null", "the call does not have that parameter"),
+    }
 }
 
 /// The partition that a call's routing parameters name together.
@@ -71,8 +92,8 @@ fn fits(columns: &[RoutingColumn], keys: &[Datum<'_>]) -> bool {
     })
 }
 
-/// The partition whose index says where a call runs; `None` if the index cannot be asked for this
-/// key.
+/// The partition whose index says where a call runs, with the key if that is one integer; `None`
+/// if the index cannot be asked for this key.
 ///
 /// # Errors
 /// As for [`with_routing_values`].
@@ -80,12 +101,22 @@ pub(super) fn index_partition(
     procedure: &HostProcedure,
     invocation: &Invocation<'_>,
     facts: &HostFacts,
-) -> Result<Option<PartitionId>, Failure> {
+) -> Result<Option<(PartitionId, Option<i64>)>, Failure> {
     let Some(via) = &procedure.via else { return Ok(None) };
     with_routing_values(&via.columns, procedure, invocation, |keys| {
-        let asks = !keys.is_empty() && fits(&via.columns, keys);
-        asks.then(|| facts.ring.partition_of_values(keys.iter().copied()))
+        if keys.is_empty() || !fits(&via.columns, keys) {
+            return None;
+        }
+        match *keys {
+            [only @ Datum::Int(integer)] => Some((facts.ring.partition_of(only), Some(integer))),
+            _ => Some((facts.ring.partition_of_values(keys.iter().copied()), None)),
+        }
     })
+}
+
+/// A call that was decoded before.
+fn decoded(body: &[u8]) -> Invocation<'_> {
+    Invocation::decode(body).expect("it was decoded when it came")
 }
 
 pub(super) fn describe(parameter: &Parameter<'_>) -> String {
@@ -107,22 +138,50 @@ enum Way {
 }
 
 impl Shard {
-    /// A call of a connection of this thread that an index leads to its row.
+    /// A call of a connection of this thread that an index leads to its row. What can be answered
+    /// at once is appended to `output`.
     pub(super) fn call_via(
         &mut self,
-        origin: crate::message::Origin,
+        origin: Origin,
+        invocation: &Invocation<'_>,
         body: &[u8],
-        index: PartitionId,
+        (index, integer): (PartitionId, Option<i64>),
+        output: &mut Vec<u8>,
     ) {
+        let key = ViaKey { catalog_version: self.catalog.version() as u32, integer };
+        let (mut leg, mut partition) = (ViaLeg::Index, index);
+        let mut speculates = None;
+        let is_here = index.index() == self.index;
+        let admission = match is_here {
+            true => self.site.admit(self.now_us),
+            false => Admission::Hold,
+        };
+        // The index is asked on the spot, if nothing is in the way.
+        if let Admission::Run(header) | Admission::Speculate(header) = &admission {
+            match self.way_of(header, leg, key, &origin, || *invocation) {
+                Way::Step(ViaStep::HandOn(row)) => (leg, partition) = (ViaLeg::Row, row),
+                Way::Step(ViaStep::Run) if matches!(admission, Admission::Run(_)) => {
+                    let status = self.execute(header, origin, invocation, output);
+                    return self.statistics.count_answer(&origin, status, self.now_us);
+                }
+                Way::Step(ViaStep::Run) => speculates = Some(*header),
+                // As a message to this thread: the connection that is being read takes no answer
+                // but in `output`.
+                Way::Home | Way::Anew | Way::Refused(_) | Way::Step(ViaStep::AskAgain) => {}
+            }
+        }
         let mut copy = self.spare_buffer();
         copy.extend_from_slice(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
-        let call = ForwardedCall { origin, body: copy };
-        self.send_via(ViaCall { call, leg: ViaLeg::Index, lookups: 0 }, index);
+        let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, leg);
+        match (speculates, admission) {
+            (Some(header), _) => self.speculate(header, HeldCall::Via(via)),
+            (None, Admission::Hold) if is_here => self.hold(HeldCall::Via(via)),
+            _ => self.send_via(via, partition),
+        }
     }
 
     pub(super) fn send_via(&mut self, call: ViaCall, partition: PartitionId) {
-        // Also to itself by message: the connection may be read at the moment, and takes no answer.
         self.send(partition.index(), Envelope::Via(call));
     }
 
@@ -138,13 +197,21 @@ impl Shard {
     /// It is the call's turn at this partition: it runs here or goes on. What it saw of
     /// undecided transactions while it was led on is looked at again where it runs.
     pub(super) fn run_via(&mut self, header: &EntryHeader, mut via: ViaCall, speculates: bool) {
-        let way = self.way_of(&via);
+        let origin = via.call.origin;
+        let body = via.call.body.as_slice();
+        let way = self.way_of(header, via.leg, via.key(), &origin, || decoded(body));
         if header.repeated && !matches!(way, Way::Step(ViaStep::Run)) {
-            self.withdraw(header, &via);
+            self.withdraw(header, &origin, &decoded(body));
         }
         match way {
             Way::Step(ViaStep::Run) if speculates => self.speculate(*header, HeldCall::Via(via)),
-            Way::Step(ViaStep::Run) => self.run_held(header, HeldCall::Via(via)),
+            Way::Step(ViaStep::Run) => {
+                let mut frame = self.spare_buffer();
+                let status = self.execute(header, origin, &decoded(body), &mut frame);
+                let entry = self.stands_behind();
+                self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
+                self.recycle(via.call.body);
+            }
             Way::Step(ViaStep::HandOn(partition)) => {
                 via.leg = ViaLeg::Row;
                 via.lookups += 1;
@@ -159,29 +226,48 @@ impl Shard {
                 let ForwardedCall { origin, body } = via.call;
                 self.dispatch_again(origin, body.into());
             }
-            Way::Refused(failure) => self.answer_failure(via.call.origin, &failure),
+            Way::Refused(failure) => self.answer_failure(origin, &failure),
         }
     }
 
     /// A call has run here, and now, behind an abort, it turns out to belong elsewhere.
     #[cold]
-    fn withdraw(&mut self, header: &EntryHeader, via: &ViaCall) {
-        let invocation = Invocation::decode(&via.call.body).expect("it was decoded when it came");
-        let procedure = self.catalog.procedure(invocation.procedure);
+    fn withdraw(&mut self, header: &EntryHeader, origin: &Origin, invocation: &Invocation<'_>) {
+        let procedure = self.catalog.called(origin, invocation.procedure);
         // No catalog changes behind speculation: it is the one that the call ran by.
         let read_only = procedure.is_none_or(|procedure| procedure.definition.read_only);
         self.site.withdraw(header, read_only);
     }
 
-    fn way_of(&self, via: &ViaCall) -> Way {
-        let invocation = Invocation::decode(&via.call.body).expect("it was decoded when it came");
-        let Some(procedure) = self.catalog.procedure(invocation.procedure) else {
-            return Way::Refused(not_found(invocation.procedure));
+    /// The next step of a call. Its bytes are read only where `key` does not say enough.
+    #[inline]
+    fn way_of<'i>(
+        &mut self,
+        header: &EntryHeader,
+        leg: ViaLeg,
+        key: ViaKey,
+        origin: &Origin,
+        invocation: impl FnOnce() -> Invocation<'i>,
+    ) -> Way {
+        let site = &mut self.site;
+        let (procedure, step) = match key.integer {
+            Some(integer) if key.catalog_version == self.catalog.version() as u32 => {
+                let procedure = &self.catalog.procedures()[origin.procedure as usize];
+                let Some(via) = &procedure.via else { return Way::Anew };
+                (procedure, Ok(site.via_step(header, leg, &via.route, &[Datum::Int(integer)])))
+            }
+            _ => {
+                let invocation = invocation();
+                let Some(procedure) = self.catalog.called(origin, invocation.procedure) else {
+                    return Way::Refused(not_found(invocation.procedure));
+                };
+                let Some(via) = &procedure.via else { return Way::Anew };
+                let step = with_routing_values(&via.columns, procedure, &invocation, |keys| {
+                    site.via_step(header, leg, &via.route, keys)
+                });
+                (procedure, step)
+            }
         };
-        let Some(route) = &procedure.via else { return Way::Anew };
-        let step = with_routing_values(&route.columns, procedure, &invocation, |keys| {
-            self.site.via_step(via.leg, route.entries, keys)
-        });
         match step {
             Err(failure) => Way::Refused(failure),
             Ok(Err(error)) => Way::Refused(error.to_failure()),
@@ -206,14 +292,14 @@ impl Shard {
             let failure = Failure::new(Status::ServerUnavailable, text);
             return self.answer_failure(via.call.origin, &failure);
         }
-        let invocation = Invocation::decode(&via.call.body).expect("it was decoded when it came");
+        let invocation = decoded(&via.call.body);
         let index = match self.catalog.procedure(invocation.procedure) {
             Some(procedure) => index_partition(procedure, &invocation, &self.facts),
             None => Err(not_found(invocation.procedure)),
         };
         via.leg = ViaLeg::Index;
         match index {
-            Ok(Some(index)) => self.send_via(via, index),
+            Ok(Some((index, _))) => self.send_via(via, index),
             Ok(None) => {
                 let ForwardedCall { origin, body } = via.call;
                 self.dispatch_again(origin, body.into());
@@ -225,7 +311,7 @@ impl Shard {
     /// The row is here, and the call changes index entries that may be elsewhere.
     fn call_at_home(&mut self, call: ForwardedCall, home: Home) {
         let ForwardedCall { origin, body } = call;
-        let invocation = Invocation::decode(&body).expect("it was decoded when it came");
+        let invocation = decoded(&body);
         self.call_coordinator(origin, &invocation, &body, Vec::new(), Some(home));
     }
 }

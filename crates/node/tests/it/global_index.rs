@@ -47,6 +47,12 @@ fn a_duplicate_anywhere_is_refused_by_index_and_value_and_changes_nothing() {
         // The row's own faults are named before those of its entry.
         let double = peer.call("SUB.insert", &[Int(7), Text("n7")]);
         assert!(double.text.contains("Table CatalogId SUB\n"), "{double:?}");
+        // Nor is an index built over doubles, be they at one partition or at several.
+        peer.run("DROP INDEX sub_nbr");
+        peer.run("UPDATE sub SET nbr = 'n7' WHERE id IN (3, 4, 5)");
+        let built = peer.sql(INDEX);
+        assert!(built.status < 0, "{built:?}");
+        assert!(built.text.contains("SUB_NBR") && built.text.contains("n7"), "{built:?}");
     }
 }
 

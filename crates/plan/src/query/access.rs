@@ -198,6 +198,17 @@ fn equality(
     None
 }
 
+/// Whether at most one row here has a whole key of an index: it refuses others, or a global unique
+/// index over the same columns does everywhere.
+fn is_unique(target: &Target<'_>, definition: &IndexDefinition) -> bool {
+    let holds = |column: &u16| definition.keys.contains(&IndexKey::Column(*column));
+    let mut global = target.table.global_indexes.iter().filter(|i| i.unique && !i.building);
+    definition.unique
+        || global.any(|index| {
+            index.keys().len() == definition.keys.len() && index.keys().iter().all(holds)
+        })
+}
+
 fn paths(
     target: &Target<'_>,
     index: IndexId,
@@ -221,7 +232,7 @@ fn paths(
         _ => (None, None),
     };
     let count = equal.len() as u16;
-    let at_most_one = whole && definition.unique;
+    let at_most_one = whole && is_unique(target, definition);
     let rank = match (&lower, &upper) {
         _ if at_most_one => Rank::One,
         _ if count > 0 => {

@@ -29,15 +29,17 @@ pub struct AlternateKey {
     pub share_elsewhere: f64,
 }
 
-/// Measures by the clock and by processor time.
+/// Measures by the clock and by processor time: with numbers that are integers, as the partitioning
+/// key is, or with texts.
 ///
 /// # Errors
 /// A host does not start, or a call fails.
-pub fn measure(plan: &Plan) -> Result<AlternateKey, String> {
+pub fn measure(plan: &Plan, texts: bool) -> Result<AlternateKey, String> {
     let host = AlternateKeyHost::start(&AlternateKeyShape {
         sites: 2,
         subscribers: plan.accounts,
         elsewhere_per_mille: ELSEWHERE_PER_MILLE,
+        texts,
         in_flight: plan.in_flight,
         options: Options { planner_survey_ms: 0, ..Options::default() },
     })?;
@@ -49,9 +51,11 @@ pub fn measure(plan: &Plan) -> Result<AlternateKey, String> {
         let (ratio, cpu_ratio) = (mixed / alone, mixed_cpu / alone_cpu);
         let rates = [alone, mixed].map(|rate| grouped(rate as u64));
         eprintln!(
-            "repeat {repeat}: by id {:>10}/s, the mix {:>10}/s {ratio:.3} x, {cpu_ratio:.3} x \
+            "repeat {repeat}: by id {:>10}/s, the mix{} {:>10}/s {ratio:.3} x, {cpu_ratio:.3} x \
              by processor time",
-            rates[0], rates[1]
+            rates[0],
+            if texts { " with texts" } else { "" },
+            rates[1]
         );
         samples.alone_per_s.push(alone);
         samples.ratios.push(ratio);

@@ -154,8 +154,8 @@ fn main() -> ExitCode {
 }
 
 fn compare_alternate_key(plan: &Plan) -> Result<(), String> {
-    let samples = alternate_key::measure(plan)?;
-    println!("{}", table::render(&table::alternate_key_rows(&samples)));
+    let [integers, texts] = [false, true].map(|texts| alternate_key::measure(plan, texts));
+    println!("{}", table::render(&table::alternate_key_rows(&integers?, &texts?)));
     Ok(())
 }
 
@@ -172,7 +172,8 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     }
     let plan = Plan::new(matches);
     let mut samples = measure::all(&plan)?;
-    samples.alternate_key = alternate_key::measure(&plan)?;
+    samples.alternate_key = alternate_key::measure(&plan, false)?;
+    samples.alternate_text = alternate_key::measure(&plan, true)?;
     let inserts = inserts::measure(&plan)?;
     let bystander = bystander::measure(&plan);
     let simulated = measure::simulate(&plan);

@@ -36,6 +36,8 @@ pub struct Samples {
     pub transfer_us: Vec<f64>,
     /// Rows found by a global index.
     pub alternate_key: AlternateKey,
+    /// The same with texts as keys.
+    pub alternate_text: AlternateKey,
 }
 
 /// Measures everything by the clock.
