@@ -502,9 +502,12 @@ impl<H, A, C: Clone> Site<H, A, C> {
     }
 
     fn commit(&mut self, transaction: TransactionId, effects: &mut Vec<PartitionEffect<H, A, C>>) {
-        let released = self.initiator.commit(transaction);
+        self.initiator.commit(transaction);
+        while let Some((call, answer)) = self.initiator.release() {
+            effects.push(PartitionEffect::Answer(call, answer));
+        }
         self.log_decision(transaction, true);
-        match released.safe_to {
+        match self.initiator.safe_to() {
             Some(mark) => self.database.commit_to(mark),
             None => self.database.commit(),
         }
@@ -522,8 +525,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 }
             }
         }
-        let answers = released.answers.into_iter();
-        effects.extend(answers.map(|(call, answer)| PartitionEffect::Answer(call, answer)));
     }
 
     fn abort(&mut self, transaction: TransactionId, run: u64) {

@@ -98,15 +98,6 @@ pub enum Next<H, F> {
     Fragments(Fragments<F>, EntryHeader),
 }
 
-/// What a commit lets go.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Released<H, A, M> {
-    /// Answers, in order, with their calls.
-    pub answers: Vec<(H, A)>,
-    /// What is safe ends here; `None`: everything is.
-    pub safe_to: Option<M>,
-}
-
 impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     /// The initiator of a partition.
     pub fn new(partition: PartitionId, limits: PartitionLimits) -> Self {
@@ -223,23 +214,33 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         }
     }
 
-    /// The transaction is committed. Everything up to the next undecided one is safe.
-    pub fn commit(&mut self, transaction: TransactionId) -> Released<H, A, M> {
+    /// The transaction is committed. Everything up to the next undecided one is safe: its answers
+    /// are to be taken ([`SinglePartitionInitiator::release`]) until there is none.
+    pub fn commit(&mut self, transaction: TransactionId) {
         self.take_decided(transaction);
-        let mut answers = Vec::new();
-        while let Some(Speculated::Call { .. }) = self.speculated.front() {
-            let Some(Speculated::Call { call, answer, bytes, .. }) = self.speculated.pop_front()
-            else {
-                unreachable!("it was looked at");
-            };
-            self.speculated_bytes -= bytes;
-            answers.push((call, answer));
+    }
+
+    /// The next answer that is safe, in order, with its call. They are taken one by one, because
+    /// many may have been kept and moving them into a list of their own costs as much as they do.
+    pub fn release(&mut self) -> Option<(H, A)> {
+        if !matches!(self.speculated.front(), Some(Speculated::Call { .. })) {
+            return None;
         }
-        let safe_to = match self.speculated.front() {
-            Some(Speculated::Fragments { mark, .. }) => Some(*mark),
-            _ => None,
-        };
-        Released { answers, safe_to }
+        match self.speculated.pop_front() {
+            Some(Speculated::Call { call, answer, bytes, .. }) => {
+                self.speculated_bytes -= bytes;
+                Some((call, answer))
+            }
+            _ => unreachable!("it was looked at"),
+        }
+    }
+
+    /// Where what is safe ends, once all safe answers are taken; `None`: everything is safe.
+    pub fn safe_to(&self) -> Option<M> {
+        match self.speculated.front()? {
+            Speculated::Fragments { mark, .. } => Some(*mark),
+            Speculated::Call { .. } => panic!("safe answers are taken before this is asked"),
+        }
     }
 
     /// The transaction is aborted: everything since the point that is returned is to be taken
@@ -373,6 +374,15 @@ mod tests {
         }
     }
 
+    /// The answers that a commit lets go, and where what is safe ends.
+    fn commit(
+        initiator: &mut Initiator,
+        transaction: TransactionId,
+    ) -> (Vec<(char, char)>, Option<u32>) {
+        initiator.commit(transaction);
+        (std::iter::from_fn(|| initiator.release()).collect(), initiator.safe_to())
+    }
+
     fn speculate(initiator: &mut Initiator, call: char) -> EntryHeader {
         let Admission::Speculate(header) = initiator.admit(NOW) else { panic!("it speculates") };
         initiator.keep(call, header, call.to_ascii_uppercase(), 10);
@@ -395,7 +405,7 @@ mod tests {
         assert_eq!(initiator.next(NOW), None);
         arrive(&mut initiator, multi(0), 2, false);
         run_fragments(&mut initiator, 6);
-        assert_eq!(initiator.commit(multi(0)), Released { answers: vec![], safe_to: None });
+        assert_eq!(commit(&mut initiator, multi(0)), (vec![], None));
         // A newcomer must not overtake what waits.
         assert_eq!(initiator.admit(NOW), Admission::Hold);
         assert!(matches!(initiator.next(NOW), Some(Next::Call('a', _))));
@@ -415,10 +425,10 @@ mod tests {
         speculate(&mut initiator, 'b');
         // Four are kept already.
         assert_eq!(initiator.admit(NOW), Admission::Hold);
-        let released = initiator.commit(multi(0));
-        assert_eq!(released, Released { answers: vec![('a', 'A')], safe_to: Some(20) });
-        let released = initiator.commit(multi(1));
-        assert_eq!(released, Released { answers: vec![('b', 'B')], safe_to: None });
+        let released = commit(&mut initiator, multi(0));
+        assert_eq!(released, (vec![('a', 'A')], Some(20)));
+        let released = commit(&mut initiator, multi(1));
+        assert_eq!(released, (vec![('b', 'B')], None));
         assert!(initiator.is_idle());
     }
 
@@ -456,8 +466,8 @@ mod tests {
         let b = EntryHeader { repeated: true, ..b };
         assert_eq!(initiator.next(NOW), Some(Next::Speculate('b', b)));
         initiator.keep('b', b, 'B', 10);
-        let released = initiator.commit(multi(0));
-        assert_eq!(released.answers, [('a', 'A'), ('b', 'B')]);
+        let (answers, _) = commit(&mut initiator, multi(0));
+        assert_eq!(answers, [('a', 'A'), ('b', 'B')]);
         assert!(initiator.is_idle());
     }
 
