@@ -39,4 +39,4 @@ pub use message::{
 pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest};
 pub use partition::Site;
 pub use threaded::{FromThread, ToThread};
-pub use via::{ViaLeg, ViaStep};
+pub use via::{ViaLeg, ViaNext, ViaStep};

@@ -49,4 +49,8 @@ pub struct Faults {
     pub accept_repeats: bool,
     /// Partitions leave the entries of global indexes as they are.
     pub skip_index_upkeep: bool,
+    /// A call that an index led to a partition runs there, whether its row is there or not.
+    pub skip_recheck: bool,
+    /// A transaction that meets a partition outside its set takes all partitions.
+    pub take_everyone: bool,
 }

@@ -76,7 +76,7 @@ pub struct Site<H, A, C> {
     stopped: Option<Stopped>,
     /// Memory for answers to calls of one round.
     answer_memory: Vec<Vec<u8>>,
-    faults: Faults,
+    pub(crate) faults: Faults,
 }
 
 impl<H, A, C: Clone> Site<H, A, C> {

@@ -32,6 +32,35 @@ pub enum ViaStep {
     AskAgain,
 }
 
+/// Where a call goes behind a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViaNext {
+    /// Nowhere: it runs.
+    Run,
+    /// To a partition that looks for the row.
+    Row(PartitionId),
+    /// To the partition of the index.
+    Index,
+    /// Back to its client with nothing done: the index was asked as often as it may be.
+    GiveUp,
+}
+
+impl ViaStep {
+    /// Where a call goes now that was handed on `lookups` times, of `limit` at most.
+    #[inline]
+    pub fn next(self, lookups: &mut u16, limit: u64) -> ViaNext {
+        match self {
+            ViaStep::Run => ViaNext::Run,
+            ViaStep::HandOn(partition) => {
+                *lookups = lookups.saturating_add(1);
+                ViaNext::Row(partition)
+            }
+            ViaStep::AskAgain if u64::from(*lookups) >= limit => ViaNext::GiveUp,
+            ViaStep::AskAgain => ViaNext::Index,
+        }
+    }
+}
+
 impl<H, A, C: Clone> Site<H, A, C> {
     /// One step of a call. To be asked when the call is admitted, and again when it runs again
     /// behind an abort. Where it says [`ViaStep::Run`], the call is to run next.
@@ -57,7 +86,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
             },
             ViaLeg::Row => {
                 row = database.row_of_key(route, keys)?;
-                if row.is_some() { ViaStep::Run } else { ViaStep::AskAgain }
+                match row.is_some() || self.faults.skip_recheck {
+                    true => ViaStep::Run,
+                    false => ViaStep::AskAgain,
+                }
             }
         };
         if step == ViaStep::Run {

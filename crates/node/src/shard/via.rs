@@ -8,7 +8,7 @@ use crate::message::{
 };
 use crate::routing;
 use lockstep_plan_ir::procedure::RoutingColumn;
-use lockstep_site::{Home, ViaLeg, ViaStep};
+use lockstep_site::{Home, ViaLeg, ViaNext, ViaStep};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, Status};
@@ -204,20 +204,24 @@ impl Shard {
             self.withdraw(header, &origin, &decoded(body));
         }
         match way {
-            Way::Step(ViaStep::Run) if speculates => self.speculate(*header, HeldCall::Via(via)),
-            Way::Step(ViaStep::Run) => {
-                let mut frame = self.spare_buffer();
-                let status = self.execute(header, origin, &decoded(body), &mut frame);
-                let entry = self.stands_behind();
-                self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
-                self.recycle(via.call.body);
+            Way::Step(step) => {
+                match step.next(&mut via.lookups, self.facts.options.max_index_lookups) {
+                    ViaNext::Run if speculates => self.speculate(*header, HeldCall::Via(via)),
+                    ViaNext::Run => {
+                        let mut frame = self.spare_buffer();
+                        let status = self.execute(header, origin, &decoded(body), &mut frame);
+                        let entry = self.stands_behind();
+                        self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
+                        self.recycle(via.call.body);
+                    }
+                    ViaNext::Row(partition) => {
+                        via.leg = ViaLeg::Row;
+                        self.send_via(via, partition);
+                    }
+                    ViaNext::Index => self.ask_again(via),
+                    ViaNext::GiveUp => self.give_up(&origin),
+                }
             }
-            Way::Step(ViaStep::HandOn(partition)) => {
-                via.leg = ViaLeg::Row;
-                via.lookups += 1;
-                self.send_via(via, partition);
-            }
-            Way::Step(ViaStep::AskAgain) => self.ask_again(via),
             Way::Home => {
                 let partition = PartitionId(self.index as u32);
                 self.call_at_home(via.call, Home { partition, addresses_partition: false });
@@ -280,18 +284,19 @@ impl Shard {
         }
     }
 
+    /// The row has moved as often as the call may look for it.
+    #[cold]
+    fn give_up(&mut self, origin: &Origin) {
+        let limit = self.facts.options.max_index_lookups;
+        let text = format!(
+            "The row that the call is for moved to another partition {limit} times while the call \
+             was on its way to it (option max_index_lookups). Nothing was changed; call again."
+        );
+        self.answer_failure(*origin, &Failure::new(Status::ServerUnavailable, text));
+    }
+
     /// The row has moved while the call was on its way.
     fn ask_again(&mut self, mut via: ViaCall) {
-        let limit = self.facts.options.max_index_lookups;
-        if u64::from(via.lookups) >= limit {
-            let text = format!(
-                "The row that the call is for moved to another partition {limit} times while the \
-                 call was on its way to it (option max_index_lookups). Nothing was changed; call \
-                 again."
-            );
-            let failure = Failure::new(Status::ServerUnavailable, text);
-            return self.answer_failure(via.call.origin, &failure);
-        }
         let invocation = decoded(&via.call.body);
         let index = match self.catalog.procedure(invocation.procedure) {
             Some(procedure) => index_partition(procedure, &invocation, &self.facts),

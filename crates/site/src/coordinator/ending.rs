@@ -106,6 +106,9 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         let mut needed = self.initiator.participants(transaction);
         needed.extend(strangers);
+        if self.faults.take_everyone {
+            needed = self.all_partitions();
+        }
         self.send_decision(transaction, false, false, outputs);
         let active = *self.active.remove(&transaction).expect("it is under way");
         let enlargements = active.enlargements + 1;
