@@ -2,6 +2,8 @@
 //! (`docs/decisions/2026-11-20-speculation-and-messages.md`): of n participants and r rounds, at
 //! most n fragments and n answers a round, and n decisions. Repeats by the network do not count;
 //! an answer that an abort made void is given again, in a later run of its partition.
+//!
+//! Also notes which partitions each call of a client had to do with, however often it was ordered.
 
 use lockstep_site::{FromPartition, Numbered, ToPartition};
 use lockstep_types::{PartitionId, TransactionId};
@@ -26,6 +28,8 @@ struct Messages {
 #[derive(Debug, Default)]
 pub struct Census {
     transactions: BTreeMap<TransactionId, Messages>,
+    /// Per call, the partitions that got messages for it.
+    visited: BTreeMap<usize, BTreeSet<PartitionId>>,
 }
 
 /// What was counted.
@@ -44,10 +48,33 @@ pub struct Totals {
 }
 
 impl Census {
+    /// The procedure number under which a call's fragments travel, for them to be told apart.
+    pub(crate) fn mark_of(call: usize) -> u32 {
+        u32::try_from(call).ok().and_then(|call| call.checked_add(1)).unwrap_or(0)
+    }
+
+    /// A call came to a partition.
+    pub(crate) fn count_visit(&mut self, call: usize, partition: PartitionId) {
+        self.visited.entry(call).or_default().insert(partition);
+    }
+
+    /// Calls with these numbers begin only now.
+    pub(crate) fn forget_visits(&mut self) {
+        self.visited.clear();
+    }
+
+    /// How many partitions got messages for a call.
+    pub(crate) fn visited_count(&self, call: usize) -> usize {
+        self.visited.get(&call).map_or(0, BTreeSet::len)
+    }
+
     pub(crate) fn count_message(&mut self, message: &Numbered<u64>) {
         let partition = message.partition;
         match &message.message {
             ToPartition::Fragments(tasks) => {
+                if let Some(call) = (tasks.procedure_number as usize).checked_sub(1) {
+                    self.count_visit(call, partition);
+                }
                 self.count_fragments(tasks.transaction, tasks.round, partition, false);
             }
             ToPartition::OneRound { transaction, .. } => {

@@ -12,15 +12,17 @@
 use crate::bank::Failure;
 use crate::census::Totals;
 use crate::plans::{Request, Sql};
-use crate::walk::{INDEXED_SCHEMA, SCHEMA, SHARED, Step};
+use crate::walk::{INDEXED_SCHEMA, SCHEMA, Step};
 use crate::world::{FAILED, Shape, World};
-use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, PartitionId, SqlType, TableView};
+use lockstep_types::{Datum, PartitionId, SqlType};
 
+mod answers;
 mod judge;
+
+use answers::{reads, same_keys};
 
 /// Appended behind the schema: a change of it, and the one that takes it back. The third fails
 /// wherever there are two lists.
@@ -59,6 +61,8 @@ enum Form {
     OneRound(&'static str),
     /// A walk over lists that a global index finds.
     Indexed,
+    /// Runs where the global index says that a list is.
+    Led(i64),
     /// Reads all lists and all entries of their global index.
     Snapshot,
 }
@@ -132,6 +136,14 @@ pub struct Report {
     pub planned_again: usize,
     /// Reads of all lists and of their index.
     pub snapshots: usize,
+    /// Transactions that looked one list up by the index, at two partitions at most.
+    pub lookups: usize,
+    /// Transactions that the index led to a list.
+    pub led: usize,
+    /// How often they were handed on.
+    pub hops: usize,
+    /// Those that ended because the list moved too often.
+    pub given_up: usize,
     /// Edges of the graph that was looked at.
     pub edges: usize,
     /// Messages of its transactions.
@@ -208,6 +220,8 @@ impl Lists {
                  WHERE {condition}"
             )
         };
+        world.census.forget_visits();
+        world.max_index_lookups = [1, 8][random.below(2) as usize];
         Lists {
             append: world.prepare(&append("lists", "k = ?")),
             read: world.prepare("SELECT items FROM lists WHERE k = ?"),
@@ -270,6 +284,7 @@ impl Lists {
             Form::Declared(a, b) => self.walk(number, "WalkDeclared", &[a, b], &steps),
             Form::Here(key) => self.walk(number, "WalkHere", &[key], &steps),
             Form::Indexed => self.walk(number, "WalkIndexed", &[], &steps),
+            Form::Led(key) => self.walk(number, "WalkLed", &[key], &steps),
             Form::OneRound(name) => self.call_in_one_round(number, name, &steps),
             Form::Snapshot => {
                 let texts = ["SELECT k, id FROM lists ORDER BY k", ENTRIES];
@@ -299,8 +314,9 @@ impl Lists {
         let (a, b) = (random.below(keys) as i64, random.below(keys) as i64);
         if self.indexed {
             return match kind {
-                0..=3 => Form::AdHoc,
-                4 => Form::Snapshot,
+                0..=2 => Form::AdHoc,
+                3 => Form::Snapshot,
+                4..=6 => Form::Led(a),
                 _ => Form::Indexed,
             };
         }
@@ -326,7 +342,7 @@ impl Lists {
             let random = &mut self.world.random;
             let any = random.below(self.keys as u64) as i64;
             let key = match form {
-                Form::Here(key) => key,
+                Form::Here(key) | Form::Led(key) => key,
                 Form::Declared(a, b) if random.chance(29, 30) => [a, b][random.below(2) as usize],
                 _ => any,
             };
@@ -334,14 +350,15 @@ impl Lists {
             self.next_value += 1;
             let value = self.next_value;
             steps.push(match (kind, form) {
+                (0, Form::Led(_)) => Step::Abort,
                 (0, _) => Step::Break(key),
                 (1..=2, Form::AdHoc | Form::Walk | Form::Indexed) => Step::AppendShared(value),
                 (3, Form::Declared(..)) => Step::AppendShared(value),
                 (4..=8, _) => Step::ReadShared,
                 (9..=20, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Round,
                 (21, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Abort,
-                (9..=20, Form::Indexed) => Step::Round,
-                (21, Form::Indexed) => Step::Abort,
+                (9..=20, Form::Indexed | Form::Led(_)) => Step::Round,
+                (21, Form::Indexed | Form::Led(_)) => Step::Abort,
                 (22..=25, Form::Indexed) => Step::Hop(key, value),
                 (26..=29, Form::Indexed) => Step::Move(key, 2 * FIRST_ID + value),
                 (22..=25, Form::Walk) => Step::Hop(key, value),
@@ -350,14 +367,29 @@ impl Lists {
                 _ => Step::Read(key),
             });
         }
+        if form == Form::Indexed {
+            self.rename(&mut steps);
+        }
         // Nothing to execute is no transaction.
         if steps.iter().all(|step| matches!(step, Step::Round)) {
             steps.push(Step::Read(match form {
-                Form::Here(key) | Form::Declared(key, _) => key,
+                Form::Here(key) | Form::Led(key) | Form::Declared(key, _) => key,
                 _ => 0,
             }));
         }
         steps
+    }
+
+    /// Perhaps takes a list away, only for others never to see that: the transaction gives it back
+    /// or fails.
+    fn rename(&mut self, steps: &mut Vec<Step>) {
+        let (key, other) = (self.draw_key(), self.draw_key());
+        match self.world.random.below(12) {
+            0 => steps.extend([Step::Rename(key), Step::Round, Step::Rename(-2 - key)]),
+            1 if key != other => steps.extend([Step::Rename(key), Step::Break(other)]),
+            2 => steps.extend([Step::Rename(key), Step::Round, Step::Abort]),
+            _ => {}
+        }
     }
 
     /// One step for each statement of a procedure.
@@ -489,80 +521,5 @@ impl Lists {
             transaction.reads = reads(transaction, &answer.tables);
         }
         Ok(())
-    }
-}
-
-/// The rows of a table and the entries of its index are the same, and each key is there once.
-fn same_keys(tables: &[u8], keys: i64) -> Result<(), String> {
-    let mut reader = ByteReader::new(tables);
-    let mut read = || -> Result<Vec<(i64, i64)>, String> {
-        let table = TableView::read(&mut reader).map_err(|error| error.to_string())?;
-        let mut pairs = Vec::new();
-        for row in table.rows() {
-            let mut values = Vec::new();
-            row.and_then(|row| row.read_into(&mut values)).map_err(|error| error.to_string())?;
-            let [Datum::Int(key), Datum::Int(id), ..] = values.as_slice() else {
-                return Err(format!("{values:?}"));
-            };
-            pairs.push((*key, *id));
-        }
-        Ok(pairs)
-    };
-    let (rows, entries) = (read()?, read()?);
-    let all: Vec<i64> = rows.iter().map(|(key, _)| *key).collect();
-    match rows == entries && all == (0..keys).collect::<Vec<i64>>() {
-        true => Ok(()),
-        false => Err(format!("the table has {rows:?}, its index {entries:?}")),
-    }
-}
-
-/// The values that a transaction appends, if it commits.
-fn values(steps: &[Step]) -> Vec<i64> {
-    let value = |step: &Step| match *step {
-        Step::Append(_, value) | Step::Hop(_, value) | Step::AppendShared(value) => Some(value),
-        _ => None,
-    };
-    steps.iter().filter_map(value).collect()
-}
-
-/// What the reads of a transaction saw: a table for each statement, or a procedure's own.
-fn reads(transaction: &Transaction, tables: &[u8]) -> Vec<(i64, Vec<i64>)> {
-    let mut reads = Vec::new();
-    let mut reader = ByteReader::new(tables);
-    if matches!(transaction.form, Form::AdHoc | Form::OneRound(_)) {
-        for step in &transaction.steps {
-            let Ok(table) = TableView::read(&mut reader) else { break };
-            match step {
-                Step::Read(key) => reads.push((*key, items(&table))),
-                Step::ReadShared => reads.push((SHARED, items(&table))),
-                _ => {}
-            }
-        }
-        return reads;
-    }
-    let Ok(table) = TableView::read(&mut reader) else { return reads };
-    for row in table.rows().flatten() {
-        let mut values = Vec::new();
-        let _ = row.read_into(&mut values);
-        if let [Datum::Int(key), Datum::Int(0), Datum::Text(text)] = values.as_slice() {
-            reads.push((*key, parse(text)));
-        }
-    }
-    reads
-}
-
-fn parse(text: &str) -> Vec<i64> {
-    text.split(',').filter_map(|item| item.parse().ok()).collect()
-}
-
-/// The numbers of the list in a table of one row and column.
-fn items(table: &TableView<'_>) -> Vec<i64> {
-    let mut values = Vec::new();
-    if let Some(Ok(row)) = table.rows().next() {
-        let _ = row.read_into(&mut values);
-    }
-    match values.first() {
-        Some(Datum::Text(text)) => parse(text),
-        _ => Vec::new(),
     }
 }

@@ -81,6 +81,7 @@ struct Counts {
     bank: [u64; 5],
     lists: [u64; 8],
     indexed: [u64; 8],
+    led: [u64; 4],
     messages: [u64; 4],
 }
 
@@ -94,6 +95,8 @@ impl Counts {
         let indexed = lockstep_sim::lists::run_indexed(seed, calls / 4, sound)?;
         add(&mut self.lists, &list_counts(&lists));
         add(&mut self.indexed, &list_counts(&indexed));
+        let led = [indexed.lookups, indexed.led, indexed.hops, indexed.given_up];
+        add(&mut self.led, &led.map(|count| count as u64));
         for totals in [bank.messages, lists.messages, indexed.messages] {
             let (n, m) = (totals.participants, totals.messages);
             add(&mut self.messages, &[totals.transactions, totals.one_round, n, m]);
@@ -118,6 +121,12 @@ impl Counts {
                  without a cycle"
             );
         }
+        let [lookups, led, hops, given_up] = self.led;
+        println!(
+            "lookups of one list by the index: {lookups}, at two partitions at most unless it \
+             moved; {led} of them calls that the index led to it with {hops} hops, {given_up} of \
+             these refused"
+        );
         let [transactions, one_round, participants, messages] = self.messages;
         println!(
             "messages: {transactions} transactions over partitions; {one_round} of one round had \

@@ -1,11 +1,11 @@
 //! What clients ask for, and how a catalog in force turns it into work for partitions.
 
 use crate::walk;
-use lockstep_exec::lookup::lookups;
+use lockstep_exec::lookup::{KeyRoute, lookups};
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
 use lockstep_exec::{PreparedStatement, routing_value};
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
-use lockstep_plan_ir::procedure::ProcedureKind;
+use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, StorageChange};
 use lockstep_site::{
@@ -42,7 +42,16 @@ pub enum Request {
 #[derive(Debug, Clone)]
 pub(crate) enum LocalWork {
     Statements(StatementCall),
-    Procedure { name: &'static str, parameters: Arc<[u8]> },
+    Procedure {
+        name: &'static str,
+        parameters: Arc<[u8]>,
+    },
+    /// A call of a procedure that an index leads to its row, and the key.
+    Led {
+        name: &'static str,
+        parameters: Arc<[u8]>,
+        key: i64,
+    },
 }
 
 /// Where a request goes.
@@ -56,6 +65,8 @@ pub(crate) enum Planned {
 pub(crate) struct SimCatalog {
     pub(crate) plan: Catalog,
     procedures: BTreeMap<String, Arc<PreparedProcedure>>,
+    /// Of procedures that an index leads to their row, how it is asked.
+    routes: BTreeMap<String, KeyRoute>,
     /// Statements that were planned before.
     statements: BTreeMap<Sql, Arc<PreparedStatement>>,
 }
@@ -93,7 +104,16 @@ impl SimCatalog {
             (definition.name.clone(), Arc::new(prepared))
         };
         let procedures = plan.procedures.values().map(prepare).collect();
-        SimCatalog { plan, procedures, statements: BTreeMap::new() }
+        let routed = |definition: &Arc<lockstep_plan_ir::ProcedureDefinition>| {
+            let Some(ProcedurePartitioning::Via { entries, .. }) = &definition.partitioning else {
+                return None;
+            };
+            let mut tables = plan.tables.values();
+            let route = tables.find_map(|table| KeyRoute::of(&table.definition, *entries));
+            Some((definition.name.clone(), route.expect("its index is there")))
+        };
+        let routes = plan.procedures.values().filter_map(routed).collect();
+        SimCatalog { plan, procedures, routes, statements: BTreeMap::new() }
     }
 
     /// The catalog behind a batch of DDL, and the steps of the sites.
@@ -105,6 +125,10 @@ impl SimCatalog {
 
     pub(crate) fn procedure(&self, name: &str) -> &Arc<PreparedProcedure> {
         self.procedures.get(name).expect("the workload's procedures are there")
+    }
+
+    pub(crate) fn route(&self, name: &str) -> Option<&KeyRoute> {
+        self.routes.get(name)
     }
 
     fn prepare(&mut self, sql: &Sql) -> Arc<PreparedStatement> {
@@ -151,11 +175,13 @@ impl SimCatalog {
                 let parameters = Arc::clone(parameters);
                 let prepared = self.procedure(name);
                 if prepared.definition().is_single_partition() {
-                    let partition = keys.first().map(owner).expect("it is called with its key");
-                    return Planned::Partition(
-                        partition,
-                        LocalWork::Procedure { name, parameters },
-                    );
+                    let key = *keys.first().expect("it is called with its key");
+                    // The key of rows, or of an index's entries: a single one is hashed alike.
+                    let work = match self.routes.contains_key(*name) {
+                        true => LocalWork::Led { name, parameters, key },
+                        false => LocalWork::Procedure { name, parameters },
+                    };
+                    return Planned::Partition(owner(&key), work);
                 }
                 let procedure = Arc::clone(prepared);
                 let declared: Vec<PartitionId> = keys.iter().map(owner).collect();

@@ -30,6 +30,8 @@ pub enum Step {
     /// Takes a list to another place: reads it, deletes it and inserts it with another id. Only
     /// where lists are found by a global index.
     Move(i64, i64),
+    /// Gives a list another key, which is no other list's; twice is as it was before.
+    Rename(i64),
 }
 
 impl Step {
@@ -45,6 +47,7 @@ impl Step {
             Step::AppendShared(value) => [6, 0, value],
             Step::ReadShared => [7, 0, 0],
             Step::Move(key, id) => [8, key, id],
+            Step::Rename(key) => [9, key, 0],
         }
     }
 
@@ -60,6 +63,7 @@ impl Step {
             6 => Step::AppendShared(value),
             7 => Step::ReadShared,
             8 => Step::Move(key, value),
+            9 => Step::Rename(key),
             _ => return None,
         })
     }
@@ -99,6 +103,7 @@ END;
 ";
 
 /// The lists where their key is not what they are partitioned by: a global index finds them.
+/// `WalkLed` runs where a list is.
 pub const INDEXED_SCHEMA: &str = "
 CREATE TABLE lists (
   id BIGINT NOT NULL, k BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, PRIMARY KEY (id)
@@ -107,6 +112,8 @@ PARTITION TABLE lists ON COLUMN id;
 CREATE GLOBAL UNIQUE INDEX lists_k ON lists (k);
 CREATE TABLE shared (id BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, PRIMARY KEY (id));
 CREATE PROCEDURE FROM NATIVE WalkIndexed;
+CREATE PROCEDURE PARTITION ON TABLE lists COLUMN id VIA GLOBAL INDEX lists_k PARAMETER 0
+  FROM NATIVE WalkLed;
 ";
 
 const APPEND: usize = 0;
@@ -116,6 +123,7 @@ const READ_SHARED: usize = 3;
 const APPEND_SHARED: usize = 4;
 const REMOVE: usize = 5;
 const PUT: usize = 6;
+const RENAME: usize = 7;
 
 const STATEMENTS: &[(&str, &str)] = &[
     (
@@ -140,6 +148,15 @@ const INDEXED_STATEMENTS: &[(&str, &str)] = &[
     STATEMENTS[APPEND_SHARED],
     ("remove", "DELETE FROM lists WHERE k = ?;"),
     ("put", "INSERT INTO lists (id, k, items) VALUES (?, ?, ?);"),
+    ("rename", "UPDATE lists SET k = -2 - k WHERE k = ?;"),
+];
+
+/// Changes no index entries, so that calls stay at one partition.
+const LED_STATEMENTS: &[(&str, &str)] = &[
+    STATEMENTS[APPEND],
+    STATEMENTS[READ],
+    ("neverBreak", "SELECT items FROM lists WHERE k = ?;"),
+    STATEMENTS[READ_SHARED],
 ];
 
 /// `(key, key, number of lists, steps)`: answers with a table of `(key, value, items)`, a row for
@@ -158,6 +175,7 @@ pub(crate) fn procedures() -> Vec<Arc<dyn NativeProcedure>> {
         // At one partition it may not write what every partition has.
         walk("WalkHere", &STATEMENTS[..APPEND_SHARED]),
         walk("WalkIndexed", INDEXED_STATEMENTS),
+        walk("WalkLed", LED_STATEMENTS),
     ]
 }
 
@@ -188,6 +206,20 @@ impl Seen {
             self.rows.push((key, value, text));
         }
         Ok(())
+    }
+
+    fn answer(&self, context: &mut ProcedureContext<'_>) {
+        let schema = TableSchema::new(&[
+            ("KEY", SqlType::BigInt),
+            ("VALUE", SqlType::BigInt),
+            ("ITEMS", SqlType::Varchar),
+        ]);
+        let rows: Vec<[Datum<'_>; 3]> = self
+            .rows
+            .iter()
+            .map(|(key, value, items)| [Datum::Int(*key), Datum::Int(*value), Datum::Text(items)])
+            .collect();
+        context.return_table(&schema, rows.iter().map(|row| row.as_slice()));
     }
 }
 
@@ -257,22 +289,16 @@ impl NativeProcedure for Walk {
                     context.queue(PUT, &[int(id), int(key), Datum::Text(&items)])?;
                     seen.queued.push((key, -1));
                 }
+                Step::Rename(key) => {
+                    context.queue(RENAME, &[int(key)])?;
+                    seen.queued.push((key, -1));
+                }
                 Step::Round => seen.execute(context)?,
                 Step::Abort => return Err(context.abort("the walk ends here")),
             }
         }
         seen.execute(context)?;
-        let schema = TableSchema::new(&[
-            ("KEY", SqlType::BigInt),
-            ("VALUE", SqlType::BigInt),
-            ("ITEMS", SqlType::Varchar),
-        ]);
-        let rows: Vec<[Datum<'_>; 3]> = seen
-            .rows
-            .iter()
-            .map(|(key, value, items)| [Datum::Int(*key), Datum::Int(*value), Datum::Text(items)])
-            .collect();
-        context.return_table(&schema, rows.iter().map(|row| row.as_slice()));
+        seen.answer(context);
         Ok(())
     }
 }

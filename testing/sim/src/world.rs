@@ -14,6 +14,11 @@ use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod led;
+
+pub use led::GAVE_UP;
+use led::Journey;
+
 /// The simulated time at which every run begins: microseconds since 1970.
 const START_US: i64 = 1_700_000_000_000_000;
 /// How far one step moves the clock at most.
@@ -70,6 +75,8 @@ pub(crate) struct PartitionCall {
     call: CallNumber,
     catalog_version: u64,
     work: LocalWork,
+    /// Of a call that an index leads.
+    journey: Journey,
 }
 
 /// Why calls end that were under way when the coordinator failed.
@@ -131,6 +138,12 @@ pub struct World {
     pub executed: u64,
     /// Calls whose plans a schema change overtook.
     pub planned_again: usize,
+    /// How often an index is asked for a call's row.
+    pub max_index_lookups: u64,
+    /// How often calls were handed on by an index, or back to it.
+    pub hops: u64,
+    /// Calls that asked as often as they may.
+    pub given_up: u64,
     /// Makes calls of one round.
     one_rounds: OneRoundCalls,
     /// How many of them went to the coordinator.
@@ -180,6 +193,9 @@ impl World {
             census: Census::default(),
             executed: 0,
             planned_again: 0,
+            max_index_lookups: 8,
+            hops: 0,
+            given_up: 0,
             one_rounds: OneRoundCalls::new(16),
             one_round_calls: 0,
         }
@@ -268,10 +284,12 @@ impl World {
         let message = match catalog.plan(&request, &self.ring, &mut self.one_rounds) {
             Planned::OneRound(one_round) => Message::OneRound(call, one_round),
             Planned::Partition(partition, work) => {
-                Message::Call(partition, PartitionCall { call, catalog_version, work })
+                let journey = Journey::default();
+                Message::Call(partition, PartitionCall { call, catalog_version, work, journey })
             }
             Planned::Multi { declared, work } => {
-                let (origin, procedure_number, time_limit) = (call, 0, None);
+                let (origin, time_limit) = (call, None);
+                let procedure_number = Census::mark_of(call);
                 Message::Multi(MultiCall {
                     origin,
                     procedure_number,
@@ -450,8 +468,9 @@ impl World {
         if call.catalog_version != self.versions[partition.index()] {
             return self.plan_again(call.call);
         }
+        let Some(ready) = self.lead(partition, ready) else { return };
         self.executed += 1;
-        let catalog = &self.catalogs[&call.catalog_version];
+        let catalog = &self.catalogs[&self.versions[partition.index()]];
         let site = &mut self.sites[partition.index()];
         match ready {
             Ready::Run(call, header) => self.answers.push(run(site, catalog, &header, &call)),
@@ -542,7 +561,7 @@ fn run(
     let mut tables = Vec::new();
     let outcome = match &call.work {
         LocalWork::Statements(statements) => site.statements(header, statements, &mut tables),
-        LocalWork::Procedure { name, parameters } => {
+        LocalWork::Procedure { name, parameters } | LocalWork::Led { name, parameters, .. } => {
             let procedure = catalog.procedure(name);
             let parameters = ParameterSet::new(parameters).expect("the workload writes it");
             site.call(header, procedure, 0, &parameters, false, &mut tables)

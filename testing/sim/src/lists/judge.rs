@@ -1,9 +1,10 @@
 //! What is wrong with a history, if anything is.
 
-use super::{Expected, Lists, Report, Transaction, items, values};
+use super::answers::{items, values};
+use super::{Expected, Form, Lists, Report, Transaction};
 use crate::plans::Request;
 use crate::walk::{SHARED, Step};
-use crate::world::FAILED;
+use crate::world::{FAILED, GAVE_UP};
 use lockstep_base::bytes::ByteReader;
 use lockstep_types::{PartitionId, TableView};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ impl Lists {
             snapshots: self.snapshots,
             planned_again: self.world.planned_again,
             messages,
+            hops: self.world.hops as usize,
+            given_up: self.world.given_up as usize,
             trace: self.world.trace,
             ..Report::default()
         };
@@ -43,6 +46,7 @@ impl Lists {
                 writers.insert(value, number);
             }
         }
+        self.judge_lookups(&mut report)?;
         let edges = self.edges(&finals, &writers)?;
         report.edges = edges.len();
         match cycle(before, &edges) {
@@ -127,10 +131,54 @@ impl Lists {
         let left = failure.contains("declares the partitions");
         match transaction.expected {
             _ if cut => Ok(()),
+            _ if failure == GAVE_UP && matches!(transaction.form, Form::Led(_)) => Ok(()),
             Expected::Commit => wrong("had to commit", transaction),
             Expected::Either if !left => wrong("failed for another reason", transaction),
             _ => Ok(()),
         }
+    }
+
+    /// A list that is looked up by the index costs messages to the partition of its entry and its
+    /// own, unless it moves meanwhile.
+    fn judge_lookups(&self, report: &mut Report) -> Result<(), String> {
+        for (number, transaction) in self.transactions.iter().enumerate() {
+            let Some(key) = self.looked_up(transaction) else { continue };
+            let visited = self.world.census.visited_count(number);
+            if visited > 2 && !self.moves(key, transaction) {
+                return Err(format!(
+                    "transaction {number} looked one list up and met {visited} partitions: \
+                     {transaction:?}"
+                ));
+            }
+            report.lookups += 1;
+            report.led += usize::from(matches!(transaction.form, Form::Led(_)));
+        }
+        Ok(())
+    }
+
+    /// The only list of a transaction that finds it by the index.
+    fn looked_up(&self, transaction: &Transaction) -> Option<i64> {
+        let common = match transaction.form {
+            Form::Led(key) => return Some(key),
+            Form::AdHoc if self.indexed && !self.world.shape().stop_everything => {
+                transaction.steps.first().and_then(key_of)?
+            }
+            _ => return None,
+        };
+        transaction.steps.iter().all(|step| key_of(step) == Some(common)).then_some(common)
+    }
+
+    /// Whether a list may have moved while a transaction was under way. What has failed is taken
+    /// back at partitions only when they hear of it.
+    fn moves(&self, key: i64, transaction: &Transaction) -> bool {
+        self.transactions.iter().any(|other| {
+            let moves =
+                other.steps.iter().any(|step| matches!(step, Step::Move(k, _) if *k == key));
+            let before = other.committed
+                && other.answered.is_some_and(|answered| answered < transaction.begun);
+            let behind = transaction.answered.is_some_and(|answered| answered < other.begun);
+            moves && !before && !behind
+        })
     }
 
     /// Who must come before whom.
@@ -167,6 +215,14 @@ impl Lists {
         }
         edges.retain(|(from, to)| from != to);
         Ok(edges)
+    }
+}
+
+/// The list that a step reads or appends to.
+fn key_of(step: &Step) -> Option<i64> {
+    match step {
+        Step::Read(key) | Step::Append(key, _) => Some(*key),
+        _ => None,
     }
 }
 

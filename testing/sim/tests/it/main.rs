@@ -49,11 +49,18 @@ fn lists_have_a_serial_order_that_respects_real_time() {
 #[test]
 fn a_global_index_has_what_its_table_has() {
     let sound = lockstep_sim::Faults::default();
-    let mut snapshots = 0;
+    let (mut snapshots, mut lookups, mut led, mut hops, mut given_up) = (0, 0, 0, 0, 0);
     for seed in 1..=40 {
         let report = lockstep_sim::lists::run_indexed(seed, 120, sound);
-        snapshots += report.unwrap_or_else(|failure| panic!("{failure}")).snapshots;
+        let report = report.unwrap_or_else(|failure| panic!("{failure}"));
+        snapshots += report.snapshots;
+        lookups += report.lookups;
+        led += report.led;
+        hops += report.hops;
+        given_up += report.given_up;
     }
+    println!("{lookups} lookups, {led} led calls with {hops} hops, {given_up} given up");
+    assert!(lookups > led && led > 1_000 && hops > 500 && given_up > 0, "{lookups} {led} {hops}");
     assert!(snapshots > 200, "{snapshots} snapshots");
     // Kept: rounds that ran out of time let more messages overtake one than a site would hold.
     let kept = lockstep_sim::lists::run_indexed(11_605, 100, sound);
@@ -63,6 +70,23 @@ fn a_global_index_has_what_its_table_has() {
         (1..=50).find_map(|seed| lockstep_sim::lists::run_indexed(seed, 120, broken).err());
     let caught = caught.expect("an index that is not kept is noticed");
     assert!(caught.message.contains("its index"), "{caught}");
+}
+
+#[test]
+fn lists_that_an_index_finds_are_looked_for_where_they_are() {
+    let sound = lockstep_sim::Faults::default();
+    let caught = |faults| {
+        let run = |seed| lockstep_sim::lists::run_indexed(seed, 120, faults).err();
+        (1..=300).find_map(run).map(|failure| failure.to_string())
+    };
+    // Calls run where their row was, not where it is.
+    let skipped = caught(lockstep_sim::Faults { skip_recheck: true, ..sound });
+    println!("skip_recheck: {skipped:?}");
+    assert!(skipped.is_some(), "calls that miss their row go unnoticed");
+    let everyone = caught(lockstep_sim::Faults { take_everyone: true, ..sound });
+    println!("take_everyone: {everyone:?}");
+    let everyone = everyone.expect("messages to partitions that have no part go unnoticed");
+    assert!(everyone.contains("looked one list up"), "{everyone}");
 }
 
 /// Two-partition transfers with hops of 50 us: throughput, and messages a transfer.
