@@ -63,7 +63,20 @@ def value(kind, item):
         with decimal.localcontext() as context:
             context.prec = 60
             return int(decimal.Decimal(item) * 10 ** 12).to_bytes(16, "big", signed=True)
+    if kind == VOLTTABLE:
+        return item
     raise ValueError("cannot encode type %d" % kind)
+
+
+def table(columns, rows):
+    """The bytes of a table, for a parameter; columns are (name, type) pairs."""
+    header = (b"\0" + struct.pack(">h", len(columns))
+              + b"".join(struct.pack(">b", kind) for _, kind in columns)
+              + b"".join(text(name) for name, _ in columns))
+    body = frame(header) + struct.pack(">i", len(rows)) + b"".join(
+        frame(b"".join(value(kind, item) for (_, kind), item in zip(columns, row)))
+        for row in rows)
+    return frame(body)
 
 
 def parameters(items):
