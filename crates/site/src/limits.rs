@@ -53,4 +53,6 @@ pub struct Faults {
     pub skip_recheck: bool,
     /// A transaction that meets a partition outside its set takes all partitions.
     pub take_everyone: bool,
+    /// A step of building a global index takes in rows without their entries.
+    pub lose_build_entries: bool,
 }

@@ -12,11 +12,14 @@
 //! procedures of several rounds, changes of the schema, a coordinator that fails, rounds that run
 //! out of time and clients that go away; the same where a global index finds the lists, which has
 //! at every moment what the table has, and no key twice, and which leads single-partition calls to
-//! lists that move. Messages: no transaction costs more than is documented, and looking a list up
-//! by the index has to do with two partitions. Faults that are put into the protocol by switches
+//! lists that move; the same with lists that are added by calls of one round, duplicates among
+//! them, and with an index that is built in steps. Messages: no transaction costs more than is
+//! documented, and looking a list up by the index has to do with two partitions. Faults that are
+//! put into the protocol by switches
 //! are each caught by bank and lists.
 
 pub mod bank;
+mod build;
 pub mod census;
 pub mod lists;
 pub mod plans;

@@ -12,7 +12,7 @@
 use crate::bank::Failure;
 use crate::census::Totals;
 use crate::plans::{Request, Sql};
-use crate::walk::{INDEXED_SCHEMA, SCHEMA, Step};
+use crate::walk::{GROWING_SCHEMA, INDEXED_SCHEMA, SCHEMA, Step};
 use crate::world::{FAILED, Shape, World};
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
@@ -20,9 +20,11 @@ use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, PartitionId, SqlType};
 
 mod answers;
+mod growth;
 mod judge;
 
 use answers::{reads, same_keys};
+use growth::Put;
 
 /// Appended behind the schema: a change of it, and the one that takes it back. The third fails
 /// wherever there are two lists.
@@ -48,6 +50,17 @@ const NO_ID: i64 = -1;
 /// The procedures of calls of one round.
 const ONE_ROUND: [&str; 4] = ["AppendRead", "ReadAppend", "ReadRead", "AppendBreak"];
 
+/// What the lists are found by, and what goes on beside transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Their partitioning column.
+    Keyed,
+    /// A global index.
+    Indexed,
+    /// The same, and more lists and indexes come.
+    Growing,
+}
+
 /// How a transaction travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -63,8 +76,13 @@ enum Form {
     Indexed,
     /// Runs where the global index says that a list is.
     Led(i64),
-    /// Reads all lists and all entries of their global index.
-    Snapshot,
+    /// Reads all lists and all entries of their global index, and of the second one if it is
+    /// there.
+    Snapshot {
+        second: bool,
+    },
+    /// Puts lists with keys of their own.
+    Put(Put),
 }
 
 /// How a transaction may end.
@@ -106,7 +124,10 @@ struct Lists {
     next_value: i64,
     /// A global index finds the lists.
     indexed: bool,
+    /// Lists are added, and a second index is built and dropped.
+    grows: bool,
     snapshots: usize,
+    built: usize,
     /// What goes on beside transactions, in this run.
     changes_schema: bool,
     fails: bool,
@@ -144,6 +165,14 @@ pub struct Report {
     pub hops: usize,
     /// Those that ended because the list moved too often.
     pub given_up: usize,
+    /// Lists that were added.
+    pub put: usize,
+    /// Additions that a taken key refused.
+    pub refused: usize,
+    /// Global indexes that were built in steps, to their end.
+    pub built: usize,
+    /// Calls of one round.
+    pub one_round: u64,
     /// Edges of the graph that was looked at.
     pub edges: usize,
     /// Messages of its transactions.
@@ -157,7 +186,7 @@ pub struct Report {
 /// # Errors
 /// The first check that failed.
 pub fn run_seed(seed: u64, transactions: usize, faults: Faults) -> Result<Report, Failure> {
-    run(seed, transactions, faults, false)
+    run(Lists::open(seed, faults, Kind::Keyed), seed, transactions)
 }
 
 /// The same with lists that are partitioned by something else and found by a global unique index
@@ -166,12 +195,21 @@ pub fn run_seed(seed: u64, transactions: usize, faults: Faults) -> Result<Report
 /// # Errors
 /// The first check that failed.
 pub fn run_indexed(seed: u64, transactions: usize, faults: Faults) -> Result<Report, Failure> {
-    run(seed, transactions, faults, true)
+    run(Lists::open(seed, faults, Kind::Indexed), seed, transactions)
 }
 
-fn run(seed: u64, transactions: usize, faults: Faults, indexed: bool) -> Result<Report, Failure> {
+/// The same with lists that are added by calls that know the entry of the index from their
+/// parameters, some with keys that are taken, and with a second global index that is built in
+/// steps beside all this, and dropped.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_growing(seed: u64, transactions: usize, faults: Faults) -> Result<Report, Failure> {
+    run(Lists::open(seed, faults, Kind::Growing), seed, transactions)
+}
+
+fn run(mut lists: Lists, seed: u64, transactions: usize) -> Result<Report, Failure> {
     let fail = |message| Failure { seed, message };
-    let mut lists = Lists::open(seed, faults, indexed);
     let clients = 2 + lists.world.random.below(10) as usize;
     lists.world.repeat_one_in = [0, 5][lists.world.random.below(2) as usize];
     while lists.transactions.len() < transactions {
@@ -182,14 +220,22 @@ fn run(seed: u64, transactions: usize, faults: Faults, indexed: bool) -> Result<
         }
         lists.disturb();
         lists.take_answers().map_err(fail)?;
+        lists.world.check_indexes().map_err(fail)?;
     }
     lists.world.settle();
     lists.take_answers().map_err(fail)?;
+    // An index that is being built has steps to come.
+    while lists.changing.is_some() {
+        lists.world.settle();
+        lists.take_answers().map_err(fail)?;
+    }
+    lists.world.check_indexes().map_err(fail)?;
     lists.judge().map_err(fail)
 }
 
 impl Lists {
-    fn open(seed: u64, faults: Faults, indexed: bool) -> Lists {
+    fn open(seed: u64, faults: Faults, kind: Kind) -> Lists {
+        let (indexed, grows) = (kind != Kind::Keyed, kind == Kind::Growing);
         let mut random = SeededRandom::new(seed ^ 0x115f);
         let mut shape = Shape::of(1 + random.below(6) as u32);
         shape.active_multi = [1, 2, 64][random.below(3) as usize];
@@ -200,6 +246,9 @@ impl Lists {
         let keys = 2 + random.below(6) as i64;
         world.schema(if indexed { INDEXED_SCHEMA } else { SCHEMA });
         world.schema(SAME);
+        if grows {
+            world.schema(GROWING_SCHEMA);
+        }
         let insert = world.prepare(match indexed {
             true => "INSERT INTO lists (id, k, items) VALUES (?, ?, '')",
             false => "INSERT INTO lists (k, items) VALUES (?, '')",
@@ -234,8 +283,10 @@ impl Lists {
             time: 0,
             next_value: 1,
             indexed,
+            grows,
             snapshots: 0,
-            changes_schema: random.chance(1, 3),
+            built: 0,
+            changes_schema: grows || random.chance(1, 3),
             fails: random.chance(1, 3),
             expires: random.chance(1, 4),
             changed: None,
@@ -247,8 +298,11 @@ impl Lists {
 
     /// What goes on beside transactions.
     fn disturb(&mut self) {
+        let grows = self.grows;
         let random = &mut self.world.random;
-        if self.changes_schema && self.changing.is_none() && random.chance(1, 60) {
+        if grows {
+            self.build_or_drop();
+        } else if self.changes_schema && self.changing.is_none() && random.chance(1, 60) {
             let (change, ddl) = match self.changed {
                 Some(change) => (change, CHANGES_BACK[change]),
                 None => {
@@ -286,11 +340,16 @@ impl Lists {
             Form::Indexed => self.walk(number, "WalkIndexed", &[], &steps),
             Form::Led(key) => self.walk(number, "WalkLed", &[key], &steps),
             Form::OneRound(name) => self.call_in_one_round(number, name, &steps),
-            Form::Snapshot => {
-                let texts = ["SELECT k, id FROM lists ORDER BY k", ENTRIES];
-                let statements = texts.map(|text| (self.world.prepare(text), vec![])).to_vec();
+            Form::Snapshot { second } => {
+                let mut texts = vec!["SELECT k, id FROM lists ORDER BY k", ENTRIES];
+                if second {
+                    texts.extend(growth::SECOND);
+                }
+                let prepare = |text: &&str| (self.world.prepare(text), vec![]);
+                let statements = texts.iter().map(prepare).collect();
                 self.world.request(number, Request::Statements(statements));
             }
+            Form::Put(put) => self.put(number, put),
         }
         self.time += 1;
         self.transactions.push(Transaction {
@@ -312,11 +371,15 @@ impl Lists {
         let random = &mut self.world.random;
         let kind = random.below(10);
         let (a, b) = (random.below(keys) as i64, random.below(keys) as i64);
+        if self.grows && random.chance(1, 3) {
+            return Form::Put(Put::draw(random));
+        }
         if self.indexed {
             return match kind {
                 0..=2 => Form::AdHoc,
-                3 => Form::Snapshot,
-                4..=6 => Form::Led(a),
+                3 => Form::Snapshot { second: self.has_second() },
+                // With an index that has the items such calls need its partition, too.
+                4..=6 if !self.grows => Form::Led(a),
                 _ => Form::Indexed,
             };
         }
@@ -330,7 +393,7 @@ impl Lists {
     }
 
     fn steps(&mut self, form: Form) -> Vec<Step> {
-        if form == Form::Snapshot {
+        if matches!(form, Form::Snapshot { .. } | Form::Put(_)) {
             return Vec::new();
         }
         if let Form::OneRound(name) = form {
@@ -427,6 +490,9 @@ impl Lists {
         if steps.iter().any(|step| matches!(step, Step::Break(_) | Step::Abort)) {
             return Expected::Abort;
         }
+        if matches!(form, Form::Put(_)) {
+            return Expected::Either;
+        }
         let Form::Declared(a, b) = form else { return Expected::Commit };
         let place = |key: i64| self.world.partition_of(key);
         let declared = [place(a), place(b)];
@@ -489,8 +555,12 @@ impl Lists {
             self.schema_changes += 1;
             match failure {
                 None if change == 2 => return Err("a table with doubles took UNIQUE".to_string()),
-                None => self.changed = self.changed.is_none().then_some(change),
+                None => {
+                    self.changed = self.changed.is_none().then_some(change);
+                    self.built += usize::from(self.changed == Some(growth::SECOND_INDEX));
+                }
                 Some(text) if text == FAILED && self.fails => {}
+                Some(text) if text.contains("round_timeout_ms") && self.expires => {}
                 Some(_) if change == 2 => {}
                 Some(text) => return Err(format!("schema change {change} failed: {text}")),
             }
@@ -512,8 +582,9 @@ impl Lists {
                 transaction.failure = Some(failure.message);
                 continue;
             }
-            if transaction.form == Form::Snapshot {
+            if let Form::Snapshot { .. } = transaction.form {
                 same_keys(&answer.tables, self.keys)
+                    .and_then(growth::same_rows)
                     .map_err(|what| format!("snapshot {number}: {what}"))?;
                 self.snapshots += 1;
                 continue;

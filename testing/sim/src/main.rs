@@ -82,6 +82,8 @@ struct Counts {
     lists: [u64; 8],
     indexed: [u64; 8],
     led: [u64; 4],
+    growing: [u64; 8],
+    put: [u64; 4],
     messages: [u64; 4],
 }
 
@@ -97,7 +99,11 @@ impl Counts {
         add(&mut self.indexed, &list_counts(&indexed));
         let led = [indexed.lookups, indexed.led, indexed.hops, indexed.given_up];
         add(&mut self.led, &led.map(|count| count as u64));
-        for totals in [bank.messages, lists.messages, indexed.messages] {
+        let growing = lockstep_sim::lists::run_growing(seed, calls / 4, sound)?;
+        add(&mut self.growing, &list_counts(&growing));
+        let [put, refused, built] = [growing.put, growing.refused, growing.built];
+        add(&mut self.put, &[put as u64, refused as u64, built as u64, growing.one_round]);
+        for totals in [bank.messages, lists.messages, indexed.messages, growing.messages] {
             let (n, m) = (totals.participants, totals.messages);
             add(&mut self.messages, &[totals.transactions, totals.one_round, n, m]);
         }
@@ -112,7 +118,11 @@ impl Counts {
             "bank: {calls} calls, {aborted} to be aborted, {reads} reads of everything; \
              {speculated} ran speculatively, {repeated} again"
         );
-        for (name, counts) in [("lists", self.lists), ("lists by a global index", self.indexed)] {
+        for (name, counts) in [
+            ("lists", self.lists),
+            ("lists by a global index", self.indexed),
+            ("lists that are added", self.growing),
+        ] {
             let [committed, aborted, cut_off, gone, changes, again, snapshots, edges] = counts;
             println!(
                 "{name}: {committed} committed, {aborted} aborted, {cut_off} cut off by a failing \
@@ -126,6 +136,11 @@ impl Counts {
             "lookups of one list by the index: {lookups}, at two partitions at most unless it \
              moved; {led} of them calls that the index led to it with {hops} hops, {given_up} of \
              these refused"
+        );
+        let [put, refused, built, one_round] = self.put;
+        println!(
+            "{put} lists were added and {refused} calls refused, {one_round} calls in one round; \
+             an index was built in steps {built} times"
         );
         let [transactions, one_round, participants, messages] = self.messages;
         println!(

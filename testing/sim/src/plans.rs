@@ -4,12 +4,14 @@ use crate::walk;
 use lockstep_exec::lookup::{KeyRoute, lookups};
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
 use lockstep_exec::{PreparedStatement, routing_value};
-use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanContext, plan_statement};
+use lockstep_plan::{
+    Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, plan_statement,
+};
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, StorageChange};
 use lockstep_site::{
-    BoundStatement, MultiWork, OneRoundCall, OneRoundCalls, OneRoundRequest, StatementCall,
+    BoundStatement, Home, MultiWork, OneRoundCall, OneRoundCalls, OneRoundRequest, StatementCall,
 };
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::parameter::ParameterWriter;
@@ -57,7 +59,7 @@ pub(crate) enum LocalWork {
 /// Where a request goes.
 pub(crate) enum Planned {
     Partition(PartitionId, LocalWork),
-    Multi { declared: Vec<PartitionId>, work: MultiWork<u64> },
+    Multi { declared: Vec<PartitionId>, home: Option<Home>, work: MultiWork<u64> },
     OneRound(Arc<OneRoundCall>),
 }
 
@@ -123,6 +125,29 @@ impl SimCatalog {
         (SimCatalog::new(change.catalog, natives), change.changes)
     }
 
+    /// The catalog in which a global index is being built, the steps of the sites, and the build.
+    pub(crate) fn begin_index(
+        &self,
+        ddl: &str,
+        natives: &Natives,
+    ) -> (SimCatalog, Vec<StorageChange>, GlobalIndexBuild) {
+        let parsed = parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound");
+        let build = self.plan.build_of(&parsed).expect("it creates a global index");
+        let change = self.plan.begin_global_index(&parsed, natives).expect("it can be created");
+        (SimCatalog::new(change.catalog, natives), change.changes, build)
+    }
+
+    /// The catalog where it is in force, or gone.
+    pub(crate) fn end_index(
+        &self,
+        index: &str,
+        keep: bool,
+        natives: &Natives,
+    ) -> (SimCatalog, Vec<StorageChange>) {
+        let change = self.plan.end_global_index(index, keep, natives).expect("it can end");
+        (SimCatalog::new(change.catalog, natives), change.changes)
+    }
+
     pub(crate) fn procedure(&self, name: &str) -> &Arc<PreparedProcedure> {
         self.procedures.get(name).expect("the workload's procedures are there")
     }
@@ -162,7 +187,7 @@ impl SimCatalog {
                     Some(partition) => Planned::Partition(partition, LocalWork::Statements(call)),
                     None => {
                         let work = MultiWork::Statements(call);
-                        Planned::Multi { declared: Vec::new(), work }
+                        Planned::Multi { declared: Vec::new(), home: None, work }
                     }
                 }
             }
@@ -174,24 +199,31 @@ impl SimCatalog {
                 let owner = |key: &i64| ring.partition_of(Datum::Int(*key));
                 let parameters = Arc::clone(parameters);
                 let prepared = self.procedure(name);
-                if prepared.definition().is_single_partition() {
-                    let key = *keys.first().expect("it is called with its key");
-                    // The key of rows, or of an index's entries: a single one is hashed alike.
-                    let work = match self.routes.contains_key(*name) {
-                        true => LocalWork::Led { name, parameters, key },
-                        false => LocalWork::Procedure { name, parameters },
-                    };
-                    return Planned::Partition(owner(&key), work);
-                }
                 let procedure = Arc::clone(prepared);
-                let declared: Vec<PartitionId> = keys.iter().map(owner).collect();
+                let mut declared: Vec<PartitionId> = keys.iter().map(owner).collect();
+                let mut home = None;
+                if procedure.definition().is_single_partition() {
+                    let partition = declared.pop().expect("it is called with its key");
+                    // The key of rows, or of an index's entries: a single one is hashed alike.
+                    if self.routes.contains_key(*name) {
+                        let key = keys[0];
+                        let work = LocalWork::Led { name, parameters, key };
+                        return Planned::Partition(partition, work);
+                    }
+                    // What it changes may have entries elsewhere.
+                    if ring.partition_count() == 1 || !keeps_index(&procedure) {
+                        let work = LocalWork::Procedure { name, parameters };
+                        return Planned::Partition(partition, work);
+                    }
+                    home = Some(Home { partition, addresses_partition: false });
+                }
                 let request = OneRoundRequest {
                     procedure: &procedure,
                     procedure_number: 0,
                     catalog_version: self.plan.version,
                     time_limit: None,
                     declared: &declared,
-                    home: None,
+                    home,
                     invocation: &parameters,
                     parameters_at: 0,
                     near: PartitionId(0),
@@ -200,7 +232,7 @@ impl SimCatalog {
                     Some(call) => Planned::OneRound(call),
                     None => {
                         let work = MultiWork::Procedure { procedure, parameters };
-                        Planned::Multi { declared, work }
+                        Planned::Multi { declared, home, work }
                     }
                 }
             }
@@ -225,6 +257,12 @@ impl SimCatalog {
 fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
     let read_only = statements.iter().all(|bound| bound.statement.statement().read_only);
     StatementCall { statements, read_only, counted: false, answer: None }
+}
+
+/// Whether a procedure changes what global indexes hold.
+fn keeps_index(procedure: &PreparedProcedure) -> bool {
+    let mut statements = procedure.statements().iter();
+    statements.any(|statement| statement.statement().upkeep != IndexUpkeep::None)
 }
 
 fn only_partition(bound: &[BoundStatement], ring: &HashRing) -> Option<PartitionId> {

@@ -116,6 +116,20 @@ CREATE PROCEDURE PARTITION ON TABLE lists COLUMN id VIA GLOBAL INDEX lists_k PAR
   FROM NATIVE WalkLed;
 ";
 
+/// Keys of lists that are added begin here.
+pub const FIRST_PUT_KEY: i64 = 1000;
+
+/// Calls that add lists: their parameters say where the entries of the index live.
+pub const GROWING_SCHEMA: &str = "
+CREATE PROCEDURE PutHere PARTITION ON TABLE lists COLUMN id
+  AS INSERT INTO lists (id, k, items) VALUES (?, ?, '');
+CREATE PROCEDURE PutAnywhere AS INSERT INTO lists (id, k, items) VALUES (?, ?, '');
+CREATE PROCEDURE PutTwo AS BEGIN
+  INSERT INTO lists (id, k, items) VALUES (?, ?, '');
+  INSERT INTO lists (id, k, items) VALUES (?, ?, '');
+END;
+";
+
 const APPEND: usize = 0;
 const READ: usize = 1;
 const BREAK: usize = 2;

@@ -1,9 +1,11 @@
 //! Partitions and a coordinator, with a network between them whose order the seed decides.
 
+use crate::build::IndexBuild;
 use crate::census::Census;
 use crate::plans::{LocalWork, Natives, Planned, Request, SimCatalog, Sql};
 use lockstep_base::random::SeededRandom;
 use lockstep_plan::Catalog;
+use lockstep_plan_ir::StorageChange;
 use lockstep_site::{
     Coordinator, CoordinatorOutput, Faults, FromPartition, MultiCall, MultiWork, Numbered,
     OneRoundCall, OneRoundCalls, OneRoundFinished, PartitionEffect, Ready, SchemaTask, Site,
@@ -84,6 +86,8 @@ pub const FAILED: &str = "the coordinator cannot go on";
 
 /// Stands for the call that changes the schema.
 const SCHEMA_CALL: CallNumber = usize::MAX;
+/// Stands for a step that takes rows into a global index.
+pub(crate) const BUILD_CALL: CallNumber = usize::MAX - 1;
 
 /// A message in flight.
 pub(crate) enum Message {
@@ -111,17 +115,19 @@ pub struct World {
     pub random: SeededRandom,
     shape: Shape,
     ring: HashRing,
-    sites: Vec<Site<PartitionCall, Answer, u64>>,
+    pub(crate) sites: Vec<Site<PartitionCall, Answer, u64>>,
     coordinator: Coordinator<CallNumber, u64>,
-    in_flight: Vec<Message>,
-    natives: Natives,
+    pub(crate) in_flight: Vec<Message>,
+    pub(crate) natives: Natives,
     /// By version: those in force somewhere, and one that is under way.
-    catalogs: BTreeMap<u64, SimCatalog>,
+    pub(crate) catalogs: BTreeMap<u64, SimCatalog>,
+    /// A global index that is being built, as part of a schema change.
+    pub(crate) index_build: Option<IndexBuild>,
     /// Per partition, the version in force.
     versions: Vec<u64>,
     /// A schema change is under way.
-    changing: bool,
-    schema_ended: Option<Outcome>,
+    pub(crate) changing: bool,
+    pub(crate) schema_ended: Option<Outcome>,
     /// What each call asks for, should a schema change overtake its plans.
     requests: BTreeMap<CallNumber, Request>,
     answers: Vec<Answer>,
@@ -181,6 +187,7 @@ impl World {
             in_flight: Vec::new(),
             catalogs: BTreeMap::from([(0, SimCatalog::new(Catalog::default(), &natives))]),
             natives,
+            index_build: None,
             versions: vec![0; partitions as usize],
             changing: false,
             schema_ended: None,
@@ -214,9 +221,14 @@ impl World {
         if self.changing {
             return false;
         }
-        let (before, latest) = self.catalogs.last_key_value().expect("there is a catalog");
-        let before = *before;
-        let (catalog, changes) = latest.apply(ddl, &self.natives);
+        let (catalog, changes) = self.latest().1.apply(ddl, &self.natives);
+        self.change_catalog(catalog, changes);
+        true
+    }
+
+    /// Sends the change to another catalog.
+    pub(crate) fn change_catalog(&mut self, catalog: SimCatalog, changes: Vec<StorageChange>) {
+        let before = self.latest().0;
         let version = catalog.plan.version;
         assert_eq!(version, before + 1, "each change has a version");
         self.catalogs.insert(version, catalog);
@@ -243,21 +255,28 @@ impl World {
             work,
         };
         self.in_flight.push(Message::Multi(call));
-        true
     }
 
     /// How the schema change ended that was under way: the failure, if it failed.
     pub fn take_schema_answer(&mut self) -> Option<Option<String>> {
+        if let Some(covered) = self.index_build.as_mut().and_then(IndexBuild::take_covered) {
+            self.index_covered(covered);
+            return None;
+        }
         let outcome = self.schema_ended.take()?;
-        self.changing = false;
         let failure = outcome.failure.map(|failure| failure.message);
         if failure.is_some() {
             self.catalogs.pop_last();
         }
-        let latest = *self.catalogs.last_key_value().expect("there is a catalog").0;
+        let latest = self.latest().0;
         // Answered when it is in force everywhere, or has failed everywhere.
         assert!(self.versions.iter().all(|version| *version == latest), "{:?}", self.versions);
-        Some(failure)
+        let ended = match self.index_build.is_some() {
+            true => self.index_step(failure)?,
+            false => failure,
+        };
+        self.changing = false;
+        Some(ended)
     }
 
     /// A statement for [`World::call`].
@@ -287,7 +306,7 @@ impl World {
                 let journey = Journey::default();
                 Message::Call(partition, PartitionCall { call, catalog_version, work, journey })
             }
-            Planned::Multi { declared, work } => {
+            Planned::Multi { declared, home, work } => {
                 let (origin, time_limit) = (call, None);
                 let procedure_number = Census::mark_of(call);
                 Message::Multi(MultiCall {
@@ -296,7 +315,7 @@ impl World {
                     catalog_version,
                     time_limit,
                     declared,
-                    home: None,
+                    home,
                     work,
                 })
             }
@@ -368,11 +387,6 @@ impl World {
     /// Answers since the last time.
     pub fn take_answers(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.answers)
-    }
-
-    /// Hashes of all partitions' data.
-    pub fn content_hashes(&self) -> Vec<u64> {
-        self.sites.iter().map(|site| site.database().content_hash()).collect()
     }
 
     /// How often all partitions speculated, ran again and aborted.
@@ -538,12 +552,11 @@ impl World {
                 }
                 CoordinatorOutput::Finished(finished) => {
                     let (call, outcome) = (finished.origin, finished.outcome);
-                    match call == SCHEMA_CALL {
-                        true => self.schema_ended = Some(outcome),
-                        false => {
-                            let tables = finished.tables;
-                            self.answers.push(Answer { call, outcome, tables });
-                        }
+                    let tables = finished.tables;
+                    match (call, &mut self.index_build) {
+                        (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
+                        (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
+                        _ => self.answers.push(Answer { call, outcome, tables }),
                     }
                 }
                 CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),

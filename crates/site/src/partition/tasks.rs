@@ -13,6 +13,7 @@ use lockstep_exec::lookup::execute_lookup;
 use lockstep_exec::procedure::run_parts;
 use lockstep_exec::statement::execute;
 use lockstep_plan_ir::statement::IndexUpkeep;
+use lockstep_plan_ir::{Execution, Operation, Statement};
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Failure, ParameterSet, PartitionId};
 use std::sync::Arc;
@@ -20,6 +21,12 @@ use std::sync::Arc;
 /// Buffers for answers that are kept, and their greatest size.
 const ANSWER_BUFFERS: usize = 4096;
 const ANSWER_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Whether a statement is a step of building a global index.
+fn builds_index(statement: &Statement) -> bool {
+    let Execution::Distributed { fragments, .. } = &statement.execution else { return false };
+    fragments.iter().any(|fragment| matches!(fragment.operation, Operation::Cover(_)))
+}
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// Runs what belongs here of a call of one round.
@@ -128,7 +135,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
             tables.push(table);
             if self.database.has_entry_changes() {
                 let changes = self.database.take_entry_changes();
-                collected.push(TaskEntries { task: number, changes });
+                if !(self.faults.lose_build_entries && builds_index(bound.statement.statement())) {
+                    collected.push(TaskEntries { task: number, changes });
+                }
             }
         }
         Ok(tables)

@@ -5,8 +5,9 @@ use crate::walk::{SHARED, Step};
 use lockstep_base::bytes::ByteReader;
 use lockstep_types::{Datum, TableView};
 
-/// The rows of a table and the entries of its index are the same, and each key is there once.
-pub(super) fn same_keys(tables: &[u8], keys: i64) -> Result<(), String> {
+/// The rows of a table and the entries of its index are the same, and each key is there once,
+/// added ones behind the others. Gives what is behind these tables.
+pub(super) fn same_keys(tables: &[u8], keys: i64) -> Result<&[u8], String> {
     let mut reader = ByteReader::new(tables);
     let mut read = || -> Result<Vec<(i64, i64)>, String> {
         let table = TableView::read(&mut reader).map_err(|error| error.to_string())?;
@@ -22,9 +23,11 @@ pub(super) fn same_keys(tables: &[u8], keys: i64) -> Result<(), String> {
         Ok(pairs)
     };
     let (rows, entries) = (read()?, read()?);
-    let all: Vec<i64> = rows.iter().map(|(key, _)| *key).collect();
-    match rows == entries && all == (0..keys).collect::<Vec<i64>>() {
-        true => Ok(()),
+    let (first, added) = rows.split_at(rows.len().min(keys as usize));
+    let all = first.iter().map(|(key, _)| *key).eq(0..keys);
+    let sound = added.is_sorted_by(|a, b| a.0 < b.0) && added.iter().all(|(key, _)| *key >= keys);
+    match rows == entries && all && sound {
+        true => Ok(reader.rest()),
         false => Err(format!("the table has {rows:?}, its index {entries:?}")),
     }
 }

@@ -32,6 +32,8 @@ impl Lists {
         let mut report = Report {
             schema_changes: self.schema_changes,
             snapshots: self.snapshots,
+            built: self.built,
+            one_round: self.world.one_round_calls,
             planned_again: self.world.planned_again,
             messages,
             hops: self.world.hops as usize,
@@ -47,6 +49,7 @@ impl Lists {
             }
         }
         self.judge_lookups(&mut report)?;
+        self.judge_puts(before, &mut report)?;
         let edges = self.edges(&finals, &writers)?;
         report.edges = edges.len();
         match cycle(before, &edges) {
@@ -96,6 +99,9 @@ impl Lists {
     ) -> Result<(), String> {
         let (fails, expires) = (self.fails, self.expires);
         let transaction = &mut self.transactions[number];
+        if matches!(transaction.form, Form::Put(_)) {
+            return Ok(());
+        }
         let wrong =
             |what: &str, t: &Transaction| Err(format!("transaction {number} {what}: {t:?}"));
         let values = values(&transaction.steps);

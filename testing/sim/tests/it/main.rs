@@ -69,7 +69,37 @@ fn a_global_index_has_what_its_table_has() {
     let caught =
         (1..=50).find_map(|seed| lockstep_sim::lists::run_indexed(seed, 120, broken).err());
     let caught = caught.expect("an index that is not kept is noticed");
-    assert!(caught.message.contains("its index"), "{caught}");
+    assert!(caught.message.contains("LISTS_K"), "{caught}");
+}
+
+#[test]
+fn added_rows_and_indexes_built_in_steps_keep_index_and_table_equal() {
+    let sound = lockstep_sim::Faults::default();
+    let (mut put, mut refused, mut built, mut one_round) = (0, 0, 0, 0);
+    for seed in 1..=40 {
+        let report = lockstep_sim::lists::run_growing(seed, 120, sound);
+        let report = report.unwrap_or_else(|failure| panic!("{failure}"));
+        put += report.put;
+        refused += report.refused;
+        built += report.built;
+        one_round += report.one_round;
+    }
+    println!("{put} put, {refused} refused, {built} built, {one_round} calls of one round");
+    assert!(put > 500 && refused > 200, "{put} lists were added, {refused} refused");
+    assert!(built > 20 && one_round > 500, "{built} indexes, {one_round} calls of one round");
+    for broken in [
+        lockstep_sim::Faults { lose_build_entries: true, ..sound },
+        lockstep_sim::Faults { skip_index_upkeep: true, ..sound },
+        lockstep_sim::Faults { skip_undo: true, ..sound },
+    ] {
+        std::panic::set_hook(Box::new(|_| {}));
+        let caught = (1..=50).find(|seed| {
+            let growing = || lockstep_sim::lists::run_growing(*seed, 120, broken).is_err();
+            std::panic::catch_unwind(growing).unwrap_or(true)
+        });
+        let _ = std::panic::take_hook();
+        assert!(caught.is_some(), "{broken:?} goes unnoticed");
+    }
 }
 
 #[test]
