@@ -66,8 +66,9 @@ pub(crate) struct Active<O, C> {
     /// Per partition, its answer to the round.
     pub(crate) answers: Vec<Option<Answered>>,
     pub(crate) rounds: u32,
-    /// The partitions voted in the last round that was sent.
-    pub(crate) votes: bool,
+    /// The partitions that vote in the round that was sent last: those that write, if it is the
+    /// transaction's last one.
+    pub(crate) writers: Arc<[PartitionId]>,
     pub(crate) round_begun_us: i64,
     pub(crate) partition_count: u32,
     /// Of a procedure with a thread of its own: how far that is.

@@ -22,10 +22,12 @@ use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, Tran
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+mod awaited;
 mod ending;
 mod one_round;
 mod placing;
 mod schema;
+use awaited::{AwaitedAnswer, Awaits};
 use ending::{Ended, finished, send_decision};
 use one_round::OneRound;
 pub use one_round::OneRoundFinished;
@@ -90,8 +92,9 @@ pub struct Coordinator<O, C> {
     pub(crate) stop_everything: bool,
     timing: Option<Timing>,
     faults: Faults,
-    /// A commit that only the partitions' logs know of is awaited.
-    pub(crate) awaits_durable_commits: bool,
+    /// Answers wait until logs say what was decided, see [`awaited`].
+    pub(crate) awaits_durable_decisions: bool,
+    awaited: BTreeMap<TransactionId, AwaitedAnswer<O, C>>,
     /// The time that was given last.
     pub(crate) now_us: i64,
     /// How long a round may take; 0 for as long as it takes.
@@ -119,7 +122,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             stop_everything: limits.stop_everything,
             timing: None,
             faults: limits.faults,
-            awaits_durable_commits: false,
+            awaits_durable_decisions: false,
+            awaited: BTreeMap::new(),
             now_us: 0,
             round_limit_us: limits.round_timeout_ms as i64 * 1000,
         }
@@ -181,6 +185,9 @@ impl<O, C: Clone> Coordinator<O, C> {
                 self.one_round_answered(transaction, partition, run, result, outputs);
             }
             FromPartition::Acknowledged { partition, transaction } => {
+                if self.note_acknowledged(transaction, partition, outputs) {
+                    return;
+                }
                 let progress = self.initiator.acknowledge(transaction, partition);
                 if progress == RoundProgress::Complete {
                     self.answer(transaction, outputs);
@@ -192,7 +199,7 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// True when nothing is under way or waits.
     pub fn is_idle(&self) -> bool {
-        self.initiator.is_idle() && self.initiator.waiting_count() == 0
+        self.initiator.is_idle() && self.initiator.waiting_count() == 0 && self.awaited.is_empty()
     }
 
     /// Begins the transactions that may begin.
@@ -228,7 +235,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 ending: None,
                 answers: Vec::new(),
                 rounds: 0,
-                votes: false,
+                writers: Arc::default(),
                 round_begun_us: now_us,
                 partition_count: 0,
                 thread: ThreadState::New,
@@ -374,7 +381,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let procedure_number = active.call.procedure_number;
         let time_limit = time_limit(active);
         let writers = round.writers(last);
-        active.votes = !writers.is_empty();
+        active.writers = Arc::clone(&writers);
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
             let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
@@ -499,45 +506,46 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let commit = outcome.failure.is_none();
-        // A schema change is answered when it is in force everywhere, because the next call of
-        // the same client may go to any partition. Of other transactions a partition that has
-        // not heard the decision yet answers nobody, so nobody can see a state from before.
-        // Of one without votes only its commit in their logs says that it is committed.
-        let unvoted = self.awaits_durable_commits && !active.votes && !active.context.read_only;
-        let is_schema = matches!(active.call.work, MultiWork::Schema(_));
-        // What is undone although all may have said yes is undone only by the abort in a log.
-        let outvoted = self.awaits_durable_commits && active.votes;
-        let acknowledge = if commit { is_schema || unvoted } else { outvoted };
         if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
+            // It is answered when it is in force everywhere, because the next call of the same
+            // client may go to any partition. Of other transactions a partition that has not
+            // heard the decision yet answers nobody, so nobody can see a state from before.
             self.catalog_version = task.catalog_version;
+            active.finished = Some((outcome, tables));
+            let addressed = self.initiator.decide(transaction, commit, true);
+            let awaited = !addressed.is_empty();
+            send_decision(transaction, commit, true, addressed, outputs);
+            if !awaited {
+                self.answer(transaction, outputs);
+            }
+            return;
         }
+        // Of one without votes only its commit in their logs says that it is committed. What is
+        // undone although all may have said yes is undone only by the abort in a log.
+        let awaits = match (commit, active.writers.is_empty()) {
+            _ if !self.awaits_durable_decisions => Awaits::Nobody,
+            (true, true) if !active.context.read_only => Awaits::All,
+            (false, false) => Awaits::OneOf(active.writers.to_vec()),
+            _ => Awaits::Nobody,
+        };
         active.finished = Some((outcome, tables));
-        let awaited = self.send_decision(transaction, commit, acknowledge, outputs);
-        if !awaited {
-            self.answer(transaction, outputs);
-        }
-    }
-
-    /// True when acknowledgements are awaited.
-    fn send_decision(
-        &mut self,
-        transaction: TransactionId,
-        commit: bool,
-        acknowledge: bool,
-        outputs: &mut Vec<CoordinatorOutput<O, C>>,
-    ) -> bool {
-        let addressed = self.initiator.decide(transaction, commit, acknowledge);
-        let awaited = acknowledge && !addressed.is_empty();
-        send_decision(transaction, commit, acknowledge, addressed, outputs);
-        awaited
+        let addressed = self.initiator.decide(transaction, commit, false);
+        let answer = self.finish(transaction);
+        self.conclude((transaction, commit), addressed, awaits, answer, outputs);
     }
 
     fn answer(&mut self, transaction: TransactionId, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        let answer = self.finish(transaction);
+        outputs.push(answer);
+    }
+
+    /// The transaction is over; gives its answer.
+    fn finish(&mut self, transaction: TransactionId) -> CoordinatorOutput<O, C> {
         let active = *self.active.remove(&transaction).expect("it is under way");
         let (outcome, tables) = active.finished.expect("the outcome is known when all heard it");
         let (partition_count, rounds) = (active.partition_count, active.rounds);
         let ended = Ended { outcome, tables, partition_count, rounds };
-        outputs.push(finished(active.call, ended, active.enlargements));
+        finished(active.call, ended, active.enlargements)
     }
 }
 

@@ -41,20 +41,30 @@ impl RealDisk {
     pub fn lock(&self, name: &str) -> Result<DirectoryLock, DiskError> {
         let path = self.path(name);
         let mut options = fs::OpenOptions::new();
-        let file = options
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(|error| failed(DiskOperation::Lock, &path, &error))?;
+        let cannot = |error: io::Error| failed(DiskOperation::Lock, &path, &error);
+        let file = options.create(true).truncate(false).read(true).write(true).open(&path);
+        let file = file.map_err(cannot)?;
         match file.try_lock() {
-            Ok(()) => Ok(DirectoryLock { _file: file }),
-            Err(fs::TryLockError::WouldBlock) => Err(DiskError::new(
-                DiskOperation::Lock,
-                path.display().to_string(),
-                DiskErrorKind::Locked,
-                "another process uses the directory; stop that one first",
-            )),
+            Ok(()) => {
+                // Whoever finds it locked reads who has it.
+                let text = format!("{}\n", std::process::id());
+                file.set_len(0)
+                    .and_then(|()| file.write_all_at(text.as_bytes(), 0))
+                    .map_err(cannot)?;
+                Ok(DirectoryLock { _file: file })
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                let who = match holder(&file) {
+                    Some(process) => format!("process {process}"),
+                    None => "another process".to_string(),
+                };
+                Err(DiskError::new(
+                    DiskOperation::Lock,
+                    path.display().to_string(),
+                    DiskErrorKind::Locked,
+                    format!("{who} uses the directory; stop that one first"),
+                ))
+            }
             Err(fs::TryLockError::Error(error)) => Err(failed(DiskOperation::Lock, &path, &error)),
         }
     }
@@ -92,6 +102,13 @@ impl RealDisk {
             false => self.root.join(name),
         }
     }
+}
+
+/// The process that a lock file names.
+fn holder(file: &fs::File) -> Option<u32> {
+    let mut bytes = [0; 16];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    std::str::from_utf8(&bytes[..read]).ok()?.trim().parse().ok()
 }
 
 /// What the system said, in the words of `env`.

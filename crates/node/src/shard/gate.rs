@@ -10,7 +10,6 @@
 //! Answers of other threads have waited where they come from.
 
 use super::Shard;
-use super::outside::OUTSIDE_KEY;
 use crate::connection::ConnectionKey;
 use crate::log::SiteLog;
 use crate::message::{Envelope, ForwardedAnswer};
@@ -26,6 +25,8 @@ pub(super) struct Gate {
     messages: VecDeque<(u64, usize, Envelope)>,
     /// Connections with output that waits, and the entry that it waits for.
     connections: VecDeque<(u64, ConnectionKey)>,
+    /// Answers for the load inside the thread, and the entry that each stands behind.
+    load_answers: VecDeque<(u64, Vec<u8>)>,
     /// The log is too far behind for more calls.
     is_shut: bool,
 }
@@ -33,7 +34,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Whether nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.messages.is_empty() && self.connections.is_empty()
+        self.messages.is_empty() && self.connections.is_empty() && self.load_answers.is_empty()
     }
 
     /// Whether the log is too far behind for more calls.
@@ -74,6 +75,26 @@ impl Shard {
         {
             self.list_for_write(key);
         }
+        while self.gate.load_answers.front().is_some_and(|(entry, _)| *entry <= durable)
+            && let Some((_, frame)) = self.gate.load_answers.pop_front()
+        {
+            self.tell_load(&frame);
+            self.recycle(frame);
+        }
+    }
+
+    /// Keeps an answer to the load inside the thread until the log has what it stands behind.
+    /// False when it may go now.
+    #[inline]
+    pub(super) fn keeps_load_answer(&mut self, answer: &[u8]) -> bool {
+        let entry = self.stands_behind();
+        if entry <= self.durable() && self.gate.load_answers.is_empty() {
+            return false;
+        }
+        let mut frame = self.spare_buffer();
+        frame.extend_from_slice(answer);
+        self.gate.load_answers.push_back((entry, frame));
+        true
     }
 
     /// Whether the log has caught up with something that waits, or calls may go on.
@@ -99,13 +120,15 @@ impl Shard {
     /// Answers a call that ran here, once the entry is durable.
     pub(super) fn answer_behind(&mut self, entry: u64, answer: ForwardedAnswer) {
         let thread = usize::from(answer.origin.shard);
-        if thread != self.index || answer.origin.connection == OUTSIDE_KEY {
-            return self.send_behind(entry, thread, Envelope::Answer(answer));
+        let is_here = thread == self.index;
+        match self.connection(answer.origin.connection) {
+            Some(connection) if is_here => {
+                connection.stand_behind(entry);
+                self.forwarded_answer(answer);
+            }
+            // Another thread, or somebody here who has no connection: a load, a procedure.
+            _ => self.send_behind(entry, thread, Envelope::Answer(answer)),
         }
-        if let Some(connection) = self.connection(answer.origin.connection) {
-            connection.stand_behind(entry);
-        }
-        self.forwarded_answer(answer);
     }
 
     /// How many bytes of a connection's output may be written now.

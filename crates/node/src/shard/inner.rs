@@ -42,11 +42,18 @@ impl Shard {
             inner.answer.clear();
             inner.load.next_call(&mut inner.frame);
             self.take_invocation(LOAD_KEY, &inner.frame[LENGTH_BYTES..], &mut inner.answer);
-            if !inner.answer.is_empty() {
+            if !inner.answer.is_empty() && !self.keeps_load_answer(&inner.answer) {
                 inner.load.answered(&inner.answer);
             }
         }
         self.inner_load = Some(inner);
+    }
+
+    /// An answer of this thread that has waited for the log.
+    pub(super) fn tell_load(&mut self, frame: &[u8]) {
+        if let Some(inner) = &mut self.inner_load {
+            inner.load.answered(frame);
+        }
     }
 
     /// An answer for the load, if there is one.

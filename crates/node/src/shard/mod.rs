@@ -241,7 +241,7 @@ impl Shard {
             coordinator.set_stopwatch(clock::stopwatch());
             coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
             if parts.log.as_ref().is_some_and(SiteLog::gates) {
-                coordinator.await_durable_commits();
+                coordinator.await_durable_decisions();
             }
             coordinator
         });

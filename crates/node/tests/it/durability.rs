@@ -1,13 +1,13 @@
 //! A host with a directory: nothing leaves before it is durable, and what was answered is there
 //! after a power cut.
 
-use crate::support::{Peer, call_frame, eventually, parameters, start_with};
+use crate::support::{Peer, call_frame, eventually, parameters, start_with, start_with_loads};
 use lockstep_durability::command_log::LogReader;
 use lockstep_durability::directory::{ClusterFile, initialize};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_env::{DiskErrorKind, DiskOperation};
-use lockstep_node::Server;
 use lockstep_node::log::{Data, Durability, directory::new_cluster};
+use lockstep_node::{Server, SiteLoad};
 use lockstep_types::Datum::{Int, Text};
 use lockstep_types::HashRing;
 use lockstep_workloads::bank;
@@ -116,13 +116,8 @@ fn answers_wait_for_their_sync_and_reads_with_nothing_undurable_before_them_do_n
     let before = durable_entries(&disk);
     let barrier = Arc::new(Barrier::default());
     barrier.set(true);
-    let (passed, _opened) = (Arc::clone(&barrier), Opened(Arc::clone(&barrier)));
-    disk.set_hook(Some(Box::new(move |operation, _, _, _| {
-        if operation == DiskOperation::Sync {
-            passed.pass();
-        }
-        Ok(())
-    })));
+    let _opened = Opened(Arc::clone(&barrier));
+    hold_syncs(&disk, &barrier);
     peer.send(&call_frame("t.insert", 1, &parameters(&[Int(1)])));
     eventually("the sync begins", || barrier.waiting.load(Ordering::SeqCst) > 0);
     let clean = (2..100).find(|key| partition_of(*key) != partition_of(1)).expect("some key");
@@ -140,6 +135,174 @@ fn answers_wait_for_their_sync_and_reads_with_nothing_undurable_before_them_do_n
     assert_eq!(other.answer().rows, "1");
     disk.set_hook(None);
     assert_eq!(durable_entries(&disk), before + 1);
+}
+
+/// Lets syncs pass while the barrier is open.
+fn hold_syncs(disk: &MemoryDisk, barrier: &Arc<Barrier>) {
+    let passed = Arc::clone(barrier);
+    disk.set_hook(Some(Box::new(move |operation, _, _, _| {
+        if operation == DiskOperation::Sync {
+            passed.pass();
+        }
+        Ok(())
+    })));
+}
+
+/// Inserts rows from inside a site's thread once it is told to.
+struct Inserts {
+    goes: Arc<AtomicBool>,
+    sent: Arc<AtomicUsize>,
+    answered: Arc<AtomicUsize>,
+}
+
+const INSERTS: usize = 20;
+
+impl SiteLoad for Inserts {
+    fn wants_to_call(&mut self) -> bool {
+        self.goes.load(Ordering::SeqCst) && self.sent.load(Ordering::SeqCst) < INSERTS
+    }
+
+    fn next_call(&mut self, frame: &mut Vec<u8>) {
+        let n = self.sent.fetch_add(1, Ordering::SeqCst) as i64;
+        let call = call_frame("t.insert", n, &parameters(&[Int(n)]));
+        frame.extend_from_slice(&call);
+    }
+
+    fn answered(&mut self, _: &[u8]) {
+        self.answered.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn answers_to_loads_inside_a_thread_wait_for_their_sync_too() {
+    let disk = new_disk(2);
+    let (goes, sent, answered) = <(Arc<AtomicBool>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+    let load = Inserts {
+        goes: Arc::clone(&goes),
+        sent: Arc::clone(&sent),
+        answered: Arc::clone(&answered),
+    };
+    let data = Some(data(&disk, Durability::Sync));
+    let server = start_with_loads(2, OPTIONS, data, vec![Box::new(load)]).expect("it starts");
+    let mut peer = Peer::login(server.client_address());
+    peer.run("CREATE TABLE t (a INTEGER NOT NULL PRIMARY KEY)");
+    peer.run("PARTITION TABLE t ON COLUMN a");
+    let before = durable_entries(&disk);
+    let barrier = Arc::new(Barrier::default());
+    barrier.set(true);
+    let _opened = Opened(Arc::clone(&barrier));
+    hold_syncs(&disk, &barrier);
+    goes.store(true, Ordering::SeqCst);
+    eventually("the sync begins", || barrier.waiting.load(Ordering::SeqCst) > 0);
+    // Calls at the own partition have run when the next is made.
+    eventually("all calls are made", || sent.load(Ordering::SeqCst) == INSERTS);
+    assert_eq!(answered.load(Ordering::SeqCst), 0);
+    barrier.set(false);
+    eventually("all is answered", || answered.load(Ordering::SeqCst) == INSERTS);
+    disk.set_hook(None);
+    assert_eq!(durable_entries(&disk), before + INSERTS as u64);
+}
+
+const UNDONE_SCHEMA: &str = "\
+    CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL, b VARCHAR(3000), PRIMARY KEY (k));
+    PARTITION TABLE t ON COLUMN k;
+    CREATE PROCEDURE Change PARTITION ON TABLE t COLUMN k PARAMETER 0
+      AND ON TABLE t COLUMN k PARAMETER 2 AS BEGIN
+        UPDATE t SET v = v + 1 WHERE k = ?;
+        SELECT b FROM t WHERE k = ?;
+        UPDATE t SET v = v + 1 WHERE k = ?;
+        SELECT b FROM t WHERE k = ?;
+      END;
+    CREATE PROCEDURE ChangeAll AS BEGIN
+        UPDATE t SET v = v + 1;
+        SELECT b FROM t;
+      END;";
+
+/// A host whose procedures `Change` and `ChangeAll` fail when all partitions have said yes: their
+/// answers are over the limit together. Gives keys of two partitions.
+fn host_of_undone(disk: &MemoryDisk, options: &[&str]) -> (Server, Peer, [i64; 2]) {
+    let options = [OPTIONS, options].concat();
+    let server = start_with(2, &options, Some(data(disk, Durability::Sync))).expect("it starts");
+    let mut peer = Peer::login(server.client_address());
+    let other = (2..100).find(|key| partition_of(*key) != partition_of(1)).expect("some key");
+    if peer.call("t.select", &[Int(1)]).status != 1 {
+        peer.run(UNDONE_SCHEMA);
+        for key in [1, other] {
+            let text = "x".repeat(3_000);
+            assert_eq!(peer.call("t.insert", &[Int(key), Int(0), Text(&text)]).status, 1);
+        }
+    }
+    (server, peer, [1, other])
+}
+
+#[test]
+fn a_failure_after_all_said_yes_is_told_when_the_abort_is_durable() {
+    let disk = new_disk(2);
+    let (_server, mut peer, [one, other]) = host_of_undone(&disk, &["max_response_bytes=4096"]);
+    // A disk that takes its time: what is answered too early is not there yet.
+    disk.set_hook(Some(Box::new(|operation, _, _, _| {
+        if operation == DiskOperation::Sync {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Ok(())
+    })));
+    let change = [Int(one), Int(one), Int(other), Int(other)];
+    let calls: [(&str, &[_]); 2] = [("Change", &change), ("ChangeAll", &[])];
+    for (procedure, values) in calls {
+        let answer = peer.call(procedure, values);
+        let survivor = disk.survivor(|_| Survival::Lost);
+        assert_eq!(answer.status, -2, "{procedure}: {answer:?}");
+        assert!(answer.text.contains("max_response_bytes"), "{answer:?}");
+        let (_server, mut peer, _) = host_of_undone(&survivor, &[]);
+        assert_eq!(peer.run("SELECT SUM(v) FROM t"), "0", "{procedure} is undone");
+    }
+}
+
+/// Commits that only logs tell are awaited one by one; what comes behind one goes on meanwhile.
+#[test]
+fn transactions_of_several_rounds_go_on_behind_commits_that_are_not_durable_yet() {
+    let disk = new_disk(2);
+    let (server, mut peer) = host(&disk, 2);
+    peer.run(bank::SCHEMA);
+    peer.run(bank::NATIVE_SCHEMA);
+    for account in 0..10 {
+        assert_eq!(peer.call("ACCOUNTS.insert", &[Int(account), Int(1_000)]).status, 1);
+    }
+    const CALLS: i64 = 100;
+    let mut peers: Vec<Peer> = (0..3).map(|_| Peer::login(server.client_address())).collect();
+    for (number, peer) in (0..).zip(&mut peers) {
+        let mut frames = Vec::new();
+        for n in 0..CALLS {
+            let values = [Int((n + number) % 10), Int((n * 3 + number + 1) % 10), Int(1)];
+            frames.extend(call_frame("TransferAnywhere", n, &parameters(&values)));
+        }
+        peer.send(&frames);
+    }
+    for peer in &mut peers {
+        (0..CALLS).for_each(|_| assert_eq!(peer.answer().status, 1));
+    }
+    assert_eq!(peer.call("Total", &[]).rows, "10000,10");
+}
+
+#[test]
+fn what_no_log_has_decided_in_time_is_told_as_unknown() {
+    let disk = new_disk(2);
+    let (_server, mut peer, [one, other]) = host_of_undone(&disk, &["round_timeout_ms=200"]);
+    let barrier = Arc::new(Barrier::default());
+    barrier.set(true);
+    let _opened = Opened(Arc::clone(&barrier));
+    hold_syncs(&disk, &barrier);
+    for (procedure, values) in
+        [("Change", vec![Int(one), Int(one), Int(other), Int(other)]), ("ChangeAll", vec![])]
+    {
+        // The votes wait for their sync, so the round is late; so is the abort.
+        let answer = peer.call(procedure, &values);
+        assert_eq!(answer.status, -7, "{procedure}: {answer:?}");
+        assert!(answer.text.contains("round_timeout_ms"), "{answer:?}");
+    }
+    barrier.set(false);
+    disk.set_hook(None);
+    assert_eq!(peer.run("SELECT SUM(v) FROM t"), "0");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use lockstep_node::log::Data;
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, SiteLoad};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, SqlType};
 use lockstep_wire_volt::invocation::{self, CallOptions};
@@ -27,6 +27,16 @@ pub fn start(sites: u32, options: &[&str]) -> Server {
 
 /// Starts a host that keeps its data.
 pub fn start_with(sites: u32, options: &[&str], data: Option<Data>) -> std::io::Result<Server> {
+    start_with_loads(sites, options, data, Vec::new())
+}
+
+/// Starts a host with loads inside its sites' threads.
+pub fn start_with_loads(
+    sites: u32,
+    options: &[&str],
+    data: Option<Data>,
+    loads: Vec<Box<dyn SiteLoad>>,
+) -> std::io::Result<Server> {
     let mut given = Options::default();
     for option in options {
         given.set(option).expect("an option within its range");
@@ -37,7 +47,7 @@ pub fn start_with(sites: u32, options: &[&str], data: Option<Data>) -> std::io::
     }
     natives.register(Arc::new(crate::allocation::Allocations));
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-    Server::start(ServerConfiguration {
+    let configuration = ServerConfiguration {
         sites,
         client: any_port,
         admin: any_port,
@@ -46,7 +56,8 @@ pub fn start_with(sites: u32, options: &[&str], data: Option<Data>) -> std::io::
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
         data,
-    })
+    };
+    Server::start_with_loads(configuration, loads)
 }
 
 /// Puts the length in front.

@@ -1,6 +1,7 @@
 //! How transactions end, in particular before their turn: a round that takes too long, a
 //! coordinator that cannot go on.
 
+use super::awaited::Awaits;
 use super::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, numbered};
 use crate::active::{Active, Queued, Submitted};
 use crate::message::{MultiCall, MultiWork, ToPartition};
@@ -17,10 +18,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.initiator.advance_past(last);
     }
 
-    /// From now on a commit that nobody voted on is answered when all partitions have carried it
-    /// out: they tell so when their logs have it.
-    pub fn await_durable_commits(&mut self) {
-        self.awaits_durable_commits = true;
+    /// From now on what only a decision in the partitions' logs tells is answered when they have
+    /// it: they tell so.
+    pub fn await_durable_decisions(&mut self) {
+        self.awaits_durable_decisions = true;
     }
 
     /// The fault of a vote that is not waited for: whoever has not answered said yes.
@@ -45,6 +46,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             return;
         }
         let before_us = now_us - self.round_limit_us;
+        self.expire_awaited(before_us, outputs);
+        self.now_us = now_us;
         let is_late = |active: &Active<O, C>| {
             let is_schema = matches!(active.call.work, MultiWork::Schema(_));
             !is_schema && active.round_begun_us < before_us
@@ -109,7 +112,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         if self.faults.take_everyone {
             needed = self.all_partitions();
         }
-        self.send_decision(transaction, false, false, outputs);
+        let addressed = self.initiator.decide(transaction, false, false);
+        send_decision(transaction, false, false, addressed, outputs);
         let active = *self.active.remove(&transaction).expect("it is under way");
         let enlargements = active.enlargements + 1;
         let submitted = Box::new(Submitted { call: active.call, needed, enlargements });
@@ -130,8 +134,12 @@ impl<O, C: Clone> Coordinator<O, C> {
         let addressed = self.initiator.abandon(transaction);
         let active = self.active.get_mut(&transaction).expect("it is under way");
         active.finished = Some((Outcome::failed(failure), Vec::new()));
-        send_decision(transaction, false, false, addressed, outputs);
-        self.answer(transaction, outputs);
+        let awaits = match self.awaits_durable_decisions && !active.writers.is_empty() {
+            true => Awaits::OneOf(active.writers.to_vec()),
+            false => Awaits::Nobody,
+        };
+        let answer = self.finish(transaction);
+        self.conclude((transaction, false), addressed, awaits, answer, outputs);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Calls of one round ([`OneRoundCall`]): the coordinator orders them, sends them on, and decides
 //! when all have answered. It does not look into them or their answers.
 
-use super::ending::send_decision;
+use super::awaited::Awaits;
 use super::{Coordinator, CoordinatorOutput, numbered};
 use crate::active::{Queued, over_limit};
 use crate::message::{OneRoundAnswer, ToPartition};
@@ -141,21 +141,28 @@ impl<O, C: Clone> Coordinator<O, C> {
         transaction: TransactionId,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
+        let last = !self.stop_everything;
         let mut ended = self.one_rounds.remove(transaction).expect("it is under way");
         let result = ended.result(self.limits.result_bytes);
-        let addressed = &mut self.spare.addressed;
         let commit = result.is_ok();
+        let awaits_one = self.awaits_durable_decisions && ended.is_told_by_decision(commit, last);
+        let addressed = &mut self.spare.addressed;
         self.initiator.decide_into(transaction, commit, false, addressed);
         let partition_count = addressed.len() as u32;
         for address in addressed.drain(..) {
             let memory = ended.memory_of(address.partition);
-            let (run, acknowledge) = (address.run, false);
+            let (run, acknowledge) = (address.run, awaits_one);
             let message = ToPartition::Decision { transaction, commit, run, acknowledge, memory };
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }
         let OneRound { origin, call, mut answers, .. } = ended;
+        let awaited = match awaits_one {
+            true => (call.writers().to_vec(), 1),
+            false => (Vec::new(), 0),
+        };
         let finished = OneRoundFinished { origin, call, result, partition_count, rounds: ROUND };
-        outputs.push(CoordinatorOutput::OneRoundFinished(finished));
+        let answer = CoordinatorOutput::OneRoundFinished(finished);
+        self.keep_answer(transaction, awaited, answer, outputs);
         answers.clear();
         if self.spare.answers.len() < SPARE_LISTS {
             self.spare.answers.push(answers);
@@ -179,10 +186,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         let partition_count = addressed.len() as u32;
         let OneRound { origin, call, .. } =
             self.one_rounds.remove(transaction).expect("it is under way");
-        send_decision(transaction, false, false, addressed, outputs);
+        let awaits = match self.awaits_durable_decisions && !call.writers().is_empty() {
+            true => Awaits::OneOf(call.writers().to_vec()),
+            false => Awaits::Nobody,
+        };
         let result = Err(Box::new(failure));
         let finished = OneRoundFinished { origin, call, result, partition_count, rounds: ROUND };
-        outputs.push(CoordinatorOutput::OneRoundFinished(finished));
+        let answer = CoordinatorOutput::OneRoundFinished(finished);
+        self.conclude((transaction, false), addressed, awaits, answer, outputs);
     }
 }
 
@@ -191,6 +202,20 @@ impl<O> OneRound<O> {
         match self.answers.iter_mut().find(|(answered, _)| *answered == partition) {
             Some((_, before)) => *before = result,
             None => self.answers.push((partition, result)),
+        }
+    }
+
+    /// Whether only the decision in a log tells how the call ended: it is undone although all
+    /// that write have said yes, or committed without their votes.
+    fn is_told_by_decision(&self, commit: bool, voted: bool) -> bool {
+        let writers = self.call.writers();
+        let said_no = |(partition, answer): &(PartitionId, OneRoundAnswer)| {
+            answer.is_err() && writers.contains(partition)
+        };
+        match commit {
+            _ if writers.is_empty() => false,
+            true => !voted,
+            false => voted && !self.answers.iter().any(said_no),
         }
     }
 

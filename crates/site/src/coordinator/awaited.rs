@@ -1,0 +1,140 @@
+//! Answers that wait until a log says what was decided.
+//!
+//! Where every participant that writes has said yes, the logs alone tell a commit: recovery makes
+//! it so, whatever the coordinator had in mind. So a failure told to a client needs an abort in
+//! the log of one that writes, and a commit that nobody voted on needs the commits. Partitions
+//! acknowledge such a decision, and their acknowledgements wait until it is durable there. The
+//! transaction itself is over at once: what comes behind it is behind the decision in each log.
+
+use super::ending::send_decision;
+use super::{Coordinator, CoordinatorOutput};
+use lockstep_txn::Addressed;
+use lockstep_types::{Failure, Outcome, PartitionId, Status, TransactionId};
+
+/// An answer that waits for acknowledgements.
+pub(super) struct AwaitedAnswer<O, C> {
+    answer: CoordinatorOutput<O, C>,
+    /// Whose acknowledgement counts and has not come.
+    from: Vec<PartitionId>,
+    /// How many of them are enough.
+    needed: usize,
+    since_us: i64,
+}
+
+/// Whose acknowledgements an answer waits for.
+pub(super) enum Awaits {
+    /// It goes at once.
+    Nobody,
+    /// One of these says enough.
+    OneOf(Vec<PartitionId>),
+    /// All that hear the decision.
+    All,
+}
+
+impl<O, C: Clone> Coordinator<O, C> {
+    /// Sends a decision, and the answer when it has been acknowledged as it needs to be.
+    pub(super) fn conclude(
+        &mut self,
+        decision: (TransactionId, bool),
+        addressed: Vec<Addressed>,
+        awaits: Awaits,
+        answer: CoordinatorOutput<O, C>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let (transaction, commit) = decision;
+        let (from, needed) = match awaits {
+            Awaits::Nobody => (Vec::new(), 0),
+            Awaits::OneOf(partitions) => (partitions, 1),
+            Awaits::All => {
+                let all: Vec<PartitionId> = addressed.iter().map(|a| a.partition).collect();
+                let count = all.len();
+                (all, count)
+            }
+        };
+        let acknowledge = needed > 0;
+        send_decision(transaction, commit, acknowledge, addressed, outputs);
+        self.keep_answer(transaction, (from, needed), answer, outputs);
+    }
+
+    /// Keeps an answer until so many of these partitions have acknowledged; none: it goes now.
+    pub(super) fn keep_answer(
+        &mut self,
+        transaction: TransactionId,
+        (from, needed): (Vec<PartitionId>, usize),
+        answer: CoordinatorOutput<O, C>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        assert!(needed <= from.len(), "what is awaited can come");
+        if needed == 0 {
+            outputs.push(answer);
+            return;
+        }
+        let awaited = AwaitedAnswer { answer, from, needed, since_us: self.now_us };
+        let before = self.awaited.insert(transaction, awaited);
+        assert!(before.is_none(), "a transaction is answered once");
+    }
+
+    /// A partition says that a decision is in its log, durable. False when no answer waits for it.
+    pub(super) fn note_acknowledged(
+        &mut self,
+        transaction: TransactionId,
+        partition: PartitionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) -> bool {
+        let Some(awaited) = self.awaited.get_mut(&transaction) else { return false };
+        if let Some(place) = awaited.from.iter().position(|from| *from == partition) {
+            awaited.from.swap_remove(place);
+            awaited.needed -= 1;
+        }
+        if awaited.needed == 0
+            && let Some(awaited) = self.awaited.remove(&transaction)
+        {
+            outputs.push(awaited.answer);
+        }
+        true
+    }
+
+    /// Answers that have waited since before a time: nobody knows what a crash would make of
+    /// these transactions, and the client is told so.
+    pub(super) fn expire_awaited(
+        &mut self,
+        before_us: i64,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let is_late = |awaited: &AwaitedAnswer<O, C>| awaited.since_us < before_us;
+        let late = self.awaited.iter().filter(|(_, awaited)| is_late(awaited)).map(|(id, _)| *id);
+        for transaction in late.collect::<Vec<_>>() {
+            if let Some(awaited) = self.awaited.remove(&transaction) {
+                outputs.push(self.as_unknown(awaited.answer));
+            }
+        }
+    }
+
+    fn as_unknown(&self, mut answer: CoordinatorOutput<O, C>) -> CoordinatorOutput<O, C> {
+        let unknown = |decided: Option<&Failure>| {
+            let decided = decided.map_or("committed", |failure| failure.message.as_str());
+            Failure::new(
+                Status::ResponseUnknown,
+                format!(
+                    "The outcome is not known: no partition's command log had the decision within \
+                     {} ms (option round_timeout_ms), and a crash now could turn it. Decided was: \
+                     {decided}",
+                    self.round_limit_us / 1000
+                ),
+            )
+        };
+        match &mut answer {
+            CoordinatorOutput::Finished(finished) => {
+                let failure = unknown(finished.outcome.failure.as_ref());
+                finished.outcome = Outcome::failed(failure);
+                finished.tables.clear();
+            }
+            CoordinatorOutput::OneRoundFinished(finished) => {
+                let failure = unknown(finished.result.as_ref().err().map(|failure| &**failure));
+                finished.result = Err(Box::new(failure));
+            }
+            _ => unreachable!("only answers are kept"),
+        }
+        answer
+    }
+}
