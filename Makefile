@@ -5,8 +5,9 @@ LOCKSTEP := target/release/lockstep
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 60
 SOAK_STATEMENTS ?= 200000
+CRASH_ROUNDS ?= 200
 
-.PHONY: help demo test check fix build bench-java bench-compare bench-mp bench-sql bench-load soak fuzz
+.PHONY: help demo test check fix build bench-java bench-compare bench-durability bench-mp bench-sql bench-load soak fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ bench-compare: build ## ratios against Redis and an echo server, from one run
 bench-mp: ## ratios of transactions over several partitions, from one run
 	cargo run --release -p lockstep-bench --bin bench-mp
 
+bench-durability: build ## what the command log costs: ratios against no log, Redis, the disk
+	cargo run --release -p lockstep-bench --bin bench-durability
+
 bench-java: ## ratios of Java procedures to native ones, the crossing, p99
 	cargo run --release -p lockstep-bench --bin bench-java
 
@@ -44,10 +48,12 @@ bench-sql: ## ratios of SQL statements against SQLite, planning, memory a row
 bench-load: build ## loading CSV against PostgreSQL's COPY (needs postgresql-15)
 	cargo run --release -p lockstep-bench --bin bench-load
 
-soak: ## random SQL scripts and the simulator with new seeds for SOAK_MINUTES
+soak: ## random SQL, kill -9 under load, the simulator with new seeds for SOAK_MINUTES
 	for reference in sites rules views sqlite postgres; do \
 	  SEED=$$(date +%s) STATEMENTS=$(SOAK_STATEMENTS) REFERENCE=$$reference \
 	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
+	CRASH_ROUNDS=$(CRASH_ROUNDS) CRASH_SEED=$$(date +%s) \
+	  cargo test -q --release -p lockstep --test it crash -- --nocapture
 	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)

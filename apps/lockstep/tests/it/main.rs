@@ -1,8 +1,11 @@
 //! The binary as people use it: the shell against a host, benchmarks, and the demo.
 
 mod bench;
+mod crash;
 mod csv;
+mod directory;
 mod no_java;
+mod process;
 mod shell;
 
 use lockstep_node::options::Options;
