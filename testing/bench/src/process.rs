@@ -28,11 +28,23 @@ impl ServerProcess {
     ///
     /// # Errors
     /// It cannot be started, or ends without that line.
-    pub fn start_with_ready_line(mut command: Command) -> io::Result<ServerProcess> {
+    pub fn start_with_ready_line(command: Command) -> io::Result<ServerProcess> {
+        ServerProcess::start_with_lines(command, |_| {})
+    }
+
+    /// The same, and `note` gets each line up to that one.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends without that line.
+    pub fn start_with_lines(
+        mut command: Command,
+        mut note: impl FnMut(&str),
+    ) -> io::Result<ServerProcess> {
         let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn()?;
         let output = child.stdout.take().expect("the output is piped");
         let mut lines = BufReader::new(output).lines();
         let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            note(&line);
             line.split_once("ready on ").and_then(|(_, address)| address.trim().parse().ok())
         });
         let mut server = ServerProcess { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
