@@ -2,6 +2,7 @@
 //! modules of their names; this file only parses and dispatches. It is a library so that tests
 //! have a binary with procedures of their own.
 
+mod admin;
 mod bench;
 mod csv;
 mod demo;
@@ -11,6 +12,7 @@ mod java_api;
 mod load;
 mod log;
 mod recovery;
+mod snapshot;
 mod sql;
 mod start;
 
@@ -45,6 +47,8 @@ fn command() -> Command {
         .subcommand(bench::command())
         .subcommand(demo::command())
         .subcommand(log::command())
+        .subcommand(snapshot::command())
+        .subcommand(admin::command())
         .subcommand(java_api::command())
         .subcommand(help_command())
 }
@@ -66,6 +70,8 @@ pub fn run(procedures: Procedures) -> ExitCode {
     let result = match matches.subcommand() {
         Some(("init", arguments)) => init::run(arguments),
         Some(("log", arguments)) => log::run(arguments),
+        Some(("snapshot", arguments)) => snapshot::run(arguments),
+        Some(("admin", arguments)) => admin::run(arguments),
         Some(("start", arguments)) => start::run(arguments, procedures),
         Some(("sql", arguments)) => sql::run(arguments),
         Some(("load", arguments)) => load::run(arguments),

@@ -61,9 +61,13 @@ fn line(replayed: u64, entries: u64) -> String {
 
 /// What was brought back, in a line.
 pub fn told(summary: &RecoverySummary) -> String {
-    let seconds = (summary.survey_us + summary.replay_us) as f64 / 1e6;
+    let load_us = summary.snapshot.as_ref().map_or(0, |snapshot| snapshot.load_us);
+    let seconds = (summary.survey_us + load_us + summary.replay_us) as f64 / 1e6;
+    let snapshot = summary.snapshot.as_ref().map_or("no snapshot".to_string(), |snapshot| {
+        format!("snapshot {} with {} rows", snapshot.nonce, grouped(snapshot.rows))
+    });
     let mut text = format!(
-        "recovered in {seconds:.1} s: no snapshot, {} log entries replayed, {} changes of the \
+        "recovered in {seconds:.1} s: {snapshot}, {} log entries replayed, {} changes of the \
          catalog among them",
         grouped(summary.replayed),
         grouped(summary.schema_changes)
@@ -76,15 +80,25 @@ pub fn told(summary: &RecoverySummary) -> String {
         let (file, offset) = (&torn.file, torn.offset);
         text.push_str(&format!("; unfinished end cut off at byte {offset} of {file}"));
     }
+    for problem in &summary.passed_over {
+        text.push_str(&format!("\nlockstep: a newer snapshot was not used: {problem}"));
+    }
     text
 }
 
 /// The same for programs.
 pub fn as_json(summary: &RecoverySummary) -> Value {
     let torn = summary.torn.as_ref();
+    let snapshot = summary.snapshot.as_ref();
     json!({
         "recovery": {
-            "snapshot": null,
+            "snapshot": snapshot.map(|snapshot| json!({
+                "nonce": snapshot.nonce,
+                "rows": snapshot.rows,
+                "bytes": snapshot.bytes,
+                "load_us": snapshot.load_us,
+            })),
+            "passed_over": summary.passed_over,
             "log_entries": summary.entries,
             "replayed": summary.replayed,
             "schema_changes": summary.schema_changes,
@@ -99,12 +113,15 @@ pub fn as_json(summary: &RecoverySummary) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockstep_node::recovery::SnapshotSummary;
 
     #[test]
     fn the_line_says_how_far_and_the_summary_what_was_done() {
         assert_eq!(line(0, 0), "reading the command log");
         assert_eq!(line(500, 2_000), "[#####---------------] 500 of 2 000 entries replayed");
-        let summary = RecoverySummary {
+        let mut summary = RecoverySummary {
+            snapshot: None,
+            passed_over: Vec::new(),
             entries: 2_000,
             replayed: 1_990,
             schema_changes: 3,
@@ -119,5 +136,16 @@ mod tests {
              catalog among them; 10 of what was not committed left out"
         );
         assert_eq!(as_json(&summary)["recovery"]["replayed"], 1_990);
+        assert!(as_json(&summary)["recovery"]["snapshot"].is_null());
+        let (nonce, rows) = ("AUTOSNAP1".to_string(), 12_345);
+        summary.snapshot = Some(SnapshotSummary { nonce, rows, bytes: 9, load_us: 1_500_000 });
+        summary.passed_over.push("file, byte 7: damaged".to_string());
+        assert_eq!(
+            told(&summary),
+            "recovered in 2.0 s: snapshot AUTOSNAP1 with 12 345 rows, 1 990 log entries replayed, \
+             3 changes of the catalog among them; 10 of what was not committed left out\n\
+             lockstep: a newer snapshot was not used: file, byte 7: damaged"
+        );
+        assert_eq!(as_json(&summary)["recovery"]["snapshot"]["rows"], 12_345);
     }
 }

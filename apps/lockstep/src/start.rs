@@ -172,7 +172,9 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     );
     match server.recovery() {
         Some(summary) if arguments.get_flag("json") => println!("{}", recovery::as_json(summary)),
-        Some(summary) if summary.entries > 0 => println!("lockstep: {}", recovery::told(summary)),
+        Some(summary) if summary.entries > 0 || summary.snapshot.is_some() => {
+            println!("lockstep: {}", recovery::told(summary))
+        }
         _ => {}
     }
     println!("lockstep: ready on {}", server.client_address());

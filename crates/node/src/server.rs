@@ -142,6 +142,7 @@ impl Server {
             catalog,
             natives,
             site_bells,
+            log_pruner: log.as_ref().map(LogThread::pruner),
         };
         threads.push(start_control(parts)?);
         let data = configuration.data;

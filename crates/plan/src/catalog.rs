@@ -245,6 +245,32 @@ impl Catalog {
         crate::schema::apply(self, statements, natives)
     }
 
+    /// As [`Catalog::apply`], with the ids that new tables and views get, by their names: a schema
+    /// that was saved comes back with the ids that it had.
+    ///
+    /// # Errors
+    /// Names the statement that cannot be applied, and why.
+    pub fn apply_with_ids(
+        &self,
+        statements: &[ParsedStatement],
+        natives: &dyn NativeProcedures,
+        ids: &BTreeMap<String, TableId>,
+    ) -> Result<SchemaChange, PlanError> {
+        crate::schema::apply_with_ids(self, statements, natives, ids)
+    }
+
+    /// The global indexes whose building has begun and not ended.
+    pub fn builds(&self) -> impl Iterator<Item = GlobalIndexBuild> {
+        self.tables.values().flat_map(|table| {
+            let building = table.global_sources.iter().filter(|index| index.building);
+            building.map(|index| GlobalIndexBuild {
+                index: index.name.clone(),
+                table_name: table.definition.name.clone(),
+                table: table.definition.id,
+            })
+        })
+    }
+
     /// What a CREATE GLOBAL INDEX by itself, on a table that is there, builds; `None` for any
     /// other statements.
     pub fn build_of(&self, statements: &[ParsedStatement]) -> Option<GlobalIndexBuild> {

@@ -5,7 +5,7 @@ mod arguments;
 mod command;
 mod completion;
 mod describe;
-mod format;
+pub(crate) mod format;
 mod place;
 mod script;
 mod session;

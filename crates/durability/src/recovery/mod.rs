@@ -102,6 +102,7 @@ pub struct Survey {
     aborted: BTreeSet<TransactionId>,
     withdrawn: Vec<BTreeSet<TransactionId>>,
     last_multi: TransactionId,
+    last_epoch: u64,
     until: Option<TransactionId>,
 }
 
@@ -112,6 +113,8 @@ pub struct Outcome {
     pub tails: Vec<LogTail>,
     /// The last transaction id that the coordinator gave.
     pub last_multi: TransactionId,
+    /// The last epoch of the entries; 0 for none. Each run of a host has one of its own.
+    pub last_epoch: u64,
     /// Transactions over several partitions that are not to be replayed.
     left_out: BTreeSet<TransactionId>,
     withdrawn: Vec<BTreeSet<TransactionId>>,
@@ -130,6 +133,7 @@ impl Survey {
             aborted: BTreeSet::new(),
             withdrawn: vec![BTreeSet::new(); behind.len()],
             last_multi: TransactionId(0),
+            last_epoch: 0,
             until: None,
         }
     }
@@ -153,6 +157,7 @@ impl Survey {
             if reader.partition() != partition {
                 return Err(SurveyError::Stranger { partition, found: reader.partition() });
             }
+            self.last_epoch = self.last_epoch.max(reader.epoch());
             if entry.sequence <= sequence && self.tails[partition.index()].entries == 0 {
                 continue;
             }
@@ -247,6 +252,7 @@ impl Survey {
         Outcome {
             tails: self.tails,
             last_multi: self.last_multi,
+            last_epoch: self.last_epoch,
             left_out: self.aborted,
             withdrawn: self.withdrawn,
             until: self.until,

@@ -76,6 +76,8 @@ pub struct Manifest {
     pub created_ms: i64,
     /// The version of the catalog.
     pub catalog_version: u64,
+    /// What the procedures were planned with, for the host that saved them; empty if unknown.
+    pub planning: Vec<u8>,
     /// By partition, the last log entry whose effect the snapshot has.
     pub positions: Vec<PartitionPosition>,
     /// The tables, in the order of their names.
@@ -130,6 +132,11 @@ impl Manifest {
         writeln!(out, "content {}\ntransaction {}", self.content.word(), self.transaction)?;
         writeln!(out, "created_ms {}", self.created_ms)?;
         writeln!(out, "catalog_version {}", self.catalog_version)?;
+        if !self.planning.is_empty() {
+            write!(out, "planning ")?;
+            self.planning.iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;
+            writeln!(out)?;
+        }
         writeln!(out, "partitions {}", self.positions.len())?;
         for (partition, position) in self.positions.iter().enumerate() {
             writeln!(out, "position {partition} {} {}", position.epoch, position.sequence)?;
@@ -235,6 +242,8 @@ impl<'a> Lines<'a> {
         let transaction = self.number("transaction")?;
         let created_ms = self.number("created_ms")?;
         let catalog_version = self.number("catalog_version")?;
+        let bad = self.bad("planning");
+        let planning = self.maybe("planning").map_or(Some(Vec::new()), bytes_of).ok_or(bad)?;
         let partitions: u32 = self.number("partitions")?;
         let mut positions = Vec::new();
         for partition in 0..partitions {
@@ -261,6 +270,7 @@ impl<'a> Lines<'a> {
             transaction,
             created_ms,
             catalog_version,
+            planning,
             positions,
             tables,
             files,
@@ -307,4 +317,15 @@ impl<'a> Lines<'a> {
             _ => Err(bad),
         }
     }
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let byte = |pair: &[u8; 2]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(byte).collect()
 }

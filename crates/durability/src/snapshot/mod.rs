@@ -24,6 +24,7 @@
 //! transaction NUMBER
 //! created_ms NUMBER
 //! catalog_version NUMBER
+//! planning HEXADECIMAL DIGITS            * once: what the host planned its procedures with
 //! partitions NUMBER
 //! position PARTITION EPOCH SEQUENCE      * one for each partition
 //! table NAME partitioned|replicated|view|entries ROWS  *
@@ -91,7 +92,7 @@ pub use folder::{
 };
 pub use heads::{ColumnHead, TableHead};
 pub use manifest::{ContentKind, FileEntry, Manifest, PartitionPosition, TableEntry, TableKind};
-pub use reader::{Chunk, RowsReader, verify_file};
+pub use reader::{Chunk, RowsReader, saved_transaction, verify_file};
 pub use writer::{FileWriter, RowsWriter, write_manifest};
 
 /// The newest format that is written and read.

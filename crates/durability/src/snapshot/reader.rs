@@ -193,6 +193,20 @@ impl RowsReader {
     }
 }
 
+/// The transaction of a snapshot whose manifest cannot be read, by its first file of rows; the
+/// greatest number if that cannot be read either: it may be newer than any other.
+pub fn saved_transaction(disk: &dyn Disk, folder: &str, nonce: &str) -> i64 {
+    let name = super::folder::path(folder, &rows_name(nonce, 0));
+    let mut header = [0; ROWS_HEADER_BYTES];
+    let read = disk.open(&name, OpenMode::Read).and_then(|file| file.read_at(0, &mut header));
+    let checked = &header[..ROWS_HEADER_BYTES - 4];
+    let is_sound = read.is_ok_and(|read| read == ROWS_HEADER_BYTES)
+        && header.starts_with(ROWS_MAGIC)
+        && crc32fast::hash(checked).to_le_bytes() == header[ROWS_HEADER_BYTES - 4..];
+    let mut fields = Fields(&header[32..]);
+    fields.u64().filter(|_| is_sound).map_or(i64::MAX, |transaction| transaction as i64)
+}
+
 fn check_length(file: &dyn File, length: u64, entry: &FileEntry) -> Result<(), SnapshotError> {
     if length != entry.bytes {
         let problem = format!("it has {length} bytes, {} in the manifest", entry.bytes);

@@ -49,6 +49,7 @@ fn manifest(nonce: &str, transaction: i64) -> Manifest {
         transaction,
         created_ms: 1_700_000_000_123,
         catalog_version: 4,
+        planning: Vec::new(),
         positions: vec![
             PartitionPosition { epoch: 1, sequence: 17 },
             PartitionPosition { epoch: 1, sequence: 9 },

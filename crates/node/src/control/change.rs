@@ -315,6 +315,27 @@ fn text(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(error)
 }
 
+/// What the procedures of a catalog were planned with, as a snapshot keeps it.
+pub(crate) fn encode_saved_planning(planning: &Planning) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_planning(&mut bytes, planning);
+    bytes
+}
+
+/// Reads what [`encode_saved_planning`] wrote.
+///
+/// # Errors
+/// It is cut off, or followed by something else.
+pub(crate) fn decode_saved_planning(bytes: &[u8]) -> Result<Planning, String> {
+    let mut reader = ByteReader::new(bytes);
+    let planning = decode_planning(&mut reader);
+    let planning = planning.map_err(|_| "what it was planned with is cut off".to_string())?;
+    match reader.remaining() {
+        0 => Ok(planning),
+        more => Err(format!("{more} bytes follow what it was planned with")),
+    }
+}
+
 fn encode_planning(bytes: &mut Vec<u8>, planning: &Planning) {
     bytes.put_varint(planning.disabled_rules.bits());
     bytes.put_varint(u64::from(planning.max_ordered_sources));

@@ -22,8 +22,8 @@ const LENGTH_BYTES: usize = 4;
 
 /// A global index that is built.
 pub(super) struct IndexBuild {
-    /// Who waits for it.
-    origin: Origin,
+    /// Who waits for it; nobody where the host stopped since it was begun.
+    origin: Option<Origin>,
     /// What is told with its success, if anything.
     advice: Option<String>,
     build: GlobalIndexBuild,
@@ -58,8 +58,21 @@ impl Control {
         let statement = Arc::new(PreparedStatement::for_partitions(statement, partition_count));
         self.change_catalog(own_origin(), CatalogChange::BeginIndex(text))?;
         let advice = (!self.next_advice.is_empty()).then(|| self.next_advice.join("\n"));
-        self.build = Some(IndexBuild { origin, advice, build, statement, stage: Stage::Begin });
+        let (origin, stage) = (Some(origin), Stage::Begin);
+        self.build = Some(IndexBuild { origin, advice, build, statement, stage });
         Ok(())
+    }
+
+    /// Goes on with an index that the host was building when it stopped.
+    pub(super) fn go_on_with_build(&mut self) {
+        let Some(build) = self.catalog.plan.builds().next() else { return };
+        let statement = Catalog::cover(&build, self.facts.options.index_build_rows as u32);
+        let partition_count = self.facts.partition_count;
+        let statement = Arc::new(PreparedStatement::for_partitions(statement, partition_count));
+        let (origin, advice, stage) = (None, None, Stage::Cover);
+        self.build = Some(IndexBuild { origin, advice, build, statement, stage });
+        self.send_cover();
+        self.outbox.flush();
     }
 
     /// Gives a schema change back, unless it has to wait until an index is built.
@@ -137,15 +150,20 @@ impl Control {
     }
 
     fn index_built(&mut self) {
-        if let Some(build) = self.build.take() {
-            self.answer_tables_with(build.origin, build.advice, answer::write_status);
+        if let Some(build) = self.build.take()
+            && let Some(origin) = build.origin
+        {
+            self.answer_tables_with(origin, build.advice, answer::write_status);
         }
         self.go_on_behind_build();
     }
 
     fn index_refused(&mut self, why: &Failure) {
         if let Some(build) = self.build.take() {
-            self.answer_failure(build.origin, why);
+            match build.origin {
+                Some(origin) => self.answer_failure(origin, why),
+                None => tracing::warn!(index = build.build.index, %why, "the index is not built"),
+            }
         }
         self.go_on_behind_build();
     }

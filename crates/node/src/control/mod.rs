@@ -23,6 +23,7 @@ pub mod system;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;
+use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, Origin};
 use crate::shard::HostFacts;
@@ -60,6 +61,8 @@ pub struct ControlParts {
     pub natives: NativeRegistry,
     /// The bells of the sites.
     pub site_bells: Vec<Arc<Bell>>,
+    /// Tells the command log what it need not keep; none where nothing is logged.
+    pub log_pruner: Option<LogPruner>,
 }
 
 /// The control thread.
@@ -91,6 +94,8 @@ pub struct Control {
     next_gather: u64,
     survey: Survey,
     site_bells: Vec<Arc<Bell>>,
+    /// Tells the command log what it need not keep.
+    log_pruner: Option<LogPruner>,
     snapshots: Snapshots,
     restoring: Option<Restoring>,
     /// Answers of calls that this thread made itself, with who made them.
@@ -132,6 +137,7 @@ impl Control {
             next_gather: 1,
             survey,
             site_bells: parts.site_bells,
+            log_pruner: parts.log_pruner,
             snapshots: Snapshots::new(),
             restoring: None,
             own_answers: VecDeque::new(),
@@ -145,6 +151,7 @@ impl Control {
     /// The poll itself failed.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(16);
+        self.go_on_with_build();
         while !self.stopping {
             self.begin_survey_in_time();
             self.bell.prepare_sleep();

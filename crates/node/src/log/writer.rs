@@ -12,8 +12,10 @@ use crate::options::Options;
 use lockstep_base::ring::{Consumer, Producer, ring};
 use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
 use lockstep_txn::HandedLog;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
@@ -76,6 +78,22 @@ impl LogShared {
     }
 }
 
+/// Tells the log's thread what it need not keep.
+pub(crate) struct LogPruner {
+    covered: Sender<BTreeMap<u32, u64>>,
+    shared: Arc<LogShared>,
+}
+
+impl LogPruner {
+    /// Entries up to these, by partition, are safe elsewhere: segments that hold nothing else go.
+    pub fn prune(&self, covered: BTreeMap<u32, u64>) {
+        // A thread that has ended prunes nothing.
+        if self.covered.send(covered).is_ok() {
+            self.shared.wake();
+        }
+    }
+}
+
 /// The thread's end of one site.
 struct Lane {
     batches: Consumer<HandedLog>,
@@ -90,6 +108,7 @@ struct Lane {
 /// The running thread, as the host's owner sees it.
 pub(crate) struct LogThread {
     shared: Arc<LogShared>,
+    covered: Sender<BTreeMap<u32, u64>>,
     handle: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -156,8 +175,10 @@ impl LogThread {
                 durable: start.sequences[site],
             });
         }
+        let (covered, prunes) = channel();
         let body = Body {
             writer,
+            prunes,
             lanes,
             shared: Arc::clone(&shared),
             syncs_groups: data.durability == Durability::Sync,
@@ -169,7 +190,12 @@ impl LogThread {
         let builder = std::thread::Builder::new().name("log".to_string());
         let handle = builder.spawn(move || body.run())?;
         let _ = shared.thread.set(handle.thread().clone());
-        Ok((LogThread { shared, handle: Some(handle) }, ends))
+        Ok((LogThread { shared, covered, handle: Some(handle) }, ends))
+    }
+
+    /// Who may tell it what it need not keep.
+    pub fn pruner(&self) -> LogPruner {
+        LogPruner { covered: self.covered.clone(), shared: Arc::clone(&self.shared) }
     }
 
     /// Whether the thread has ended: by an error, unless it was told to stop.
@@ -195,6 +221,8 @@ impl LogThread {
 /// What the thread works with.
 struct Body {
     writer: LogWriter,
+    /// What is safe elsewhere.
+    prunes: Receiver<BTreeMap<u32, u64>>,
     lanes: Vec<Lane>,
     shared: Arc<LogShared>,
     syncs_groups: bool,
@@ -223,6 +251,7 @@ impl Body {
             // Looked at first: what is handed over before the host says stop is gathered then.
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             self.gather();
+            self.prune()?;
             if self.writer.group_bytes() > 0 {
                 self.commit()?;
             } else if stopping {
@@ -231,6 +260,14 @@ impl Body {
                 self.rest()?;
             }
         }
+    }
+
+    /// Gives up segments that nobody needs any more; whether there was something to look at.
+    fn prune(&mut self) -> Result<bool, LogError> {
+        let Ok(covered) = self.prunes.try_recv() else { return Ok(false) };
+        let segments = self.writer.prune(&covered)?;
+        tracing::debug!(segments, "segments of the command log given up");
+        Ok(true)
     }
 
     /// Takes what the sites handed over into the group.
@@ -287,7 +324,7 @@ impl Body {
         self.shared.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let is_empty = self.lanes.iter_mut().all(|lane| lane.batches.is_empty());
-        if !is_empty || self.shared.stopping.load(Ordering::Acquire) {
+        if self.prune()? || !is_empty || self.shared.stopping.load(Ordering::Acquire) {
             self.shared.sleeping.store(false, Ordering::Relaxed);
             return Ok(());
         }

@@ -1,11 +1,14 @@
-//! Recovery of a host from its directory: what the command log says, and its replay.
+//! Recovery of a host from its directory: the newest sound snapshot, what the command log says
+//! behind it, and its replay.
 
 use super::partition::PartitionSource;
+use super::snapshot::{self, Candidate, SnapshotSummary, Unfit};
 use super::{HostState, ReplayError, ReplaySettings, replay};
 use crate::clock;
 use lockstep_durability::ClusterId;
-use lockstep_durability::command_log::{LogEnd, LogReader, TornTail};
+use lockstep_durability::command_log::{FOLDER, LogEnd, LogReader, TornTail};
 use lockstep_durability::recovery::{Outcome, Survey};
+use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
 use lockstep_types::{PartitionId, TransactionId};
 use std::sync::Arc;
@@ -23,6 +26,11 @@ pub struct RecoveryProgress {
 /// What recovery did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecoverySummary {
+    /// The snapshot that recovery began with; none if it was the log alone.
+    pub snapshot: Option<SnapshotSummary>,
+    /// Newer snapshots that were not used, and why: which file is damaged, where, and what can be
+    /// done.
+    pub passed_over: Vec<String>,
     /// Entries of the log behind what was there before.
     pub entries: u64,
     /// Entries that ran again.
@@ -77,7 +85,18 @@ pub(crate) struct DiskLog<'a> {
     pub(crate) until: Option<TransactionId>,
 }
 
-/// Brings a host back from its directory.
+/// Why recovery cannot begin with a snapshot, or with the log alone.
+enum Fault {
+    /// The snapshot is not to be used; the text says why, unless nobody needs to hear of it.
+    Snapshot(Option<String>),
+    /// It has numbers that entries of a later run have too: it is of another history.
+    Stranger(String),
+    /// The log cannot be read, does not reach, or cannot be replayed.
+    Log(String),
+}
+
+/// Brings a host back from its directory: the newest snapshot that is sound, and the log behind
+/// it. A damaged snapshot is passed over only if the log behind an older one has all that it had.
 ///
 /// # Errors
 /// The text for the user: which file is damaged, or which entry cannot run.
@@ -86,59 +105,195 @@ pub(crate) fn recover<H: Send, A: Send>(
     settings: &ReplaySettings<'_>,
     progress: &RecoveryProgress,
 ) -> Result<Recovered<H, A>, String> {
+    let partitions = settings.ring.partition_count();
+    let found = snapshot::candidates(&**log.disk, log.cluster, partitions);
+    let found = found.map_err(|error| error.to_string())?;
+    let sound = found.iter().filter_map(|one| one.manifest.as_ref().ok());
+    let epochs = sound.flat_map(|manifest| &manifest.positions).map(|position| position.epoch);
+    let last_epoch = epochs.max().unwrap_or(0);
+    let (mut problems, mut passed) = (Vec::new(), Vec::new());
+    for candidate in &found {
+        let begun = match &candidate.manifest {
+            Err(problem) => Err(Fault::Snapshot(Some(problem.clone()))),
+            Ok(manifest) => {
+                begin_with(log, Some(manifest), (&passed, last_epoch), settings, progress)
+            }
+        };
+        match begun {
+            Ok(mut recovered) => {
+                recovered.summary.passed_over = problems;
+                return Ok(recovered);
+            }
+            Err(Fault::Snapshot(Some(problem))) => {
+                problems.push(problem);
+                passed.push(candidate);
+            }
+            Err(Fault::Snapshot(None)) => {}
+            Err(Fault::Stranger(problem)) => problems.push(problem),
+            Err(Fault::Log(problem)) => return Err(with_problems(problem, problems)),
+        }
+    }
+    match begin_with(log, None, (&passed, last_epoch), settings, progress) {
+        Ok(mut recovered) => {
+            recovered.summary.passed_over = problems;
+            Ok(recovered)
+        }
+        Err(Fault::Log(problem) | Fault::Stranger(problem)) => {
+            Err(with_problems(problem, problems))
+        }
+        Err(Fault::Snapshot(_)) => unreachable!("there is no snapshot to refuse"),
+    }
+}
+
+/// What stops recovery, and why it did not begin with newer snapshots.
+fn with_problems(problem: String, mut problems: Vec<String>) -> String {
+    problems.push(problem);
+    problems.join("\n")
+}
+
+/// Brings a host back from a snapshot, or from nothing, and the log behind it. Snapshots that are
+/// newer were passed over; `last_epoch` is the greatest of any snapshot.
+fn begin_with<H: Send, A: Send>(
+    log: &DiskLog<'_>,
+    manifest: Option<&Manifest>,
+    (passed, last_epoch): (&[&Candidate], u64),
+    settings: &ReplaySettings<'_>,
+    progress: &RecoveryProgress,
+) -> Result<Recovered<H, A>, Fault> {
     let began_ns = clock::monotonic_ns();
-    let (mut outcome, end) = survey(log, settings.ring.partition_count())?;
+    let partitions = settings.ring.partition_count();
+    let nothing = vec![PartitionPosition::default(); partitions as usize];
+    let behind = manifest.map_or(&nothing, |manifest| &manifest.positions);
+    let (mut outcome, end) = survey(log, behind, manifest)?;
+    check_reach(log, manifest, passed, &outcome, &end)?;
+    // By the clock too: a run may have left no entry, and snapshots that are gone by now.
+    let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
+    outcome.last_epoch = outcome.last_epoch.max(last_epoch).max(started_ms);
+    if let Some(manifest) = manifest {
+        outcome.last_multi = outcome.last_multi.max(TransactionId(manifest.transaction as u64));
+    }
     let entries = outcome.tails.iter().map(|tail| tail.entries).sum();
     progress.entries.store(entries, Ordering::Relaxed);
     let surveyed_ns = clock::monotonic_ns();
-    let (state, replayed) = loop {
+    let (state, replayed, loaded) = loop {
         progress.replayed.store(0, Ordering::Relaxed);
-        let sources = sources(log, settings.ring.partition_count())?;
-        let state = HostState::empty(settings).map_err(|error| error.to_string())?;
+        let sources = sources(log, partitions).map_err(Fault::Log)?;
+        let (state, loaded) = load(log, manifest, settings)?;
         match replay(state, sources, &outcome, settings) {
-            Ok(done) => break done,
+            Ok((state, replayed)) => break (state, replayed, loaded),
             Err(ReplayError::Stopped(problem)) => {
-                return Err(format!(
+                return Err(Fault::Log(format!(
                     "{problem}. The command log in {} was not changed; `lockstep log inspect` \
                      shows what it holds.",
-                    log.disk.shown(lockstep_durability::command_log::FOLDER)
-                ));
+                    log.disk.shown(FOLDER)
+                )));
             }
             Err(ReplayError::NotCommitted(transaction)) => outcome.leave_out(transaction),
         }
     };
+    let load_us = loaded.as_ref().map_or(0, |loaded| loaded.load_us);
+    let replay_us = (clock::monotonic_ns() - surveyed_ns) / 1000;
     let summary = RecoverySummary {
+        snapshot: loaded,
+        passed_over: Vec::new(),
         entries,
         replayed: replayed.replayed,
         schema_changes: replayed.schema_changes,
         left_out: replayed.left_out,
         torn: end.torn.clone(),
         survey_us: (surveyed_ns - began_ns) / 1000,
-        replay_us: (clock::monotonic_ns() - surveyed_ns) / 1000,
+        replay_us: replay_us.saturating_sub(load_us),
     };
     let sequences = outcome.tails.iter().map(|tail| tail.sequence).collect();
     Ok(Recovered { state, last_multi: outcome.last_multi, end, sequences, summary })
 }
 
+/// What replay begins with.
+fn load<H: Send, A: Send>(
+    log: &DiskLog<'_>,
+    manifest: Option<&Manifest>,
+    settings: &ReplaySettings<'_>,
+) -> Result<(HostState<H, A>, Option<SnapshotSummary>), Fault> {
+    let Some(manifest) = manifest else {
+        let state = HostState::empty(settings);
+        return Ok((state.map_err(|error| Fault::Log(error.to_string()))?, None));
+    };
+    match snapshot::load(&**log.disk, manifest, settings) {
+        Ok((state, loaded)) => Ok((state, Some(loaded))),
+        Err(Unfit::Partial) => Err(Fault::Snapshot(None)),
+        Err(Unfit::Damaged(problem)) => Err(Fault::Snapshot(Some(problem))),
+    }
+}
+
+/// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that
+/// those had.
+fn check_reach(
+    log: &DiskLog<'_>,
+    manifest: Option<&Manifest>,
+    passed: &[&Candidate],
+    outcome: &Outcome,
+    end: &LogEnd,
+) -> Result<(), Fault> {
+    let first = end.segments.first().map_or(end.position.segment + 1, |first| first.number);
+    let is_pruned = first > 1;
+    let tails = &outcome.tails;
+    let reaches = |one: &&Candidate| match &one.sequences {
+        Some(sequences) => {
+            tails.iter().zip(sequences).all(|(tail, sequence)| tail.sequence >= *sequence)
+        }
+        // Whatever it had, its own beginning is an entry in the log of every partition.
+        None => !is_pruned || tails.iter().all(|tail| tail.entries > 0),
+    };
+    let has_beginning = manifest.is_some() || !is_pruned;
+    if has_beginning && passed.iter().all(reaches) {
+        return Ok(());
+    }
+    let from = manifest.map_or("the beginning".to_string(), |manifest| {
+        format!("the older snapshot {}", manifest.nonce)
+    });
+    Err(Fault::Log(format!(
+        "the command log in {} begins with segment {first} and does not have all that came \
+         behind {from}: the rest was in a newer snapshot. Put that snapshot's files back; nothing \
+         was changed.",
+        log.disk.shown(FOLDER)
+    )))
+}
+
 /// Reads the whole log once.
-fn survey(log: &DiskLog<'_>, partitions: u32) -> Result<(Outcome, LogEnd), String> {
-    let mut reader = open(log)?;
-    let mut survey = Survey::new(&vec![0; partitions as usize]);
+fn survey(
+    log: &DiskLog<'_>,
+    behind: &[PartitionPosition],
+    manifest: Option<&Manifest>,
+) -> Result<(Outcome, LogEnd), Fault> {
+    let mut reader = open(log).map_err(Fault::Log)?;
+    let sequences: Vec<u64> = behind.iter().map(|position| position.sequence).collect();
+    let mut survey = Survey::new(&sequences);
     if let Some(last) = log.until {
         survey.stop_behind(last);
     }
-    while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
-        if block.partition >= partitions {
-            return Err(format!(
-                "the command log has entries of partition {}, and the host has {partitions} \
-                 partitions",
-                block.partition
-            ));
+    while let Some(block) = reader.next_block().map_err(|error| Fault::Log(error.to_string()))? {
+        let Some(saved) = behind.get(block.partition as usize) else {
+            return Err(Fault::Log(format!(
+                "the command log has entries of partition {}, and the host has {} partitions",
+                block.partition,
+                behind.len()
+            )));
+        };
+        if block.epoch > saved.epoch
+            && block.first_sequence <= saved.sequence
+            && let Some(manifest) = manifest
+        {
+            return Err(Fault::Stranger(format!(
+                "snapshot {} is of a run whose changes the command log does not have, and a later \
+                 run went on without them: it is not used",
+                manifest.nonce
+            )));
         }
         let position = block.position;
         let read = survey.read(PartitionId(block.partition), block.body);
         read.map_err(|error| {
-            format!("segment {}, block at byte {}: {error}", position.segment, position.offset)
+            let (segment, offset) = (position.segment, position.offset);
+            Fault::Log(format!("segment {segment}, block at byte {offset}: {error}"))
         })?;
     }
     Ok((survey.finish(), reader.into_end()))

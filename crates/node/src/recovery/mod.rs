@@ -4,14 +4,17 @@
 //! entries of each partition. All partitions are replayed at the same time, each on a thread of
 //! its own, up to the next change of the catalog; that is made by the control thread's code and
 //! carried out by a coordinator at all of them, and then they go on. Everything runs through the
-//! functions that ran it first, so the same state comes out, slot by slot.
+//! functions that ran it first, so the same state comes out, slot by slot. A host begins with the
+//! newest snapshot that is sound, and replays what its log has behind that.
 
 mod disk;
 mod partition;
+mod snapshot;
 
 pub(crate) use disk::{DiskLog, Recovered, recover};
 pub use disk::{RecoveryProgress, RecoverySummary};
 pub use partition::{LogPieces, PartitionSource};
+pub use snapshot::SnapshotSummary;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::control::change::{ChangeSettings, decode, make_change};
@@ -147,7 +150,8 @@ pub fn replay<H: Send, A: Send>(
         let (mut site, counts) = partition.finish();
         summary.replayed += counts.replayed;
         summary.left_out += counts.left_out;
-        site.go_on_behind(tail.sequence, tail.transaction.max(outcome.last_multi), version);
+        let (epoch, last) = (outcome.last_epoch + 1, tail.transaction.max(outcome.last_multi));
+        site.go_on_behind((epoch, tail.sequence), last, version);
         sites.push(site);
     }
     Ok((HostState { catalog, sites }, summary))

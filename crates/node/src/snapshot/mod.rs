@@ -43,8 +43,6 @@ pub(crate) struct Saved {
     pub(crate) files: Vec<(Option<String>, String, u64)>,
     /// Bytes of all of them.
     pub(crate) bytes: u64,
-    /// By partition, the last entry of its log whose effect is saved.
-    pub(crate) sequences: Vec<u64>,
 }
 
 /// How a snapshot ended.

@@ -32,6 +32,8 @@ pub(crate) struct SaveJob {
     pub(crate) cluster: ClusterId,
     pub(crate) catalog_version: u64,
     pub(crate) schema: String,
+    /// What the catalog's procedures were planned with.
+    pub(crate) planning: Vec<u8>,
     pub(crate) classes: Option<Arc<[u8]>>,
     /// The tables that are saved.
     pub(crate) tables: Vec<Arc<TableDefinition>>,
@@ -269,7 +271,6 @@ impl Writing<'_> {
             })
             .collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
-        let sequences = self.positions.iter().map(|position| position.sequence).collect();
         let manifest = Manifest {
             cluster: job.cluster,
             nonce: job.nonce.clone(),
@@ -277,6 +278,7 @@ impl Writing<'_> {
             transaction: self.transaction,
             created_ms: clock::now_us() / 1000,
             catalog_version: job.catalog_version,
+            planning: job.planning.clone(),
             positions: self.positions,
             tables,
             files: self.manifest_files,
@@ -285,6 +287,6 @@ impl Writing<'_> {
         write_manifest(&*job.disk, &job.folder, &manifest)?;
         let bytes = self.saved_files.iter().map(|(_, _, bytes)| bytes).sum();
         let (transaction, files) = (self.transaction, self.saved_files);
-        Ok(Saved { transaction, files, bytes, sequences })
+        Ok(Saved { transaction, files, bytes })
     }
 }

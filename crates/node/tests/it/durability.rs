@@ -16,13 +16,13 @@ use std::sync::{Arc, Condvar, Mutex};
 
 const OPTIONS: &[&str] = &["log_segment_bytes=131072", "planner_survey_ms=0"];
 
-fn new_disk(partitions: u32) -> MemoryDisk {
+pub fn new_disk(partitions: u32) -> MemoryDisk {
     let disk = MemoryDisk::new();
     initialize(&disk, new_cluster(partitions)).expect("an empty disk can be made");
     disk
 }
 
-fn data(disk: &MemoryDisk, durability: Durability) -> Data {
+pub fn data(disk: &MemoryDisk, durability: Durability) -> Data {
     let cluster = ClusterFile::read(disk).expect("sound").expect("made");
     Data { disk: Arc::new(disk.clone()), cluster, durability, progress: Arc::default(), lock: None }
 }

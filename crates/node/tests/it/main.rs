@@ -17,6 +17,7 @@ mod limits;
 mod memory;
 mod multi;
 mod plans;
+mod recovery;
 mod replicated;
 mod schema;
 mod snapshot;

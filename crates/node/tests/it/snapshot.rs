@@ -69,7 +69,7 @@ impl Drop for Folder {
     }
 }
 
-fn fill(peer: &mut Peer) {
+pub fn fill(peer: &mut Peer) {
     peer.run(SCHEMA);
     for id in 0..120 {
         let long = "ä".repeat(id % 7 * 100);
@@ -88,7 +88,7 @@ fn fill(peer: &mut Peer) {
     peer.run("UPDATE kinds SET h = NULL WHERE id > 110");
 }
 
-fn digest(peer: &mut Peer) -> Vec<String> {
+pub fn digest(peer: &mut Peer) -> Vec<String> {
     DIGEST.iter().map(|query| peer.run(query)).collect()
 }
 

@@ -182,7 +182,7 @@ impl Draft<'_> {
             columns,
             key_count: keys.len() as u16,
             included,
-            entries: kept.unwrap_or_else(|| self.take_table_id()),
+            entries: kept.unwrap_or_else(|| self.take_table_id(&name)),
             building: source.building,
         };
         let entries = entries_table(&name, table, &global);

@@ -58,6 +58,22 @@ pub(crate) fn apply(
     draft.finish()
 }
 
+/// See [`Catalog::apply_with_ids`].
+pub(crate) fn apply_with_ids(
+    catalog: &Catalog,
+    statements: &[ParsedStatement],
+    natives: &dyn NativeProcedures,
+    ids: &BTreeMap<String, TableId>,
+) -> Result<SchemaChange, PlanError> {
+    let mut draft = Draft::new(catalog, natives);
+    draft.given_ids = ids.clone();
+    draft.taken.extend(ids.values().copied());
+    for statement in statements {
+        draft.statement(statement)?;
+    }
+    draft.finish()
+}
+
 /// See [`Catalog::change_classes`].
 pub(crate) fn change_classes(
     catalog: &Catalog,
@@ -83,6 +99,8 @@ struct Draft<'a> {
     columns: BTreeMap<TableId, Vec<ColumnSource>>,
     /// Table ids that are taken, also those of dropped tables: they are free in the next batch.
     taken: BTreeSet<TableId>,
+    /// The ids that new tables of these names get; others get one that is free.
+    given_ids: BTreeMap<String, TableId>,
 }
 
 impl<'a> Draft<'a> {
@@ -96,6 +114,7 @@ impl<'a> Draft<'a> {
             require_empty: Vec::new(),
             columns: BTreeMap::new(),
             taken: old.tables.values().map(|table| table.definition.id).collect(),
+            given_ids: BTreeMap::new(),
         }
     }
 
@@ -157,8 +176,11 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// An id that no table has, nor had before this batch.
-    fn take_table_id(&mut self) -> TableId {
+    /// An id for a new table of this name: that no table has, nor had before this batch.
+    fn take_table_id(&mut self, name: &str) -> TableId {
+        if let Some(given) = self.given_ids.remove(name) {
+            return given;
+        }
         let mut id = 0;
         while self.taken.contains(&TableId(id)) {
             id += 1;

@@ -64,7 +64,7 @@ impl Draft<'_> {
             constraints.extend(table_key(parsed, constraint)?);
         }
         let definition = TableDefinition {
-            id: self.take_table_id(),
+            id: self.take_table_id(name),
             name: name.clone(),
             visible_columns: columns.len() as u16,
             columns,

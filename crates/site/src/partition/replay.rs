@@ -9,7 +9,7 @@ use super::Site;
 use crate::message::FragmentTask;
 use lockstep_base::growing::GrowingMap;
 use lockstep_exec::arena::Arena;
-use lockstep_exec::database::TransactionContext;
+use lockstep_exec::database::{Database, TransactionContext};
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::{PartsHere, PreparedProcedure, run_parts};
 use lockstep_txn::{EntryHeader, LogBuffer, OrderedStream};
@@ -91,12 +91,23 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.stream = OrderedStream::new(self.early_messages);
     }
 
+    /// The data, to be filled from a snapshot before anything runs.
+    pub fn database_mut(&mut self) -> &mut Database {
+        assert!(self.is_idle(), "data are filled when nothing is under way");
+        &mut self.database
+    }
+
     /// The log was replayed up to the entry with this number: new entries, and new transaction
-    /// ids, follow behind it.
-    pub fn go_on_behind(&mut self, sequence: u64, last: TransactionId, catalog_version: u64) {
+    /// ids, follow behind it, in another epoch.
+    pub fn go_on_behind(
+        &mut self,
+        (epoch, sequence): (u64, u64),
+        last: TransactionId,
+        catalog_version: u64,
+    ) {
         self.expect_new_coordinator();
         self.logged = GrowingMap::default();
-        self.log = LogBuffer::new(self.partition, super::FIRST_EPOCH, sequence);
+        self.log = LogBuffer::new(self.partition, epoch, sequence);
         self.log.set_catalog_version(catalog_version);
         self.initiator.advance_past(last);
         self.database.maintain();

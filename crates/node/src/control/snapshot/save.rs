@@ -4,12 +4,13 @@ use super::request::{self, ChosenTables, SnapshotRequest};
 use super::{SAVED_SITES, SAVED_TABLES, write_table};
 use crate::classes;
 use crate::clock;
+use crate::control::change::encode_saved_planning;
 use crate::control::{Control, SystemCall};
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
+use crate::snapshot::SaveResult;
 use crate::snapshot::lane::{RECORD_BYTES, lane};
 use crate::snapshot::save::{SaveJob, run, table_kind};
-use crate::snapshot::{SaveResult, Saved};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     self, ContentKind, FileWriter, SnapshotError, TableKind, manifest_name,
@@ -19,7 +20,7 @@ use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
 use lockstep_types::{Datum, Failure, TableId};
 use lockstep_wire_volt::Invocation;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,10 +97,12 @@ impl Control {
         call: SystemCall,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        if self.next_catalog.is_some() {
+        if self.is_changing() {
             self.wait_for_schema(call);
             return Ok(());
         }
+        // An index that is half built would be whole in the schema that is saved.
+        let Some(call) = self.unless_building(call) else { return Ok(()) };
         let request = request::read(invocation)?.unwrap_or_else(|| automatic("SAVE"));
         let problem = match self.snapshots.running {
             Some(_) => Some(IN_PROGRESS.to_string()),
@@ -137,6 +140,7 @@ impl Control {
             cluster: self.facts.cluster,
             catalog_version: self.catalog.version(),
             schema: self.catalog.plan.schema_text(),
+            planning: encode_saved_planning(&self.catalog.plan.planning),
             classes: classes::jar(&self.catalog.plan),
             tables,
             lanes,
@@ -238,7 +242,8 @@ impl Control {
         if self.snapshots.next_us == 0 {
             self.snapshots.next_us = now_us + interval_us;
         }
-        let is_free = self.snapshots.running.is_none() && self.next_catalog.is_none();
+        let is_changing = self.is_changing() || self.build.is_some();
+        let is_free = self.snapshots.running.is_none() && !is_changing;
         if now_us >= self.snapshots.next_us && is_free {
             self.snapshots.next_us = now_us + interval_us;
             if let Err(problem) = self.begin_save(automatic(AUTOMATIC_PREFIX), None, "AUTO") {
@@ -272,15 +277,30 @@ impl Control {
             }
             (_, None) => {}
         }
-        if let (Ok(saved), "AUTO") = (&result, kind) {
+        if let (Ok(_), "AUTO") = (&result, kind) {
             self.remove_old_snapshots();
-            self.snapshot_is_safe(saved);
+            self.prune_log();
         }
     }
 
-    /// A snapshot that recovery finds makes the log behind it needless.
-    fn snapshot_is_safe(&self, saved: &Saved) {
-        tracing::debug!(sequences = ?saved.sequences, "log entries up to here are saved");
+    /// What all snapshots by schedule have is not needed in the log: recovery begins with the
+    /// newest one, and with an older one should its files be damaged.
+    fn prune_log(&self) {
+        let Some(pruner) = &self.log_pruner else { return };
+        let Ok((disk, folder, _)) = self.snapshot_place(None) else { return };
+        let Ok(found) = snapshot::scan(&*disk, &folder) else { return };
+        let is_own = |one: &&snapshot::FoundSnapshot| {
+            one.nonce.starts_with(AUTOMATIC_PREFIX) && one.is_complete()
+        };
+        let sound = found.iter().filter(is_own).filter_map(|one| one.manifest.as_ref().ok());
+        let mut covered = BTreeMap::new();
+        for manifest in sound.filter(|manifest| manifest.cluster == self.facts.cluster) {
+            for (partition, position) in (0u32..).zip(&manifest.positions) {
+                let least = covered.entry(partition).or_insert(position.sequence);
+                *least = position.sequence.min(*least);
+            }
+        }
+        pruner.prune(covered);
     }
 
     /// Of the snapshots by schedule only the newest stay.

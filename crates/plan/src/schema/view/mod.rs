@@ -50,7 +50,7 @@ impl Draft<'_> {
         create: &CreateView,
     ) -> Result<(), PlanError> {
         self.require_new_name(&create.name)?;
-        let id = self.take_table_id();
+        let id = self.take_table_id(&create.name.text);
         let view = bind_view(&self.catalog, parsed, create, id)?;
         let table = CatalogTable {
             definition: Arc::new(view.definition),
@@ -107,7 +107,7 @@ impl Draft<'_> {
         });
         let wanted = match (same, in_force) {
             (Some(same), _) => same.id,
-            (None, Some(old)) if old.id == before.definition.id => self.take_table_id(),
+            (None, Some(old)) if old.id == before.definition.id => self.take_table_id(name),
             _ => before.definition.id,
         };
         if wanted != before.definition.id {

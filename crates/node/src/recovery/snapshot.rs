@@ -1,0 +1,253 @@
+//! Where recovery begins: the newest snapshot of a host's directory that is whole and sound.
+
+use super::partition::{LogPieces, PartitionReplay};
+use super::{HostState, ReplaySettings, carry_out};
+use crate::catalog::HostCatalog;
+use crate::classes;
+use crate::control::change::decode_saved_planning;
+use crate::snapshot::{Loaded, PartitionLoad, load_partition};
+use lockstep_durability::ClusterId;
+use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_durability::snapshot::{
+    ContentKind, Manifest, RowsReader, SnapshotError, saved_transaction, scan, verify_file,
+};
+use lockstep_env::{Disk, DiskErrorKind, OpenMode};
+use lockstep_plan::Catalog;
+use lockstep_site::{SchemaTask, Site};
+use lockstep_sql::{Limits, parse_batch};
+use lockstep_txn::EntryHeader;
+use lockstep_types::{PartitionId, TableId, TransactionId};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The longest schema text that is read, in bytes: as long as a manifest may be.
+const SCHEMA_BYTES_MAX: u32 = 256 << 20;
+/// Most statements of a schema.
+const SCHEMA_STATEMENTS_MAX: u32 = 1 << 20;
+
+/// A snapshot of the directory, sound or not.
+pub(super) struct Candidate {
+    /// When it was taken; the greatest number where that cannot be told.
+    transaction: i64,
+    /// By partition, the last entry that it has, if that is known.
+    pub(super) sequences: Option<Vec<u64>>,
+    /// Its manifest, or what is wrong with it.
+    pub(super) manifest: Result<Manifest, String>,
+}
+
+/// What a host was loaded from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SnapshotSummary {
+    /// The snapshot's name.
+    pub nonce: String,
+    /// Its rows, those of views and global indexes included.
+    pub rows: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// How long that took, microseconds.
+    pub load_us: u64,
+}
+
+/// Why a snapshot is not what recovery begins with.
+pub(super) enum Unfit {
+    /// It has some of the tables only: somebody saved them for another purpose.
+    Partial,
+    /// A file is damaged, or what it says cannot be made.
+    Damaged(String),
+}
+
+impl From<SnapshotError> for Unfit {
+    fn from(error: SnapshotError) -> Unfit {
+        Unfit::Damaged(error.to_string())
+    }
+}
+
+/// The snapshots that recovery could begin with, and those of which nobody knows because they are
+/// damaged; newest first.
+pub(super) fn candidates(
+    disk: &dyn Disk,
+    cluster: ClusterId,
+    partitions: u32,
+) -> Result<Vec<Candidate>, SnapshotError> {
+    let mut candidates = Vec::new();
+    for found in scan(disk, SNAPSHOT_FOLDER)? {
+        let missing = found.missing().next().map(|file| {
+            let shown = disk.shown(&format!("{SNAPSHOT_FOLDER}/{}", file.name));
+            let problem = format!("it is not there with the {} bytes of the manifest", file.bytes);
+            SnapshotError::refused(shown, problem, "restore the file from a copy").to_string()
+        });
+        match found.manifest {
+            Ok(manifest) => {
+                let is_whole_host = manifest.content == ContentKind::Native
+                    && manifest.cluster == cluster
+                    && manifest.positions.len() == partitions as usize;
+                if !is_whole_host {
+                    continue;
+                }
+                let positions = manifest.positions.iter();
+                candidates.push(Candidate {
+                    transaction: manifest.transaction,
+                    sequences: Some(positions.map(|position| position.sequence).collect()),
+                    manifest: missing.map_or(Ok(manifest), Err),
+                });
+            }
+            // One that was not finished does not exist.
+            Err(error) if error.disk == Some(DiskErrorKind::NotFound) => {}
+            Err(error) => candidates.push(Candidate {
+                transaction: saved_transaction(disk, SNAPSHOT_FOLDER, &found.nonce),
+                sequences: None,
+                manifest: Err(error.to_string()),
+            }),
+        }
+    }
+    candidates.sort_by_key(|candidate| Reverse(candidate.transaction));
+    Ok(candidates)
+}
+
+/// A host as a snapshot has it.
+pub(super) fn load<H: Send, A: Send>(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    settings: &ReplaySettings<'_>,
+) -> Result<(HostState<H, A>, SnapshotSummary), Unfit> {
+    let unfit = |problem: String| {
+        let place = disk.shown(SNAPSHOT_FOLDER);
+        Unfit::Damaged(format!("snapshot {} in {place}: {problem}", manifest.nonce))
+    };
+    let began_ns = crate::clock::monotonic_ns();
+    let empty = HostState::<H, A>::empty(settings).map_err(|error| unfit(error.to_string()))?;
+    let HostState { mut catalog, sites } = empty;
+    let no_log = || Box::new(LogPieces::new(Arc::default()));
+    let partitions = sites.into_iter().enumerate();
+    let mut partitions: Vec<PartitionReplay<H, A>> = partitions
+        .map(|(number, site)| PartitionReplay::new(PartitionId(number as u32), site, no_log()))
+        .collect();
+    if let Some(task) = saved_catalog(disk, manifest, settings)? {
+        catalog = Arc::clone(&task.catalog);
+        let header = EntryHeader {
+            transaction: TransactionId(manifest.transaction as u64),
+            timestamp_us: manifest.created_ms.saturating_mul(1000),
+            repeated: true,
+        };
+        carry_out(&mut partitions, task, &header, settings).map_err(unfit)?;
+    }
+    let mut sites: Vec<_> = partitions.into_iter().map(|partition| partition.finish().0).collect();
+    let loaded = load_all(disk, manifest, &mut sites)?;
+    let version = catalog.version();
+    for (site, position) in sites.iter_mut().zip(&manifest.positions) {
+        let last = TransactionId(manifest.transaction as u64);
+        site.go_on_behind((position.epoch, position.sequence), last, version);
+    }
+    let summary = SnapshotSummary {
+        nonce: manifest.nonce.clone(),
+        rows: loaded.rows,
+        bytes: loaded.bytes,
+        load_us: (crate::clock::monotonic_ns() - began_ns) / 1000,
+    };
+    Ok((HostState { catalog, sites }, summary))
+}
+
+/// The rows of all partitions, each loaded by a thread of its own.
+fn load_all<H: Send, A: Send>(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    sites: &mut [Site<H, A, Arc<HostCatalog>>],
+) -> Result<Loaded, Unfit> {
+    let partition_count = sites.len() as u32;
+    let loaded: Vec<Result<Loaded, String>> = std::thread::scope(|scope| {
+        let parts = sites.iter_mut().zip(0..);
+        let threads: Vec<_> = parts
+            .map(|(site, partition)| {
+                let builder = std::thread::Builder::new().name("snapshot load".to_string());
+                let builder = builder.stack_size(crate::server::SITE_STACK_BYTES);
+                let part = (partition, partition_count);
+                builder.spawn_scoped(scope, move || load_one(disk, manifest, part, site))
+            })
+            .collect();
+        let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| match thread {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Err("a thread that loaded a partition panicked".to_string())),
+            Err(error) => Err(format!("no thread to load a partition: {error}")),
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let mut all = Loaded::default();
+    for loaded in loaded {
+        let loaded = loaded.map_err(Unfit::Damaged)?;
+        all.rows += loaded.rows;
+        all.bytes += loaded.bytes;
+    }
+    Ok(all)
+}
+
+/// The rows of one partition of so many.
+fn load_one<H, A>(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    (partition, partition_count): (u32, u32),
+    site: &mut Site<H, A, Arc<HostCatalog>>,
+) -> Result<Loaded, String> {
+    let progress = &AtomicU64::new(0);
+    let folder = SNAPSHOT_FOLDER;
+    let load = PartitionLoad { disk, folder, manifest, partition, partition_count, progress };
+    load_partition(&load, site.database_mut()).map_err(|error| error.to_string())
+}
+
+/// What makes the catalog of a snapshot at empty sites, with the ids, the version and the plans
+/// that it had; `None` if it was empty.
+fn saved_catalog(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    settings: &ReplaySettings<'_>,
+) -> Result<Option<SchemaTask<Arc<HostCatalog>>>, Unfit> {
+    let Some(before) = manifest.catalog_version.checked_sub(1) else { return Ok(None) };
+    let shown = || format!("the schema of snapshot {}", manifest.nonce);
+    let cannot = |problem: String| Unfit::Damaged(format!("{}: {problem}", shown()));
+    let heads = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, 0)?;
+    let heads = heads.tables().iter();
+    let ids: BTreeMap<String, TableId> =
+        heads.map(|head| (head.name.clone(), TableId(head.table))).collect();
+    let planning = match manifest.planning.as_slice() {
+        [] => settings.options.planning(),
+        bytes => decode_saved_planning(bytes).map_err(cannot)?,
+    };
+    let mut current = Catalog { planning, version: before, ..Catalog::default() };
+    for file in manifest.files.iter().filter(|file| file.name.ends_with(".classes")) {
+        verify_file(disk, SNAPSHOT_FOLDER, file)?;
+        let name = format!("{SNAPSHOT_FOLDER}/{}", file.name);
+        let opened = disk.open(&name, OpenMode::Read).map_err(SnapshotError::from)?;
+        let mut jar = vec![0; file.bytes as usize];
+        opened.read_at(0, &mut jar).map_err(SnapshotError::from)?;
+        let loaded = classes::change(&current, &settings.java, Some(&jar), None);
+        current.classes = Some(loaded.map_err(cannot)?);
+    }
+    let limits = Limits {
+        batch_bytes: SCHEMA_BYTES_MAX,
+        statement_bytes: SCHEMA_BYTES_MAX,
+        statements: SCHEMA_STATEMENTS_MAX,
+        ..settings.options.sql_limits()
+    };
+    let parsed = match manifest.schema.trim() {
+        "" => Vec::new(),
+        text => parse_batch(text, &limits).map_err(|error| cannot(error.to_string()))?,
+    };
+    let made = current.apply_with_ids(&parsed, settings.natives, &ids);
+    let made = made.map_err(|error| cannot(error.message))?;
+    if !made.catalog.tables.keys().all(|name| ids.contains_key(name)) {
+        return Err(Unfit::Partial);
+    }
+    let catalog = HostCatalog::new(made.catalog, settings.natives);
+    let catalog = Arc::new(catalog.map_err(|error| cannot(error.to_string()))?);
+    Ok(Some(SchemaTask {
+        changes: made.changes,
+        swap: None,
+        snapshot: None,
+        catalog_version: catalog.version(),
+        catalog,
+        source: Arc::from(&[][..]),
+        advice: None,
+    }))
+}
