@@ -93,7 +93,7 @@ options! {
     snapshot_share_percent: 15, 1, 1_000, "percent",
         "How long a site encodes for a running snapshot, in percent of the time that its other \
          work takes; without other work it only encodes.";
-    snapshot_interval_s: 900, 0, 31_536_000, "s",
+    snapshot_interval_s: 0, 0, 31_536_000, "s",
         "Every so often a host with a directory takes a snapshot by itself; 0 for never.";
     snapshots_kept: 2, 1, 1_000, "snapshots",
         "Of the snapshots that the host takes by itself so many stay, the newest.";
