@@ -57,10 +57,18 @@ final class Loading<T> extends Thread {
         return loading.outcome();
     }
 
+    /** An interrupt, which may be meant for a call that has ended, does not cut it short. */
     private void await(long millis) {
-        try {
-            join(millis);
-        } catch (InterruptedException e) {
+        long end = System.nanoTime() + millis * 1_000_000;
+        boolean interrupted = false;
+        for (long left = millis; left > 0 && isAlive(); left = (end - System.nanoTime()) / 1_000_000) {
+            try {
+                join(left);
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
             Thread.currentThread().interrupt();
         }
     }
