@@ -61,12 +61,14 @@ final class Loading<T> extends Thread {
     private void await(long millis) {
         long end = System.nanoTime() + millis * 1_000_000;
         boolean interrupted = false;
-        for (long left = millis; left > 0 && isAlive(); left = (end - System.nanoTime()) / 1_000_000) {
+        long left = millis;
+        while (left > 0 && isAlive()) {
             try {
                 join(left);
             } catch (InterruptedException e) {
                 interrupted = true;
             }
+            left = (end - System.nanoTime()) / 1_000_000;
         }
         if (interrupted) {
             Thread.currentThread().interrupt();
