@@ -42,10 +42,12 @@ public final class Guard {
             // A stop that came too late for its call is still counted.
             raised += site.hasStop() ? 0 : 1;
             site.markStopped(call, reason);
-        }
-        Thread thread = site.thread;
-        if (thread != null) {
-            thread.interrupt();
+            // Under the lock, so that the end of the call (settle) takes it back and it cannot
+            // come behind that and hit the thread's next work.
+            Thread thread = site.thread;
+            if (thread != null) {
+                thread.interrupt();
+            }
         }
         return true;
     }
