@@ -2,6 +2,7 @@
 //! machine.
 
 use crate::load::server_argument;
+use crate::output::write_out;
 use crate::sql::format::{Format, render};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lockstep_client::rows::Table;
@@ -110,7 +111,8 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         return Err(view.status_text.unwrap_or("the host gave no reason").to_string());
     }
     let tables = response.tables().map_err(|error| error.to_string())?;
-    tables.iter().for_each(|table| print!("{}", render(table, Format::Table)));
+    let text: String = tables.iter().map(|table| render(table, Format::Table)).collect();
+    write_out(&text)?;
     Ok(if tables.iter().any(has_failure) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

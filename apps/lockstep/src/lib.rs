@@ -11,6 +11,7 @@ mod init;
 mod java_api;
 mod load;
 mod log;
+mod output;
 mod recovery;
 mod snapshot;
 mod sql;

@@ -1,6 +1,7 @@
 //! `lockstep log inspect`: what the files of a command log hold, and whether they are sound.
 //! Nothing is changed, and a host may run meanwhile.
 
+use crate::output::write_out;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_durability::command_log::{FOLDER, LogEnd, LogError, LogReader};
 use lockstep_durability::directory::ClusterFile;
@@ -41,10 +42,11 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     };
     let path = arguments.get_one::<PathBuf>("path").expect("the argument is required");
     let report = inspect(path)?;
-    match arguments.get_flag("json") {
-        true => println!("{}", report.to_json()),
-        false => print!("{}", report.to_text()),
-    }
+    let text = match arguments.get_flag("json") {
+        true => format!("{}\n", report.to_json()),
+        false => report.to_text(),
+    };
+    write_out(&text)?;
     Ok(if report.damage.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

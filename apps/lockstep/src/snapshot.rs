@@ -1,6 +1,7 @@
 //! `lockstep snapshot inspect`: what the snapshots of a folder hold, and whether they are sound.
 //! Every byte is read, nothing is changed, and a host may run meanwhile.
 
+use crate::output::write_out;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::report::grouped;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
@@ -43,11 +44,12 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let own = path.join(SNAPSHOT_FOLDER);
     let folder = if own.is_dir() { own.as_path() } else { path.as_path() };
     let reports = inspect(folder)?;
-    match arguments.get_flag("json") {
-        true => println!("{}", Value::Array(reports.iter().map(Report::to_json).collect())),
-        false if reports.is_empty() => println!("{}: no snapshots", folder.display()),
-        false => reports.iter().for_each(|report| print!("{}", report.to_text())),
-    }
+    let text = match arguments.get_flag("json") {
+        true => format!("{}\n", Value::Array(reports.iter().map(Report::to_json).collect())),
+        false if reports.is_empty() => format!("{}: no snapshots\n", folder.display()),
+        false => reports.iter().map(Report::to_text).collect(),
+    };
+    write_out(&text)?;
     let is_sound = reports.iter().all(|report| report.problems.is_empty());
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
