@@ -2,6 +2,7 @@
 
 pub mod alternate_key;
 pub mod bank;
+pub mod chart;
 pub mod driver;
 pub mod echo;
 pub mod embedded;
@@ -11,5 +12,6 @@ pub mod process;
 pub mod redis;
 pub mod report;
 pub mod stalls;
+pub mod usl;
 pub mod verdict;
 pub mod voter;
