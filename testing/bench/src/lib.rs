@@ -8,6 +8,7 @@ pub mod echo;
 pub mod embedded;
 pub mod inner_host;
 pub mod inserts;
+pub mod page;
 pub mod process;
 pub mod redis;
 pub mod report;
