@@ -63,8 +63,8 @@ impl Page {
     pub fn to_html(&self) -> String {
         let title = escaped(&self.title);
         format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
-             <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{}</body></html>\n",
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+             <title>{title}</title>\n<style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{}</body></html>\n",
             self.body
         )
     }
