@@ -17,6 +17,7 @@ mod active;
 mod coordinator;
 mod counts;
 mod effect;
+mod gate;
 mod limits;
 mod message;
 mod one_round;
@@ -30,6 +31,7 @@ mod via;
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished};
 pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready, SnapshotBegun};
+pub use gate::DurabilityGate;
 pub use limits::{Faults, SiteLimits};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall, MultiWork,

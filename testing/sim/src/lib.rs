@@ -17,12 +17,16 @@
 //! documented, and looking a list up by the index has to do with two partitions. Faults that are
 //! put into the protocol by switches
 //! are each caught by bank and lists.
+//! Power cuts: a host with a command log on a disk that loses, tears and reorders what was not
+//! synced comes back, from life to life, with everything that was answered and nothing by halves,
+//! as [`power`] says; faults in the log and in what waits for it are caught there.
 
 pub mod bank;
 mod build;
 pub mod census;
 pub mod lists;
 pub mod plans;
+pub mod power;
 pub mod timed;
 pub mod walk;
 pub mod world;

@@ -2,6 +2,8 @@
 //!
 //! `lockstep-sim [--seeds N] [--from SEED] [--minutes M] [--calls N]`
 //!
+//! `lockstep-sim power [--seeds N] [--from SEED] [--minutes M]` runs power cuts alone.
+//!
 //! `lockstep-sim timed` compares, on a simulated clock, transfers over two partitions with a host
 //! that stops everything for each.
 
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         compare();
         return ExitCode::SUCCESS;
     }
+    let power_alone = arguments.first().is_some_and(|first| first == "power");
     let number = |name: &str| -> Option<u64> {
         let place = arguments.iter().position(|argument| argument == name)?;
         arguments.get(place + 1)?.parse().ok()
@@ -65,7 +68,11 @@ fn main() -> ExitCode {
         if until.is_some_and(|until| Instant::now() > until) {
             break;
         }
-        if let Err(failure) = counts.run(seed, calls) {
+        let ran = match power_alone {
+            true => counts.cut_power(seed, calls),
+            false => counts.run(seed, calls),
+        };
+        if let Err(failure) = ran {
             eprintln!("{failure}");
             return ExitCode::FAILURE;
         }
@@ -85,6 +92,7 @@ struct Counts {
     growing: [u64; 8],
     put: [u64; 4],
     messages: [u64; 4],
+    power: [u64; 16],
 }
 
 impl Counts {
@@ -107,12 +115,25 @@ impl Counts {
             let (n, m) = (totals.participants, totals.messages);
             add(&mut self.messages, &[totals.transactions, totals.one_round, n, m]);
         }
+        self.cut_power(seed, calls)
+    }
+
+    fn cut_power(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
+        let power = lockstep_sim::power::run_seed(seed, calls / 8, Default::default())?;
+        let single = [power.recoveries, power.calls];
+        let rest = [power.torn, power.replayed, power.left_out, power.unrepeatable, power.damaged];
+        let pairs = [power.answered, power.cut_off].concat();
+        add(&mut self.power, &[&single[..], &pairs, &power.ends, &rest].concat());
         self.seeds += 1;
         Ok(())
     }
 
     fn print(&self) {
         println!("{} seeds: all checks held", self.seeds);
+        self.print_power();
+        if self.bank == [0; 5] {
+            return;
+        }
         let [calls, aborted, reads, speculated, repeated] = self.bank;
         println!(
             "bank: {calls} calls, {aborted} to be aborted, {reads} reads of everything; \
@@ -147,6 +168,21 @@ impl Counts {
             "messages: {transactions} transactions over partitions; {one_round} of one round had \
              {participants} participants and cost {messages}: {:.3} each",
             messages as f64 / participants.max(1) as f64
+        );
+    }
+}
+
+impl Counts {
+    fn print_power(&self) {
+        let [recoveries, calls, done, failed, there, absent, rest @ ..] = self.power;
+        let [cuts, disks, syncs, full, in_order, torn, replayed, left_out, no, damaged] = rest;
+        println!(
+            "power cuts: {recoveries} recoveries; {calls} calls: {done} answered, {failed} told \
+             to have failed, {there} cut off and there, {absent} cut off and not; lives ended by \
+             {cuts} cuts, {disks} failing disks, {syncs} failing syncs, {full} full disks, \
+             {in_order} in order; {torn} torn ends; {replayed} entries ran again, {left_out} \
+             transactions were left out, {no} for a yes that could not be repeated; {damaged} \
+             flipped bits reported"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! What clients ask for, and how a catalog in force turns it into work for partitions.
 
-use crate::walk;
+use crate::{power, walk};
 use lockstep_exec::lookup::{KeyRoute, lookups};
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
 use lockstep_exec::{PreparedStatement, routing_value};
@@ -79,7 +79,8 @@ pub(crate) struct Natives(BTreeMap<String, Arc<dyn NativeProcedure>>);
 impl Default for Natives {
     fn default() -> Natives {
         let named = |procedure: Arc<dyn NativeProcedure>| (procedure.name().to_string(), procedure);
-        Natives(walk::procedures().into_iter().map(named).collect())
+        let all = walk::procedures().into_iter().chain([power::procedure()]);
+        Natives(all.map(named).collect())
     }
 }
 
@@ -156,7 +157,16 @@ impl SimCatalog {
         self.routes.get(name)
     }
 
-    fn prepare(&mut self, sql: &Sql) -> Arc<PreparedStatement> {
+    /// The number under which a partition logs a procedure's calls.
+    pub(crate) fn procedure_number(&self, name: &str) -> u32 {
+        self.procedures.keys().take_while(|other| *other != name).count() as u32
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<PreparedProcedure>> {
+        self.procedures.get(name)
+    }
+
+    pub(crate) fn prepare(&mut self, sql: &Sql) -> Arc<PreparedStatement> {
         if let Some(prepared) = self.statements.get(sql) {
             return Arc::clone(prepared);
         }

@@ -3,13 +3,13 @@
 use crate::build::IndexBuild;
 use crate::census::Census;
 use crate::plans::{LocalWork, Natives, Planned, Request, SimCatalog, Sql};
+use crate::world::log::{Held, HostLog};
 use lockstep_base::random::SeededRandom;
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::StorageChange;
 use lockstep_site::{
-    Coordinator, CoordinatorOutput, Faults, FromPartition, MultiCall, MultiWork, Numbered,
-    OneRoundCall, OneRoundCalls, OneRoundFinished, PartitionEffect, Ready, SchemaTask, Site,
-    SiteLimits, SpeculationCounts,
+    Coordinator, Faults, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall,
+    OneRoundCalls, PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
 };
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId};
@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod led;
+pub(crate) mod log;
+mod outputs;
+pub(crate) mod replay;
 
 pub use led::GAVE_UP;
 use led::Journey;
@@ -109,13 +112,16 @@ impl Message {
     }
 }
 
+/// A partition of the simulated host.
+pub(crate) type SimSite = Site<PartitionCall, Answer, u64>;
+
 /// The simulated host.
 pub struct World {
     /// Decides everything that is not decided by the code under test.
     pub random: SeededRandom,
     shape: Shape,
     ring: HashRing,
-    pub(crate) sites: Vec<Site<PartitionCall, Answer, u64>>,
+    pub(crate) sites: Vec<SimSite>,
     coordinator: Coordinator<CallNumber, u64>,
     pub(crate) in_flight: Vec<Message>,
     pub(crate) natives: Natives,
@@ -154,6 +160,9 @@ pub struct World {
     one_rounds: OneRoundCalls,
     /// How many of them went to the coordinator.
     pub one_round_calls: u64,
+    limits: SiteLimits,
+    /// The command log, if it has one.
+    log: Option<HostLog>,
 }
 
 impl World {
@@ -205,6 +214,8 @@ impl World {
             given_up: 0,
             one_rounds: OneRoundCalls::new(16),
             one_round_calls: 0,
+            limits,
+            log: None,
         }
     }
 
@@ -348,6 +359,10 @@ impl World {
 
     /// Delivers one message, drawn by the seed; false when none is in flight.
     pub fn step(&mut self) -> bool {
+        if self.log_is_due() {
+            self.step_log();
+            return true;
+        }
         if self.in_flight.is_empty() {
             return false;
         }
@@ -355,7 +370,7 @@ impl World {
         let place = self.random.below(self.in_flight.len() as u64) as usize;
         let message = self.in_flight.swap_remove(place);
         let repeat = self.repeat_one_in > 0 && self.random.chance(1, self.repeat_one_in);
-        if repeat && let Some(copy) = copy_of(&message) {
+        if repeat && let Some(copy) = log::copy_of(&message) {
             self.in_flight.push(copy);
         }
         self.deliver(message);
@@ -487,7 +502,10 @@ impl World {
         let catalog = &self.catalogs[&self.versions[partition.index()]];
         let site = &mut self.sites[partition.index()];
         match ready {
-            Ready::Run(call, header) => self.answers.push(run(site, catalog, &header, &call)),
+            Ready::Run(call, header) => {
+                let answer = run(site, catalog, &header, &call);
+                self.leave(partition, Held::Answer(answer));
+            }
             Ready::Speculate(call, header) => {
                 let answer = run(site, catalog, &header, &call);
                 let bytes = answer.tables.len();
@@ -506,7 +524,7 @@ impl World {
                 PartitionEffect::Send(answer) => {
                     self.messages += 1;
                     self.census.count_answer(&answer);
-                    self.in_flight.push(Message::FromPartition(answer));
+                    self.leave(partition, Held::Message(Message::FromPartition(answer)));
                 }
                 PartitionEffect::Ran(_) => {}
                 // No run saves data yet.
@@ -515,58 +533,16 @@ impl World {
                     assert!(self.catalogs.contains_key(&version), "no catalog from the future");
                     self.versions[partition.index()] = version;
                 }
-                PartitionEffect::Answer(_, answer) => self.answers.push(answer),
-            }
-        }
-    }
-
-    /// What the thread where a call of one round came in answers.
-    fn one_round_answer(&mut self, finished: OneRoundFinished<CallNumber>) -> Answer {
-        let OneRoundFinished { origin: call, call: one_round, result, .. } = finished;
-        let (mut outcome, mut tables) = (Outcome::success(0), Vec::new());
-        match result {
-            Err(failure) => outcome = Outcome::failed(*failure),
-            Ok(answers) => {
-                let is_whole = self.one_rounds.write_tables(&one_round, &answers, &mut tables);
-                if !is_whole {
-                    outcome = Outcome::failed(Failure::unexpected("a table is missing"));
+                PartitionEffect::Answer(_, answer) => {
+                    self.leave(partition, Held::Answer(answer));
                 }
-            }
-        }
-        Answer { call, outcome, tables }
-    }
-
-    fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<CallNumber, u64>>) {
-        for output in outputs {
-            match output {
-                CoordinatorOutput::Send(message) => {
-                    self.census.count_message(&message);
-                    self.in_flight.push(Message::ToPartition(message));
-                }
-                CoordinatorOutput::Stale(call) | CoordinatorOutput::OneRoundStale(call, _) => {
-                    self.plan_again(call);
-                }
-                CoordinatorOutput::OneRoundFinished(finished) => {
-                    let answer = self.one_round_answer(finished);
-                    self.answers.push(answer);
-                }
-                CoordinatorOutput::Finished(finished) => {
-                    let (call, outcome) = (finished.origin, finished.outcome);
-                    let tables = finished.tables;
-                    match (call, &mut self.index_build) {
-                        (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
-                        (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
-                        _ => self.answers.push(Answer { call, outcome, tables }),
-                    }
-                }
-                CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
             }
         }
     }
 }
 
 fn run(
-    site: &mut Site<PartitionCall, Answer, u64>,
+    site: &mut SimSite,
     catalog: &SimCatalog,
     header: &EntryHeader,
     call: &PartitionCall,
@@ -577,21 +553,12 @@ fn run(
         LocalWork::Procedure { name, parameters } | LocalWork::Led { name, parameters, .. } => {
             let procedure = catalog.procedure(name);
             let parameters = ParameterSet::new(parameters).expect("the workload writes it");
-            site.call(header, procedure, 0, &parameters, false, &mut tables)
+            let number = catalog.procedure_number(name);
+            site.call(header, procedure, number, &parameters, false, &mut tables)
         }
     };
     if outcome.failure.is_some() {
         tables.clear();
     }
     Answer { call: call.call, outcome, tables }
-}
-
-/// Messages between the coordinator and partitions may arrive twice; calls of clients are sent
-/// once.
-fn copy_of(message: &Message) -> Option<Message> {
-    match message {
-        Message::Call(..) | Message::Multi(_) | Message::OneRound(..) => None,
-        Message::FromPartition(message) => Some(Message::FromPartition(message.clone())),
-        Message::ToPartition(message) => Some(Message::ToPartition(message.clone())),
-    }
 }

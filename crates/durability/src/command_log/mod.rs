@@ -47,11 +47,13 @@
 //! After a start a new segment is begun, so that what was cut off is never met again.
 
 mod error;
+mod faults;
 mod format;
 mod reader;
 mod writer;
 
 pub use error::{LogError, LogErrorKind};
+pub use faults::LogFaults;
 pub use format::{
     BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, FIRST_BLOCK, LogPosition, SEGMENT_BYTES_MIN, file_name,
 };

@@ -2,6 +2,7 @@
 
 use super::FOLDER;
 use super::error::LogError;
+use super::faults::LogFaults;
 use super::format::{
     BLOCK_HEADER_BYTES, BlockHeader, FIRST_BLOCK, LogPosition, NO_PARTITION, SegmentHeader,
     file_name, number_of, padded,
@@ -52,6 +53,7 @@ pub struct LogWriter {
     zeros: Vec<u8>,
     seed: u64,
     totals: LogTotals,
+    faults: LogFaults,
 }
 
 /// What a writer has done so far.
@@ -118,9 +120,15 @@ impl LogWriter {
             zeros: Vec::new(),
             seed,
             totals: LogTotals::default(),
+            faults: LogFaults::default(),
         };
         writer.segments.push_back(empty_summary(&writer.header));
         Ok(writer)
+    }
+
+    /// From now on the log is broken in some way.
+    pub fn inject(&mut self, faults: LogFaults) {
+        self.faults = faults;
     }
 
     /// Adds entries of a partition to the group that is gathered, as part of its last block if
@@ -188,7 +196,9 @@ impl LogWriter {
     pub fn sync(&mut self) -> Result<(), LogError> {
         let position = self.position();
         if self.synced < position {
-            self.file.sync_data()?;
+            if !self.faults.skip_sync {
+                self.file.sync_data()?;
+            }
             self.synced = position;
             self.totals.syncs += 1;
         }

@@ -13,6 +13,7 @@ use super::Shard;
 use crate::connection::ConnectionKey;
 use crate::log::SiteLog;
 use crate::message::{Envelope, ForwardedAnswer};
+use lockstep_site::DurabilityGate;
 use std::collections::VecDeque;
 
 /// The number of an entry that is durable wherever the log is.
@@ -21,8 +22,8 @@ const DURABLE_EVERYWHERE: u64 = 0;
 /// What waits for the log of this thread's partition.
 #[derive(Default)]
 pub(super) struct Gate {
-    /// Messages to threads, with the entry that each stands behind.
-    messages: VecDeque<(u64, usize, Envelope)>,
+    /// Messages to threads.
+    messages: DurabilityGate<(usize, Envelope)>,
     /// Connections with output that waits, and the entry that it waits for.
     connections: VecDeque<(u64, ConnectionKey)>,
     /// Answers for the load inside the thread, and the entry that each stands behind.
@@ -34,7 +35,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Whether nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.messages.is_empty() && self.connections.is_empty() && self.load_answers.is_empty()
+        self.messages.is_idle() && self.connections.is_empty() && self.load_answers.is_empty()
     }
 
     /// Whether the log is too far behind for more calls.
@@ -65,9 +66,7 @@ impl Shard {
         let Some(log) = &mut self.log else { return };
         let durable = log.refresh();
         self.gate.is_shut = log.is_behind(self.site.waiting_log_bytes());
-        while self.gate.messages.front().is_some_and(|(entry, _, _)| *entry <= durable)
-            && let Some((_, thread, message)) = self.gate.messages.pop_front()
-        {
+        while let Some((thread, message)) = self.gate.messages.release(durable) {
             self.send(thread, message);
         }
         while self.gate.connections.front().is_some_and(|(entry, _)| *entry <= durable)
@@ -109,11 +108,10 @@ impl Shard {
 
     /// Sends to a thread, this one included, once the entry is durable.
     pub(super) fn send_behind(&mut self, entry: u64, thread: usize, message: Envelope) {
-        // What is sent behind something that waits waits with it, so that the order is kept.
-        if entry <= self.durable() && self.gate.messages.is_empty() {
+        let durable = self.durable();
+        let passed = self.gate.messages.pass(entry, durable, (thread, message));
+        if let Some((thread, message)) = passed {
             self.send(thread, message);
-        } else {
-            self.gate.messages.push_back((entry, thread, message));
         }
     }
 

@@ -1,5 +1,7 @@
 //! A short set of seeds, and that a seed decides everything.
 
+mod power;
+
 #[test]
 fn sums_hold_and_reads_see_what_they_must() {
     let (mut aborted, mut reads) = (0, 0);

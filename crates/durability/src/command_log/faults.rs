@@ -1,0 +1,12 @@
+//! Ways to break a log on purpose, to see that the simulator's checks notice.
+
+/// What is broken; nothing in a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogFaults {
+    /// A group counts as durable without a sync.
+    pub skip_sync: bool,
+    /// A block counts as whole whatever its bytes are.
+    pub ignore_checksum: bool,
+    /// A torn end is taken for the end of the log, and so is any damage.
+    pub ignore_watermark: bool,
+}

@@ -1,0 +1,50 @@
+//! Holds back what leaves a partition until what it stands behind is durable.
+//!
+//! Everything that is told stands behind all entries that the partition has logged by then: its
+//! own, and those of whatever it may have read. It leaves when the log is durable up to the last
+//! of them, and not before what was told earlier.
+
+use std::collections::VecDeque;
+
+/// What one partition has to tell and may not yet.
+#[derive(Debug)]
+pub struct DurabilityGate<M> {
+    /// With the number of the entry that each stands behind.
+    waiting: VecDeque<(u64, M)>,
+}
+
+impl<M> Default for DurabilityGate<M> {
+    fn default() -> DurabilityGate<M> {
+        DurabilityGate { waiting: VecDeque::new() }
+    }
+}
+
+impl<M> DurabilityGate<M> {
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Something is told that stands behind the numbered entry, while the log is durable up to
+    /// `durable`: given back if it may leave at once, else it waits.
+    #[inline]
+    pub fn pass(&mut self, entry: u64, durable: u64, message: M) -> Option<M> {
+        // What is told behind something that waits, waits with it: the order is kept.
+        if entry <= durable && self.waiting.is_empty() {
+            return Some(message);
+        }
+        self.waiting.push_back((entry, message));
+        None
+    }
+
+    /// The next that may leave now that the log is durable up to `durable`.
+    #[inline]
+    pub fn release(&mut self, durable: u64) -> Option<M> {
+        let (entry, _) = self.waiting.front()?;
+        if *entry > durable {
+            return None;
+        }
+        self.waiting.pop_front().map(|(_, message)| message)
+    }
+}

@@ -1,0 +1,208 @@
+//! What must be there behind a recovery.
+
+use super::{End, MONEY, Note, Run, sql};
+use crate::world::log::CLUSTER;
+use crate::world::{CallNumber, World};
+use lockstep_base::bytes::ByteReader;
+use lockstep_durability::command_log::{BLOCK_HEADER_BYTES, LogReader, file_name};
+use lockstep_env::Disk;
+use lockstep_types::{Datum, Status, TableView};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Stands for the reads of the checks.
+const CHECK: CallNumber = usize::MAX - 1;
+
+impl Run {
+    pub(super) fn judge_answers(&mut self, world: &mut World) -> Result<(), String> {
+        for answer in world.take_answers() {
+            let number = answer.call;
+            let call = &mut self.calls[number];
+            if call.end != End::Open {
+                return Err(format!("call {number} was answered twice"));
+            }
+            let succeeded = answer.outcome.failure.is_none();
+            if call.must_fail && succeeded {
+                return Err(format!("call {number} was to fail and passed"));
+            }
+            self.outstanding -= 1;
+            let failure = answer.outcome.failure.as_ref();
+            if failure.is_some_and(|failure| failure.status == Status::ResponseUnknown) {
+                self.report.unknown += 1;
+                continue;
+            }
+            call.end = End::Known(succeeded);
+            self.report.answered[usize::from(!succeeded)] += 1;
+            if let (Some(counted), true) = (call.counts, succeeded) {
+                let rows = rows(&answer.tables)?;
+                let count = rows.first().and_then(|row| row.first()).copied();
+                let count = count.ok_or_else(|| format!("call {number} counted nothing"))?;
+                let seen = self.seen.entry(counted).or_default();
+                *seen = count.max(*seen);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that must hold behind a recovery.
+    pub(super) fn judge(&mut self, world: &mut World) -> Result<(), String> {
+        let mut notes: BTreeMap<usize, Vec<Note>> = BTreeMap::new();
+        for row in read(world, "SELECT number, account, side, amount FROM moves")? {
+            notes.entry(row[0] as usize).or_default().push((row[1], row[2], row[3]));
+        }
+        notes.values_mut().for_each(|notes| notes.sort_unstable());
+        if let Some((number, _)) = notes.iter().find(|(number, _)| **number >= self.calls.len()) {
+            return Err(format!("there are notes of call {number}, which nobody made"));
+        }
+        self.judge_calls(&notes)?;
+        let of_all: Vec<Note> = notes.into_values().flatten().collect();
+        self.judge_money(world, &of_all)?;
+        self.judge_reads(&of_all)?;
+        judge_holds(&read(world, "SELECT account, number FROM holds ORDER BY account")?)?;
+        let rows = read(world, "SELECT tag, id FROM tags ORDER BY tag")?;
+        let entries = read(world, "SELECT * FROM \"TAGS_BY_TAG#ENTRIES\" ORDER BY tag")?;
+        let pairs = |rows: &[Vec<i64>]| -> Vec<(i64, i64)> {
+            rows.iter().map(|row| (row[0], row[1])).collect()
+        };
+        match pairs(&rows) == pairs(&entries) {
+            true => Ok(()),
+            false => Err(format!("the table has {rows:?}, its index {entries:?}")),
+        }
+    }
+
+    fn judge_calls(&mut self, notes: &BTreeMap<usize, Vec<Note>>) -> Result<(), String> {
+        for (number, call) in self.calls.iter_mut().enumerate() {
+            let mut expected = call.notes.clone();
+            expected.sort_unstable();
+            let there = notes.get(&number).map_or(&[][..], Vec::as_slice);
+            let is_whole = there == expected;
+            if !there.is_empty() && !is_whole {
+                return Err(format!("of call {number} there is {there:?}, not {expected:?}"));
+            }
+            let is_there = !there.is_empty();
+            match call.end {
+                End::Known(true) if !is_whole => {
+                    return Err(format!("call {number} was answered and is not there"));
+                }
+                End::Known(false) if is_there => {
+                    return Err(format!("call {number} was told to have failed and is there"));
+                }
+                End::Open if is_there && call.must_fail => {
+                    return Err(format!("call {number} was to fail and is there"));
+                }
+                End::Open if !expected.is_empty() => {
+                    self.report.cut_off[usize::from(!is_there)] += 1;
+                }
+                _ => {}
+            }
+            // From now on it is known.
+            call.end = End::Known(is_there || (expected.is_empty() && !call.must_fail));
+        }
+        self.report.calls = self.calls.len() as u64;
+        Ok(())
+    }
+
+    fn judge_money(&self, world: &mut World, notes: &[Note]) -> Result<(), String> {
+        let mut totals: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+        for (account, _, amount) in notes {
+            let (count, sum) = totals.entry(*account).or_default();
+            *count += 1;
+            *sum += amount;
+        }
+        let sum = |account| totals.get(&account).map_or(0, |(_, sum)| *sum);
+        let expected: Vec<Vec<i64>> =
+            (0..self.accounts).map(|account| vec![account, MONEY + sum(account)]).collect();
+        let money = read(world, "SELECT account, money FROM accounts ORDER BY account")?;
+        if money != expected {
+            return Err(format!("the accounts have {money:?}, the notes say {expected:?}"));
+        }
+        let expected: Vec<Vec<i64>> =
+            totals.iter().map(|(account, (count, sum))| vec![*account, *count, *sum]).collect();
+        let view = read(world, "SELECT account, notes, amount FROM totals ORDER BY account")?;
+        match view == expected {
+            true => Ok(()),
+            false => Err(format!("the view has {view:?}, its table {expected:?}")),
+        }
+    }
+
+    fn judge_reads(&self, notes: &[Note]) -> Result<(), String> {
+        for (of, seen) in &self.seen {
+            let counts = |note: &&Note| of.is_none_or(|account| note.0 == account);
+            let count = notes.iter().filter(counts).count() as i64;
+            if count < *seen {
+                return Err(format!("{seen} notes of {of:?} were read, and {count} are there"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A bit flips in a block that a later one proves to have been synced: recovery must say so.
+    pub(super) fn expect_damage_reported(&mut self) -> Result<(), String> {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let mut reader = LogReader::open(disk, CLUSTER).map_err(|error| error.to_string())?;
+        let (mut blocks, mut watermark) = (Vec::new(), None);
+        while let Ok(Some(block)) = reader.next_block() {
+            blocks.push((block.position, BLOCK_HEADER_BYTES + block.body.len()));
+            watermark = watermark.max(Some(block.watermark));
+        }
+        blocks.retain(|(position, _)| Some(*position) < watermark);
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let (position, length) = blocks[self.random.below(blocks.len() as u64) as usize];
+        let offset = position.offset as usize + self.random.below(length as u64) as usize;
+        let bit = 1 << self.random.below(8);
+        let name = file_name(position.segment);
+        let bytes = self.disk.bytes(&name).ok_or_else(|| format!("{name} is missing"))?;
+        let mut damaged = bytes.clone();
+        damaged[offset] ^= bit;
+        self.disk.replace(&name, damaged);
+        let found = self.read_disk(self.seed);
+        self.disk.replace(&name, bytes);
+        self.report.damaged += 1;
+        match found {
+            Err(_) => Ok(()),
+            Ok(_) => Err(format!("a flipped bit in byte {offset} of {name} goes unreported")),
+        }
+    }
+}
+
+fn judge_holds(holds: &[Vec<i64>]) -> Result<(), String> {
+    for pair in holds.chunks(2) {
+        let whole = pair.len() == 2
+            && pair[0][0] % 2 == 0
+            && pair[1][0] == pair[0][0] + 1
+            && pair[0][1] == pair[1][1];
+        if !whole {
+            return Err(format!("half a pair is held: {holds:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The rows that a statement reads, once everything has come to rest.
+fn read(world: &mut World, text: &str) -> Result<Vec<Vec<i64>>, String> {
+    world.call(CHECK, &[(&sql(text), &[])]);
+    world.settle();
+    let answers = world.take_answers();
+    match answers.as_slice() {
+        [answer] if answer.outcome.failure.is_none() => rows(&answer.tables),
+        _ => Err(format!("{text} gives {answers:?}")),
+    }
+}
+
+/// The integers of the first table.
+fn rows(tables: &[u8]) -> Result<Vec<Vec<i64>>, String> {
+    let table = TableView::read(&mut ByteReader::new(tables)).map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
+    for row in table.rows() {
+        let mut values = Vec::new();
+        row.and_then(|row| row.read_into(&mut values)).map_err(|error| error.to_string())?;
+        let integer = |value: &Datum<'_>| match value {
+            Datum::Int(number) => *number,
+            _ => i64::MIN,
+        };
+        rows.push(values.iter().map(integer).collect());
+    }
+    Ok(rows)
+}

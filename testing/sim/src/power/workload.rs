@@ -1,0 +1,239 @@
+//! What clients of the power cuts ask for.
+
+use super::{Call, End, Run, sql};
+use crate::plans::{Request, Sql};
+use crate::world::{CallNumber, World};
+use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
+use lockstep_plan_ir::procedure::ProcedureParameter;
+use lockstep_types::SqlType;
+use lockstep_types::parameter::ParameterWriter;
+use std::sync::Arc;
+
+const TAGS: u64 = 24;
+const CHANGE: &str = "UPDATE accounts SET money = money + ? WHERE account = ?";
+const NOTE: &str = "INSERT INTO moves VALUES (?, ?, ?, ?)";
+const TAKEN: &str = "INSERT INTO accounts VALUES (?, 0)";
+const TAG: &str = "INSERT INTO tags VALUES (?, ?)";
+const TAG_ANEW: &str = "UPDATE tags SET tag = ? WHERE id = ?";
+const UNTAG: &str = "DELETE FROM tags WHERE id = ?";
+const COUNT: &str = "SELECT COUNT(*) FROM moves";
+const COUNT_HERE: &str = "SELECT COUNT(*) FROM moves WHERE account = ?";
+
+impl Call {
+    fn new(notes: Vec<super::Note>) -> Call {
+        Call { notes, must_fail: false, counts: None, end: End::Open }
+    }
+
+    fn failing() -> Call {
+        Call { must_fail: true, ..Call::new(Vec::new()) }
+    }
+}
+
+impl Run {
+    pub(super) fn begin(&mut self, world: &mut World) {
+        let call = match self.random.below(16) {
+            0..=2 => self.move_money(world),
+            3 | 4 => self.move_slowly(world),
+            5 => self.deposit(world),
+            6 => self.break_key(world),
+            kind @ 7..=10 => self.hold(world, kind),
+            11 => self.tag(world),
+            12 => self.tag_anew(world),
+            13 => self.append(world),
+            14 => {
+                self.statements(world, &[(COUNT, &[])]);
+                Call { counts: Some(None), ..Call::new(Vec::new()) }
+            }
+            _ => {
+                let account = self.account();
+                self.statements(world, &[(COUNT_HERE, &[account])]);
+                Call { counts: Some(Some(account)), ..Call::new(Vec::new()) }
+            }
+        };
+        self.calls.push(call);
+        self.outstanding += 1;
+    }
+
+    fn account(&mut self) -> i64 {
+        self.random.below(self.accounts as u64) as i64
+    }
+
+    /// The number of the call that begins.
+    fn next_number(&self) -> i64 {
+        self.calls.len() as i64
+    }
+
+    fn move_money(&mut self, world: &mut World) -> Call {
+        let (n, from, to) = (self.next_number(), self.account(), self.account());
+        let x = self.random.between(1, 50);
+        let (taken, given) = ([from, n, 0, -x], [to, n, 1, x]);
+        match self.random.chance(1, 2) {
+            true => self.statements(
+                world,
+                &[(CHANGE, &[-x, from]), (NOTE, &taken), (CHANGE, &[x, to]), (NOTE, &given)],
+            ),
+            false => {
+                let parameters: [&[i64]; 4] = [&[-x, from], &taken, &[x, to], &given];
+                self.procedure(world, "Move", &[], &parameters);
+            }
+        }
+        Call::new(vec![(from, 0, -x), (to, 1, x)])
+    }
+
+    fn move_slowly(&mut self, world: &mut World) -> Call {
+        let (n, from, to) = (self.next_number(), self.account(), self.account());
+        let x = self.random.between(1, 50);
+        let must_fail = self.random.chance(1, 4);
+        self.procedure(world, "SlowMove", &[], &[&[from, to, x, n, i64::from(must_fail)]]);
+        Call { must_fail, ..Call::new(vec![(from, 0, -x), (to, 1, x)]) }
+    }
+
+    fn deposit(&mut self, world: &mut World) -> Call {
+        let (n, to) = (self.next_number(), self.account());
+        let x = self.random.between(1, 50);
+        let given = [to, n, 1, x];
+        match self.random.chance(1, 2) {
+            true => self.statements(world, &[(CHANGE, &[x, to]), (NOTE, &given)]),
+            false => self.procedure(world, "Deposit", &[to], &[&given, &[x, to]]),
+        }
+        Call::new(vec![(to, 1, x)])
+    }
+
+    /// The key is taken: what was done before must go back.
+    fn break_key(&mut self, world: &mut World) -> Call {
+        let (n, from, to) = (self.next_number(), self.account(), self.account());
+        let (change, note) = ([-1, from], [from, n, 0, -1]);
+        match self.random.chance(1, 2) {
+            true => self.statements(world, &[(CHANGE, &change), (NOTE, &note), (TAKEN, &[to])]),
+            false => self.procedure(world, "Break", &[], &[&change, &note, &[to]]),
+        }
+        Call::failing()
+    }
+
+    /// Holds a pair of accounts, or releases it; a release may fail, and what holds behind it
+    /// says yes first and no then.
+    fn hold(&mut self, world: &mut World, kind: u64) -> Call {
+        let (n, account) = (self.next_number(), self.account());
+        let one = account - account % 2;
+        let other = one + 1;
+        let (first, second) = ([one, n, 0, 0], [other, n, 1, 0]);
+        match kind {
+            7 | 8 => {
+                let parameters: [&[i64]; 4] = [&[one, n], &first, &[other, n], &second];
+                self.procedure(world, "Hold", &[], &parameters);
+            }
+            9 => {
+                let parameters: [&[i64]; 4] = [&[one], &first, &[other], &second];
+                self.procedure(world, "Release", &[], &parameters);
+            }
+            _ => {
+                let taken = self.account();
+                self.procedure(world, "BreakRelease", &[], &[&[one], &[other], &[taken]]);
+                return Call::failing();
+            }
+        }
+        Call::new(vec![(one, 0, 0), (other, 1, 0)])
+    }
+
+    /// Inserts a row that a global index finds; its key may be taken.
+    fn tag(&mut self, world: &mut World) -> Call {
+        let (n, from) = (self.next_number(), self.account());
+        let tag = self.random.below(TAGS) as i64;
+        let (change, note) = ([-1, from], [from, n, 0, -1]);
+        self.statements(world, &[(CHANGE, &change), (TAG, &[n, tag]), (NOTE, &note)]);
+        Call::new(vec![(from, 0, -1)])
+    }
+
+    /// Gives such a row another key, or deletes it.
+    fn tag_anew(&mut self, world: &mut World) -> Call {
+        let tag = self.random.below(TAGS) as i64;
+        let id = self.random.below(self.calls.len() as u64 + 1) as i64;
+        match self.random.chance(1, 2) {
+            true => self.statements(world, &[(TAG_ANEW, &[tag, id])]),
+            false => self.statements(world, &[(UNTAG, &[id])]),
+        }
+        Call::new(Vec::new())
+    }
+
+    fn append(&mut self, world: &mut World) -> Call {
+        let n = self.next_number();
+        let accounts = [self.account(), self.account(), self.account()];
+        let notes = [0, 1, 2].map(|side| [accounts[side], n, side as i64, 0]);
+        self.statements(world, &notes.each_ref().map(|note| (NOTE, &note[..])));
+        Call::new(notes.iter().map(|note| (note[0], note[2], 0)).collect())
+    }
+
+    fn statements(&mut self, world: &mut World, statements: &[(&str, &[i64])]) {
+        let number: CallNumber = self.calls.len();
+        let texts: Vec<Sql> = statements.iter().map(|(text, _)| sql(text)).collect();
+        let bound: Vec<(&Sql, &[i64])> =
+            texts.iter().zip(statements).map(|(text, (_, given))| (text, *given)).collect();
+        world.call(number, &bound);
+    }
+
+    fn procedure(
+        &mut self,
+        world: &mut World,
+        name: &'static str,
+        keys: &[i64],
+        parameters: &[&[i64]],
+    ) {
+        let number: CallNumber = self.calls.len();
+        let mut writer = ParameterWriter::default();
+        parameters.concat().iter().for_each(|value| {
+            writer.bigint(*value);
+        });
+        let (keys, parameters) = (keys.to_vec(), writer.bytes().into());
+        world.request(number, Request::Procedure { name, keys, parameters });
+    }
+}
+
+/// `(from, to, amount, number, aborts)`: looks at both accounts, then takes, then gives, each in a
+/// round of its own, and aborts at the end if it is to.
+struct SlowMove;
+
+/// The procedure of several rounds.
+pub(crate) fn procedure() -> Arc<dyn NativeProcedure> {
+    Arc::new(SlowMove)
+}
+
+impl NativeProcedure for SlowMove {
+    fn name(&self) -> &str {
+        "SlowMove"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        const NUMBER: ProcedureParameter =
+            ProcedureParameter { sql_type: SqlType::BigInt, is_array: false };
+        const { &[NUMBER, NUMBER, NUMBER, NUMBER, NUMBER] }
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[
+            ("look", "SELECT money FROM accounts WHERE account = ?;"),
+            ("change", "UPDATE accounts SET money = money + ? WHERE account = ?;"),
+            ("note", "INSERT INTO moves VALUES (?, ?, ?, ?);"),
+        ]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        use lockstep_types::Datum::Int;
+        let number = |place| match context.parameter(place) {
+            Int(number) => number,
+            _ => 0,
+        };
+        let [from, to, amount, call, aborts] = [0, 1, 2, 3, 4].map(number);
+        context.queue(0, &[Int(from)])?;
+        context.queue(0, &[Int(to)])?;
+        context.execute()?;
+        for (account, side, change) in [(from, 0, -amount), (to, 1, amount)] {
+            context.queue(1, &[Int(change), Int(account)])?;
+            context.queue(2, &[Int(account), Int(call), Int(side), Int(change)])?;
+            context.execute()?;
+        }
+        match aborts {
+            0 => Ok(()),
+            _ => Err(context.abort("the move ends here")),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The command log of a simulated host: what the log's thread and the gates of the sites do, one
+//! step at a time. Between two steps the host goes on, and between any two the power may fail.
+
+use super::{Answer, Message, SimSite, World};
+use crate::power::Broken;
+use lockstep_durability::ClusterId;
+use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
+use lockstep_env::Disk;
+use lockstep_site::DurabilityGate;
+use lockstep_types::PartitionId;
+use std::sync::Arc;
+
+/// The cluster of all simulated hosts.
+pub(crate) const CLUSTER: ClusterId = ClusterId([7; 16]);
+
+/// What leaves a partition.
+pub(crate) enum Held {
+    /// To the coordinator.
+    Message(Message),
+    /// To a client.
+    Answer(Answer),
+}
+
+/// What the log does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Gather,
+    Write,
+    Sync,
+}
+
+/// The log, and who waits for it.
+pub(crate) struct HostLog {
+    writer: LogWriter,
+    phase: Phase,
+    is_sealed: bool,
+    /// By partition, the last entry of the group.
+    gathered: Vec<u64>,
+    durable: Vec<u64>,
+    gates: Vec<DurabilityGate<Held>>,
+    failed: Option<LogError>,
+    broken: Broken,
+    /// One step of the host in so many is the log's.
+    one_in: u64,
+}
+
+impl HostLog {
+    /// Goes on behind the end of a log whose partitions end with these entries.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        (segment_bytes, seed, one_in): (u32, u64, u64),
+        (end, sequences): (LogEnd, Vec<u64>),
+        broken: Broken,
+    ) -> Result<HostLog, LogError> {
+        let settings = LogSettings { cluster: CLUSTER, segment_bytes, seed };
+        let mut writer = LogWriter::open(Arc::clone(disk), settings, end)?;
+        writer.inject(broken.log);
+        Ok(HostLog {
+            writer,
+            phase: Phase::Gather,
+            is_sealed: true,
+            gates: sequences.iter().map(|_| DurabilityGate::default()).collect(),
+            gathered: sequences.clone(),
+            durable: sequences,
+            failed: None,
+            broken,
+            one_in,
+        })
+    }
+
+    /// Lets pass what stands behind durable entries only, and keeps the rest.
+    fn pass(&mut self, partition: PartitionId, entry: u64, held: Held) -> Option<Held> {
+        let early = match &held {
+            Held::Answer(_) => self.broken.answers_leave_early,
+            Held::Message(_) => self.broken.votes_leave_early,
+        };
+        if early {
+            return Some(held);
+        }
+        let durable = self.durable[partition.index()];
+        self.gates[partition.index()].pass(entry, durable, held)
+    }
+
+    fn has_work(&self, sites: &[SimSite]) -> bool {
+        let handed_over = || sites.iter().any(|site| site.waiting_log_bytes() > 0);
+        self.failed.is_none() && (self.phase != Phase::Gather || !self.is_sealed || handed_over())
+    }
+
+    /// The next step; gives what may leave behind it.
+    fn step(&mut self, sites: &mut [SimSite]) -> Vec<Held> {
+        let mut left = Vec::new();
+        if let Err(error) = self.work(sites, &mut left) {
+            self.failed = Some(error);
+        }
+        left
+    }
+
+    fn work(&mut self, sites: &mut [SimSite], left: &mut Vec<Held>) -> Result<(), LogError> {
+        let phase = self.phase;
+        match phase {
+            Phase::Gather if self.gather(sites) => self.phase = Phase::Write,
+            Phase::Gather => {
+                self.writer.sync()?;
+                self.writer.seal()?;
+                self.is_sealed = true;
+            }
+            Phase::Write => {
+                self.writer.write()?;
+                self.is_sealed = false;
+                self.phase = Phase::Sync;
+            }
+            Phase::Sync => {
+                self.writer.sync()?;
+                self.durable.clone_from(&self.gathered);
+                for (gate, durable) in self.gates.iter_mut().zip(&self.durable) {
+                    left.extend(std::iter::from_fn(|| gate.release(*durable)));
+                }
+                self.phase = Phase::Gather;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the sites have logged; false if that is nothing.
+    fn gather(&mut self, sites: &mut [SimSite]) -> bool {
+        for (partition, site) in sites.iter_mut().enumerate() {
+            if site.waiting_log_bytes() == 0 {
+                continue;
+            }
+            let handed = site.take_log(Vec::new());
+            let (first, entries) = (handed.first_sequence, handed.entries);
+            self.writer.add(partition as u32, handed.epoch, first, entries, &handed.bytes);
+            self.gathered[partition] = first + u64::from(entries) - 1;
+        }
+        self.writer.group_bytes() > 0
+    }
+}
+
+impl World {
+    /// From now on nothing leaves a partition before its log is durable.
+    pub(crate) fn attach_log(&mut self, log: HostLog) {
+        self.coordinator.await_durable_decisions();
+        self.log = Some(log);
+    }
+
+    /// Why the log cannot go on, if it cannot: the host stops.
+    pub(crate) fn log_failure(&self) -> Option<String> {
+        self.log.as_ref()?.failed.as_ref().map(ToString::to_string)
+    }
+
+    pub(super) fn log_is_due(&mut self) -> bool {
+        let Some(log) = &self.log else { return false };
+        if !log.has_work(&self.sites) {
+            return false;
+        }
+        let one_in = log.one_in;
+        self.in_flight.is_empty() || self.random.chance(1, one_in)
+    }
+
+    pub(super) fn step_log(&mut self) {
+        self.note(8);
+        let Some(log) = &mut self.log else { return };
+        for held in log.step(&mut self.sites) {
+            self.let_go(held);
+        }
+    }
+
+    /// Something leaves a partition as soon as the log allows.
+    pub(super) fn leave(&mut self, partition: PartitionId, held: Held) {
+        let entry = self.sites[partition.index()].log_sequence();
+        let left = match &mut self.log {
+            Some(log) => log.pass(partition, entry, held),
+            None => Some(held),
+        };
+        if let Some(held) = left {
+            self.let_go(held);
+        }
+    }
+
+    fn let_go(&mut self, held: Held) {
+        match held {
+            Held::Message(message) => self.in_flight.push(message),
+            Held::Answer(answer) => self.answers.push(answer),
+        }
+    }
+}
+
+/// Messages between the coordinator and partitions may arrive twice; calls of clients are sent
+/// once.
+pub(super) fn copy_of(message: &Message) -> Option<Message> {
+    match message {
+        Message::Call(..) | Message::Multi(_) | Message::OneRound(..) => None,
+        Message::FromPartition(message) => Some(Message::FromPartition(message.clone())),
+        Message::ToPartition(message) => Some(Message::ToPartition(message.clone())),
+    }
+}

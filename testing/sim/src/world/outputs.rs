@@ -1,0 +1,51 @@
+//! What the coordinator gives: messages to partitions and answers to clients.
+
+use super::{Answer, BUILD_CALL, CallNumber, Message, SCHEMA_CALL, World};
+use lockstep_site::{CoordinatorOutput, OneRoundFinished};
+use lockstep_types::{Failure, Outcome};
+
+impl World {
+    /// What the thread where a call of one round came in answers.
+    fn one_round_answer(&mut self, finished: OneRoundFinished<CallNumber>) -> Answer {
+        let OneRoundFinished { origin: call, call: one_round, result, .. } = finished;
+        let (mut outcome, mut tables) = (Outcome::success(0), Vec::new());
+        match result {
+            Err(failure) => outcome = Outcome::failed(*failure),
+            Ok(answers) => {
+                let is_whole = self.one_rounds.write_tables(&one_round, &answers, &mut tables);
+                if !is_whole {
+                    outcome = Outcome::failed(Failure::unexpected("a table is missing"));
+                }
+            }
+        }
+        Answer { call, outcome, tables }
+    }
+
+    pub(super) fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<CallNumber, u64>>) {
+        for output in outputs {
+            match output {
+                CoordinatorOutput::Send(message) => {
+                    self.census.count_message(&message);
+                    self.in_flight.push(Message::ToPartition(message));
+                }
+                CoordinatorOutput::Stale(call) | CoordinatorOutput::OneRoundStale(call, _) => {
+                    self.plan_again(call);
+                }
+                CoordinatorOutput::OneRoundFinished(finished) => {
+                    let answer = self.one_round_answer(finished);
+                    self.answers.push(answer);
+                }
+                CoordinatorOutput::Finished(finished) => {
+                    let (call, outcome) = (finished.origin, finished.outcome);
+                    let tables = finished.tables;
+                    match (call, &mut self.index_build) {
+                        (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
+                        (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
+                        _ => self.answers.push(Answer { call, outcome, tables }),
+                    }
+                }
+                CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
+            }
+        }
+    }
+}
