@@ -9,30 +9,56 @@ use std::process::{Child, Command, Stdio};
 pub struct Host {
     pub child: Child,
     address: String,
+    /// What it said before it was ready.
+    pub said: String,
 }
 
 impl Host {
     /// Starts it on a directory and waits until it is ready.
     pub fn start(directory: &Path) -> Host {
-        let child = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"))
-            .args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--dir"])
-            .arg(directory)
-            .args(["--option", "log_segment_bytes=1048576"])
-            .env("RUST_LOG", "error")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let mut host = Host { child, address: String::new() };
-        let output = host.child.stdout.take().expect("piped");
-        let mut said = Vec::new();
+        Host::spawn(directory, &["log_segment_bytes=1048576".to_string()]).ready()
+    }
+
+    /// Starts it on a directory, with options.
+    pub fn spawn(directory: &Path, options: &[String]) -> Host {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
+        command
+            .args([
+                "--log",
+                "error",
+                "start",
+                "--client",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--dir",
+            ])
+            .arg(directory);
+        for option in options {
+            command.args(["--option", option]);
+        }
+        Host::run(&mut command)
+    }
+
+    /// Starts the process of a command.
+    pub fn run(command: &mut Command) -> Host {
+        let child = command.stdout(Stdio::piped()).spawn();
+        let child = child.expect("the binary runs");
+        Host { child, address: String::new(), said: String::new() }
+    }
+
+    /// Waits until it is ready.
+    pub fn ready(mut self) -> Host {
+        let output = self.child.stdout.take().expect("piped");
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if let Some((_, address)) = line.split_once("ready on ") {
-                host.address = address.trim().to_string();
-                return host;
+                self.address = address.trim().to_string();
+                return self;
             }
-            said.push(line);
+            self.said += &line;
+            self.said.push('\n');
         }
-        panic!("the host did not become ready: {said:?}");
+        panic!("the host did not become ready: {}", self.said);
     }
 
     pub fn connect(&self) -> Connection {
