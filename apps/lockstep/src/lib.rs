@@ -9,6 +9,7 @@ mod demo;
 mod export;
 mod init;
 mod java_api;
+mod last_word;
 mod load;
 mod log;
 mod output;

@@ -1,6 +1,7 @@
 //! `lockstep start`: runs a host in the foreground until it is told to stop.
 
-use crate::{Procedures, recovery};
+use crate::output::write_out;
+use crate::{Procedures, last_word, recovery};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
@@ -142,6 +143,8 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     let made = data.as_ref().map(|data| data.cluster.partition_count);
     let sites = asked.or(made).unwrap_or_else(default_sites);
     let kept = said_of_data(data.as_ref());
+    let place = data.as_ref().map(|data| (data.disk.shown(""), data.durability));
+    last_word::end_with_panics(place);
     let configuration = ServerConfiguration {
         sites,
         client: socket("client"),
@@ -180,6 +183,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     println!("lockstep: ready on {}", server.client_address());
     signals.forever().next();
     server.stop().map_err(|error| format!("the host did not stop cleanly: {error}"))?;
-    println!("lockstep: stopped");
+    // Whoever waited for the line above may have closed its end since.
+    write_out("lockstep: stopped\n")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -262,12 +262,37 @@ impl Drop for Server {
 
 fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<io::Result<()>>> {
     let name = format!("site {}", parts.index);
-    std::thread::Builder::new().name(name).stack_size(SITE_STACK_BYTES).spawn(move || {
+    let facts = Arc::clone(&parts.facts);
+    let builder = std::thread::Builder::new().name(name.clone()).stack_size(SITE_STACK_BYTES);
+    builder.spawn(move || {
         if let Some(core) = core {
             pin_to_core(core);
         }
-        Shard::new(parts)?.run()
+        end_host_after(&name, &facts, || Shard::new(parts)?.run())
     })
+}
+
+/// Runs a thread of the host. If it ends in any way but in order, the host is asked to stop: it
+/// would answer only some of its calls.
+fn end_host_after(
+    name: &str,
+    facts: &HostFacts,
+    body: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    struct Ending<'h>(&'h str, &'h HostFacts);
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            let Ending(name, facts) = self;
+            tracing::error!("the thread '{name}' of the host has ended; the host stops");
+            if let Some(stop) = facts.on_shutdown.get() {
+                stop();
+            }
+        }
+    }
+    let ending = Ending(name, facts);
+    body()?;
+    std::mem::forget(ending);
+    Ok(())
 }
 
 /// Starts the thread of the command log, if what is done is logged.
@@ -323,7 +348,10 @@ fn bring_back(
 
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {
     let builder = std::thread::Builder::new().name("control".to_string());
-    builder.stack_size(SITE_STACK_BYTES).spawn(move || Control::new(parts).run())
+    let facts = Arc::clone(&parts.facts);
+    builder
+        .stack_size(SITE_STACK_BYTES)
+        .spawn(move || end_host_after("control", &facts, || Control::new(parts).run()))
 }
 
 /// Keeps the calling thread on one core. Without the right to do so it stays where it is.

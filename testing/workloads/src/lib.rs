@@ -2,6 +2,7 @@
 //! benchmarks. Each is a module; none knows how its calls reach the database.
 
 pub mod bank;
+pub mod fault;
 pub mod probe;
 pub mod voter;
 
@@ -17,6 +18,7 @@ pub fn native_procedures() -> Vec<Arc<dyn NativeProcedure>> {
 pub fn test_procedures() -> Vec<Arc<dyn NativeProcedure>> {
     let mut procedures = native_procedures();
     procedures.push(Arc::new(probe::Probe));
+    procedures.push(Arc::new(fault::Fault));
     procedures.push(Arc::new(bank::Transfer { name: "Transfer" }));
     procedures.push(Arc::new(bank::Transfer { name: "TransferAnywhere" }));
     procedures

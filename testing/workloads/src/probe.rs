@@ -16,6 +16,8 @@ PARTITION TABLE probe ON COLUMN k;
 /// and, in a second table, the number of rows with that key.
 pub struct Probe;
 
+/// Inserts a key.
+pub(crate) const INSERT_TEXT: &str = "INSERT INTO probe (k) VALUES (?);";
 const INSERT: usize = 0;
 const COUNT: usize = 1;
 
@@ -39,10 +41,7 @@ impl NativeProcedure for Probe {
     }
 
     fn statements(&self) -> &[(&str, &str)] {
-        &[
-            ("insertKey", "INSERT INTO probe (k) VALUES (?);"),
-            ("countKey", "SELECT COUNT(*) AS n FROM probe WHERE k = ?;"),
-        ]
+        &[("insertKey", INSERT_TEXT), ("countKey", "SELECT COUNT(*) AS n FROM probe WHERE k = ?;")]
     }
 
     fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {

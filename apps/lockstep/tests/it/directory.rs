@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A folder of one test, removed at its end.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let name = format!("lockstep-directory-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&path);
         Folder(path)
     }
 
-    fn made(name: &str) -> Folder {
+    pub fn made(name: &str) -> Folder {
         let folder = Folder::new(name);
         let made = lockstep(&["init", "--sites", "2", "--dir", folder.shown()], "");
         assert!(made.status.success(), "{}", text(&made.stderr));
@@ -28,7 +28,7 @@ impl Folder {
     }
 
     /// Of a host that wrote rows one after the other, and was killed.
-    fn used(name: &str) -> Folder {
+    pub fn used(name: &str) -> Folder {
         let folder = Folder::made(name);
         let mut host = Host::start(&folder.0);
         let mut connection = host.connect();
@@ -40,7 +40,7 @@ impl Folder {
         folder
     }
 
-    fn shown(&self) -> &str {
+    pub fn shown(&self) -> &str {
         self.0.to_str().expect("a path of text")
     }
 
@@ -49,7 +49,7 @@ impl Folder {
     }
 
     /// Every file but the lock, by its path.
-    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut folders = vec![self.0.clone()];
         while let Some(folder) = folders.pop() {
@@ -85,7 +85,7 @@ impl Drop for Folder {
     }
 }
 
-fn refused(output: &Output, words: &[&str]) {
+pub fn refused(output: &Output, words: &[&str]) {
     let said = text(&output.stderr);
     assert!(!output.status.success(), "{said}");
     for word in words {

@@ -4,6 +4,7 @@ mod bench;
 mod crash;
 mod csv;
 mod directory;
+mod last_word;
 mod no_java;
 mod process;
 mod shell;

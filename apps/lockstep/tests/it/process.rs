@@ -1,7 +1,7 @@
 //! The host as a process of its own, with a directory.
 
 use lockstep_client::{ConnectOptions, Connection};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -21,6 +21,16 @@ impl Host {
 
     /// Starts it on a directory, with options.
     pub fn spawn(directory: &Path, options: &[String]) -> Host {
+        Host::run(&mut Host::command(directory, options))
+    }
+
+    /// Starts it with its standard error kept, and waits until it is ready.
+    pub fn start_heard(directory: &Path, options: &[String]) -> Host {
+        Host::run(Host::command(directory, options).stderr(Stdio::piped())).ready()
+    }
+
+    /// What starts it.
+    pub fn command(directory: &Path, options: &[String]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
         command
             .args([
@@ -37,7 +47,7 @@ impl Host {
         for option in options {
             command.args(["--option", option]);
         }
-        Host::run(&mut command)
+        command
     }
 
     /// Starts the process of a command.
@@ -64,6 +74,22 @@ impl Host {
     pub fn connect(&self) -> Connection {
         let connected = Connection::connect(&self.address, &ConnectOptions::default());
         connected.expect("the host takes connections")
+    }
+
+    /// Where administrators connect.
+    pub fn admin(&self) -> String {
+        let (_, behind) = self.said.split_once("admin port ").expect("it is said at the start");
+        format!("127.0.0.1:{}", behind.lines().next().expect("a line").trim())
+    }
+
+    /// Waits until it has ended; whether it says that all is well, and what it wrote to standard
+    /// error, if that was piped.
+    pub fn wait(&mut self) -> (bool, String) {
+        let mut said = String::new();
+        if let Some(mut errors) = self.child.stderr.take() {
+            errors.read_to_string(&mut said).expect("it is text");
+        }
+        (self.child.wait().expect("it ends").success(), said)
     }
 
     /// Ends it as `kill -9` does, by its own id.
