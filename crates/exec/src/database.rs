@@ -109,6 +109,8 @@ pub struct Database {
     pub(crate) entries: EntryChanges,
     /// What the call that runs was led here by.
     pub(crate) routed_key: RoutedKey,
+    /// A statement of the transaction asked for a row that a global index finds elsewhere.
+    pub(crate) misled: bool,
     pub(crate) change: Option<PreparedChange>,
     /// The undo log's place when the tables were last maintained.
     maintained: UndoMark,
@@ -141,6 +143,7 @@ impl Database {
             owned_value: None,
             entries: EntryChanges::default(),
             routed_key: RoutedKey::default(),
+            misled: false,
             change: None,
             call_memory: None,
         }
@@ -199,6 +202,7 @@ impl Database {
     #[inline]
     pub fn begin(&mut self, context: &TransactionContext) -> UndoMark {
         self.transaction = *context;
+        self.misled = false;
         self.transaction_mark = self.undo.mark();
         self.transaction_mark
     }

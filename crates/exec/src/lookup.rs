@@ -251,6 +251,12 @@ impl RoutedKey {
 }
 
 impl Database {
+    /// Whether a statement of the transaction that runs failed because it asked for a row that a
+    /// global index finds elsewhere.
+    pub fn was_misled(&self) -> bool {
+        self.misled
+    }
+
     /// The partitions where rows with this whole key of a global index live, as the index's
     /// entries at this partition have it. A NULL in the key finds nothing, as no condition of
     /// equality does.

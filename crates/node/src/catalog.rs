@@ -6,10 +6,12 @@ use crate::classes;
 use crate::message::Origin;
 use crate::options::Options;
 use lockstep_base::map::FixedHashMap;
+use lockstep_exec::PreparedStatement;
 use lockstep_exec::lookup::KeyRoute;
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
 use lockstep_jvm::JavaNonTransactional;
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
+use lockstep_plan_ir::lookup::question;
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning, RoutingColumn};
 use lockstep_plan_ir::{Execution, Lookup, Node, ProcedureDefinition, TableDefinition};
 use lockstep_site::{Faults, SiteLimits};
@@ -68,12 +70,26 @@ pub enum Routing {
 }
 
 /// Routing by a unique global index.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViaRoute {
     /// How it is asked.
     pub route: KeyRoute,
     /// Its key columns with the parameters that hold their values.
     pub columns: Vec<RoutingColumn>,
+    /// How a transaction asks it; the parameters are the key.
+    pub question: Arc<PreparedStatement>,
+}
+
+impl ViaRoute {
+    fn new(route: KeyRoute, columns: Vec<RoutingColumn>) -> ViaRoute {
+        // Values that no row can have are asked for as well.
+        let wide = |column: &RoutingColumn| match column.column_type.is_integer() {
+            true => SqlType::BigInt,
+            false => column.column_type,
+        };
+        let types: Vec<SqlType> = columns.iter().map(wide).collect();
+        let question = PreparedStatement::new(Arc::new(question(route.entries, &types)));
+        ViaRoute { question: Arc::new(question), route, columns }
+    }
 }
 
 /// A procedure, ready to run.
@@ -236,7 +252,7 @@ fn prepare(
 /// statement of a procedure without a partition, if it finds the statement's rows.
 fn via_route(plan: &Catalog, definition: &ProcedureDefinition) -> Option<ViaRoute> {
     if let Some(ProcedurePartitioning::Via { entries, columns, .. }) = &definition.partitioning {
-        return Some(ViaRoute { route: key_route(plan, *entries)?, columns: columns.clone() });
+        return Some(ViaRoute::new(key_route(plan, *entries)?, columns.clone()));
     }
     let plain = definition.kind == ProcedureKind::Statements
         && definition.partitioning.is_none()
@@ -258,7 +274,7 @@ fn via_route(plan: &Catalog, definition: &ProcedureDefinition) -> Option<ViaRout
         })
     });
     let route = key_route(plan, lookup.entries)?;
-    Some(ViaRoute { route, columns: columns.collect::<Option<_>>()? })
+    Some(ViaRoute::new(route, columns.collect::<Option<_>>()?))
 }
 
 fn key_route(plan: &Catalog, entries: TableId) -> Option<KeyRoute> {

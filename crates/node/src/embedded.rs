@@ -183,6 +183,7 @@ impl EmbeddedHost {
             time_limit: self.time_limit,
             declared,
             home: None,
+            led: None,
             work,
         };
         let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);

@@ -7,7 +7,9 @@
 
 use crate::expression::{Expression, Node};
 use crate::function::Function;
-use lockstep_types::{SqlType, TableId, Value};
+use crate::relation::Relation;
+use crate::statement::{Execution, IndexUpkeep, Operation, Query, Statement, StatementParameter};
+use lockstep_types::{SqlType, TableId, TableSchema, Value};
 
 /// A question to a global index.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +26,35 @@ pub fn place(entries: TableId, column: u16, sql_type: SqlType, keys: &[Expressio
     let mut parts = vec![number(entries.0.into()), number(column.into())];
     parts.extend_from_slice(keys);
     Expression { node: Node::Call(Function::PlaceOf, parts), sql_type }
+}
+
+/// The question to a unique global index where the row with a key lives, as a statement whose
+/// parameters are the key: for transactions that have to know that first. It is only asked, never
+/// run.
+pub fn question(entries: TableId, key_types: &[SqlType]) -> Statement {
+    let key = |(number, sql_type): (usize, &SqlType)| Expression {
+        node: Node::Parameter(number as u16),
+        sql_type: *sql_type,
+    };
+    let keys: Vec<Expression> = key_types.iter().enumerate().map(key).collect();
+    let place = place(entries, key_types.len() as u16, SqlType::BigInt, &keys);
+    let parameter =
+        |sql_type: &SqlType| StatementParameter { sql_type: *sql_type, is_array: false };
+    let operation = Operation::Query(Query { relation: Relation::OneRow, output: Vec::new() });
+    let no_columns: [(&str, SqlType); 0] = [];
+    Statement {
+        text: "where the row of a key lives".to_string(),
+        parameters: key_types.iter().map(parameter).collect(),
+        result: TableSchema::new(&no_columns),
+        read_only: true,
+        execution: Execution::Local { operation, routing: Some(place) },
+        guards: Vec::new(),
+        slot_count: 0,
+        subquery_count: 0,
+        ordered: false,
+        upkeep: IndexUpkeep::None,
+        needs_entries: false,
+    }
 }
 
 impl Lookup<'_> {

@@ -1,14 +1,14 @@
 //! What the coordinator keeps of a transaction, and what its statements run with.
 
-use crate::message::{BoundStatement, MultiCall, MultiWork, TaskEntries};
+use crate::message::{BoundStatement, Home, MultiCall, MultiWork, RoundAnswer, TaskEntries};
 use crate::one_round::OneRoundCall;
-use crate::round::Round;
+use crate::round::{Round, owners_of_questions};
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::BatchResult;
 use lockstep_exec::watch::{StopCheck, Stopwatch, TimeLimit, Watch};
-use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
+use lockstep_types::{Failure, HashRing, Outcome, PartitionId, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -71,10 +71,41 @@ pub(crate) struct Active<O, C> {
     pub(crate) writers: Arc<[PartitionId]>,
     pub(crate) round_begun_us: i64,
     pub(crate) partition_count: u32,
+    /// How the call's home is known, if an index leads it there.
+    pub(crate) leading: Leading,
     /// Of a procedure with a thread of its own: how far that is.
     pub(crate) thread: ThreadState,
     /// Set once the outcome is known, while acknowledgements are awaited.
     pub(crate) finished: Option<(Outcome, Vec<u8>)>,
+}
+
+impl<O, C> Active<O, C> {
+    /// A partition has answered the round.
+    pub(crate) fn take(&mut self, answer: RoundAnswer) {
+        let RoundAnswer { partition, result, entries, misled, .. } = answer;
+        if misled && self.leading == Leading::Guessed && self.call.led.is_some() {
+            self.leading = Leading::Misled;
+        }
+        self.answers[partition.index()] = Some(result.map(|tables| (tables, entries)));
+    }
+
+    /// If the index has said where the call's row lives, the call runs there; if it has none, the
+    /// call finds nothing at the index's own partition.
+    pub(crate) fn take_home(&mut self, ring: &HashRing) {
+        let asked = self.batch.front().filter(|_| self.leading == Leading::Asking);
+        let Some((asked, found)) = asked.and_then(|asked| Some((asked, asked.found.clone()?)))
+        else {
+            return;
+        };
+        let row = found.first().and_then(|places| places.first()).copied();
+        let partition = row.unwrap_or_else(|| {
+            let owners = owners_of_questions(asked, ring, self.context.timestamp_us);
+            owners.ok().and_then(|owners| owners.first().copied()).unwrap_or(PartitionId(0))
+        });
+        self.call.home = Some(Home { partition, addresses_partition: false });
+        self.leading = Leading::Found;
+        self.batch.pop_front();
+    }
 }
 
 /// Per partition, changes of index entries in the order in which they are to be carried out.
@@ -94,6 +125,19 @@ pub(crate) enum ThreadState {
     Doomed(Failure),
     /// It has ended; the transaction has not.
     Ended,
+}
+
+/// How it is known where the row of a call lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leading {
+    /// No index leads it, or the row was found before the transaction began: a guess.
+    Guessed,
+    /// The index is asked in the transaction.
+    Asking,
+    /// The index has said it in the transaction.
+    Found,
+    /// It was a guess, and is wrong.
+    Misled,
 }
 
 /// What a transaction does next.

@@ -165,14 +165,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.now_us = now_us;
         match message {
             FromPartition::Answer(answer) => {
-                let RoundAnswer { partition, transaction, round, run, result, entries } = *answer;
+                let RoundAnswer { partition, transaction, round, run, .. } = *answer;
                 let run = if self.faults.keep_void_answers { u64::MAX } else { run };
                 let progress = self.initiator.answer(transaction, round, partition, run);
                 if progress == RoundProgress::Stale {
                     return;
                 }
                 let active = self.active.get_mut(&transaction).expect("it is under way");
-                active.answers[partition.index()] = Some(result.map(|tables| (tables, entries)));
+                active.take(*answer);
                 if self.faults.drop_vote && progress == RoundProgress::Pending {
                     self.pretend(transaction);
                 }
@@ -205,7 +205,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// Begins the transactions that may begin.
     pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000) {
-            let Submitted { call, needed, enlargements } = match queued {
+            let Submitted { mut call, needed, enlargements } = match queued {
                 Queued::OneRound(origin, call) => {
                     self.begin_one_round(transaction, origin, call, outputs);
                     continue;
@@ -218,10 +218,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 continue;
             }
             let context = context_of(transaction, &call);
-            let batch = match &call.work {
-                MultiWork::Statements(call) => call.statements.iter().cloned().collect(),
-                _ => VecDeque::new(),
-            };
+            let (leading, batch) = placing::first_batch(&mut call);
             let active = Active {
                 call,
                 needed,
@@ -238,6 +235,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 writers: Arc::default(),
                 round_begun_us: now_us,
                 partition_count: 0,
+                leading,
                 thread: ThreadState::New,
                 finished: None,
             };
@@ -276,7 +274,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         if let Err(failure) = self.merge(transaction) {
-            return self.fail(transaction, failure, outputs);
+            return match self.lead_again(transaction, outputs) {
+                true => (),
+                false => self.fail(transaction, failure, outputs),
+            };
         }
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let MultiWork::Schema(task) = &active.call.work else {
@@ -302,6 +303,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 continue;
             }
             let (outcome, tables) = match self.merge(transaction) {
+                Err(_) if self.lead_again(transaction, outputs) => continue,
                 Err(failure) => (Outcome::failed(failure), Vec::new()),
                 Ok(()) => match self.next(transaction) {
                     Next::End(outcome, tables) => (outcome, tables),
@@ -431,6 +433,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let first_participant = self.initiator.first_participant(transaction);
         let active = self.active.get_mut(&transaction).expect("a transaction is under way");
         loop {
+            active.take_home(ring);
             if !active.batch.is_empty() {
                 let context = desk_context(active, self.limits, self.timing.as_ref());
                 let (home, call_home) = (home(active, first_participant, ring), active.call.home);

@@ -79,6 +79,10 @@ pub struct MultiCall<O, C> {
     /// The partition of a single-partition procedure that changes entries of global indexes
     /// elsewhere: its statements run there.
     pub home: Option<Home>,
+    /// Of a procedure that a global index leads to its row: the question to the index
+    /// ([`lockstep_plan_ir::lookup::question`]). Without a `home` it is asked first, within the
+    /// transaction; with one, as soon as it turns out there that the row has moved.
+    pub led: Option<BoundStatement>,
     /// The work.
     pub work: MultiWork<C>,
 }
@@ -300,6 +304,8 @@ pub struct RoundAnswer {
     pub result: Result<Vec<Vec<u8>>, Failure>,
     /// Changes of index entries that the fragments ask for.
     pub entries: Vec<TaskEntries>,
+    /// It failed because a row that a global index finds does not live here.
+    pub misled: bool,
 }
 
 /// What a partition tells the coordinator.

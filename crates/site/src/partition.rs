@@ -222,7 +222,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let result = self.run_work(fragments, header, &mut entries);
         self.log_work(fragments, header, result.is_ok());
         let (round, run) = (fragments.round, self.initiator.run());
-        let answer = RoundAnswer { partition, transaction, round, run, result, entries };
+        let misled = result.is_err() && self.database.was_misled();
+        let answer = RoundAnswer { partition, transaction, round, run, result, entries, misled };
         FromPartition::Answer(Box::new(answer))
     }
 

@@ -183,7 +183,7 @@ impl Round {
         let mut needed = vec![false; partition_count];
         for bound in batch {
             if asks(bound, desk) {
-                owners_of_questions(bound, desk)?
+                owners_of_questions(bound, desk.ring, desk.context.timestamp_us)?
                     .into_iter()
                     .for_each(|partition| needed[partition.index()] = true);
                 continue;
@@ -250,7 +250,9 @@ impl Round {
 
     /// Asks global indexes where a statement's rows are; returns where the answers will be.
     fn ask(&mut self, bound: &BoundStatement, desk: &Desk<'_>) -> Result<Sources, Failure> {
-        let owners = owners_of_questions(bound, desk)?.into_iter().enumerate();
+        let owners = owners_of_questions(bound, desk.ring, desk.context.timestamp_us)?
+            .into_iter()
+            .enumerate();
         let ask = |(number, owner)| vec![self.task(owner, bound, FragmentPart::Lookup(number))];
         Ok(Sources::Fragments(owners.map(ask).collect()))
     }
@@ -459,14 +461,14 @@ fn asks(bound: &BoundStatement, desk: &Desk<'_>) -> bool {
 }
 
 /// Per question of a statement, the partition that answers it.
-fn owners_of_questions(
+pub(crate) fn owners_of_questions(
     bound: &BoundStatement,
-    desk: &Desk<'_>,
+    ring: &HashRing,
+    now_us: i64,
 ) -> Result<Vec<PartitionId>, Failure> {
     with_parameters(bound, |parameters| {
         let questions = lookups(bound.statement.statement()).into_iter().filter_map(Lookup::of);
-        let now_us = desk.context.timestamp_us;
-        questions.map(|question| lookup_owner(&question, parameters, now_us, desk.ring)).collect()
+        questions.map(|question| lookup_owner(&question, parameters, now_us, ring)).collect()
     })
 }
 

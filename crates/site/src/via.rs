@@ -41,7 +41,7 @@ pub enum ViaNext {
     Row(PartitionId),
     /// To the partition of the index.
     Index,
-    /// Back to its client with nothing done: the index was asked as often as it may be.
+    /// To the coordinator, which asks the index in a transaction: it was asked as often as may be.
     GiveUp,
 }
 

@@ -143,6 +143,7 @@ impl World {
             time_limit: None,
             declared: Vec::new(),
             home: None,
+            led: None,
             work: MultiWork::Statements(work),
         }));
     }

@@ -22,6 +22,7 @@ use lockstep_types::{Datum, PartitionId, SqlType};
 mod answers;
 mod growth;
 mod judge;
+mod renaming;
 
 use answers::{reads, same_keys};
 use growth::Put;
@@ -76,6 +77,8 @@ enum Form {
     Indexed,
     /// Runs where the global index says that a list is.
     Led(i64),
+    /// The same, and changes entries of the index.
+    LedChange(i64),
     /// Reads all lists and all entries of their global index, and of the second one if it is
     /// there.
     Snapshot {
@@ -339,6 +342,7 @@ impl Lists {
             Form::Here(key) => self.walk(number, "WalkHere", &[key], &steps),
             Form::Indexed => self.walk(number, "WalkIndexed", &[], &steps),
             Form::Led(key) => self.walk(number, "WalkLed", &[key], &steps),
+            Form::LedChange(key) => self.walk(number, "WalkLedChange", &[key], &steps),
             Form::OneRound(name) => self.call_in_one_round(number, name, &steps),
             Form::Snapshot { second } => {
                 let mut texts = vec!["SELECT k, id FROM lists ORDER BY k", ENTRIES];
@@ -379,7 +383,8 @@ impl Lists {
                 0..=2 => Form::AdHoc,
                 3 => Form::Snapshot { second: self.has_second() },
                 // With an index that has the items such calls need its partition, too.
-                4..=6 if !self.grows => Form::Led(a),
+                4..=5 if !self.grows => Form::Led(a),
+                6 => Form::LedChange(a),
                 _ => Form::Indexed,
             };
         }
@@ -405,7 +410,7 @@ impl Lists {
             let random = &mut self.world.random;
             let any = random.below(self.keys as u64) as i64;
             let key = match form {
-                Form::Here(key) | Form::Led(key) => key,
+                Form::Here(key) | Form::Led(key) | Form::LedChange(key) => key,
                 Form::Declared(a, b) if random.chance(29, 30) => [a, b][random.below(2) as usize],
                 _ => any,
             };
@@ -413,15 +418,15 @@ impl Lists {
             self.next_value += 1;
             let value = self.next_value;
             steps.push(match (kind, form) {
-                (0, Form::Led(_)) => Step::Abort,
+                (0, Form::Led(_) | Form::LedChange(_)) => Step::Abort,
                 (0, _) => Step::Break(key),
                 (1..=2, Form::AdHoc | Form::Walk | Form::Indexed) => Step::AppendShared(value),
                 (3, Form::Declared(..)) => Step::AppendShared(value),
                 (4..=8, _) => Step::ReadShared,
                 (9..=20, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Round,
                 (21, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Abort,
-                (9..=20, Form::Indexed | Form::Led(_)) => Step::Round,
-                (21, Form::Indexed | Form::Led(_)) => Step::Abort,
+                (9..=20, Form::Indexed | Form::Led(_) | Form::LedChange(_)) => Step::Round,
+                (21, Form::Indexed | Form::Led(_) | Form::LedChange(_)) => Step::Abort,
                 (22..=25, Form::Indexed) => Step::Hop(key, value),
                 (26..=29, Form::Indexed) => Step::Move(key, 2 * FIRST_ID + value),
                 (22..=25, Form::Walk) => Step::Hop(key, value),
@@ -430,29 +435,18 @@ impl Lists {
                 _ => Step::Read(key),
             });
         }
-        if form == Form::Indexed {
-            self.rename(&mut steps);
-        }
+        self.rename(form, &mut steps);
         // Nothing to execute is no transaction.
         if steps.iter().all(|step| matches!(step, Step::Round)) {
             steps.push(Step::Read(match form {
-                Form::Here(key) | Form::Led(key) | Form::Declared(key, _) => key,
+                Form::Here(key)
+                | Form::Led(key)
+                | Form::LedChange(key)
+                | Form::Declared(key, _) => key,
                 _ => 0,
             }));
         }
         steps
-    }
-
-    /// Perhaps takes a list away, only for others never to see that: the transaction gives it back
-    /// or fails.
-    fn rename(&mut self, steps: &mut Vec<Step>) {
-        let (key, other) = (self.draw_key(), self.draw_key());
-        match self.world.random.below(12) {
-            0 => steps.extend([Step::Rename(key), Step::Round, Step::Rename(-2 - key)]),
-            1 if key != other => steps.extend([Step::Rename(key), Step::Break(other)]),
-            2 => steps.extend([Step::Rename(key), Step::Round, Step::Abort]),
-            _ => {}
-        }
     }
 
     /// One step for each statement of a procedure.

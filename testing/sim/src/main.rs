@@ -156,7 +156,7 @@ impl Counts {
         println!(
             "lookups of one list by the index: {lookups}, at two partitions at most unless it \
              moved; {led} of them calls that the index led to it with {hops} hops, {given_up} of \
-             these refused"
+             these became transactions"
         );
         let [put, refused, built, one_round] = self.put;
         println!(

@@ -270,7 +270,7 @@ fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
 }
 
 /// Whether a procedure changes what global indexes hold.
-fn keeps_index(procedure: &PreparedProcedure) -> bool {
+pub(crate) fn keeps_index(procedure: &PreparedProcedure) -> bool {
     let mut statements = procedure.statements().iter();
     statements.any(|statement| statement.statement().upkeep != IndexUpkeep::None)
 }

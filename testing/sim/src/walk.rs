@@ -103,7 +103,7 @@ END;
 ";
 
 /// The lists where their key is not what they are partitioned by: a global index finds them.
-/// `WalkLed` runs where a list is.
+/// `WalkLed` runs where a list is, and so does `WalkLedChange`, which changes index entries.
 pub const INDEXED_SCHEMA: &str = "
 CREATE TABLE lists (
   id BIGINT NOT NULL, k BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, PRIMARY KEY (id)
@@ -114,6 +114,8 @@ CREATE TABLE shared (id BIGINT NOT NULL, items VARCHAR(100000 BYTES) NOT NULL, P
 CREATE PROCEDURE FROM NATIVE WalkIndexed;
 CREATE PROCEDURE PARTITION ON TABLE lists COLUMN id VIA GLOBAL INDEX lists_k PARAMETER 0
   FROM NATIVE WalkLed;
+CREATE PROCEDURE PARTITION ON TABLE lists COLUMN id VIA GLOBAL INDEX lists_k PARAMETER 0
+  FROM NATIVE WalkLedChange;
 ";
 
 /// Keys of lists that are added begin here.
@@ -173,6 +175,18 @@ const LED_STATEMENTS: &[(&str, &str)] = &[
     STATEMENTS[READ_SHARED],
 ];
 
+/// Beside reads and appends this one renames.
+const LED_CHANGE_STATEMENTS: &[(&str, &str)] = &[
+    STATEMENTS[APPEND],
+    STATEMENTS[READ],
+    ("neverBreak", "SELECT items FROM lists WHERE k = ?;"),
+    STATEMENTS[READ_SHARED],
+    ("neverAppend", "SELECT items FROM lists WHERE k = ?;"),
+    ("neverRemove", "SELECT items FROM lists WHERE k = ?;"),
+    ("neverPut", "SELECT items FROM lists WHERE k = ?;"),
+    INDEXED_STATEMENTS[RENAME],
+];
+
 /// `(key, key, number of lists, steps)`: answers with a table of `(key, value, items)`, a row for
 /// each read (value 0) and each append (without items).
 struct Walk {
@@ -190,6 +204,7 @@ pub(crate) fn procedures() -> Vec<Arc<dyn NativeProcedure>> {
         walk("WalkHere", &STATEMENTS[..APPEND_SHARED]),
         walk("WalkIndexed", INDEXED_STATEMENTS),
         walk("WalkLed", LED_STATEMENTS),
+        walk("WalkLedChange", LED_CHANGE_STATEMENTS),
     ]
 }
 

@@ -21,7 +21,6 @@ pub(crate) mod log;
 mod outputs;
 pub(crate) mod replay;
 
-pub use led::GAVE_UP;
 use led::Journey;
 
 /// The simulated time at which every run begins: microseconds since 1970.
@@ -154,7 +153,7 @@ pub struct World {
     pub max_index_lookups: u64,
     /// How often calls were handed on by an index, or back to it.
     pub hops: u64,
-    /// Calls that asked as often as they may.
+    /// Calls that asked as often as they may, and went on as transactions.
     pub given_up: u64,
     /// Makes calls of one round.
     one_rounds: OneRoundCalls,
@@ -263,6 +262,7 @@ impl World {
             time_limit,
             declared,
             home: None,
+            led: None,
             work,
         };
         self.in_flight.push(Message::Multi(call));
@@ -327,6 +327,7 @@ impl World {
                     time_limit,
                     declared,
                     home,
+                    led: None,
                     work,
                 })
             }

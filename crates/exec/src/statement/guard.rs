@@ -69,6 +69,7 @@ fn check_one(
     if let Some(lookup) = Lookup::of(expression) {
         let answers = database.transaction.addresses_partition
             || database.answers_for(&lookup, parameters)?;
+        database.misled |= !answers;
         return if answers { Ok(()) } else { Err(not_there(statement, guard)) };
     }
     let value = match &expression.node {

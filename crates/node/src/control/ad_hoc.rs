@@ -197,6 +197,7 @@ impl Control {
             time_limit,
             declared: Vec::new(),
             home,
+            led: None,
             work,
         };
         self.outbox.send(0, Envelope::Multi(Box::new(request)));

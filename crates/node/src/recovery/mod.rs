@@ -245,6 +245,7 @@ fn carry_out<H, A>(
         time_limit: None,
         declared: Vec::new(),
         home: None,
+        led: None,
         work: MultiWork::Schema(Arc::new(task)),
     };
     let now_us = header.timestamp_us;

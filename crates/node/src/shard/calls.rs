@@ -1,7 +1,7 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
 use super::one_round::OneRoundCalling;
-use super::via::{describe, index_partition, partition_by_several};
+use super::via::{HomeOf, describe, index_partition, partition_by_several};
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::{HostProcedure, Routing};
 use crate::connection::ConnectionKey;
@@ -95,11 +95,11 @@ impl Shard {
             }
             Destination::Multi(declared) => {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
-                self.call_coordinator(origin, &invocation, body, declared, None);
+                self.call_coordinator(origin, &invocation, body, declared, HomeOf::default());
             }
             Destination::Home(home) => {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
-                self.call_coordinator(origin, &invocation, body, Vec::new(), Some(home));
+                self.call_coordinator(origin, &invocation, body, Vec::new(), HomeOf::known(home));
             }
             Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => {
@@ -301,10 +301,10 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         declared: Vec<PartitionId>,
-        home: Option<Home>,
+        HomeOf { home, led }: HomeOf,
     ) {
         let calling = OneRoundCalling { origin, invocation, body, declared: &declared, home };
-        if self.call_in_one_round(&calling) {
+        if led.is_none() && self.call_in_one_round(&calling) {
             return;
         }
         let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
@@ -322,6 +322,7 @@ impl Shard {
             time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
             declared,
             home,
+            led,
             work,
         };
         let coordinator = self.coordinator_thread();
@@ -340,10 +341,10 @@ impl Shard {
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts) {
             Destination::Multi(declared) => {
-                self.call_coordinator(origin, &invocation, &body, declared, None);
+                self.call_coordinator(origin, &invocation, &body, declared, HomeOf::default());
             }
             Destination::Home(home) => {
-                self.call_coordinator(origin, &invocation, &body, Vec::new(), Some(home));
+                self.call_coordinator(origin, &invocation, &body, Vec::new(), HomeOf::known(home));
             }
             Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => self.answer_failure(origin, &failure),

@@ -1,18 +1,20 @@
 //! Calls routed by several parameters, and those that a global index leads to their row.
 
 use super::{HeldCall, HostFacts, Shard};
-use crate::catalog::HostProcedure;
+use crate::catalog::{HostProcedure, ViaRoute};
 use crate::execution::not_found;
 use crate::message::{
     Envelope, ForwardedAnswer, ForwardedCall, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
 };
 use crate::routing;
 use lockstep_plan_ir::procedure::RoutingColumn;
-use lockstep_site::{Home, ViaLeg, ViaNext, ViaStep};
+use lockstep_site::{BoundStatement, Home, ViaLeg, ViaNext, ViaStep};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::hashing::MAX_KEY_PARTS;
-use lockstep_types::{Datum, Failure, Parameter, PartitionId, Status};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, Failure, Parameter, PartitionId};
 use lockstep_wire_volt::Invocation;
+use std::sync::Arc;
 
 /// Calls `body` with the values of a call's routing parameters; with none of them when the call's
 /// bytes are no parameters, which its execution will say.
@@ -127,6 +129,21 @@ pub(super) fn describe(parameter: &Parameter<'_>) -> String {
     }
 }
 
+/// Where a procedure's statements run that the coordinator takes through its rounds.
+#[derive(Default)]
+pub(super) struct HomeOf {
+    /// At this partition, if at one.
+    pub(super) home: Option<Home>,
+    /// See [`lockstep_site::MultiCall::led`].
+    pub(super) led: Option<BoundStatement>,
+}
+
+impl HomeOf {
+    pub(super) fn known(home: Home) -> HomeOf {
+        HomeOf { home: Some(home), led: None }
+    }
+}
+
 /// What becomes of a call at this partition.
 enum Way {
     Step(ViaStep),
@@ -219,12 +236,13 @@ impl Shard {
                         self.send_via(via, partition);
                     }
                     ViaNext::Index => self.ask_again(via),
-                    ViaNext::GiveUp => self.give_up(&origin),
+                    ViaNext::GiveUp => self.lead_in_transaction(via.call, None),
                 }
             }
             Way::Home => {
                 let partition = PartitionId(self.index as u32);
-                self.call_at_home(via.call, Home { partition, addresses_partition: false });
+                let home = Home { partition, addresses_partition: false };
+                self.lead_in_transaction(via.call, Some(home));
             }
             Way::Anew => {
                 let ForwardedCall { origin, body } = via.call;
@@ -284,17 +302,6 @@ impl Shard {
         }
     }
 
-    /// The row has moved as often as the call may look for it.
-    #[cold]
-    fn give_up(&mut self, origin: &Origin) {
-        let limit = self.facts.options.max_index_lookups;
-        let text = format!(
-            "The row that the call is for moved to another partition {limit} times while the call \
-             was on its way to it (option max_index_lookups). Nothing was changed; call again."
-        );
-        self.answer_failure(*origin, &Failure::new(Status::ServerUnavailable, text));
-    }
-
     /// The row has moved while the call was on its way.
     fn ask_again(&mut self, mut via: ViaCall) {
         let invocation = decoded(&via.call.body);
@@ -313,10 +320,44 @@ impl Shard {
         }
     }
 
-    /// The row is here, and the call changes index entries that may be elsewhere.
-    fn call_at_home(&mut self, call: ForwardedCall, home: Home) {
+    /// The coordinator takes over: the call changes index entries that may not be where its row
+    /// is, or the row has moved as often as calls may look for it. If the row is not where it was
+    /// found, the index is asked within the transaction.
+    #[cold]
+    fn lead_in_transaction(&mut self, call: ForwardedCall, home: Option<Home>) {
         let ForwardedCall { origin, body } = call;
         let invocation = decoded(&body);
-        self.call_coordinator(origin, &invocation, &body, Vec::new(), Some(home));
+        let procedure = self.catalog.procedure(invocation.procedure);
+        let Some((procedure, via)) = procedure.and_then(|p| Some((p, p.via.as_ref()?))) else {
+            return self.dispatch_again(origin, body.into());
+        };
+        // The only statement of a procedure without a partition asks by itself.
+        let led = match procedure.definition.partitioning {
+            None => Ok(None),
+            Some(_) => with_routing_values(&via.columns, procedure, &invocation, |keys| {
+                Some(asked(via, keys))
+            }),
+        };
+        match led {
+            Err(failure) => self.answer_failure(origin, &failure),
+            Ok(led) => {
+                self.call_coordinator(origin, &invocation, &body, Vec::new(), HomeOf { home, led });
+            }
+        }
+    }
+}
+
+/// The question where the row with a key lives.
+fn asked(via: &ViaRoute, keys: &[Datum<'_>]) -> BoundStatement {
+    let mut writer = ParameterWriter::default();
+    for key in keys {
+        writer.scalar(key.natural_type(), *key);
+    }
+    BoundStatement {
+        statement: Arc::clone(&via.question),
+        parameters: writer.bytes().into(),
+        shipped: None,
+        found: None,
+        profile: None,
     }
 }

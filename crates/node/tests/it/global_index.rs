@@ -106,6 +106,55 @@ fn clients_that_insert_the_same_keys_at_the_same_time_get_each_once() {
     assert_eq!(differences(&mut peer), "50,50");
 }
 
+/// A row moves between partitions all the time, and calls by its other key follow it: those that
+/// read or change it, and those that change its entry in an index as well.
+#[test]
+fn calls_by_the_key_follow_a_row_that_keeps_moving() {
+    let server = start(3, &["max_index_lookups=1"]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE sub (id BIGINT NOT NULL PRIMARY KEY, nbr VARCHAR(20), tag BIGINT,
+            n BIGINT);
+        PARTITION TABLE sub ON COLUMN id;
+        CREATE GLOBAL UNIQUE INDEX sub_nbr ON sub (nbr) INCLUDE (tag);
+        CREATE PROCEDURE Add PARTITION ON TABLE sub COLUMN id VIA GLOBAL INDEX sub_nbr PARAMETER 0
+            AS UPDATE sub SET n = n + 1 WHERE nbr = ?;
+        CREATE PROCEDURE Tag PARTITION ON TABLE sub COLUMN id VIA GLOBAL INDEX sub_nbr PARAMETER 1
+            AS UPDATE sub SET tag = tag + ? WHERE nbr = ?;",
+    );
+    peer.run("INSERT INTO sub VALUES (0, 'n', 0, 0)");
+    let address = server.client_address();
+    let callers: Vec<_> = (0..3)
+        .map(|_| {
+            thread::spawn(move || {
+                let mut peer = Peer::login(address);
+                for _ in 0..200 {
+                    let added = peer.call("Add", &[Text("n")]);
+                    assert_eq!((added.status, added.rows.as_str()), (1, "1"), "{added:?}");
+                    let tagged = peer.call("Tag", &[Int(1), Text("n")]);
+                    assert_eq!((tagged.status, tagged.rows.as_str()), (1, "1"), "{tagged:?}");
+                }
+            })
+        })
+        .collect();
+    let mut id = 0;
+    while callers.iter().any(|caller| !caller.is_finished()) {
+        // Both statements are one transaction.
+        let moved = peer.sql(&format!(
+            "INSERT INTO sub SELECT {}, nbr || 'x', tag, n FROM sub WHERE id = {id};
+             DELETE FROM sub WHERE id = {id};
+             UPDATE sub SET nbr = 'n' WHERE id = {};",
+            id + 1,
+            id + 1
+        ));
+        assert_eq!(moved.status, 1, "{moved:?}");
+        id += 1;
+    }
+    callers.into_iter().for_each(|caller| caller.join().expect("no call was refused"));
+    assert_eq!(peer.run("SELECT nbr, tag, n FROM sub"), "n,600,600");
+    assert!(id > 10, "it moved {id} times");
+}
+
 #[test]
 fn an_index_is_built_while_clients_write() {
     let server = start(2, &[]);

@@ -3,7 +3,7 @@
 
 use super::awaited::Awaits;
 use super::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, numbered};
-use crate::active::{Active, Queued, Submitted};
+use crate::active::{Active, Leading, Queued, Submitted};
 use crate::message::{MultiCall, MultiWork, ToPartition};
 use crate::tables::write_modified;
 use lockstep_txn::{Addressed, RoundProgress};
@@ -114,10 +114,34 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
         let addressed = self.initiator.decide(transaction, false, false);
         send_decision(transaction, false, false, addressed, outputs);
-        let active = *self.active.remove(&transaction).expect("it is under way");
+        let mut active = *self.active.remove(&transaction).expect("it is under way");
+        if active.leading == Leading::Found {
+            active.call.home = None;
+        }
         let enlargements = active.enlargements + 1;
         let submitted = Box::new(Submitted { call: active.call, needed, enlargements });
         self.initiator.resubmit(Queued::Planned(submitted), false);
+    }
+
+    /// If the transaction has failed because the row that it was led to has moved before, it is
+    /// undone, and ordered again to ask the index itself. The logs must say that it is undone, so
+    /// whoever was misled has to be among those that vote.
+    pub(super) fn lead_again(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) -> bool {
+        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let home = active.call.home.map(|home| home.partition);
+        let says_no = |writers: &[PartitionId]| {
+            writers.is_empty() || home.is_some_and(|home| writers.contains(&home))
+        };
+        if active.leading != Leading::Misled || !says_no(&active.writers) {
+            return false;
+        }
+        active.call.home = None;
+        self.order_again(transaction, Vec::new(), outputs);
+        true
     }
 
     /// Aborts a transaction wherever it is in its rounds.

@@ -1,10 +1,26 @@
 //! The partitions that a transaction takes its place at.
 
 use super::{Coordinator, MAX_ENLARGEMENTS, home};
-use crate::active::desk_context;
-use crate::message::MultiWork;
+use crate::active::{Leading, blocks, desk_context};
+use crate::message::{BoundStatement, MultiCall, MultiWork};
 use crate::round::{Desk, Round};
 use lockstep_types::{Failure, PartitionId, TransactionId};
+use std::collections::VecDeque;
+
+/// How it is known where a call's row lives, and the statements that are known before it begins.
+/// Code that cannot be run again runs only where the index has said it.
+pub(super) fn first_batch<O, C>(call: &mut MultiCall<O, C>) -> (Leading, VecDeque<BoundStatement>) {
+    match (&call.led, &call.work) {
+        (Some(question), work) if call.home.is_none() || blocks(work) => {
+            call.home = None;
+            (Leading::Asking, VecDeque::from([question.clone()]))
+        }
+        (_, MultiWork::Statements(call)) => {
+            (Leading::Guessed, call.statements.iter().cloned().collect())
+        }
+        _ => (Leading::Guessed, VecDeque::new()),
+    }
+}
 
 impl<O, C: Clone> Coordinator<O, C> {
     /// The transaction takes its place at its partitions.

@@ -1,10 +1,15 @@
 //! Calls that a global index leads to their row, carried between partitions as the server's
 //! threads carry them: each message once, after any time, before or behind any other.
 
-use super::{Answer, Message, PartitionCall, World};
-use crate::plans::LocalWork;
-use lockstep_site::{Ready, ViaLeg, ViaNext};
-use lockstep_types::{Datum, Failure, Outcome, PartitionId};
+use super::{Message, PartitionCall, World};
+use crate::census::Census;
+use crate::plans::{LocalWork, keeps_index};
+use lockstep_exec::{PreparedProcedure, PreparedStatement};
+use lockstep_plan_ir::lookup::question;
+use lockstep_site::{BoundStatement, Home, MultiCall, MultiWork, Ready, ViaLeg, ViaNext};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, PartitionId, SqlType};
+use std::sync::Arc;
 
 /// How far a call has come that an index leads to its row.
 #[derive(Debug, Clone, Copy)]
@@ -37,14 +42,17 @@ impl World {
         let step = site.via_step(header, journey.leg, route, &[Datum::Int(*key)]);
         let step = step.expect("the index is there, and its keys are integers");
         let next = step.next(&mut journey.lookups, self.max_index_lookups);
+        let procedure = Arc::clone(catalog.procedure(name));
+        let changes = self.ring.partition_count() > 1 && keeps_index(&procedure);
         let to = match next {
+            ViaNext::Run if changes => None,
             ViaNext::Run => return Some(ready),
             ViaNext::Row(row) => Some((row, ViaLeg::Row)),
             ViaNext::Index => Some((self.ring.partition_of(Datum::Int(*key)), ViaLeg::Index)),
             ViaNext::GiveUp => None,
         };
-        let read_only = catalog.procedure(name).definition().read_only;
-        site.withdraw(header, read_only);
+        site.withdraw(header, procedure.definition().read_only);
+        let home = (next == ViaNext::Run).then_some(Home { partition, addresses_partition: false });
         let (Ready::Run(mut call, _) | Ready::Speculate(mut call, _)) = ready;
         match to {
             Some((to, leg)) => {
@@ -53,15 +61,40 @@ impl World {
                 call.journey = journey;
                 self.in_flight.push(Message::Call(to, call));
             }
-            None => {
-                self.given_up += 1;
-                let outcome = Outcome::failed(Failure::graceful(GAVE_UP));
-                self.answers.push(Answer { call: call.call, outcome, tables: Vec::new() });
-            }
+            None => self.lead_in_transaction(&call, procedure, home),
         }
         None
     }
-}
 
-/// Why a call ended whose row moved as often as an index may be asked for it.
-pub const GAVE_UP: &str = "the row moves all the time";
+    /// The coordinator takes over.
+    fn lead_in_transaction(
+        &mut self,
+        call: &PartitionCall,
+        procedure: Arc<PreparedProcedure>,
+        home: Option<Home>,
+    ) {
+        let LocalWork::Led { name, parameters, key } = &call.work else { return };
+        self.given_up += u64::from(home.is_none());
+        let route = self.catalogs[&call.catalog_version].route(name);
+        let route = route.expect("the procedure is led by an index");
+        let question = question(route.entries, &[SqlType::BigInt]);
+        let mut writer = ParameterWriter::default();
+        let led = BoundStatement {
+            statement: Arc::new(PreparedStatement::new(Arc::new(question))),
+            parameters: writer.bigint(*key).bytes().into(),
+            shipped: None,
+            found: None,
+            profile: None,
+        };
+        self.in_flight.push(Message::Multi(MultiCall {
+            origin: call.call,
+            procedure_number: Census::mark_of(call.call),
+            catalog_version: call.catalog_version,
+            time_limit: None,
+            declared: Vec::new(),
+            home,
+            led: Some(led),
+            work: MultiWork::Procedure { procedure, parameters: Arc::clone(parameters) },
+        }));
+    }
+}
