@@ -3,6 +3,7 @@
 mod access;
 mod bind;
 mod cover;
+mod entries;
 mod estimate;
 pub(crate) mod explain;
 mod flatten;
@@ -136,6 +137,11 @@ fn plan(
         ast::Statement::Query(query) => {
             let mut bound = binder.bind_query(query)?.query;
             rewrite(planning, &mut bound, binder);
+            if context == PlanContext::MultiPartition && planning.uses(Rule::GlobalIndexes) {
+                let catalog = binder.catalog;
+                binder.reads_entries |=
+                    entries::read_entries(&mut bound, &mut binder.subqueries, catalog);
+            }
             let plan = Planner::new(binder, planning).plan_query(&mut bound, context)?;
             let named: Vec<_> = (0..bound.output.len())
                 .map(|position| {
