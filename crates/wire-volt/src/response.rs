@@ -267,6 +267,12 @@ impl<'a> Response<'a> {
         self.status == Status::Success.code()
     }
 
+    /// The tables as they came, one behind the other.
+    #[inline]
+    pub fn table_bytes(&self) -> &'a [u8] {
+        self.tables
+    }
+
     /// The tables, in order. Stops after the first error.
     #[inline]
     pub fn tables(&self) -> Tables<'a> {

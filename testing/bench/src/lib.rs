@@ -12,6 +12,7 @@ pub mod page;
 pub mod process;
 pub mod redis;
 pub mod report;
+pub mod run;
 pub mod stalls;
 pub mod usl;
 pub mod verdict;

@@ -1,17 +1,27 @@
 //! Workloads: schema, procedures, load and check, shared by tests, the simulator and the
-//! benchmarks. Each is a module; none knows how its calls reach the database.
+//! benchmarks. Each is a module; none knows how its calls reach the database. What
+//! `lockstep bench` runs is a [`Workload`].
 
 pub mod bank;
+pub mod bank_load;
+pub mod distribution;
 pub mod fault;
+pub mod key_value;
 pub mod probe;
 pub mod voter;
+mod workload;
+
+pub use workload::{
+    Answer, Check, Database, Found, Next, NextCall, RowSink, Session, TableToFill, Verdict,
+    Workload,
+};
 
 use lockstep_exec::procedure::NativeProcedure;
 use std::sync::Arc;
 
 /// The native procedures that the shipped binary brings along.
 pub fn native_procedures() -> Vec<Arc<dyn NativeProcedure>> {
-    vec![Arc::new(voter::Vote)]
+    vec![Arc::new(voter::Vote), Arc::new(bank::Transfer { name: "Transfer" })]
 }
 
 /// Those, and what only tests call.
@@ -19,7 +29,6 @@ pub fn test_procedures() -> Vec<Arc<dyn NativeProcedure>> {
     let mut procedures = native_procedures();
     procedures.push(Arc::new(probe::Probe));
     procedures.push(Arc::new(fault::Fault));
-    procedures.push(Arc::new(bank::Transfer { name: "Transfer" }));
     procedures.push(Arc::new(bank::Transfer { name: "TransferAnywhere" }));
     procedures
 }

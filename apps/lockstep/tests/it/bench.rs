@@ -1,6 +1,7 @@
 //! `lockstep bench` and `lockstep demo`, for a moment each.
 
 use super::{host, lockstep, text};
+use lockstep_client::{ConnectOptions, Connection};
 
 fn read_json(path: &std::path::Path) -> serde_json::Value {
     let json = std::fs::read_to_string(path).expect("a file was written");
@@ -51,6 +52,110 @@ fn voter_is_measured_over_tcp_in_both_forms_and_both_loops() {
 fn voter_is_measured_embedded() {
     let json = bench("embedded", &["--embedded"]);
     assert_eq!(json["options"]["embedded"], true);
+}
+
+/// Runs a workload for a moment; its exit code, its JSON, what it printed.
+fn workload(name: &str, arguments: &[&str]) -> (bool, serde_json::Value, String) {
+    let mut place = format!("lockstep-{name}-{}", std::process::id());
+    arguments.iter().for_each(|argument| place.push_str(argument));
+    let file = std::env::temp_dir().join(place.replace([':', '/', '.'], "_") + ".json");
+    let mut all = vec!["bench", name, "--json", file.to_str().expect("a path of text")];
+    all.extend(arguments);
+    if !arguments.contains(&"--duration") {
+        all.extend(["--duration", "0.3", "--warmup", "0.1"]);
+    }
+    let output = lockstep(&all, "");
+    let shown = text(&output.stdout) + &text(&output.stderr);
+    let json = if file.exists() { read_json(&file) } else { serde_json::Value::Null };
+    (output.status.success(), json, shown)
+}
+
+fn good_workload(name: &str, arguments: &[&str]) -> serde_json::Value {
+    let (good, json, shown) = workload(name, arguments);
+    assert!(good, "{name} {arguments:?}: {shown}");
+    assert!(shown.contains("holds  ") && !shown.contains("WRONG"), "{shown}");
+    assert!(json["throughput_per_s"].as_f64().expect("a number") > 0.0, "{json}");
+    assert_eq!((&json["errors"], &json["consistent"]), (&0.into(), &true.into()), "{json}");
+    json
+}
+
+#[test]
+fn workloads_run_over_tcp_in_all_paces_and_check_what_they_left() {
+    let host = host();
+    let server = host.client_address().to_string();
+    let servers = ["--servers", server.as_str()];
+    let small = |more: &[&'static str]| [&servers[..], &["--rows", "500"], more].concat();
+    let json = good_workload("key-value", &small(&["--clients", "5", "--connections", "2"]));
+    assert_eq!(json["loaded_rows"], 500);
+    for kind in ["READ", "UPDATE"] {
+        assert!(json["per_transaction"][kind]["count"].as_u64().expect("a count") > 0, "{json}");
+    }
+    let json = good_workload("key-value", &small(&["--rate", "500", "--no-load", "--mix", "b"]));
+    assert_eq!(json["loaded_rows"], serde_json::Value::Null);
+    let per_s = json["throughput_per_s"].as_f64().expect("a number");
+    assert!(per_s < 750.0, "{per_s}");
+    let json = good_workload("bank", &[&servers[..], &["--accounts", "100"]].concat());
+    assert!(json["per_transaction"]["TRANSFER"]["count"].as_u64().expect("a count") > 0);
+    // A rate that nothing reaches ends a ramp.
+    let ramp = [&servers[..], &["--accounts", "100", "--ramp", "1e6", "--ramp-from", "200"]];
+    let json = good_workload("mp-mix", &ramp.concat());
+    let steps = json["steps"].as_array().expect("steps");
+    assert_eq!(steps.last().expect("a step")["good"], false, "{json}");
+    host.stop().expect("the host stops");
+}
+
+#[test]
+fn wrong_scales_and_missing_tables_are_refused() {
+    let host = host();
+    let server = host.client_address().to_string();
+    let run = |more: &[&'static str]| {
+        let (good, _, shown) =
+            workload("key-value", &[&["--servers", server.as_str()], more].concat());
+        assert!(!good, "{shown}");
+        shown
+    };
+    let shown = run(&["--no-load"]);
+    assert!(shown.contains("the server has no tables of key-value"), "{shown}");
+    good_workload("key-value", &["--servers", &server, "--rows", "9"]);
+    let shown = run(&["--rows", "10"]);
+    assert!(shown.contains("key_value has 9 rows, this run is for 10"), "{shown}");
+    host.stop().expect("the host stops");
+}
+
+#[test]
+fn a_host_that_dies_ends_the_run_with_its_figures() {
+    let host = host();
+    let server = host.client_address().to_string();
+    let stopper = std::thread::spawn(move || {
+        let mut connection =
+            Connection::connect(&host.client_address().to_string(), &ConnectOptions::default())
+                .expect("a connection");
+        // It stops when the workload has begun.
+        let begun = std::time::Instant::now();
+        while connection.sql("SELECT MIN(changes) FROM key_value;").map_or(true, |tables| {
+            tables[0].rows[0][0].as_datum().sort_order(lockstep_types::Datum::Int(5)).is_lt()
+        }) {
+            assert!(begun.elapsed().as_secs() < 60, "the workload begins");
+        }
+        host.stop().expect("the host stops");
+    });
+    let (good, json, shown) =
+        workload("contention", &["--servers", &server, "--duration", "60", "--warmup", "0"]);
+    stopper.join().expect("the host stopped");
+    assert!(!good && shown.contains("connections were lost"), "{shown}");
+    assert!(shown.contains("PARTIAL"), "{shown}");
+    assert_eq!(json["interrupted"], true, "{json}");
+    assert!(json["transactions"].as_u64().expect("a count") > 0, "{json}");
+    assert!(json["errors"].as_u64().expect("a count") > 0, "{json}");
+}
+
+#[test]
+fn workloads_run_embedded() {
+    good_workload("key-value", &["--embedded", "--rows", "100", "--keys", "uniform"]);
+    good_workload("contention", &["--embedded"]);
+    good_workload("bank", &["--embedded", "--accounts", "10"]);
+    let (good, _, shown) = workload("mp-mix", &["--embedded", "--no-load"]);
+    assert!(!good && shown.contains("no tables"), "{shown}");
 }
 
 #[test]

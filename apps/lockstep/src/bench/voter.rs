@@ -1,26 +1,18 @@
-//! `lockstep bench`: runs a workload as a load, over TCP or inside the process, and reports.
+//! `lockstep bench voter`, with the classic client options.
 
+use super::common::{ProgressLine, number, seconds};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use lockstep_bench::driver::DriverOptions;
 use lockstep_bench::embedded::EmbeddedVoter;
 use lockstep_bench::report::{self, Progress};
 use lockstep_bench::voter::{self, Form, VoterResult};
 use serde_json::json;
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The command line of `lockstep bench`.
+/// The command line of `lockstep bench voter`.
 pub fn command() -> Command {
-    Command::new("bench")
-        .about("Measure throughput and latency")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(voter_command())
-}
-
-fn voter_command() -> Command {
     Command::new("voter")
         .about("Telephone voting: a small transaction over three tables and two views")
         .arg(
@@ -75,28 +67,6 @@ fn voter_command() -> Command {
         )
 }
 
-fn number(
-    name: &'static str,
-    value: &'static str,
-    default: &'static str,
-    help: &'static str,
-) -> Arg {
-    Arg::new(name)
-        .long(name)
-        .value_name(value)
-        .value_parser(value_parser!(u32).range(1..=100_000))
-        .default_value(default)
-        .help(help)
-}
-
-fn seconds(name: &'static str, default: &'static str, help: &'static str) -> Arg {
-    let parse = |text: &str| match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0 to 86400".to_string()),
-    };
-    Arg::new(name).long(name).value_name("S").value_parser(parse).default_value(default).help(help)
-}
-
 /// What the command line says.
 struct VoterArguments {
     driver: DriverOptions,
@@ -148,7 +118,7 @@ impl VoterArguments {
 
     fn measure(&self) -> Result<VoterResult, String> {
         let mut show = ProgressLine::default();
-        let mut progress = |state: &Progress| show.show(state);
+        let mut progress = |state: &Progress| show.show(&state.line());
         let result = if self.embedded {
             EmbeddedVoter::new(self.form, self.seed)?.run(
                 self.driver.warmup,
@@ -164,14 +134,11 @@ impl VoterArguments {
     }
 }
 
-/// Runs the workload that was asked for.
+/// Runs voter.
 ///
 /// # Errors
 /// A server cannot be reached or refuses the set-up; the JSON file cannot be written.
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
-    let Some(("voter", arguments)) = arguments.subcommand() else {
-        return Err("there is no such workload; try `lockstep bench --help`".to_string());
-    };
     let arguments = VoterArguments::new(arguments);
     let result = arguments.measure()?;
     print!("{}", report::table(&result.measured, &result.rows()));
@@ -187,41 +154,10 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Progress on standard error: one line that changes on a terminal, else a line a few times.
-#[derive(Default)]
-struct ProgressLine {
-    lines: u64,
-    shown: bool,
-}
-
-/// Reports between two lines where there is no terminal: five seconds.
-const REPORTS_PER_LINE: u64 = 20;
-
-impl ProgressLine {
-    fn show(&mut self, state: &Progress) {
-        self.lines += 1;
-        let mut errors = std::io::stderr();
-        // Progress that cannot be shown is no reason to stop measuring.
-        let _ = if errors.is_terminal() {
-            self.shown = true;
-            write!(errors, "\r\x1b[K{}", state.line())
-        } else if self.lines.is_multiple_of(REPORTS_PER_LINE) {
-            writeln!(errors, "{}", state.line())
-        } else {
-            Ok(())
-        };
-    }
-
-    fn end(&self) {
-        if self.shown {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::command;
 
     fn parse(line: &str) -> Result<VoterArguments, clap::Error> {
         let matches = command().try_get_matches_from(line.split_whitespace())?;
@@ -247,7 +183,7 @@ mod tests {
             "bench voter --embedded --rate 5",
             "bench voter --embedded --duration -1",
             "bench voter --embedded --connections 0",
-            "bench tpcc",
+            "bench nothing",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -1,0 +1,259 @@
+//! What all workloads have in common: where, how fast, for how long, and what is shown.
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use lockstep_bench::report::{Progress, grouped};
+use lockstep_bench::run::ramp::Ramp;
+use lockstep_bench::run::{self, Pace, Report, RunOptions, RunResult, report};
+use lockstep_workloads::Workload;
+use serde_json::{Map, Value, json};
+use signal_hook::consts::SIGINT;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Adds the arguments that all workloads take.
+pub fn with_common(command: Command) -> Command {
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    command
+        .arg(
+            Arg::new("servers")
+                .long("servers")
+                .value_name("HOST:PORT,...")
+                .value_delimiter(',')
+                .action(ArgAction::Append)
+                .help("Hosts; connections are spread over them"),
+        )
+        .arg(flag("embedded", "No sockets: one site inside this process, called on one thread"))
+        .group(ArgGroup::new("target").args(["servers", "embedded"]).required(true))
+        .arg(number("connections", "C", "8", "Connections"))
+        .arg(number("clients", "N", "64", "Clients over the connections, one call in flight each"))
+        .arg(rate("rate", "Transactions per second, due at even intervals [default: closed loop]"))
+        .arg(rate("ramp", "Raise the rate by this much, step by step, until it is too much"))
+        .arg(rate("ramp-from", "The ramp's first rate [default: that of a step]"))
+        .arg(
+            number(
+                "ramp-p99-ms",
+                "MS",
+                "100",
+                "A step whose 99th percentile is greater is no good",
+            )
+            .requires("ramp"),
+        )
+        .arg(seconds("duration", "15", "Measured time in seconds; of a ramp, that of each step"))
+        .arg(seconds("warmup", "2", "Time before the measured time in seconds"))
+        .arg(flag("no-load", "Use the rows that are there; fail where there are none"))
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .value_parser(value_parser!(u64))
+                .default_value("1")
+                .help("What the calls follow from"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write the result as JSON"),
+        )
+}
+
+fn rate(name: &'static str, help: &'static str) -> Arg {
+    let parse = |text: &str| match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
+        _ => Err("a number of transactions per second".to_string()),
+    };
+    let argument = Arg::new(name).long(name).value_name("R").value_parser(parse).help(help);
+    match name {
+        "ramp-from" => argument.requires("ramp"),
+        "ramp" => argument.conflicts_with_all(["rate", "embedded"]),
+        _ => argument.conflicts_with("embedded"),
+    }
+}
+
+/// An argument that is a number from 1.
+pub fn number(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name(value)
+        .value_parser(value_parser!(u32).range(1..=100_000_000))
+        .default_value(default)
+        .help(help)
+}
+
+/// An argument that is a time.
+pub fn seconds(name: &'static str, default: &'static str, help: &'static str) -> Arg {
+    let parse = |text: &str| match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0 to 86400".to_string()),
+    };
+    Arg::new(name).long(name).value_name("S").value_parser(parse).default_value(default).help(help)
+}
+
+/// The value of a number argument.
+pub fn count(arguments: &ArgMatches, name: &str) -> u64 {
+    arguments.get_one::<u32>(name).map_or(1, |number| u64::from(*number))
+}
+
+/// What the command line says of how to run.
+pub fn run_options(arguments: &ArgMatches) -> RunOptions {
+    let time = |name: &str| {
+        Duration::from_secs_f64(arguments.get_one::<f64>(name).copied().unwrap_or(0.0))
+    };
+    let rate = |name: &str| arguments.get_one::<f64>(name).copied();
+    let pace = match (rate("rate"), rate("ramp")) {
+        (Some(rate), _) => Pace::Rate(rate),
+        (None, Some(step_per_s)) => Pace::Ramp(Ramp {
+            first_per_s: rate("ramp-from").unwrap_or(step_per_s),
+            step_per_s,
+            p99_limit: Duration::from_millis(count(arguments, "ramp-p99-ms")),
+        }),
+        (None, None) => Pace::Closed,
+    };
+    RunOptions {
+        servers: arguments.get_many("servers").into_iter().flatten().cloned().collect(),
+        connections: count(arguments, "connections") as usize,
+        clients: count(arguments, "clients") as usize,
+        pace,
+        duration: time("duration"),
+        warmup: time("warmup"),
+        seed: arguments.get_one::<u64>("seed").copied().unwrap_or(1),
+        no_load: arguments.get_flag("no-load"),
+    }
+}
+
+fn options_json(workload: &dyn Workload, options: &RunOptions) -> Value {
+    let own = workload.options();
+    let own: Map<String, Value> =
+        own.into_iter().map(|(name, value)| (name.to_string(), Value::String(value))).collect();
+    let (rate, ramp) = match &options.pace {
+        Pace::Closed => (None, None),
+        Pace::Rate(rate) => (Some(*rate), None),
+        Pace::Ramp(ramp) => (None, Some(ramp)),
+    };
+    json!({
+        "workload": workload.name(),
+        "workload_options": own,
+        "servers": options.servers,
+        "embedded": options.servers.is_empty(),
+        "connections": options.connections,
+        "clients": options.clients,
+        "rate_per_s": rate,
+        "ramp": ramp.map(|ramp| json!({
+            "first_per_s": ramp.first_per_s, "step_per_s": ramp.step_per_s,
+            "p99_limit_ms": ramp.p99_limit.as_millis() as u64,
+        })),
+        "duration_s": options.duration.as_secs_f64(),
+        "warmup_s": options.warmup.as_secs_f64(),
+        "seed": options.seed,
+    })
+}
+
+/// What a workload shows beside the common figures.
+pub type Own = fn(&dyn Workload, &RunOptions, &RunResult) -> OwnFigures;
+
+/// See [`Own`].
+#[derive(Default)]
+pub struct OwnFigures {
+    /// Rows of the table.
+    pub rows: Vec<(String, String)>,
+    /// Keys of the JSON.
+    pub keys: Map<String, Value>,
+    /// Text in front of the tables.
+    pub text: String,
+}
+
+/// Runs a workload, shows its progress and its result.
+///
+/// # Errors
+/// As for [`run::run`]; the JSON file cannot be written.
+pub fn run_and_report(
+    workload: &mut dyn Workload,
+    arguments: &ArgMatches,
+    own: Own,
+) -> Result<ExitCode, String> {
+    let options = run_options(arguments);
+    let stop = Arc::new(AtomicBool::new(false));
+    // The first interrupt ends the run with its figures, the second one the program.
+    let registered = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, stop.clone())
+        .and_then(|_| signal_hook::flag::register(SIGINT, stop.clone()));
+    registered.map_err(|error| format!("interrupts cannot be caught: {error}"))?;
+    let mut line = ProgressLine::default();
+    let result = run::run(workload, &options, &stop, &mut |state| line.show(&text_of(state)));
+    line.end();
+    let result = result?;
+    let own = own(workload, &options, &result);
+    print!("{}{}", own.text, report::table(&result, &own.rows));
+    if let Some((rows, time)) = result.loaded {
+        println!("{} rows were loaded in {:.1} s", grouped(rows), time.as_secs_f64());
+    }
+    if let Some(error) = &result.figures.first_error {
+        eprintln!("lockstep: the first error was: {error}");
+    }
+    if let Some(file) = arguments.get_one::<PathBuf>("json") {
+        let json = report::json(&result, options_json(workload, &options), own.keys);
+        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
+        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    Ok(if result.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn text_of(state: &Report<'_>) -> String {
+    match state {
+        Report::Run(progress) => Progress::line(progress),
+        Report::Checking => "checking".to_string(),
+        Report::Fill(state) => {
+            const WIDTH: u64 = 16;
+            let filled = (state.rows * WIDTH / state.total.max(1)).min(WIDTH) as usize;
+            let bar = "#".repeat(filled) + &"-".repeat(WIDTH as usize - filled);
+            format!("[{bar}] loaded {} of {} rows", grouped(state.rows), grouped(state.total))
+        }
+    }
+}
+
+/// Progress on standard error: one line that changes on a terminal, else a line a few times.
+#[derive(Default)]
+pub struct ProgressLine {
+    shown_at: Option<std::time::Instant>,
+    drawn: bool,
+}
+
+/// Between two lines on a terminal, and elsewhere.
+const INTERVALS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+impl ProgressLine {
+    /// Shows a state, if the last one stood long enough.
+    pub fn show(&mut self, text: &str) {
+        let mut errors = std::io::stderr();
+        let terminal = errors.is_terminal();
+        let interval = INTERVALS[usize::from(!terminal)];
+        if self.shown_at.get_or_insert_with(std::time::Instant::now).elapsed() < interval {
+            return;
+        }
+        self.shown_at = Some(std::time::Instant::now());
+        self.drawn = terminal;
+        // Progress that cannot be shown is no reason to stop measuring.
+        let _ = match terminal {
+            true => write!(errors, "\r\x1b[K{text}"),
+            false => writeln!(errors, "{text}"),
+        };
+    }
+
+    /// Takes the line away.
+    pub fn end(&self) {
+        if self.drawn {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

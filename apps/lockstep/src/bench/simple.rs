@@ -1,0 +1,124 @@
+//! Workloads of a few options: key-value, contention, bank and mp-mix.
+
+use super::common::{OwnFigures, count, number, run_and_report, with_common};
+use clap::{Arg, ArgMatches, Command};
+use lockstep_bench::run::{RunOptions, RunResult};
+use lockstep_workloads::Workload;
+use lockstep_workloads::bank_load::{BankLoad, Transfers};
+use lockstep_workloads::key_value::{KeyValue, Keys};
+use std::process::ExitCode;
+
+/// Their command lines.
+pub fn commands() -> [Command; 4] {
+    let content = || number("content-bytes", "BYTES", "1000", "Bytes of a row's content");
+    let key_value = Command::new("key-value")
+        .about("Reads and updates by key: YCSB's workloads A and B")
+        .arg(choice("mix", &["a", "b"], "A: half reads, half updates; B: 95 % reads"))
+        .arg(choice("keys", &["zipfian", "uniform"], "How keys are drawn"))
+        .arg(number("rows", "N", "100000", "Rows"))
+        .arg(content());
+    let contention =
+        Command::new("contention").about("Updates of one row by all clients").arg(content());
+    let bank = Command::new("bank")
+        .about("Deposits, and transfers that read, decide and change two accounts")
+        .arg(number("accounts", "N", "10000", "Accounts"))
+        .arg(percent("50"));
+    let mp_mix = Command::new("mp-mix")
+        .about("Deposits, and transfers of one round between two accounts")
+        .arg(number("accounts", "N", "10000", "Accounts"))
+        .arg(percent("10"));
+    [key_value, contention, bank, mp_mix].map(with_common)
+}
+
+/// An argument with a few values, of which the first is the default.
+pub fn choice(name: &'static str, values: &'static [&'static str], help: &'static str) -> Arg {
+    let values = values.iter().copied();
+    let default = values.clone().next().unwrap_or_default();
+    Arg::new(name)
+        .long(name)
+        .value_parser(clap::builder::PossibleValuesParser::new(values))
+        .default_value(default)
+        .help(help)
+}
+
+fn percent(default: &'static str) -> Arg {
+    let parse = |text: &str| match text.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("a share in percent".to_string()),
+    };
+    Arg::new("transfers")
+        .long("transfers")
+        .value_name("PERCENT")
+        .value_parser(parse)
+        .default_value(default)
+        .help("The share of transfers")
+}
+
+/// Runs one of them.
+///
+/// # Errors
+/// As for [`run_and_report`].
+pub fn run(name: &str, arguments: &ArgMatches) -> Result<ExitCode, String> {
+    run_and_report(&mut *workload(name, arguments)?, arguments, nothing)
+}
+
+fn nothing(_: &dyn Workload, _: &RunOptions, _: &RunResult) -> OwnFigures {
+    OwnFigures::default()
+}
+
+fn workload(name: &str, arguments: &ArgMatches) -> Result<Box<dyn Workload>, String> {
+    let chosen = |name: &str, value: &str| {
+        arguments.get_one::<String>(name).is_some_and(|chosen| chosen == value)
+    };
+    let bank = |name, transfers| {
+        let percent = arguments.get_one::<f64>("transfers").copied().unwrap_or(0.0);
+        BankLoad::new(name, count(arguments, "accounts"), (percent * 10.0) as u64, transfers)
+    };
+    let bytes = || count(arguments, "content-bytes") as usize;
+    Ok(match name {
+        "key-value" => {
+            let reads = if chosen("mix", "a") { 50 } else { 95 };
+            let keys = if chosen("keys", "uniform") { Keys::Uniform } else { Keys::Zipfian };
+            Box::new(KeyValue::new(count(arguments, "rows"), bytes(), reads, keys)?)
+        }
+        "contention" => Box::new(KeyValue::new(1, bytes(), 0, Keys::Uniform)?),
+        "bank" => Box::new(bank("bank", Transfers::TwoRounds)?),
+        "mp-mix" => Box::new(bank("mp-mix", Transfers::OneRound)?),
+        _ => return Err(format!("there is no workload {name}; try `lockstep bench --help`")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{command, common::run_options};
+    use lockstep_bench::run::Pace;
+
+    #[test]
+    fn the_command_line_is_understood() {
+        let parse = |line: &str| command().try_get_matches_from(line.split_whitespace());
+        let matches = parse("bench key-value --servers a:1 --mix b --rows 7 --rate 10 --seed 3")
+            .expect("a command line");
+        let (name, arguments) = matches.subcommand().expect("a workload");
+        let options = run_options(arguments);
+        assert_eq!((options.pace, options.seed), (Pace::Rate(10.0), 3));
+        let shown = workload(name, arguments).expect("a workload").options();
+        assert!(shown.contains(&("read_percent", "95".to_string())), "{shown:?}");
+        assert!(shown.contains(&("rows", "7".to_string())), "{shown:?}");
+        let matches = parse("bench bank --servers a:1 --ramp 500 --ramp-p99-ms 20").expect("this");
+        let options = run_options(matches.subcommand().expect("a workload").1);
+        let Pace::Ramp(ramp) = options.pace else { panic!("a ramp") };
+        assert_eq!((ramp.first_per_s, ramp.p99_limit.as_millis()), (500.0, 20));
+        for wrong in [
+            "bench key-value",
+            "bench key-value --embedded --rate 5",
+            "bench key-value --embedded --ramp 5",
+            "bench key-value --servers a:1 --mix c",
+            "bench bank --embedded --transfers 101",
+            "bench bank --embedded --ramp-from 5",
+            "bench nothing --embedded",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

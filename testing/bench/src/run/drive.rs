@@ -1,0 +1,386 @@
+//! Drives sessions over connections, on one thread: each has one call in flight.
+//!
+//! *Closed loop*: a session begins its next transaction when its last one has ended and its pause
+//! is over. *Open loop*: transactions are due at even intervals, whatever the server does; a
+//! session that is idle takes the next one, and its latency counts from when it was due (the
+//! correction for coordinated omission).
+
+use super::figures::Figures;
+use crate::report::Progress;
+use lockstep_client::{
+    Call, ClientError, Completion, ConnectOptions, ConnectionIndex, Outgoing, ParameterWriter,
+    Pipeline, Response,
+};
+use lockstep_workloads::{Answer, Next, Session, Verdict, Workload};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest wait for answers.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
+/// The operating system waits in whole milliseconds: what comes sooner is waited for by naps.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+/// One nap: an open loop is at most so much coarser than its intervals.
+const NAP: Duration = Duration::from_micros(25);
+/// A transaction of an open loop that begins so long behind its due time is called late.
+const LATE: Duration = Duration::from_millis(1);
+/// How long calls are waited for behind the end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two reports of progress.
+const REPORT_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How to drive.
+#[derive(Debug, Clone)]
+pub struct DriveOptions {
+    /// Addresses; connections are spread over them.
+    pub servers: Vec<String>,
+    /// Connections.
+    pub connections: usize,
+    /// Sessions, spread over the connections.
+    pub clients: usize,
+    /// Transactions per second; `None` is a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// What is measured.
+    pub duration: Duration,
+    /// What runs before, unmeasured.
+    pub warmup: Duration,
+    /// What the sessions follow from.
+    pub seed: u64,
+}
+
+/// An answer as workloads see it.
+pub fn answer<'a>(response: &Response<'a>) -> Answer<'a> {
+    Answer {
+        status: response.status,
+        status_text: response.status_text,
+        application_status: response.application_status,
+        table_count: response.table_count,
+        tables: response.table_bytes(),
+    }
+}
+
+struct Slot {
+    session: Box<dyn Session>,
+    /// From when the latency of the transaction counts.
+    started_at: Instant,
+    /// The kind of the last call.
+    transaction: usize,
+    /// Its next call belongs to what it has begun.
+    within: bool,
+}
+
+/// What is due at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Wake {
+    /// The session's next call.
+    Call(usize),
+    /// The session is free for a transaction of the open loop.
+    Idle(usize),
+}
+
+struct Drive {
+    slots: Vec<Slot>,
+    timers: BinaryHeap<Reverse<(Instant, Wake)>>,
+    idle: VecDeque<usize>,
+    open_loop: bool,
+    figures: Figures,
+    measuring_from: Instant,
+    until: Instant,
+    parameters: ParameterWriter,
+}
+
+/// Runs a workload's sessions. `progress` is told of the state four times a second; the run ends
+/// early when `stop` becomes true.
+///
+/// # Errors
+/// A server cannot be reached at the beginning, or calls remain without an answer.
+pub fn drive(
+    workload: &dyn Workload,
+    options: &DriveOptions,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Figures, ClientError> {
+    let connections = options.connections.clamp(1, options.clients.max(1));
+    let max_in_flight = options.clients.div_ceil(connections).max(1);
+    let connect = ConnectOptions { max_in_flight, ..ConnectOptions::default() };
+    let mut pipeline = Pipeline::new(&connect)?;
+    for number in 0..connections {
+        pipeline.connect(&options.servers[number % options.servers.len()])?;
+    }
+    let start = Instant::now();
+    let mut drive = Drive::new(workload, options, start);
+    drive.begin(start, &mut pipeline);
+    let mut reporter = Reporter { start, last: start, last_all: 0 };
+    let mut due = Due { start, interval_ns: 1e9 / options.rate_per_s.unwrap_or(1.0), begun: 0 };
+    loop {
+        let now = Instant::now();
+        if stop.load(Ordering::Relaxed) && now < drive.until {
+            drive.cut_short(now);
+        }
+        drive.wake(now, &mut pipeline);
+        if drive.open_loop && now < drive.until {
+            drive.begin_due(now, &mut due, &mut pipeline);
+        }
+        let wait = drive.wait(now);
+        let completed =
+            pipeline.poll(wait, |completion, outgoing| drive.complete(completion, outgoing))?;
+        if completed == 0 && wait.is_zero() {
+            std::thread::sleep(NAP);
+        }
+        reporter.report(now, &drive, progress);
+        if drive.has_ended(now, &pipeline) {
+            break;
+        }
+    }
+    Ok(drive.into_figures(pipeline.in_flight() == 0))
+}
+
+/// Where an open loop is.
+struct Due {
+    start: Instant,
+    interval_ns: f64,
+    begun: u64,
+}
+
+impl Due {
+    /// When the next transaction is due.
+    fn next(&self) -> Instant {
+        self.start + Duration::from_nanos((self.begun as f64 * self.interval_ns) as u64)
+    }
+}
+
+impl Drive {
+    fn new(workload: &dyn Workload, options: &DriveOptions, start: Instant) -> Drive {
+        let slot = |number: usize| Slot {
+            session: workload.session(number as u64, options.seed),
+            started_at: start,
+            transaction: 0,
+            within: false,
+        };
+        let measuring_from = start + options.warmup;
+        Drive {
+            slots: (0..options.clients.max(1)).map(slot).collect(),
+            timers: BinaryHeap::new(),
+            idle: VecDeque::new(),
+            open_loop: options.rate_per_s.is_some(),
+            figures: Figures::new(workload.transactions(), options.duration),
+            measuring_from,
+            until: measuring_from + options.duration,
+            parameters: ParameterWriter::default(),
+        }
+    }
+
+    fn begin(&mut self, start: Instant, pipeline: &mut Pipeline) {
+        for place in 0..self.slots.len() {
+            let pause = self.slots[place].session.first_pause_us();
+            match (self.open_loop, pause) {
+                (true, _) => self.idle.push_back(place),
+                (false, 0) => self.call(place, start, pipeline),
+                (false, pause) => {
+                    let at = start + Duration::from_micros(pause);
+                    self.timers.push(Reverse((at, Wake::Call(place))));
+                }
+            }
+        }
+    }
+
+    /// Ends the measured time now.
+    fn cut_short(&mut self, now: Instant) {
+        self.figures.interrupted = true;
+        self.until = now;
+        self.figures.duration = now.saturating_duration_since(self.measuring_from);
+    }
+
+    /// Does what is due.
+    fn wake(&mut self, now: Instant, pipeline: &mut Pipeline) {
+        while let Some(Reverse((at, wake))) = self.timers.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.timers.pop();
+            match wake {
+                Wake::Idle(place) => self.idle.push_back(place),
+                Wake::Call(place) if self.slots[place].within || now < self.until => {
+                    if !self.slots[place].within {
+                        self.slots[place].started_at = at;
+                    }
+                    self.call(place, at, pipeline);
+                }
+                Wake::Call(_) => {}
+            }
+        }
+    }
+
+    /// Begins what an open loop owes.
+    fn begin_due(&mut self, now: Instant, due: &mut Due, pipeline: &mut Pipeline) {
+        while due.next() <= now {
+            let Some(place) = self.idle.pop_front() else { return };
+            let due_at = due.next();
+            self.figures.late += u64::from(now.duration_since(due_at) > LATE);
+            self.slots[place].started_at = due_at;
+            due.begun += 1;
+            self.call(place, due_at, pipeline);
+        }
+    }
+
+    /// Sends a session's next call. On a lost connection the session ends.
+    fn call(&mut self, place: usize, at: Instant, pipeline: &mut Pipeline) {
+        let connection = ConnectionIndex(place % pipeline.connection_count());
+        if pipeline.is_open(connection) {
+            let mut submitted = Ok(());
+            self.with_call(place, at, |call| submitted = pipeline.submit(connection, call));
+            self.note_unsent(submitted);
+        }
+    }
+
+    fn with_call(&mut self, place: usize, at: Instant, send: impl FnOnce(&Call<'_>)) {
+        let slot = &mut self.slots[place];
+        self.parameters.clear();
+        let next = slot.session.next_call(&mut self.parameters);
+        slot.transaction = next.transaction;
+        let mut call = Call::new(next.procedure, self.parameters.bytes(), at);
+        call.context = place as u64;
+        send(&call);
+    }
+
+    fn note_unsent(&mut self, submitted: Result<(), ClientError>) {
+        if let Err(error) = submitted {
+            self.figures.first_error.get_or_insert(error.to_string());
+        }
+    }
+
+    /// Takes an answer and lets its session go on.
+    fn complete(&mut self, completion: Completion<'_>, outgoing: &mut Outgoing) {
+        let (place, now) = (completion.context as usize, completion.completed_at);
+        let next = match completion.result {
+            Ok(response) => {
+                let next = self.slots[place].session.answered(&answer(&response));
+                if next.ended == Some(Verdict::Error) {
+                    let text = response.status_text.unwrap_or("the answer is wrong");
+                    self.figures.first_error.get_or_insert_with(|| text.to_string());
+                }
+                next
+            }
+            Err(error) => {
+                self.slots[place].session.lost();
+                self.figures.complete = false;
+                self.figures.first_error.get_or_insert_with(|| error.to_string());
+                if error.is_connection_lost() {
+                    self.count(place, Verdict::Error, now);
+                    return;
+                }
+                Next::end(Verdict::Error)
+            }
+        };
+        if let Some(verdict) = next.ended {
+            self.count(place, verdict, now);
+        }
+        self.slots[place].within = next.goes_on;
+        self.go_on(place, next, now, outgoing);
+    }
+
+    fn go_on(&mut self, place: usize, next: Next, now: Instant, outgoing: &mut Outgoing) {
+        if !next.goes_on && now >= self.until {
+            return;
+        }
+        let at = now + Duration::from_micros(next.pause_us);
+        if next.ended.is_some() {
+            self.slots[place].started_at = at;
+        }
+        match (self.open_loop && !next.goes_on, next.pause_us) {
+            (true, 0) => self.idle.push_back(place),
+            (true, _) => self.timers.push(Reverse((at, Wake::Idle(place)))),
+            (false, 0) => {
+                let mut submitted = Ok(());
+                self.with_call(place, now, |call| submitted = outgoing.submit(call));
+                self.note_unsent(submitted);
+            }
+            (false, _) => self.timers.push(Reverse((at, Wake::Call(place)))),
+        }
+    }
+
+    fn count(&mut self, place: usize, verdict: Verdict, now: Instant) {
+        self.figures.all += 1;
+        if now >= self.measuring_from && now < self.until {
+            let slot = &self.slots[place];
+            let latency = now.saturating_duration_since(slot.started_at);
+            self.figures.record(slot.transaction, verdict, latency);
+            self.figures.count_second(self.measuring_from, now);
+        }
+    }
+
+    /// How long nothing has to be done but taking answers.
+    fn wait(&self, now: Instant) -> Duration {
+        if self.open_loop && now < self.until {
+            return Duration::ZERO;
+        }
+        let next = self.timers.peek().map(|Reverse((at, _))| at.saturating_duration_since(now));
+        match next {
+            Some(next) if next <= SHORTEST_WAIT => Duration::ZERO,
+            Some(next) => (next - SHORTEST_WAIT).min(LONGEST_WAIT),
+            None => LONGEST_WAIT,
+        }
+    }
+
+    /// Whether nothing is to come, or nobody can be waited for any more.
+    fn has_ended(&mut self, now: Instant, pipeline: &Pipeline) -> bool {
+        let open = |number: &usize| pipeline.is_open(ConnectionIndex(*number));
+        let connections = pipeline.connection_count();
+        let lost = connections - (0..connections).filter(open).count();
+        self.figures.lost_connections = lost as u64;
+        if lost == connections {
+            if now < self.until {
+                self.cut_short(now);
+            }
+            return true;
+        }
+        if now < self.until {
+            return false;
+        }
+        let within = |Reverse((_, wake)): &Reverse<(Instant, Wake)>| match wake {
+            Wake::Call(place) => self.slots[*place].within,
+            Wake::Idle(_) => false,
+        };
+        let quiet = pipeline.in_flight() == 0 && !self.timers.iter().any(within);
+        quiet || now > self.until + PATIENCE
+    }
+
+    fn into_figures(self, answered: bool) -> Figures {
+        let mut figures = self.figures;
+        figures.complete &= answered;
+        for slot in &self.slots {
+            let counts = slot.session.counts();
+            figures.counts.resize(counts.len().max(figures.counts.len()), 0);
+            figures.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        figures
+    }
+}
+
+struct Reporter {
+    start: Instant,
+    last: Instant,
+    last_all: u64,
+}
+
+impl Reporter {
+    fn report(&mut self, now: Instant, drive: &Drive, progress: &mut dyn FnMut(&Progress)) {
+        let since = now - self.last;
+        if since < REPORT_INTERVAL {
+            return;
+        }
+        let figures = &drive.figures;
+        progress(&Progress {
+            elapsed: now - self.start,
+            total: drive.until - self.start,
+            warming_up: now < drive.measuring_from,
+            rate_per_s: (figures.all - self.last_all) as f64 / since.as_secs_f64(),
+            errors: figures.errors(),
+            p50_us: figures.latency_us.value_at_quantile(0.5),
+            p99_us: figures.latency_us.value_at_quantile(0.99),
+        });
+        self.last = now;
+        self.last_all = figures.all;
+    }
+}

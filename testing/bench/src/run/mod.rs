@@ -1,0 +1,205 @@
+//! Runs a workload: makes its tables, fills them, drives its sessions, checks what is left.
+
+pub mod drive;
+pub mod embedded;
+pub mod figures;
+pub mod fill;
+pub mod ramp;
+pub mod report;
+
+use crate::report::Progress;
+use drive::{DriveOptions, drive};
+use embedded::EmbeddedDatabase;
+use figures::Figures;
+use fill::{FillProgress, Filler};
+use lockstep_client::{ConnectOptions, Connection, rows::Table};
+use lockstep_types::Value;
+use lockstep_workloads::{Check, Database, Found, Workload};
+use ramp::{Ramp, RampStep};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How fast calls come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// As fast as each client has its answer.
+    Closed,
+    /// So many transactions per second.
+    Rate(f64),
+    /// A rate that rises until the database cannot follow.
+    Ramp(Ramp),
+}
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Servers; none: inside this process, without sockets.
+    pub servers: Vec<String>,
+    /// Connections.
+    pub connections: usize,
+    /// Clients: each has one call in flight.
+    pub clients: usize,
+    /// How fast.
+    pub pace: Pace,
+    /// The measured time; of a ramp, that of each step.
+    pub duration: Duration,
+    /// What runs before.
+    pub warmup: Duration,
+    /// What the calls follow from.
+    pub seed: u64,
+    /// Use the rows that are there, and fail where there are none.
+    pub no_load: bool,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct RunResult {
+    /// What was measured; of a ramp, the last good step.
+    pub figures: Figures,
+    /// The checks behind it.
+    pub checks: Vec<Check>,
+    /// Rows that were loaded, and how long that took.
+    pub loaded: Option<(u64, Duration)>,
+    /// The steps of a ramp.
+    pub steps: Vec<RampStep>,
+}
+
+impl RunResult {
+    /// Whether no transaction failed and all checks hold.
+    pub fn is_good(&self) -> bool {
+        self.figures.errors() == 0
+            && self.figures.lost_connections == 0
+            && self.checks.iter().all(|check| check.holds)
+    }
+}
+
+/// What is told while a run goes on.
+pub enum Report<'a> {
+    /// Rows are loaded.
+    Fill(FillProgress),
+    /// Calls are made.
+    Run(&'a Progress),
+    /// The checks are asked.
+    Checking,
+}
+
+/// The rows of a query that has one table.
+fn only_rows(tables: Vec<Table>, sql: &str) -> Result<Vec<Vec<Value>>, String> {
+    match tables.into_iter().next() {
+        Some(table) => Ok(table.rows),
+        None => Err(format!("no table came of: {sql}")),
+    }
+}
+
+struct Server(Connection);
+
+impl Database for Server {
+    fn query(&mut self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
+        only_rows(self.0.sql(sql).map_err(|error| error.to_string())?, sql)
+    }
+}
+
+/// Sets the workload up, runs it, and checks it.
+///
+/// # Errors
+/// A server cannot be reached at the beginning, refuses the schema or the rows, or holds a
+/// database of another scale.
+pub fn run(
+    workload: &mut dyn Workload,
+    options: &RunOptions,
+    stop: &AtomicBool,
+    report: &mut dyn FnMut(&Report<'_>),
+) -> Result<RunResult, String> {
+    match options.servers.first() {
+        None => embedded::run(workload, options, stop, report),
+        Some(server) => run_at_servers(workload, options, server, stop, report),
+    }
+}
+
+fn run_at_servers(
+    workload: &mut dyn Workload,
+    options: &RunOptions,
+    server: &str,
+    stop: &AtomicBool,
+    report: &mut dyn FnMut(&Report<'_>),
+) -> Result<RunResult, String> {
+    let connect = ConnectOptions::default();
+    let connection = Connection::connect(server, &connect).map_err(|error| error.to_string())?;
+    let mut database = Server(connection);
+    let found = workload.survey(&mut database)?;
+    refuse_missing(workload, found, options)?;
+    if found == Found::Nothing {
+        for text in workload.schema() {
+            database.0.sql(&text).map_err(|error| error.to_string())?;
+        }
+    }
+    let mut loaded = None;
+    if found != Found::Rows {
+        let begun = Instant::now();
+        let mut progress = |state| report(&Report::Fill(state));
+        let mut filler = Filler::connect(server, workload.tables(), &mut progress)?;
+        workload.fill(&mut filler)?;
+        loaded = Some((filler.finish()?, begun.elapsed()));
+    }
+    workload.begin(&mut database)?;
+    let mut progress = |state: &Progress| report(&Report::Run(state));
+    let drive_options = DriveOptions {
+        servers: options.servers.clone(),
+        connections: options.connections,
+        clients: options.clients,
+        rate_per_s: None,
+        duration: options.duration,
+        warmup: options.warmup,
+        seed: options.seed,
+    };
+    let mut drive_at = |rate_per_s, seed| {
+        let options = DriveOptions { rate_per_s, seed, ..drive_options.clone() };
+        drive(&*workload, &options, stop, &mut progress).map_err(|error| error.to_string())
+    };
+    let (figures, steps) = match &options.pace {
+        Pace::Closed => (drive_at(None, options.seed)?, Vec::new()),
+        Pace::Rate(rate) => (drive_at(Some(*rate), options.seed)?, Vec::new()),
+        Pace::Ramp(ramp) => ramp::climb(ramp, options.seed, &mut drive_at)?,
+    };
+    report(&Report::Checking);
+    let checks = check(workload, &figures, server);
+    Ok(RunResult { figures, checks, loaded, steps })
+}
+
+/// Fails where rows are needed that are not there.
+fn refuse_missing(
+    workload: &dyn Workload,
+    found: Found,
+    options: &RunOptions,
+) -> Result<(), String> {
+    let name = workload.name();
+    match (options.no_load, found) {
+        (false, _) | (true, Found::Rows) => Ok(()),
+        (true, Found::Nothing) => {
+            Err(format!("the server has no tables of {name}; run without --no-load"))
+        }
+        (true, Found::Tables) => {
+            Err(format!("the tables of {name} have no rows; run without --no-load"))
+        }
+    }
+}
+
+/// The checks; a server that cannot be asked any more is a check that does not hold.
+fn check(workload: &dyn Workload, figures: &Figures, server: &str) -> Vec<Check> {
+    let connection = Connection::connect(server, &ConnectOptions::default());
+    let checks = connection.map_err(|error| error.to_string()).and_then(|connection| {
+        workload.check(&mut Server(connection), &figures.counts, figures.complete)
+    });
+    checks.unwrap_or_else(unasked)
+}
+
+/// The check that stands for those that could not be asked.
+fn unasked(error: String) -> Vec<Check> {
+    let name = "the checks can be asked".to_string();
+    vec![Check { name, holds: false, detail: error }]
+}
+
+/// A database without sockets, for tests of workloads.
+pub fn embedded_database() -> Result<EmbeddedDatabase, String> {
+    EmbeddedDatabase::new()
+}
