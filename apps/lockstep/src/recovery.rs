@@ -123,6 +123,7 @@ mod tests {
             snapshot: None,
             passed_over: Vec::new(),
             entries: 2_000,
+            log_bytes: 0,
             replayed: 1_990,
             schema_changes: 3,
             left_out: 10,

@@ -93,8 +93,12 @@ options! {
     snapshot_share_percent: 15, 1, 1_000, "percent",
         "How long a site encodes for a running snapshot, in percent of the time that its other \
          work takes; without other work it only encodes.";
-    snapshot_interval_s: 0, 0, 31_536_000, "s",
-        "Every so often a host with a directory takes a snapshot by itself; 0 for never.";
+    snapshot_interval_s: 600, 0, 31_536_000, "s",
+        "Every so often a host with a directory takes a snapshot by itself, if something was \
+         logged; 0 for never.";
+    snapshot_log_bytes: 1_024 * MIB, 0, 1 << 50, "bytes",
+        "A snapshot is taken before its time once so much was logged since the last one, and as \
+         much as that holds; 0 for never.";
     snapshots_kept: 2, 1, 1_000, "snapshots",
         "Of the snapshots that the host takes by itself so many stay, the newest.";
     stop_timeout_ms: 10_000, 0, 3_600_000, "ms",

@@ -143,6 +143,7 @@ impl Server {
             natives,
             site_bells,
             log_pruner: log.as_ref().map(LogThread::pruner),
+            unsaved_bytes: summary.log_bytes,
         };
         threads.push(start_control(parts)?);
         let data = configuration.data;

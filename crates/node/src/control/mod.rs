@@ -63,6 +63,8 @@ pub struct ControlParts {
     pub site_bells: Vec<Arc<Bell>>,
     /// Tells the command log what it need not keep; none where nothing is logged.
     pub log_pruner: Option<LogPruner>,
+    /// Bytes of the command log behind the snapshot that recovery began with.
+    pub unsaved_bytes: u64,
 }
 
 /// The control thread.
@@ -138,7 +140,7 @@ impl Control {
             survey,
             site_bells: parts.site_bells,
             log_pruner: parts.log_pruner,
-            snapshots: Snapshots::new(),
+            snapshots: Snapshots::new(parts.unsaved_bytes),
             restoring: None,
             own_answers: VecDeque::new(),
             stopping: false,

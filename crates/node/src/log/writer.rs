@@ -85,6 +85,17 @@ pub(crate) struct LogPruner {
 }
 
 impl LogPruner {
+    /// Bytes that all sites logged since the host started.
+    pub fn written_bytes(&self) -> u64 {
+        (0..self.shared.sites.len()).map(|site| self.shared.written_bytes(site)).sum()
+    }
+
+    /// Whether a site logged more than the entries with these numbers, by partition.
+    pub fn has_more_than(&self, sequences: &[u64]) -> bool {
+        let mut sites = sequences.iter().enumerate();
+        sites.any(|(site, sequence)| self.shared.durable(site) > *sequence)
+    }
+
     /// Entries up to these, by partition, are safe elsewhere: segments that hold nothing else go.
     pub fn prune(&self, covered: BTreeMap<u32, u64>) {
         // A thread that has ended prunes nothing.

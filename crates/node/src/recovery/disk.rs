@@ -33,6 +33,8 @@ pub struct RecoverySummary {
     pub passed_over: Vec<String>,
     /// Entries of the log behind what was there before.
     pub entries: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
     /// Entries that ran again.
     pub replayed: u64,
     /// Changes of the catalog that were made again.
@@ -164,7 +166,7 @@ fn begin_with<H: Send, A: Send>(
     let partitions = settings.ring.partition_count();
     let nothing = vec![PartitionPosition::default(); partitions as usize];
     let behind = manifest.map_or(&nothing, |manifest| &manifest.positions);
-    let (mut outcome, end) = survey(log, behind, manifest)?;
+    let (mut outcome, end, log_bytes) = survey(log, behind, manifest)?;
     check_reach(log, manifest, passed, &outcome, &end)?;
     // By the clock too: a run may have left no entry, and snapshots that are gone by now.
     let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
@@ -197,6 +199,7 @@ fn begin_with<H: Send, A: Send>(
         snapshot: loaded,
         passed_over: Vec::new(),
         entries,
+        log_bytes,
         replayed: replayed.replayed,
         schema_changes: replayed.schema_changes,
         left_out: replayed.left_out,
@@ -259,15 +262,16 @@ fn check_reach(
     )))
 }
 
-/// Reads the whole log once.
+/// Reads the whole log once. Gives what it says, where it ends, and its bytes behind `behind`.
 fn survey(
     log: &DiskLog<'_>,
     behind: &[PartitionPosition],
     manifest: Option<&Manifest>,
-) -> Result<(Outcome, LogEnd), Fault> {
+) -> Result<(Outcome, LogEnd, u64), Fault> {
     let mut reader = open(log).map_err(Fault::Log)?;
     let sequences: Vec<u64> = behind.iter().map(|position| position.sequence).collect();
     let mut survey = Survey::new(&sequences);
+    let mut log_bytes = 0;
     if let Some(last) = log.until {
         survey.stop_behind(last);
     }
@@ -289,6 +293,9 @@ fn survey(
                 manifest.nonce
             )));
         }
+        if block.first_sequence > saved.sequence {
+            log_bytes += block.body.len() as u64;
+        }
         let position = block.position;
         let read = survey.read(PartitionId(block.partition), block.body);
         read.map_err(|error| {
@@ -296,7 +303,7 @@ fn survey(
             Fault::Log(format!("segment {segment}, block at byte {offset}: {error}"))
         })?;
     }
-    Ok((survey.finish(), reader.into_end()))
+    Ok((survey.finish(), reader.into_end(), log_bytes))
 }
 
 fn open(log: &DiskLog<'_>) -> Result<LogReader, String> {

@@ -43,6 +43,8 @@ pub(crate) struct Saved {
     pub(crate) files: Vec<(Option<String>, String, u64)>,
     /// Bytes of all of them.
     pub(crate) bytes: u64,
+    /// By partition, the number of the last entry of the log that is in it.
+    pub(crate) sequences: Vec<u64>,
 }
 
 /// How a snapshot ended.

@@ -286,7 +286,8 @@ impl Writing<'_> {
         };
         write_manifest(&*job.disk, &job.folder, &manifest)?;
         let bytes = self.saved_files.iter().map(|(_, _, bytes)| bytes).sum();
+        let sequences = manifest.positions.iter().map(|position| position.sequence).collect();
         let (transaction, files) = (self.transaction, self.saved_files);
-        Ok(Saved { transaction, files, bytes })
+        Ok(Saved { transaction, files, bytes, sequences })
     }
 }

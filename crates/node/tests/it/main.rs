@@ -19,6 +19,7 @@ mod multi;
 mod plans;
 mod recovery;
 mod replicated;
+mod schedule;
 mod schema;
 mod snapshot;
 mod statistics;

@@ -66,6 +66,7 @@ impl Ordeal {
             format!("log_segment_bytes={segment_bytes}"),
             format!("snapshots_kept={kept}"),
             format!("snapshot_interval_s={interval_s}"),
+            format!("snapshot_log_bytes={}", 65_536 << self.random.below(6)),
         ]
     }
 

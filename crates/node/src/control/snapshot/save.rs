@@ -6,6 +6,7 @@ use crate::classes;
 use crate::clock;
 use crate::control::change::encode_saved_planning;
 use crate::control::{Control, SystemCall};
+use crate::log::LogPruner;
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
 use crate::snapshot::SaveResult;
@@ -15,7 +16,7 @@ use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     self, ContentKind, FileWriter, SnapshotError, TableKind, manifest_name,
 };
-use lockstep_env::Disk;
+use lockstep_env::{Disk, DiskErrorKind};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
 use lockstep_types::{Datum, Failure, TableId};
@@ -30,6 +31,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 const PAST_SNAPSHOTS: usize = 10;
 /// What a snapshot by schedule is called, before its time.
 const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
+/// How often the length of the log is looked at, microseconds.
+const LOOK_EVERY_US: i64 = 1_000_000;
+/// A snapshot by schedule that failed is not tried again before this, microseconds.
+const RETRY_US: i64 = 10_000_000;
 /// What VoltDB answers while another one is under way.
 const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
 
@@ -71,12 +76,34 @@ pub(crate) struct Snapshots {
     past: VecDeque<PastSnapshot>,
     /// When the next one by schedule is due.
     next_us: i64,
+    /// When the length of the log is looked at next.
+    next_look_us: i64,
+    /// Bytes of the log behind the last one by schedule when the host started, and what it has
+    /// written that is in one since then.
+    unsaved_at_start: u64,
+    saved_bytes: u64,
+    /// What was written when the one by schedule that is under way began.
+    written_at_begin: u64,
+    /// By partition, the last entry of the log that is in the last one by schedule.
+    saved_sequences: Option<Vec<u64>>,
 }
 
 impl Snapshots {
-    pub(crate) fn new() -> Snapshots {
+    /// Recovery found so many bytes of the log behind its snapshot.
+    pub(crate) fn new(unsaved_at_start: u64) -> Snapshots {
         let (sender, receiver) = channel();
-        Snapshots { running: None, sender, receiver, past: VecDeque::new(), next_us: 0 }
+        Snapshots {
+            running: None,
+            sender,
+            receiver,
+            past: VecDeque::new(),
+            next_us: 0,
+            next_look_us: 0,
+            unsaved_at_start,
+            saved_bytes: 0,
+            written_at_begin: 0,
+            saved_sequences: None,
+        }
     }
 
     /// The snapshots that are remembered, oldest first.
@@ -234,27 +261,78 @@ impl Control {
         while let Ok(result) = self.snapshots.receiver.try_recv() {
             self.snapshot_ended(result);
         }
-        let interval_us = self.facts.options.snapshot_interval_s as i64 * 1_000_000;
-        if interval_us == 0 || self.facts.data_disk.is_none() {
-            return;
-        }
-        let now_us = clock::now_us();
-        if self.snapshots.next_us == 0 {
-            self.snapshots.next_us = now_us + interval_us;
-        }
-        let is_changing = self.is_changing() || self.build.is_some();
-        let is_free = self.snapshots.running.is_none() && !is_changing;
-        if now_us >= self.snapshots.next_us && is_free {
-            self.snapshots.next_us = now_us + interval_us;
+        let may_begin = self.facts.data_disk.is_some() && self.is_free_for_snapshot();
+        if may_begin && self.is_snapshot_due(clock::now_us()) {
+            self.snapshots.written_at_begin = self.written_bytes();
             if let Err(problem) = self.begin_save(automatic(AUTOMATIC_PREFIX), None, "AUTO") {
                 tracing::error!(problem, "the snapshot by schedule was not taken");
+                self.snapshots.next_look_us = clock::now_us() + RETRY_US;
             }
         }
     }
 
+    /// Whether nothing is under way that a snapshot waits for.
+    fn is_free_for_snapshot(&self) -> bool {
+        let is_changing = self.is_changing() || self.build.is_some();
+        self.snapshots.running.is_none() && !is_changing
+    }
+
+    /// Whether one is due, by the clock or by what was logged.
+    fn is_snapshot_due(&mut self, now_us: i64) -> bool {
+        let interval_us = self.facts.options.snapshot_interval_s as i64 * 1_000_000;
+        if self.snapshots.next_us == 0 {
+            self.snapshots.next_us = now_us + interval_us;
+        }
+        let by_clock = interval_us > 0 && now_us >= self.snapshots.next_us;
+        if !by_clock && now_us < self.snapshots.next_look_us {
+            return false;
+        }
+        self.snapshots.next_look_us = now_us + LOOK_EVERY_US;
+        let unsaved = match self.log_pruner {
+            Some(_) => self.unsaved_bytes(),
+            // Nobody counts.
+            None => u64::MAX,
+        };
+        let log_bytes = self.facts.options.snapshot_log_bytes;
+        let is_long = log_bytes > 0 && unsaved >= log_bytes.max(self.expected_bytes());
+        let by_log = is_long && self.log_pruner.is_some();
+        if by_clock || by_log {
+            self.snapshots.next_us = now_us + interval_us;
+        }
+        by_log || by_clock && unsaved > 0 && self.is_anything_unsaved()
+    }
+
+    /// Whether more was logged than the last snapshot by schedule itself.
+    fn is_anything_unsaved(&self) -> bool {
+        match (&self.log_pruner, &self.snapshots.saved_sequences) {
+            (Some(log), Some(saved)) => log.has_more_than(saved),
+            _ => true,
+        }
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.log_pruner.as_ref().map_or(0, LogPruner::written_bytes)
+    }
+
+    /// Bytes of the log that are in no snapshot by schedule.
+    fn unsaved_bytes(&self) -> u64 {
+        let written = self.snapshots.unsaved_at_start + self.written_bytes();
+        written.saturating_sub(self.snapshots.saved_bytes)
+    }
+
     /// Until there is something to attend to, in microseconds; `None` for ever.
     pub(in crate::control) fn snapshot_time_left_us(&self) -> Option<i64> {
-        (self.snapshots.next_us > 0).then(|| (self.snapshots.next_us - clock::now_us()).max(1_000))
+        if !self.is_free_for_snapshot() {
+            // The end of what is under way wakes the thread.
+            return None;
+        }
+        let options = &self.facts.options;
+        let has_log = self.log_pruner.is_some() && options.snapshot_log_bytes > 0;
+        let has_clock = self.facts.data_disk.is_some() && options.snapshot_interval_s > 0;
+        let by_log = has_log.then_some(self.snapshots.next_look_us);
+        let by_clock = has_clock.then_some(self.snapshots.next_us);
+        let next_us = by_log.into_iter().chain(by_clock).min()?;
+        Some((next_us - clock::now_us()).max(1_000))
     }
 
     fn snapshot_ended(&mut self, result: SaveResult) {
@@ -277,9 +355,16 @@ impl Control {
             }
             (_, None) => {}
         }
-        if let (Ok(_), "AUTO") = (&result, kind) {
-            self.remove_old_snapshots();
-            self.prune_log();
+        match (&result, kind) {
+            (Ok(saved), "AUTO") => {
+                self.snapshots.saved_sequences = Some(saved.sequences.clone());
+                let begun = self.snapshots.unsaved_at_start + self.snapshots.written_at_begin;
+                self.snapshots.saved_bytes = begun;
+                self.remove_old_snapshots();
+                self.prune_log();
+            }
+            (Err(_), "AUTO") => self.snapshots.next_look_us = clock::now_us() + RETRY_US,
+            _ => {}
         }
     }
 
@@ -303,18 +388,26 @@ impl Control {
         pruner.prune(covered);
     }
 
-    /// Of the snapshots by schedule only the newest stay.
+    /// Of the snapshots by schedule only the newest stay, and nothing of those that a host began
+    /// before it was killed.
     fn remove_old_snapshots(&self) {
         let Ok((disk, folder, _)) = self.snapshot_place(None) else { return };
         let kept = self.facts.options.snapshots_kept as usize;
         let Ok(found) = snapshot::scan(&*disk, &folder) else { return };
         let automatic = found.iter().filter(|one| one.nonce.starts_with(AUTOMATIC_PREFIX));
-        let mut sound: Vec<_> = automatic
-            .filter_map(|one| Some((one.manifest.as_ref().ok()?.transaction, &one.nonce)))
-            .collect();
+        let (mut sound, mut gone) = (Vec::new(), Vec::new());
+        for one in automatic {
+            match &one.manifest {
+                Ok(manifest) => sound.push((manifest.transaction, &one.nonce)),
+                Err(error) if error.disk == Some(DiskErrorKind::NotFound) => gone.push(&one.nonce),
+                // Somebody may want to mend it.
+                Err(_) => {}
+            }
+        }
         sound.sort_unstable();
         let old = sound.len().saturating_sub(kept);
-        for (_, nonce) in &sound[..old] {
+        gone.extend(sound[..old].iter().map(|(_, nonce)| *nonce));
+        for nonce in gone {
             if let Err(error) = snapshot::remove(&*disk, &folder, nonce) {
                 tracing::warn!(%error, "an old snapshot was not removed");
             }
