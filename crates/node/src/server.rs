@@ -132,7 +132,6 @@ impl Server {
             threads.push(start_site(parts, core)?);
         }
         let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for control");
-        let natives = configuration.natives.clone();
         let parts = ControlParts {
             poll,
             bell,
@@ -140,7 +139,7 @@ impl Server {
             inbox,
             facts: Arc::clone(&facts),
             catalog,
-            natives,
+            natives: configuration.natives.clone(),
             site_bells,
             log_pruner: log.as_ref().map(LogThread::pruner),
             unsaved_bytes: summary.log_bytes,
