@@ -36,7 +36,7 @@ bench-compare: build ## ratios against Redis and an echo server, from one run
 bench-mp: ## ratios of transactions over several partitions, from one run
 	cargo run --release -p lockstep-bench --bin bench-mp
 
-bench-durability: build ## what the command log costs: ratios against no log, Redis, the disk
+bench-durability: build ## what the log and snapshots cost: ratios against no log, Redis, PostgreSQL
 	cargo run --release -p lockstep-bench --bin bench-durability
 
 bench-java: ## ratios of Java procedures to native ones, the crossing, p99

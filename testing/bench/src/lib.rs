@@ -9,6 +9,8 @@ pub mod embedded;
 pub mod inner_host;
 pub mod inserts;
 pub mod page;
+pub mod postgres;
+pub mod postgres_voter;
 pub mod process;
 pub mod redis;
 pub mod report;

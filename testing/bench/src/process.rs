@@ -89,6 +89,14 @@ impl ServerProcess {
     pub fn resident_bytes(&self) -> io::Result<u64> {
         resident_bytes_of(&self.child.id().to_string())
     }
+
+    /// The most resident memory that it ever had, in bytes.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn peak_resident_bytes(&self) -> io::Result<u64> {
+        status_bytes(&self.child.id().to_string(), "VmHWM:")
+    }
 }
 
 impl Drop for ServerProcess {
@@ -113,8 +121,13 @@ pub fn cpu_time_of(process: &str) -> io::Result<Duration> {
 /// # Errors
 /// The process is gone.
 pub fn resident_bytes_of(process: &str) -> io::Result<u64> {
+    status_bytes(process, "VmRSS:")
+}
+
+/// An amount of memory that the kernel states of a process.
+fn status_bytes(process: &str, name: &str) -> io::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    parse_resident_bytes(&status)
+    parse_status_bytes(&status, name)
         .ok_or_else(|| io::Error::other("/proc/PID/status has another form"))
 }
 
@@ -147,8 +160,8 @@ fn parse_cpu_time(stat: &str) -> Option<Duration> {
     Some(Duration::from_secs_f64(total as f64 / TICKS_PER_S))
 }
 
-fn parse_resident_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn parse_status_bytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kibibytes * 1024)
 }
@@ -170,7 +183,7 @@ mod tests {
         let stat = "12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 1 0 7 8 9";
         assert_eq!(parse_cpu_time(stat), Some(Duration::from_secs(2)));
         assert_eq!(parse_cpu_time("12 (x) S 1"), None);
-        assert_eq!(parse_resident_bytes("Name:\tx\nVmRSS:\t   12 kB\n"), Some(12_288));
+        assert_eq!(parse_status_bytes("Name:\tx\nVmRSS:\t   12 kB\n", "VmRSS:"), Some(12_288));
     }
 
     #[test]

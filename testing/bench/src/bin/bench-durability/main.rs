@@ -1,11 +1,16 @@
-//! `bench-durability`: what the command log costs, beside no log, Redis, and the disk itself, as
-//! ratios from one run on one disk.
+//! `bench-durability`: what the command log and snapshots cost, beside no log, Redis, PostgreSQL
+//! and the disk itself, as ratios from one run on one disk.
 
+mod ballast;
+mod host;
 mod measure;
+mod recovery;
 mod table;
+mod under_load;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::process::on_core;
+use lockstep_bench::stalls;
 use lockstep_bench::verdict::render_options;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -22,10 +27,61 @@ const REDIS_KEYS: u64 = 1_000_000;
 const SERVER_CORE: usize = 0;
 /// The core of the load, where there are two.
 const LOAD_CORE: usize = 1;
+/// How many cores there are, when this program has restarted itself on one.
+const CORES_VARIABLE: &str = "BENCH_CORES";
+
+/// The subcommands that this program starts itself with.
+const EMBEDDED: &str = "embedded";
+const TICKER: &str = "ticker";
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// The synchronous log against none.
+    NoLog,
+    /// Against Redis.
+    Redis,
+    /// Against PostgreSQL.
+    Postgres,
+    /// Added latency of one call at a time.
+    Latency,
+    /// Replay of the log against embedded calls.
+    Replay,
+    /// Bytes of the log for a call.
+    LogBytes,
+    /// Recovery of gigabytes of rows.
+    Recovery,
+    /// Calls while snapshots are taken.
+    UnderLoad,
+    /// Writing and loading snapshots on one core.
+    SnapshotSpeed,
+}
+
+/// The figures by the names of the option `--only`.
+const FIGURES: [(&str, Figure); 9] = [
+    ("no-log", Figure::NoLog),
+    ("redis", Figure::Redis),
+    ("postgres", Figure::Postgres),
+    ("latency", Figure::Latency),
+    ("replay", Figure::Replay),
+    ("log-bytes", Figure::LogBytes),
+    ("recovery", Figure::Recovery),
+    ("under-load", Figure::UnderLoad),
+    ("snapshot-speed", Figure::SnapshotSpeed),
+];
 
 fn command() -> Command {
-    Command::new("bench-durability")
-        .about("What the command log costs, as ratios from one run on one disk")
+    let program = Command::new("bench-durability")
+        .about("What the command log and snapshots cost, as ratios from one run on one disk")
+        .arg(
+            Arg::new("only")
+                .long("only")
+                .value_name("FIGURE")
+                .action(ArgAction::Append)
+                .value_delimiter(',')
+                .value_parser(FIGURES.map(|(name, _)| name))
+                .help("Measure only these"),
+        )
         .arg(
             Arg::new("quick")
                 .long("quick")
@@ -67,16 +123,52 @@ fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Write rows and samples as JSON"),
         )
-        .arg(Arg::new("pinned").long("pinned").action(ArgAction::SetTrue).hide(true))
+        .arg(Arg::new("pinned").long("pinned").action(ArgAction::SetTrue).hide(true));
+    let hidden = |name: &'static str| {
+        let milliseconds = Arg::new("milliseconds").value_parser(value_parser!(u64));
+        Command::new(name).hide(true).arg(milliseconds.required(true))
+    };
+    amounts(program).subcommand(hidden(EMBEDDED)).subcommand(hidden(TICKER))
+}
+
+/// The options that say how much data there is, and where PostgreSQL is.
+fn amounts(program: Command) -> Command {
+    let megabytes = |name: &'static str, default: &'static str, help: &'static str| {
+        let range = value_parser!(u64).range(1..=1_000_000);
+        Arg::new(name)
+            .long(name)
+            .value_name("MB")
+            .value_parser(range)
+            .default_value(default)
+            .help(help)
+    };
+    program
+        .arg(megabytes("recovery-mb", "5000", "Rows that are recovered, in MB of their values"))
+        .arg(megabytes("snapshot-mb", "1000", "Rows in the other snapshots, in MB of their values"))
+        .arg(
+            Arg::new("postgres")
+                .long("postgres")
+                .value_name("FOLDER")
+                .value_parser(value_parser!(PathBuf))
+                .help("PostgreSQL's programs [default: the newest installed]"),
+        )
 }
 
 /// What a run measures, for how long, and where.
 struct Plan {
+    figures: Vec<Figure>,
     repeats: u32,
     duration: Duration,
     warmup: Duration,
     quick: bool,
+    recovery_bytes: u64,
+    snapshot_bytes: u64,
+    /// Cores of the machine.
+    cores: usize,
+    /// This program.
+    own: PathBuf,
     lockstep: PathBuf,
+    postgres: Option<PathBuf>,
     /// A folder of this run alone.
     folder: PathBuf,
 }
@@ -94,29 +186,50 @@ impl Plan {
         let name = format!("bench-durability-{}", std::process::id());
         let folder = path("dir").map_or_else(|| beside(&name), |dir| dir.join(&name));
         let quick = matches.get_flag("quick");
-        let seconds = matches.get_one::<u64>("seconds").copied().unwrap_or(4);
+        let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
+        let bytes = |name: &str| if quick { 20_000_000 } else { number(name) * 1_000_000 };
         let repeats = matches.get_one::<u32>("repeats").copied().unwrap_or(3);
+        let only: Option<Vec<&String>> = matches.get_many("only").map(Iterator::collect);
+        let is_chosen =
+            |name: &str| only.as_ref().is_none_or(|only| only.iter().any(|o| *o == name));
+        let figures = FIGURES.iter().filter(|(name, _)| is_chosen(name));
+        let cores = std::env::var(CORES_VARIABLE).ok().and_then(|text| text.parse().ok());
         Ok(Plan {
+            figures: figures.map(|(_, figure)| *figure).collect(),
             repeats: if quick { 1 } else { repeats },
-            duration: Duration::from_millis(if quick { 300 } else { seconds * 1000 }),
+            duration: Duration::from_millis(if quick { 300 } else { number("seconds") * 1000 }),
             warmup: Duration::from_millis(if quick { 100 } else { 1000 }),
             quick,
+            recovery_bytes: bytes("recovery-mb"),
+            snapshot_bytes: bytes("snapshot-mb"),
+            cores: cores.unwrap_or(1),
+            own,
             lockstep,
+            postgres: path("postgres"),
             folder,
         })
     }
 
+    /// Whether one of these is to be measured.
+    fn wants(&self, figures: &[Figure]) -> bool {
+        figures.iter().any(|figure| self.figures.contains(figure))
+    }
+
     fn options(&self) -> Vec<(&'static str, String)> {
         let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
+        let megabytes = |bytes: u64| format!("{} MB of rows", bytes / 1_000_000);
         vec![
             ("core of the servers", SERVER_CORE.to_string()),
-            ("core of the load", LOAD_CORE.to_string()),
+            ("core of the load", LOAD_CORE.min(self.cores - 1).to_string()),
             ("lockstep", format!("start --sites 1 [--dir DIR] ({})", self.lockstep.display())),
             ("Redis", "appendonly yes, appendfsync always, SET of 64 bytes".to_string()),
+            ("PostgreSQL", measure::POSTGRES_SETTINGS.join(", ")),
             ("the disk of", self.folder.display().to_string()),
             ("connections", format!("{CONNECTIONS}, or 1 where it says so")),
             ("in flight on each", format!("{PIPELINE}, or 1 where it says so")),
-            ("repeats", format!("{}, medians", self.repeats)),
+            ("recovery", format!("{}, {} sites", megabytes(self.recovery_bytes), self.cores)),
+            ("snapshots", megabytes(self.snapshot_bytes)),
+            ("repeats", format!("{}, medians; of the recovery one", self.repeats)),
             ("measured time", seconds(self.duration)),
             ("warm-up", seconds(self.warmup)),
         ]
@@ -124,7 +237,22 @@ impl Plan {
 }
 
 fn main() -> ExitCode {
-    match run(&command().get_matches()) {
+    let matches = command().get_matches();
+    let duration = |arguments: &ArgMatches| {
+        let milliseconds = arguments.get_one::<u64>("milliseconds").copied();
+        Duration::from_millis(milliseconds.unwrap_or(1000))
+    };
+    let result = match matches.subcommand() {
+        Some((EMBEDDED, arguments)) => measure::run_embedded(duration(arguments)),
+        Some((TICKER, arguments)) => {
+            for stall in stalls::tick(duration(arguments)) {
+                println!("{} {}", stall.from_us, stall.to_us);
+            }
+            Ok(())
+        }
+        _ => run(&matches),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("bench-durability: {message}");
@@ -167,6 +295,7 @@ fn pin_and_restart() -> Result<(), String> {
     let error = on_core(LOAD_CORE.min(cores - 1), &program.to_string_lossy())
         .args(std::env::args().skip(1))
         .arg("--pinned")
+        .env(CORES_VARIABLE, cores.to_string())
         .exec();
     Err(format!("taskset (of util-linux) cannot be run: {error}"))
 }

@@ -1,26 +1,47 @@
 //! The figures, one after the other, in turns.
 
-use crate::{CONNECTIONS, PIPELINE, Plan, REDIS_KEYS, SERVER_CORE};
-use lockstep_bench::driver::{DriverOptions, drive};
+use crate::host::{self, Host};
+use crate::recovery::{self, Recovery, SnapshotSpeed};
+use crate::under_load::{self, UnderLoad};
+use crate::{CONNECTIONS, EMBEDDED, Figure, PIPELINE, Plan, REDIS_KEYS, SERVER_CORE};
+use lockstep_bench::driver::{DriverOptions, Measured, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
+use lockstep_bench::postgres::{self, Postgres};
+use lockstep_bench::postgres_voter::{self, PostgresLoad};
 use lockstep_bench::process::{ServerProcess, free_address, on_core};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
 use lockstep_bench::verdict::median;
 use lockstep_bench::voter::{self, Form, VoterLoad};
-use lockstep_client::{ConnectOptions, Connection};
 use lockstep_workloads::voter::CONTESTANTS;
 use serde_json::Value;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Bytes of the write that a single call makes: a block's header and one entry.
 const SINGLE_WRITE_BYTES: usize = 128;
 /// Syncs that are timed.
 const SYNCS: u64 = 500;
+/// Connections that PostgreSQL is tried with.
+const POSTGRES_CONNECTIONS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
+/// PostgreSQL as somebody would set it up who wants it fast and loses nothing: each commit is
+/// synced, and no checkpoint falls into the run.
+pub const POSTGRES_SETTINGS: &[&str] = &[
+    "synchronous_commit=on",
+    "fsync=on",
+    "wal_sync_method=fdatasync",
+    "full_page_writes=on",
+    "wal_buffers=64MB",
+    "shared_buffers=2GB",
+    "max_wal_size=16GB",
+    "checkpoint_timeout=1h",
+    "max_connections=110",
+    "autovacuum=on",
+    "jit=off",
+];
 
 /// What one run of voter came to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,91 +82,155 @@ pub struct Samples {
     pub logged: Vec<Logged>,
     /// Voter without sockets, calls per second.
     pub embedded: Vec<f64>,
+    /// PostgreSQL, a line a repeat: calls per second by connections.
+    pub postgres: Vec<Vec<(usize, f64)>>,
+    /// Gigabytes brought back.
+    pub recovery: Option<Recovery>,
+    /// Voter while snapshots are taken.
+    pub under_load: Vec<UnderLoad>,
+    /// How fast one core writes and loads snapshots.
+    pub speed: Vec<SnapshotSpeed>,
 }
 
-/// Measures everything.
+/// Measures what the plan wants.
 ///
 /// # Errors
 /// A system cannot be started, or answers wrongly.
 pub fn all(plan: &Plan) -> Result<Samples, String> {
     let mut samples = Samples::default();
     for repeat in 1..=plan.repeats {
-        let note = |what: &str, per_s: f64| eprintln!("repeat {repeat}: {what:28} {per_s:>10.0}/s");
-        let directory = plan.folder.join(format!("many-{repeat}"));
-        let none = voter(plan, None, (CONNECTIONS, PIPELINE))?;
-        note("voter, no log", none.throughput_per_s);
-        samples.none.push(none);
-        let sync = voter(plan, Some(&directory), (CONNECTIONS, PIPELINE))?;
-        note("voter, synchronous log", sync.throughput_per_s);
-        samples.sync.push(sync);
-        let logged = logged(plan, &directory)?;
-        note("voter, replayed", logged.replayed_per_s);
-        samples.logged.push(logged);
-        let redis = redis_always(plan)?;
-        note("Redis, appendfsync always", redis);
-        samples.redis.push(redis);
-        samples.none_single.push(voter(plan, None, (1, 1))?);
-        let directory = plan.folder.join(format!("single-{repeat}"));
-        samples.sync_single.push(voter(plan, Some(&directory), (1, 1))?);
-        let fdatasync_us = fdatasync_us(plan).map_err(|error| error.to_string())?;
-        eprintln!("repeat {repeat}: one fdatasync of {SINGLE_WRITE_BYTES} bytes {fdatasync_us} us");
-        samples.fdatasync_us.push(fdatasync_us);
-        let embedded = embedded(plan)?;
-        note("voter, embedded", embedded);
-        samples.embedded.push(embedded);
+        throughputs(plan, repeat, &mut samples)?;
+        if plan.wants(&[Figure::Latency]) {
+            latencies(plan, &mut samples)?;
+        }
+        if plan.wants(&[Figure::SnapshotSpeed]) {
+            let speed = recovery::snapshot_speed(plan)?;
+            let mb_per_s = |seconds: f64| speed.row_bytes / 1e6 / seconds;
+            eprintln!(
+                "repeat {repeat}: a snapshot: written {:.0} MB/s, loaded {:.0} MB/s",
+                mb_per_s(speed.write_s),
+                mb_per_s(speed.load_s)
+            );
+            samples.speed.push(speed);
+        }
+    }
+    if plan.wants(&[Figure::UnderLoad]) {
+        samples.under_load = under_load::measure(plan)?;
+    }
+    if plan.wants(&[Figure::Recovery]) {
+        let recovery = recovery::recover(plan)?;
+        let gigabytes = recovery.row_bytes / 1e9;
+        eprintln!("recovery of {gigabytes:.1} GB of rows: {:.1} s", recovery.seconds);
+        samples.recovery = Some(recovery);
     }
     Ok(samples)
 }
 
-/// A host of ours with one site, and what it says of its recovery.
-fn start(plan: &Plan, directory: Option<&Path>) -> Result<(ServerProcess, Value), String> {
-    let mut command = on_core(SERVER_CORE, &plan.lockstep.to_string_lossy());
-    command.args(["start", "--sites", "1", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    if let Some(directory) = directory {
-        command.args(["--json", "--dir"]).arg(directory);
+/// The figures that have many calls in flight.
+fn throughputs(plan: &Plan, repeat: u32, samples: &mut Samples) -> Result<(), String> {
+    let note = |what: &str, per_s: f64| eprintln!("repeat {repeat}: {what:28} {per_s:>10.0}/s");
+    let logs = [Figure::Replay, Figure::LogBytes];
+    let ratios = [Figure::NoLog, Figure::Redis, Figure::Postgres];
+    if plan.wants(&[Figure::NoLog]) {
+        let none = voter(plan, None, (CONNECTIONS, PIPELINE))?;
+        note("voter, no log", none.throughput_per_s);
+        samples.none.push(none);
     }
-    let mut recovery = Value::Null;
-    let note = |line: &str| {
-        if let Ok(told) = serde_json::from_str::<Value>(line) {
-            recovery = told["recovery"].clone();
+    if plan.wants(&logs) || plan.wants(&ratios) {
+        let directory = plan.folder.join("many");
+        let sync = voter(plan, Some(&directory), (CONNECTIONS, PIPELINE))?;
+        note("voter, synchronous log", sync.throughput_per_s);
+        samples.sync.push(sync);
+        if plan.wants(&logs) {
+            let logged = logged(plan, &directory)?;
+            note("voter, replayed", logged.replayed_per_s);
+            samples.logged.push(logged);
         }
-    };
-    let server = ServerProcess::start_with_lines(command, note).map_err(|e| e.to_string())?;
-    Ok((server, recovery))
+        host::remove(&directory)?;
+    }
+    if plan.wants(&[Figure::Replay]) {
+        let embedded = embedded(plan)?;
+        note("voter, embedded", embedded);
+        samples.embedded.push(embedded);
+    }
+    if plan.wants(&[Figure::Redis]) {
+        let redis = redis_always(plan)?;
+        note("Redis, appendfsync always", redis);
+        samples.redis.push(redis);
+    }
+    if plan.wants(&[Figure::Postgres]) {
+        let rates = postgres(plan)?;
+        let (connections, best) = best_of(&rates);
+        note(&format!("PostgreSQL, {connections} connections"), best);
+        samples.postgres.push(rates);
+    }
+    Ok(())
 }
 
+/// One call at a time, with the log and without, and the disk by itself.
+fn latencies(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
+    let none = voter(plan, None, (1, 1))?;
+    let directory = plan.folder.join("single");
+    let sync = voter(plan, Some(&directory), (1, 1))?;
+    host::remove(&directory)?;
+    let fdatasync_us = fdatasync_us(plan).map_err(|error| error.to_string())?;
+    eprintln!(
+        "  1 in flight: {:.0} us with the log, {:.0} us without; one fdatasync of \
+         {SINGLE_WRITE_BYTES} bytes {fdatasync_us:.0} us",
+        sync.p50_us, none.p50_us
+    );
+    samples.none_single.push(none);
+    samples.sync_single.push(sync);
+    samples.fdatasync_us.push(fdatasync_us);
+    Ok(())
+}
+
+/// Runs voter at a host.
+///
+/// # Errors
+/// A call fails, or a connection is lost.
+pub fn drive_voter(
+    plan: &Plan,
+    host: &Host,
+    (connections, pipeline): (usize, usize),
+    rate_per_s: Option<f64>,
+    load: &mut VoterLoad,
+) -> Result<Measured, String> {
+    let options = DriverOptions {
+        servers: vec![host.address()],
+        connections,
+        pipeline,
+        rate_per_s,
+        duration: plan.duration,
+        warmup: plan.warmup,
+        keep_calls: rate_per_s.is_some(),
+    };
+    let measured = drive(&options, load, &mut |_| {}).map_err(|error| error.to_string())?;
+    match &measured.first_error {
+        Some(error) => Err(format!("{} calls failed, the first: {error}", measured.errors)),
+        None => Ok(measured),
+    }
+}
+
+/// Calls per second.
+pub fn rate_of(measured: &Measured) -> f64 {
+    throughput_per_s(measured)
+}
+
+/// Voter at a new host, which is stopped hard at the end.
 fn voter(
     plan: &Plan,
     directory: Option<&Path>,
-    (connections, pipeline): (usize, usize),
+    in_flight: (usize, usize),
 ) -> Result<Sample, String> {
     if let Some(directory) = directory {
-        let mut command = Command::new(&plan.lockstep);
-        command.args(["init", "--sites", "1", "--dir"]).arg(directory).stdout(Stdio::null());
-        let made = command.status().map_err(|error| error.to_string())?;
-        if !made.success() {
-            return Err(format!("{command:?} failed"));
-        }
+        host::init(plan, directory, 1)?;
     }
-    let (server, _) = start(plan, directory)?;
-    let address = server.address.to_string();
-    let mut connection = Connection::connect(&address, &ConnectOptions::default())
-        .map_err(|error| error.to_string())?;
+    let host = Host::start(plan, directory)?;
+    let mut connection = host.connect()?;
     voter::set_up(&mut connection, Form::Native).map_err(|error| error.to_string())?;
-    let options = DriverOptions {
-        servers: vec![address],
-        connections,
-        pipeline,
-        rate_per_s: None,
-        duration: plan.duration,
-        warmup: plan.warmup,
-        keep_calls: false,
-    };
     let mut load = VoterLoad::new(1, CONTESTANTS, Form::Native);
-    let measured = drive(&options, &mut load, &mut |_| {}).map_err(|error| error.to_string())?;
-    if let Some(error) = &measured.first_error {
-        return Err(format!("{} calls failed, the first: {error}", measured.errors));
-    }
+    let measured = drive_voter(plan, &host, in_flight, None, &mut load)?;
     let votes = voter::vote_count(&mut connection).map_err(|error| error.to_string())?;
     if votes != load.accepted {
         return Err(format!("{votes} votes in the table, {} accepted", load.accepted));
@@ -171,13 +256,44 @@ fn logged(plan: &Plan, directory: &Path) -> Result<Logged, String> {
             entries += part["entries"].as_u64().unwrap_or(0);
         }
     }
-    let (_server, recovery) = start(plan, Some(directory))?;
-    let number = |name: &str| recovery[name].as_f64().ok_or(format!("no '{name}' is told"));
-    let seconds = (number("survey_us")? + number("replay_us")?) / 1e6;
+    let host = Host::start(plan, Some(directory))?;
+    let seconds = (host.recovery_number("/survey_us")? + host.recovery_number("/replay_us")?) / 1e6;
     Ok(Logged {
         bytes_per_call: bytes as f64 / entries.max(1) as f64,
-        replayed_per_s: number("replayed")? / seconds,
+        replayed_per_s: host.recovery_number("/replayed")? / seconds,
     })
+}
+
+/// The connections with which PostgreSQL was fastest, and its calls per second then.
+pub fn best_of(rates: &[(usize, f64)]) -> (usize, f64) {
+    rates.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
+}
+
+/// PostgreSQL with one number of connections after the other.
+fn postgres(plan: &Plan) -> Result<Vec<(usize, f64)>, String> {
+    let programs = postgres::find(plan.postgres.as_deref())?;
+    let folder = plan.folder.join("postgres");
+    let server = Postgres::start(&programs, &folder, POSTGRES_SETTINGS, Some(SERVER_CORE))?;
+    postgres_voter::set_up(&server)?;
+    let (mut rates, mut accepted) = (Vec::new(), 0);
+    let tried = if plan.quick { &POSTGRES_CONNECTIONS[..2] } else { &POSTGRES_CONNECTIONS };
+    for (seed, &connections) in (1..).zip(tried) {
+        let load = PostgresLoad {
+            address: server.address(),
+            connections,
+            seed,
+            duration: plan.duration / 2,
+            warmup: plan.warmup,
+        };
+        let result = postgres_voter::run(&load).map_err(|error| error.to_string())?;
+        rates.push((connections, result.throughput_per_s));
+        accepted += result.accepted;
+    }
+    let votes = server.sql("SELECT count(*) FROM votes")?;
+    match votes == accepted.to_string() {
+        true => Ok(rates),
+        false => Err(format!("PostgreSQL has {votes} votes, and accepted {accepted}")),
+    }
 }
 
 fn redis_always(plan: &Plan) -> Result<f64, String> {
@@ -223,8 +339,29 @@ fn fdatasync_us(plan: &Plan) -> io::Result<f64> {
     Ok(median(times))
 }
 
+/// Voter without sockets, in a process of its own on the core of the servers.
 fn embedded(plan: &Plan) -> Result<f64, String> {
+    let mut command = on_core(SERVER_CORE, &plan.own.to_string_lossy());
+    command.arg(EMBEDDED).arg(plan.duration.as_millis().to_string());
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let reason = || format!("embedded voter: {}", String::from_utf8_lossy(&output.stderr).trim());
+    text.trim().parse().map_err(|_| reason())
+}
+
+/// The process behind [`embedded`]: prints calls per second.
+///
+/// # Errors
+/// The host refuses something, a call fails, or votes are lost.
+pub fn run_embedded(duration: Duration) -> Result<(), String> {
     let host = EmbeddedVoter::new(Form::Native, 1)?;
-    let result = host.run(plan.warmup.min(Duration::from_secs(1)), plan.duration, &mut |_| {})?;
-    Ok(throughput_per_s(&result.measured))
+    let result = host.run(duration / 4, duration, &mut |_| {})?;
+    if let Some(error) = &result.measured.first_error {
+        return Err(error.clone());
+    }
+    if !result.is_consistent() {
+        return Err(format!("{} votes, {} accepted", result.votes_after, result.accepted));
+    }
+    println!("{}", throughput_per_s(&result.measured));
+    Ok(())
 }

@@ -1,6 +1,8 @@
 //! The report: each figure beside what it must and should reach.
 
-use crate::measure::{Sample, Samples};
+use crate::measure::{Sample, Samples, best_of};
+use crate::recovery::{Recovery, SnapshotSpeed};
+use crate::under_load::UnderLoad;
 use lockstep_bench::report::grouped;
 use lockstep_bench::verdict::{Bound, align, median, times, verdict};
 use serde_json::{Value, json};
@@ -31,6 +33,18 @@ fn bytes(count: f64) -> String {
     format!("{count:.1} B")
 }
 
+fn seconds(time_s: f64) -> String {
+    format!("{time_s:.1} s")
+}
+
+fn milliseconds(time_us: f64) -> String {
+    format!("{:.2} ms", time_us / 1e3)
+}
+
+fn megabytes_per_s(rate: f64) -> String {
+    format!("{:.0} MB/s", rate / 1e6)
+}
+
 fn row(
     what: &'static str,
     (value, shown): (f64, fn(f64) -> String),
@@ -40,53 +54,181 @@ fn row(
     Row { what, value, shown, must, aim, detail }
 }
 
-/// The report's lines.
+fn at_least(must: f64, aim: f64) -> (Bound, Bound) {
+    (Bound::AtLeast(must), Bound::AtLeast(aim))
+}
+
+fn at_most(must: f64, aim: f64) -> (Bound, Bound) {
+    (Bound::AtMost(must), Bound::AtMost(aim))
+}
+
+/// The report's lines: of what was measured.
 pub fn rows(samples: &Samples) -> Vec<Row> {
+    let mut rows = throughput_rows(samples);
+    if !samples.sync_single.is_empty() {
+        rows.push(latency_row(samples));
+    }
+    rows.extend(log_rows(samples));
+    rows.extend(samples.recovery.iter().flat_map(recovery_rows));
+    if !samples.under_load.is_empty() {
+        rows.extend(under_load_rows(&samples.under_load));
+    }
+    if !samples.speed.is_empty() {
+        rows.extend(speed_rows(&samples.speed));
+    }
+    rows
+}
+
+fn throughput_rows(samples: &Samples) -> Vec<Row> {
     let rate = |samples| of(samples, |sample: &Sample| sample.throughput_per_s);
+    let sync = rate(&samples.sync);
+    let against = |rate: f64| format!("{} against {}", per_s(sync), per_s(rate));
+    let mut rows = Vec::new();
+    if !samples.none.is_empty() {
+        let none = rate(&samples.none);
+        let ratio = (sync / none, times as fn(f64) -> String);
+        rows.push(row(
+            "voter, synchronous log / no log",
+            ratio,
+            at_least(0.6, 0.85),
+            against(none),
+        ));
+    }
+    if !samples.redis.is_empty() {
+        let redis = median(samples.redis.iter().copied());
+        let what = "voter, synchronous log / Redis, appendfsync always";
+        rows.push(row(what, (sync / redis, times), at_least(0.9, 1.3), against(redis)));
+    }
+    if !samples.postgres.is_empty() {
+        let best = median(samples.postgres.iter().map(|rates| best_of(rates).1));
+        let connections = samples.postgres.iter().map(|rates| best_of(rates).0.to_string());
+        let what = "voter, synchronous log / PostgreSQL, synchronous_commit=on";
+        let connections = connections.collect::<Vec<_>>().join(", ");
+        let detail = format!("{}; its best with {connections} connections", against(best));
+        rows.push(row(what, (sync / best, times), at_least(15.0, 40.0), detail));
+    }
+    rows
+}
+
+fn latency_row(samples: &Samples) -> Row {
     let p50_us = |samples| of(samples, |sample: &Sample| sample.p50_us);
-    let (none, sync) = (rate(&samples.none), rate(&samples.sync));
-    let redis = median(samples.redis.iter().copied());
     let (single_us, without_us) = (p50_us(&samples.sync_single), p50_us(&samples.none_single));
     let fdatasync_us = median(samples.fdatasync_us.iter().copied());
-    let replayed = median(samples.logged.iter().map(|logged| logged.replayed_per_s));
-    let embedded = median(samples.embedded.iter().copied());
-    let at_least = |must, aim| (Bound::AtLeast(must), Bound::AtLeast(aim));
-    let at_most = |must, aim| (Bound::AtMost(must), Bound::AtMost(aim));
-    vec![
-        row(
-            "voter, synchronous log / no log",
-            (sync / none, times),
-            at_least(0.6, 0.85),
-            format!("{} against {}", per_s(sync), per_s(none)),
+    row(
+        "1 in flight: added latency beyond one fdatasync",
+        (single_us - without_us - fdatasync_us, microseconds),
+        at_most(100.0, 30.0),
+        format!(
+            "{} against {}; one fdatasync {}",
+            microseconds(single_us),
+            microseconds(without_us),
+            microseconds(fdatasync_us)
         ),
-        row(
-            "voter, synchronous log / Redis, appendfsync always",
-            (sync / redis, times),
-            at_least(0.9, 1.3),
-            format!("{} against {}", per_s(sync), per_s(redis)),
-        ),
-        row(
-            "1 in flight: added latency beyond one fdatasync",
-            (single_us - without_us - fdatasync_us, microseconds),
-            at_most(100.0, 30.0),
-            format!(
-                "{} against {}; one fdatasync {}",
-                microseconds(single_us),
-                microseconds(without_us),
-                microseconds(fdatasync_us)
-            ),
-        ),
-        row(
+    )
+}
+
+fn log_rows(samples: &Samples) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if !samples.embedded.is_empty() {
+        let replayed = median(samples.logged.iter().map(|logged| logged.replayed_per_s));
+        let embedded = median(samples.embedded.iter().copied());
+        rows.push(row(
             "replay of voter / embedded, a core",
             (replayed / embedded, times),
             at_least(1.0, 1.5),
             format!("{} against {}", per_s(replayed), per_s(embedded)),
-        ),
-        row(
+        ));
+    }
+    if !samples.logged.is_empty() {
+        rows.push(row(
             "log bytes of a voter call",
             (median(samples.logged.iter().map(|logged| logged.bytes_per_call)), bytes),
             at_most(80.0, 50.0),
             "headers of blocks included".to_string(),
+        ));
+    }
+    rows
+}
+
+fn recovery_rows(recovery: &Recovery) -> Vec<Row> {
+    let gigabytes = |bytes: f64| format!("{:.2} GB", bytes / 1e9);
+    vec![
+        row(
+            "recovery: time",
+            (recovery.seconds, seconds),
+            at_most(60.0, 25.0),
+            format!(
+                "{} rows, {} of values; from the start of the process until it serves",
+                grouped(recovery.rows as u64),
+                gigabytes(recovery.row_bytes)
+            ),
+        ),
+        row(
+            "recovery: peak memory / the rows' and their indexes'",
+            (recovery.peak_bytes / recovery.stated_bytes, times),
+            at_most(1.2, 1.1),
+            format!(
+                "{} resident, {} stated",
+                gigabytes(recovery.peak_bytes),
+                gigabytes(recovery.stated_bytes)
+            ),
+        ),
+    ]
+}
+
+fn under_load_rows(samples: &[UnderLoad]) -> Vec<Row> {
+    let of = |value: fn(&UnderLoad) -> f64| median(samples.iter().map(value));
+    let (with, without) = (of(|s| s.with_per_s), of(|s| s.without_per_s));
+    let share = of(|s| s.share) * 100.0;
+    let all = of(|s| s.p99_us);
+    let set_aside = of(|s| s.undisturbed.map_or(0.0, |u| u.set_aside)) * 100.0;
+    let stalled = match samples.iter().any(|sample| sample.undisturbed.is_none()) {
+        true => "no real-time priority to see the machine's stalls by".to_string(),
+        false => format!("{set_aside:.0} % of the calls set aside for the machine's stalls"),
+    };
+    vec![
+        row(
+            "during snapshots: calls / without",
+            (with / without, times),
+            at_least(0.85, 0.95),
+            format!(
+                "{} against {}; a snapshot runs {share:.0} % of the time",
+                per_s(with),
+                per_s(without)
+            ),
+        ),
+        row(
+            "during snapshots: p99 at half of the peak",
+            (of(UnderLoad::judged_p99_us), milliseconds),
+            at_most(5_000.0, 2_000.0),
+            format!(
+                "{stalled}; of all {}; without a snapshot {}",
+                milliseconds(all),
+                milliseconds(of(|s| s.p99_without_us))
+            ),
+        ),
+    ]
+}
+
+fn speed_rows(samples: &[SnapshotSpeed]) -> Vec<Row> {
+    let of = |value: fn(&SnapshotSpeed) -> f64| median(samples.iter().map(value));
+    let detail = |by_cpu: f64, disk: f64| {
+        let (by_cpu, disk) = (megabytes_per_s(by_cpu), megabytes_per_s(disk));
+        format!("of row data; by processor time {by_cpu}; the disk alone {disk}")
+    };
+    let (disk_write, disk_read) = (of(|s| s.disk_write_per_s), of(|s| s.disk_read_per_s));
+    vec![
+        row(
+            "snapshot: write, a core",
+            (of(|s| s.row_bytes / s.write_s), megabytes_per_s),
+            at_least(300e6, disk_write.max(300e6)),
+            detail(of(|s| s.row_bytes / s.write_cpu_s), disk_write),
+        ),
+        row(
+            "snapshot: load, a core",
+            (of(|s| s.row_bytes / s.load_s), megabytes_per_s),
+            at_least(300e6, disk_read.max(300e6)),
+            detail(of(|s| s.row_bytes / s.load_cpu_s), disk_read),
         ),
     ]
 }
@@ -140,13 +282,47 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             "none": list(&samples.none),
             "sync": list(&samples.sync),
             "redis_per_s": samples.redis,
+            "postgres_per_s": samples.postgres,
             "none_single": list(&samples.none_single),
             "sync_single": list(&samples.sync_single),
             "fdatasync_us": samples.fdatasync_us,
             "logged": logged.collect::<Vec<_>>(),
             "embedded_per_s": samples.embedded,
+            "recovery": samples.recovery.as_ref().map(recovery_json),
+            "under_load": samples.under_load.iter().map(under_load_json).collect::<Vec<_>>(),
+            "snapshot_speed": samples.speed.iter().map(speed_json).collect::<Vec<_>>(),
         },
         "options": options,
+    })
+}
+
+fn recovery_json(recovery: &Recovery) -> Value {
+    json!({
+        "rows": recovery.rows, "row_bytes": recovery.row_bytes,
+        "stated_bytes": recovery.stated_bytes, "peak_bytes": recovery.peak_bytes,
+        "seconds": recovery.seconds,
+    })
+}
+
+fn under_load_json(sample: &UnderLoad) -> Value {
+    let undisturbed = sample.undisturbed.map(|of| {
+        json!({
+            "p99_us": of.p99_us, "counts": of.counts(), "calls_set_aside": of.set_aside,
+            "stalled_us": of.stalled_us, "longest_stall_us": of.longest_us,
+        })
+    });
+    json!({
+        "without_per_s": sample.without_per_s, "with_per_s": sample.with_per_s,
+        "share": sample.share, "p99_without_us": sample.p99_without_us, "p99_us": sample.p99_us,
+        "undisturbed": undisturbed,
+    })
+}
+
+fn speed_json(speed: &SnapshotSpeed) -> Value {
+    json!({
+        "row_bytes": speed.row_bytes, "write_s": speed.write_s, "write_cpu_s": speed.write_cpu_s,
+        "load_s": speed.load_s, "load_cpu_s": speed.load_cpu_s,
+        "disk_write_per_s": speed.disk_write_per_s, "disk_read_per_s": speed.disk_read_per_s,
     })
 }
 
@@ -164,11 +340,32 @@ mod tests {
             none: sample(1_000.0, 0.0),
             sync: sample(700.0, 0.0),
             redis: vec![1_000.0],
+            postgres: vec![vec![(1, 10.0), (8, 20.0), (16, 15.0)]],
             none_single: sample(0.0, 50.0),
             sync_single: sample(0.0, 270.0),
             fdatasync_us: vec![200.0],
             logged: vec![Logged { bytes_per_call: 60.0, replayed_per_s: 3_000.0 }],
             embedded: vec![1_500.0],
+            recovery: Some(Recovery {
+                rows: 10.0,
+                row_bytes: 800.0,
+                stated_bytes: 1_000.0,
+                peak_bytes: 1_300.0,
+                seconds: 20.0,
+            }),
+            under_load: vec![UnderLoad {
+                without_per_s: 100.0,
+                with_per_s: 90.0,
+                p99_us: 6_000.0,
+                ..UnderLoad::default()
+            }],
+            speed: vec![SnapshotSpeed {
+                row_bytes: 1e9,
+                write_s: 4.0,
+                load_s: 2.0,
+                disk_read_per_s: 4e8,
+                ..SnapshotSpeed::default()
+            }],
         };
         let json = json(&rows(&samples), &samples, &[]);
         let verdicts: Vec<&str> = json["rows"]
@@ -177,8 +374,18 @@ mod tests {
             .flatten()
             .filter_map(|r| r["verdict"].as_str())
             .collect();
-        assert_eq!(verdicts, ["must", "MISSED", "aim", "aim", "must"]);
-        assert_eq!(json["rows"][2]["reached"], "20 us");
-        assert_eq!(render(&rows(&samples)).lines().count(), 6);
+        let (must, aim, missed) = ("must", "aim", "MISSED");
+        let expected = [must, missed, must, aim, aim, must, aim, missed, must, missed, missed, aim];
+        assert_eq!(verdicts, expected);
+        assert_eq!(json["rows"][3]["reached"], "20 us");
+        let shown = render(&rows(&samples));
+        assert_eq!(shown.lines().count(), 13);
+        assert!(shown.contains("its best with 8 connections"), "{shown}");
+    }
+
+    #[test]
+    fn only_what_was_measured_is_shown() {
+        let samples = Samples { fdatasync_us: vec![200.0], ..Samples::default() };
+        assert!(rows(&samples).is_empty());
     }
 }

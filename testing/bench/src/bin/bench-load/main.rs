@@ -4,16 +4,14 @@
 //! with the table's primary key and without durability; the time is that of the client from its
 //! start to its end. Ratios of one run, medians of repeats in turns.
 
-mod postgres;
-
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_base::random::SeededRandom;
+use lockstep_bench::postgres::{self, Postgres};
 use lockstep_bench::process::ServerProcess;
 use lockstep_bench::report::grouped;
 use lockstep_bench::verdict::{Bound, align, median, render_options, times, verdict};
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_types::Value;
-use postgres::Postgres;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -35,6 +33,20 @@ CREATE TABLE order_line (
   ol_number integer NOT NULL, ol_i_id integer, ol_supply_w_id smallint,
   ol_delivery_d timestamp, ol_quantity integer, ol_amount double precision,
   ol_dist_info varchar(32), PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number))";
+
+/// Durability is left out on both sides: no sync, and no log of rows that are copied into a table
+/// that the same transaction emptied.
+const SETTINGS: &[&str] = &[
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=8GB",
+    "shared_buffers=1GB",
+    "maintenance_work_mem=256MB",
+    "autovacuum=off",
+];
 
 fn command() -> Command {
     let path = |name: &'static str, value: &'static str, help: &'static str| {
@@ -143,7 +155,8 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         None => std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("lockstep"),
     };
     let rows = Rows::write(count)?;
-    let postgres = Postgres::start(&programs)?;
+    let folder = std::env::temp_dir().join(format!("bench-load-{}", std::process::id()));
+    let postgres = Postgres::start(&programs, &folder, SETTINGS, None)?;
     postgres.sql(POSTGRES_SCHEMA)?;
     let mut start = std::process::Command::new(&program);
     start.args(["start", "--sites", "1", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);

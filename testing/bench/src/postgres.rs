@@ -1,27 +1,14 @@
-//! A PostgreSQL server of our own: in a temporary folder, on the loopback address, gone with us.
+//! A PostgreSQL server of our own: in a folder of its own, on the loopback address, gone with us.
 
-use lockstep_bench::process::free_address;
+use crate::process::free_address;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Who runs the server where we are root, whom it refuses.
-const USER: &str = "postgres";
-/// Durability is left out on both sides: no sync, and no log of rows that are copied into a table
-/// that the same transaction emptied.
-const SETTINGS: &[&str] = &[
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
-    "wal_level=minimal",
-    "max_wal_senders=0",
-    "max_wal_size=8GB",
-    "shared_buffers=1GB",
-    "maintenance_work_mem=256MB",
-    "autovacuum=off",
-    "listen_addresses=127.0.0.1",
-];
-
+/// The database's owner, and who runs the server where we are root, whom it refuses.
+pub const USER: &str = "postgres";
 /// The server; it stops when this is dropped.
 pub struct Postgres {
     child: Child,
@@ -52,13 +39,19 @@ fn is_root() -> bool {
         .is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
 }
 
-/// A command that runs as a user whom PostgreSQL accepts.
-fn unprivileged(program: &Path) -> Command {
-    if !is_root() {
-        return Command::new(program);
+/// A command that runs as a user whom PostgreSQL accepts, on one core if one is given.
+fn unprivileged(program: &Path, core: Option<usize>) -> Command {
+    let mut words: Vec<OsString> = Vec::new();
+    if let Some(core) = core {
+        words.extend(["taskset", "-c", &core.to_string()].map(OsString::from));
     }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]).arg(program);
+    if is_root() {
+        let become_user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"];
+        words.extend(become_user.map(OsString::from));
+    }
+    words.push(program.into());
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
     command
 }
 
@@ -71,25 +64,32 @@ fn run(command: &mut Command) -> Result<String, String> {
 }
 
 impl Postgres {
-    /// Makes a database and starts a server for it.
+    /// Makes a database in `folder`, which is removed at the end, and starts a server for it with
+    /// these settings, on one core if one is given. It listens at the loopback address.
     ///
     /// # Errors
     /// One of PostgreSQL's programs fails.
-    pub fn start(programs: &Path) -> Result<Postgres, String> {
+    pub fn start(
+        programs: &Path,
+        folder: &Path,
+        settings: &[&str],
+        core: Option<usize>,
+    ) -> Result<Postgres, String> {
         let port = free_address().map_err(|error| error.to_string())?.port();
-        let folder = std::env::temp_dir().join(format!("bench-load-{}", std::process::id()));
+        let folder = folder.to_path_buf();
         std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         if is_root() {
             run(Command::new("chown").arg(USER).arg(&folder))?;
         }
         let data = folder.join("data");
-        run(unprivileged(&programs.join("initdb"))
+        run(unprivileged(&programs.join("initdb"), None)
             .args(["--auth", "trust", "--username", USER, "--no-sync", "--pgdata"])
             .arg(&data)
             .current_dir("/"))?;
-        let mut command = unprivileged(&programs.join("postgres"));
+        let mut command = unprivileged(&programs.join("postgres"), core);
         command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-k"]).arg(&folder);
-        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        command.args(["-c", "listen_addresses=127.0.0.1"]);
+        command.args(settings.iter().flat_map(|setting| ["-c", setting]));
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let postgres = Postgres { child, folder, programs: programs.to_path_buf(), port };
@@ -101,6 +101,11 @@ impl Postgres {
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(postgres)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
     /// A client's command line, to which statements are added.

@@ -1,0 +1,192 @@
+//! Voter while one snapshot after the other is taken: throughput against that without, and the
+//! 99th percentile of latency at half of the peak.
+
+use crate::host::{self, Host};
+use crate::{LOAD_CORE, Plan, SERVER_CORE, TICKER, ballast, measure};
+use lockstep_bench::driver::Measured;
+use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
+use lockstep_bench::voter::{self, Form, VoterLoad};
+use lockstep_workloads::voter::CONTESTANTS;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The load of the open loop, of the peak without a snapshot.
+const OPEN_LOAD: f64 = 0.5;
+/// A ticker goes on this long behind a run, which takes a while to begin and to end.
+const TICKER_SPARE: Duration = Duration::from_millis(300);
+
+/// What one repeat came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UnderLoad {
+    /// Calls per second without a snapshot.
+    pub without_per_s: f64,
+    /// Calls per second while snapshots are taken.
+    pub with_per_s: f64,
+    /// How much of that time a snapshot was taken, from 0 to 1.
+    pub share: f64,
+    /// At half of the peak without a snapshot, the percentile in microseconds.
+    pub p99_without_us: f64,
+    /// The same while snapshots are taken, of all calls.
+    pub p99_us: f64,
+    /// And what the machine did to that run; `None` where nobody can tell.
+    pub undisturbed: Option<Undisturbed>,
+}
+
+impl UnderLoad {
+    /// The percentile that counts: of the calls that the machine did not disturb, where enough
+    /// are left, else of all.
+    pub fn judged_p99_us(&self) -> f64 {
+        match &self.undisturbed {
+            Some(undisturbed) if undisturbed.counts() => undisturbed.p99_us,
+            _ => self.p99_us,
+        }
+    }
+}
+
+/// Measures all repeats on one host, with and without in turns.
+///
+/// # Errors
+/// A host does not start, a snapshot fails, or votes are lost.
+pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
+    let directory = plan.folder.join("under-load");
+    host::init(plan, &directory, 1)?;
+    let host = Host::start(plan, Some(&directory))?;
+    let mut connection = host.connect()?;
+    ballast::fill(&mut connection, &host.address(), plan.snapshot_bytes)?;
+    voter::set_up(&mut connection, Form::Native).map_err(|error| error.to_string())?;
+    let mut load = VoterLoad::new(1, CONTESTANTS, Form::Native);
+    let mut samples = Vec::new();
+    for repeat in 1..=plan.repeats {
+        let without = drive(plan, &host, None, &mut load)?;
+        let snapshots = Snapshots::begin(&host, host::snapshots(&directory))?;
+        let with = drive(plan, &host, None, &mut load)?;
+        let share = snapshots.end()?;
+        let rate = Some(without.throughput_per_s * OPEN_LOAD);
+        let calm = drive(plan, &host, rate, &mut load)?;
+        let snapshots = Snapshots::begin(&host, host::snapshots(&directory))?;
+        let open = drive(plan, &host, rate, &mut load)?;
+        snapshots.end()?;
+        let sample = UnderLoad {
+            without_per_s: without.throughput_per_s,
+            with_per_s: with.throughput_per_s,
+            share,
+            p99_without_us: calm.judged_p99_us(),
+            p99_us: open.p99_us,
+            undisturbed: open.undisturbed,
+        };
+        eprintln!(
+            "repeat {repeat}: voter, no snapshot {:.0}/s, snapshots {:.0}/s ({:.0} % of the time), \
+             p99 {:.0} us, of all calls {:.0} us, without a snapshot {:.0} us",
+            sample.without_per_s,
+            sample.with_per_s,
+            share * 100.0,
+            sample.judged_p99_us(),
+            sample.p99_us,
+            sample.p99_without_us
+        );
+        samples.push(sample);
+    }
+    let votes = voter::vote_count(&mut connection).map_err(|error| error.to_string())?;
+    if votes != load.accepted {
+        return Err(format!("{votes} votes in the table, {} accepted", load.accepted));
+    }
+    drop((connection, host));
+    host::remove(&directory)?;
+    Ok(samples)
+}
+
+/// What one run of the load came to.
+struct Run {
+    throughput_per_s: f64,
+    p99_us: f64,
+    undisturbed: Option<Undisturbed>,
+}
+
+impl Run {
+    fn judged_p99_us(&self) -> f64 {
+        let undisturbed = self.undisturbed.filter(Undisturbed::counts);
+        undisturbed.map_or(self.p99_us, |undisturbed| undisturbed.p99_us)
+    }
+}
+
+fn drive(plan: &Plan, host: &Host, rate: Option<f64>, load: &mut VoterLoad) -> Result<Run, String> {
+    let tickers = rate.map(|_| tickers(plan));
+    let measured =
+        measure::drive_voter(plan, host, (crate::CONNECTIONS, crate::PIPELINE), rate, load)?;
+    Ok(Run {
+        throughput_per_s: measure::rate_of(&measured),
+        p99_us: measured.latency_us.value_at_quantile(0.99) as f64,
+        undisturbed: tickers.and_then(|tickers| undisturbed(plan, tickers, &measured)),
+    })
+}
+
+/// Starts a ticker on the core of the servers and one on that of the load.
+fn tickers(plan: &Plan) -> io::Result<Vec<Ticker>> {
+    let duration = plan.warmup + plan.duration + TICKER_SPARE;
+    let arguments = [TICKER, &duration.as_millis().to_string()];
+    let mut cores = vec![SERVER_CORE, LOAD_CORE.min(plan.cores - 1)];
+    cores.dedup();
+    cores.into_iter().map(|core| Ticker::start(core, &plan.own, &arguments)).collect()
+}
+
+fn undisturbed(
+    plan: &Plan,
+    tickers: io::Result<Vec<Ticker>>,
+    measured: &Measured,
+) -> Option<Undisturbed> {
+    let finished = tickers.and_then(|tickers| {
+        tickers.into_iter().map(Ticker::finish).collect::<io::Result<Vec<Vec<Span>>>>()
+    });
+    let mut stalls = match finished {
+        Ok(stalls) => stalls.concat(),
+        Err(error) => {
+            eprintln!("  no ticker of real-time priority ({error}): nothing is set aside");
+            return None;
+        }
+    };
+    let from_us = measured.calls.iter().map(|call| call.due_us).min()?;
+    let to_us = from_us + plan.duration.as_micros() as u64;
+    stalls.retain(|stall| stall.to_us >= from_us && stall.from_us <= to_us);
+    Some(stalls::undisturbed(&measured.calls, &stalls, OPEN_LOAD, plan.duration))
+}
+
+/// One snapshot after the other, each deleted when the next is there.
+struct Snapshots {
+    stopping: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Duration, String>>,
+    begun: Instant,
+}
+
+impl Snapshots {
+    fn begin(host: &Host, folder: PathBuf) -> Result<Snapshots, String> {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let mut connection = host.connect()?;
+        let take = move || {
+            let mut taking = Duration::ZERO;
+            for number in 0.. {
+                if stop.load(Ordering::Acquire) {
+                    break;
+                }
+                let nonce = format!("LOAD{number}");
+                let begun = Instant::now();
+                host::save_snapshot(&mut connection, &nonce)?;
+                taking += begun.elapsed();
+                host::delete_snapshot(&mut connection, &folder, &nonce)?;
+            }
+            Ok(taking)
+        };
+        Ok(Snapshots { stopping, thread: std::thread::spawn(take), begun: Instant::now() })
+    }
+
+    /// Waits for the last one; the share of the time in which one was taken.
+    fn end(self) -> Result<f64, String> {
+        self.stopping.store(true, Ordering::Release);
+        let taking = self.thread.join().map_err(|_| "the thread of snapshots panicked")??;
+        Ok(taking.as_secs_f64() / self.begun.elapsed().as_secs_f64().max(1e-9))
+    }
+}
