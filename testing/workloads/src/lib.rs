@@ -7,6 +7,7 @@ pub mod bank_load;
 pub mod distribution;
 pub mod fault;
 pub mod key_value;
+pub mod lock_store;
 pub mod probe;
 pub mod voter;
 mod workload;

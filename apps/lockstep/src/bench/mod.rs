@@ -1,6 +1,7 @@
 //! `lockstep bench`: runs a workload as a load, over TCP or inside the process, and reports.
 
 mod common;
+mod lock_store;
 mod simple;
 mod voter;
 
@@ -15,6 +16,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(voter::command())
         .subcommands(simple::commands())
+        .subcommand(lock_store::command())
 }
 
 /// Runs the workload that was asked for.
@@ -24,6 +26,7 @@ pub fn command() -> Command {
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     match arguments.subcommand() {
         Some(("voter", arguments)) => voter::run(arguments),
+        Some(("lock-store", arguments)) => lock_store::run(arguments),
         Some((name, arguments)) => simple::run(name, arguments),
         None => Err("there is no such workload; try `lockstep bench --help`".to_string()),
     }

@@ -105,6 +105,35 @@ fn workloads_run_over_tcp_in_all_paces_and_check_what_they_left() {
 }
 
 #[test]
+fn records_are_locked_by_each_way_to_find_them() {
+    for (way, more) in [
+        ("global-index", &["--rate", "200"][..]),
+        ("find-then-lock", &["--records", "1000"]),
+        // So few records that sessions meet.
+        ("one-transaction", &["--records", "40"]),
+    ] {
+        let host = host();
+        let server = host.client_address().to_string();
+        let shape = ["--servers", &server, "--secondary-key", way, "--content-bytes", "300"];
+        let shape = [&shape[..], &["--clients", "20", "--think-min-us", "100"]].concat();
+        let json = good_workload("lock-store", &[&shape[..], more].concat());
+        for step in ["LOCK", "WRITE"] {
+            let count = json["per_transaction"][step]["count"].as_u64().expect("a count");
+            assert!(count > 0 && json["delays_us"][step]["p90"].is_u64(), "{json}");
+        }
+        assert!(json["writes"].as_u64().expect("a count") > 0, "{json}");
+        if way == "one-transaction" {
+            assert!(json["refused_locks"].as_u64().expect("a count") > 0, "{json}");
+        }
+        assert_eq!(json["expired_locks"], 0, "{json}");
+        host.stop().expect("the host stops");
+    }
+    let shape = ["--embedded", "--think-max-us", "9000", "--lock-ms", "9"];
+    let (good, _, shown) = workload("lock-store", &shape);
+    assert!(!good && shown.contains("lets locks expire within"), "{shown}");
+}
+
+#[test]
 fn wrong_scales_and_missing_tables_are_refused() {
     let host = host();
     let server = host.client_address().to_string();
