@@ -8,7 +8,7 @@
 //! ```
 
 use crate::command_log;
-use lockstep_env::{Disk, DiskError, OpenMode};
+use lockstep_env::{Disk, DiskError, DiskErrorKind, OpenMode};
 use std::fmt;
 
 /// The folder of snapshots in a host's directory.
@@ -65,7 +65,16 @@ impl std::error::Error for DirectoryError {}
 
 impl From<DiskError> for DirectoryError {
     fn from(error: DiskError) -> DirectoryError {
-        DirectoryError(error.to_string())
+        let remedy = match error.kind {
+            // The text says it.
+            DiskErrorKind::Locked => return DirectoryError(error.to_string()),
+            DiskErrorKind::Denied => "let this user read and write there",
+            DiskErrorKind::Full => "make room on that disk",
+            DiskErrorKind::NotFound | DiskErrorKind::Exists | DiskErrorKind::Other => {
+                "mend the directory, or name another one"
+            }
+        };
+        DirectoryError(format!("{error}. Remedy: {remedy}."))
     }
 }
 

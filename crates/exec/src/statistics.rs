@@ -65,6 +65,15 @@ impl Database {
             .collect()
     }
 
+    /// Memory of tables that no row is in, in bytes: the next rows of the same tables fill it.
+    pub fn reusable_bytes(&self) -> usize {
+        let reusable = |memory: TableMemory| {
+            let used = memory.data_bytes + memory.string_used_bytes;
+            memory.allocated_bytes().saturating_sub(used)
+        };
+        self.tables.iter().map(|(_, table)| reusable(table.memory())).sum()
+    }
+
     fn holds_entries(&self, table: TableId) -> bool {
         self.definition(table).is_some_and(|table| table.entries_of.is_some())
     }

@@ -12,14 +12,21 @@ struct Origin {
     wall_us: i64,
 }
 
+static ORIGIN: OnceLock<Origin> = OnceLock::new();
+
 fn origin() -> &'static Origin {
-    static ORIGIN: OnceLock<Origin> = OnceLock::new();
-    ORIGIN.get_or_init(|| Origin {
-        instant: Instant::now(),
-        wall_us: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_micros() as i64),
-    })
+    ORIGIN.get_or_init(|| Origin { instant: Instant::now(), wall_us: system_us() })
+}
+
+fn system_us() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
+}
+
+/// For tests, before anything else: this process sees the system's clock so many microseconds
+/// later than it is, or earlier.
+pub fn shift(by_us: i64) {
+    let wall_us = system_us().saturating_add(by_us);
+    let _ = ORIGIN.set(Origin { instant: Instant::now(), wall_us });
 }
 
 /// Microseconds since 1970, never decreasing.

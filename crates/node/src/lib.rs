@@ -13,6 +13,7 @@ mod control;
 pub mod embedded;
 mod execution;
 pub mod inner_load;
+pub mod intake;
 mod load;
 pub mod log;
 pub mod mailbox;

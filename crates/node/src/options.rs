@@ -101,6 +101,18 @@ options! {
          much as that holds; 0 for never.";
     snapshots_kept: 2, 1, 1_000, "snapshots",
         "Of the snapshots that the host takes by itself so many stay, the newest.";
+    memory_limit_percent: 80, 0, 100, "percent",
+        "Of the machine's memory, or of what the system lets the process have, so much may be \
+         resident. From there on the host is read-only, but for deletes, until it is below 95 % of \
+         the limit; 0 for no limit.";
+    memory_limit_bytes: 0, 0, 1 << 60, "bytes",
+        "The same as a number of bytes; the lower one of both is the limit; 0 for none.";
+    disk_reserve_bytes: 256 * MIB, 0, 1 << 60, "bytes",
+        "With less space than this free on the disk of its directory the host is read-only, but \
+         for deletes, until 105 % of it are free; with less than a quarter it takes no write at \
+         all; 0 to look at the disk only when it is full.";
+    resource_check_ms: 1_000, 10, 3_600_000, "ms",
+        "How often the host looks at its memory and at the disk.";
     stop_timeout_ms: 10_000, 0, 3_600_000, "ms",
         "How long a host that stops waits for the calls under way and for clients to take their \
          answers.";

@@ -5,7 +5,8 @@ use crate::catalog::NativeRegistry;
 use crate::clock;
 use crate::control::{Control, ControlParts};
 use crate::inner_load::SiteLoad;
-use crate::log::{Data, Durability, LogStart, LogThread, SiteLog};
+use crate::intake::Intake;
+use crate::log::{Data, Durability, LogEvents, LogStart, LogThread, SiteLog};
 use crate::mailbox::{Bell, Outbox, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
@@ -20,7 +21,7 @@ use mio::{Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -233,6 +234,9 @@ impl Server {
             return Ok(());
         }
         self.drain();
+        if let Some(log) = &self.log {
+            log.hurry();
+        }
         for thread in 0..self.threads.len() {
             self.main_outbox.send(thread, Envelope::Stop);
         }
@@ -312,8 +316,13 @@ fn start_log(
             stop();
         }
     };
+    let facts_of_log = Arc::clone(facts);
+    let on_full = move |is_full| {
+        facts_of_log.intake.set_log_waits(is_full);
+    };
+    let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
     let options = &configuration.options;
-    let (log, ends) = LogThread::start(data, options, start, bells, Box::new(on_failure))?;
+    let (log, ends) = LogThread::start(data, options, start, bells, events)?;
     Ok((Some(log), ends))
 }
 
@@ -452,7 +461,8 @@ fn host_facts(
         open_connections: AtomicU64::new(0),
         accepted_connections: AtomicU64::new(0),
         dropped_connections: AtomicU64::new(0),
-        paused: AtomicBool::new(false),
+        intake: Intake::default(),
+        reusable_bytes: (0..configuration.sites).map(|_| AtomicU64::new(0)).collect(),
         on_shutdown: OnceLock::new(),
         digests: OnceLock::new(),
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules),

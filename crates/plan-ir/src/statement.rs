@@ -57,7 +57,29 @@ pub struct KnownEntry {
     pub key_count: u16,
 }
 
+impl Operation {
+    /// Whether more may be kept behind it than before.
+    fn may_grow(&self) -> bool {
+        match self {
+            Operation::Query(_) | Operation::Delete(_) | Operation::Truncate(_) => false,
+            Operation::Insert(_) | Operation::Update(_) | Operation::Cover(_) => true,
+        }
+    }
+}
+
 impl Statement {
+    /// Whether more may be kept behind it than before: not when it only reads or deletes rows,
+    /// with their entries in indexes and what they add to views.
+    pub fn may_grow(&self) -> bool {
+        match &self.execution {
+            Execution::Local { operation, .. } => operation.may_grow(),
+            Execution::Distributed { fragments, .. } => {
+                fragments.iter().any(|fragment| fragment.operation.may_grow())
+            }
+            Execution::Shipped { apply, .. } => apply.may_grow(),
+        }
+    }
+
     /// All operators of the statement: of its work, or of its fragments one after the other and
     /// then of what comes behind them; each as [`Relation::operators`] lists them. The place in
     /// this list is an operator's number in profiles.

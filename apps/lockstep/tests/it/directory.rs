@@ -44,7 +44,7 @@ impl Folder {
         self.0.to_str().expect("a path of text")
     }
 
-    fn segment(&self) -> PathBuf {
+    pub fn segment(&self) -> PathBuf {
         self.0.join("log/00000001.log")
     }
 
@@ -69,7 +69,7 @@ impl Folder {
     }
 
     /// `start` is refused with these words and changes no file.
-    fn start_is_refused(&self, arguments: &[&str], words: &[&str]) {
+    pub fn start_is_refused(&self, arguments: &[&str], words: &[&str]) {
         let before = self.files();
         let mut all = vec!["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
         all.extend_from_slice(&["--dir", self.shown()]);
@@ -148,7 +148,7 @@ fn a_directory_of_another_shape_is_refused() {
 }
 
 /// The checksum that files of the directory carry.
-fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }

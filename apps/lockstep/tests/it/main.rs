@@ -6,6 +6,7 @@ mod csv;
 mod directory;
 mod last_word;
 mod no_java;
+mod operate;
 mod process;
 mod shell;
 

@@ -76,6 +76,11 @@ impl Host {
         connected.expect("the host takes connections")
     }
 
+    /// Where clients connect.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Where administrators connect.
     pub fn admin(&self) -> String {
         let (_, behind) = self.said.split_once("admin port ").expect("it is said at the start");

@@ -1,6 +1,6 @@
 //! Why a log cannot be read or written.
 
-use lockstep_env::DiskError;
+use lockstep_env::{DiskError, DiskErrorKind, DiskOperation};
 use std::fmt;
 
 /// What kind of problem it is.
@@ -8,6 +8,8 @@ use std::fmt;
 pub enum LogErrorKind {
     /// The disk failed an operation.
     Disk,
+    /// No space could be reserved: nothing was written.
+    Full,
     /// Bytes that were synced are not what was written.
     Damaged,
     /// A file in the middle of the sequence is not there.
@@ -34,6 +36,11 @@ pub struct LogError {
 }
 
 impl LogError {
+    /// Whether no space could be reserved, so that the attempt may be made again.
+    pub fn is_full(&self) -> bool {
+        self.kind == LogErrorKind::Full
+    }
+
     pub(super) fn damaged(file: String, offset: u64, problem: impl Into<String>) -> LogError {
         LogError {
             kind: LogErrorKind::Damaged,
@@ -49,12 +56,22 @@ impl LogError {
 
 impl From<DiskError> for LogError {
     fn from(error: DiskError) -> LogError {
+        let is_full = error.kind == DiskErrorKind::Full;
+        let remedy = match is_full {
+            true => "make room on the disk of the directory, then start again",
+            false => "mend the disk or the directory's permissions, then start again",
+        };
+        // A sync that fails has lost something, whatever its reason.
+        let kind = match error.operation {
+            DiskOperation::Allocate | DiskOperation::Open if is_full => LogErrorKind::Full,
+            _ => LogErrorKind::Disk,
+        };
         LogError {
-            kind: LogErrorKind::Disk,
+            kind,
             file: error.file.clone(),
             offset: error.offset,
             problem: error.to_string(),
-            remedy: "mend the disk or the directory's permissions, then start again".to_string(),
+            remedy: remedy.to_string(),
         }
     }
 }
@@ -62,7 +79,7 @@ impl From<DiskError> for LogError {
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A disk error's text has file and offset in it.
-        if self.kind != LogErrorKind::Disk {
+        if !matches!(self.kind, LogErrorKind::Disk | LogErrorKind::Full) {
             write!(f, "{}", self.file)?;
             if let Some(offset) = self.offset {
                 write!(f, ", byte {offset}")?;

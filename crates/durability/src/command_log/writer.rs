@@ -10,7 +10,7 @@ use super::format::{
 use super::reader::{LogEnd, SegmentSummary};
 use crate::directory::ClusterId;
 use lockstep_base::random::split_mix;
-use lockstep_env::{Disk, File, OpenMode};
+use lockstep_env::{Disk, DiskErrorKind, File, OpenMode};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub struct LogSettings {
     pub seed: u64,
 }
 
-/// Writes one log. After any error it must not be used again: what is durable is not known then.
+/// Writes one log. After any error it must not be used again, because what is durable is not known
+/// then; [`LogWriter::make_room`] tells the exception.
 pub struct LogWriter {
     disk: Arc<dyn Disk>,
     settings: LogSettings,
@@ -166,6 +167,20 @@ impl LogWriter {
         self.group.len()
     }
 
+    /// Makes sure that there is a segment with room for the group that is gathered: its space is
+    /// reserved, so that no write wants for it later.
+    ///
+    /// # Errors
+    /// The disk failed. This is the one call that may be made again behind an error, if
+    /// [`LogError::is_full`] says so: nothing was written then.
+    pub fn make_room(&mut self) -> Result<(), LogError> {
+        let end = u64::from(self.offset) + self.group.len() as u64;
+        match end > u64::from(self.header.length) {
+            true => self.rotate(),
+            false => Ok(()),
+        }
+    }
+
     /// Writes the group that is gathered. It is durable after the next [`LogWriter::sync`].
     ///
     /// # Errors
@@ -174,10 +189,7 @@ impl LogWriter {
         if self.parts.is_empty() {
             return Ok(());
         }
-        let end = u64::from(self.offset) + self.group.len() as u64;
-        if end > u64::from(self.header.length) {
-            self.rotate()?;
-        }
+        self.make_room()?;
         self.finish_headers();
         self.file.write_at(u64::from(self.offset), &self.group)?;
         self.offset += self.group.len() as u32;
@@ -366,7 +378,14 @@ fn make_segment(
     disk.sync_folder(FOLDER)?;
     let length = file.length()?;
     if length < u64::from(header.length) {
-        file.allocate(u64::from(header.length))?;
+        if let Err(error) = file.allocate(u64::from(header.length)) {
+            drop(file);
+            // What it has got is of use to others, and the next attempt makes it anew.
+            if error.kind == DiskErrorKind::Full && disk.remove(&name).is_ok() {
+                disk.sync_folder(FOLDER)?;
+            }
+            return Err(error.into());
+        }
         // A header is never there without the length that it tells.
         file.sync_data()?;
     } else {

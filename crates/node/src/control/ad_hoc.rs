@@ -6,6 +6,7 @@ use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
 use crate::clock;
+use crate::intake::Changes;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
@@ -17,12 +18,18 @@ use lockstep_plan_ir::Lookup;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Statement};
 use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall};
-use lockstep_sql::ast::{ParsedStatement, Span, StatementKind};
+use lockstep_sql::ast::{self, ParsedStatement, Span, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
 use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// What a batch of DDL may change: one that only drops makes what is kept smaller.
+fn changes_of_ddl(parsed: &[ParsedStatement]) -> Changes {
+    let drops = |part: &ParsedStatement| matches!(part.statement, ast::Statement::Drop(_));
+    if parsed.iter().all(drops) { Changes::Deletes } else { Changes::Anything }
+}
 
 impl Control {
     pub(super) fn ad_hoc(&mut self, call: SystemCall) {
@@ -96,7 +103,7 @@ impl Control {
                 Ok(())
             }
             BatchKind::Ddl => {
-                self.check_not_paused(call.admin)?;
+                self.facts.intake.check(changes_of_ddl(&parsed), call.admin)?;
                 let Some(call) = self.unless_building(call) else { return Ok(()) };
                 match self.catalog.plan.build_of(&parsed) {
                     Some(build) => self.begin_index_build(call.origin, text, build),
@@ -214,9 +221,7 @@ impl Control {
         let parameters = self.check_parameters(&statements, given)?;
         let partition = self.common_partition(&statements, given)?;
         let read_only = statements.iter().all(|s| s.statement().read_only);
-        if !read_only {
-            self.check_not_paused(call.admin)?;
-        }
+        self.check_taken(&statements, call.admin)?;
         let bind = |statement| BoundStatement {
             statement,
             parameters: Arc::clone(&parameters),
@@ -228,6 +233,16 @@ impl Control {
         let work = StatementCall { statements, read_only, counted: false, answer: None };
         self.send_work(call, work, partition);
         Ok(())
+    }
+
+    /// Refuses statements that change more than is taken at the moment.
+    fn check_taken(
+        &self,
+        statements: &[Arc<PreparedStatement>],
+        admin: bool,
+    ) -> Result<(), Failure> {
+        let changes = statements.iter().map(|s| Changes::of_statement(s.statement())).max();
+        self.facts.intake.check(changes.unwrap_or(Changes::Nothing), admin)
     }
 
     /// Sends bound statements to where they run.
@@ -298,9 +313,7 @@ impl Control {
         let statements = vec![Arc::new(prepared.with_origin(self.text_origin(true)))];
         let parameters = self.check_parameters(&statements, ParameterSet::EMPTY)?;
         let read_only = statements[0].statement().read_only;
-        if !read_only {
-            self.check_not_paused(call.admin)?;
-        }
+        self.check_taken(&statements, call.admin)?;
         let bind = |statement| BoundStatement {
             statement,
             parameters: Arc::clone(&parameters),

@@ -5,6 +5,7 @@ use super::change::CatalogChange;
 use super::operations::is_null;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
+use crate::intake::Changes;
 use lockstep_types::{Datum, Failure, Parameter};
 use lockstep_wire_volt::Invocation;
 
@@ -19,7 +20,7 @@ impl Control {
             return Ok(());
         }
         let Some(call) = self.unless_building(call) else { return Ok(()) };
-        self.check_not_paused(call.admin)?;
+        self.facts.intake.check(Changes::Anything, call.admin)?;
         if invocation.parameters.count() != 2 {
             return Err(Failure::unexpected(
                 "UpdateClasses system procedure requires exactly two parameters, the bytes of \

@@ -9,6 +9,7 @@
 use super::change::CatalogChange;
 use super::{Control, SystemCall, answer};
 use crate::clock;
+use crate::intake::Changes;
 use crate::message::{BUILD_KEY, NO_PROCEDURE, Origin};
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_plan::{Catalog, GlobalIndexBuild};
@@ -120,7 +121,12 @@ impl Control {
         let Some(build) = &mut self.build else { return };
         build.stage = stage.clone();
         let keep = match stage {
-            Stage::Begin | Stage::Cover => return self.send_cover(),
+            Stage::Begin | Stage::Cover => {
+                return match self.facts.intake.check(Changes::Anything, true) {
+                    Ok(()) => self.send_cover(),
+                    Err(why) => self.build_stage(Stage::TakeAway(why)),
+                };
+            }
             Stage::End => true,
             Stage::TakeAway(_) => false,
         };

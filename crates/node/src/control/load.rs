@@ -3,6 +3,7 @@
 
 use super::ad_hoc::Destination;
 use super::{Control, SystemCall};
+use crate::intake::Changes;
 use crate::load::{load_parameters, load_statement};
 use lockstep_site::{BoundStatement, StatementCall};
 use lockstep_types::parameter::ParameterWriter;
@@ -20,7 +21,7 @@ impl Control {
             self.wait_for_schema(call);
             return Ok(());
         }
-        self.check_not_paused(call.admin)?;
+        self.facts.intake.check(Changes::Anything, call.admin)?;
         let load = load_parameters(invocation)?;
         let statement = load_statement(&self.catalog, &load)?;
         let bind = |parameters| BoundStatement {

@@ -15,8 +15,10 @@ mod load;
 pub(crate) mod operations;
 pub(crate) mod plan_cache;
 mod plan_template;
+mod resources;
 mod snapshot;
 mod statistics;
+mod stop;
 mod survey;
 mod swap;
 pub mod system;
@@ -34,6 +36,7 @@ use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
 use plan_cache::PlanCache;
+use resources::Resources;
 use snapshot::{Restoring, Snapshots};
 use statistics::{Gathering, Interval};
 use std::collections::{BTreeMap, VecDeque};
@@ -41,6 +44,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use stop::Stop;
 use survey::Survey;
 
 /// What the thread is made from.
@@ -100,6 +104,8 @@ pub struct Control {
     log_pruner: Option<LogPruner>,
     snapshots: Snapshots,
     restoring: Option<Restoring>,
+    resources: Resources,
+    stop: Stop,
     /// Answers of calls that this thread made itself, with who made them.
     own_answers: VecDeque<(Origin, Vec<u8>)>,
     stopping: bool,
@@ -142,6 +148,8 @@ impl Control {
             log_pruner: parts.log_pruner,
             snapshots: Snapshots::new(parts.unsaved_bytes),
             restoring: None,
+            resources: Resources::new(),
+            stop: Stop::default(),
             own_answers: VecDeque::new(),
             stopping: false,
         }
@@ -183,6 +191,8 @@ impl Control {
     fn attend_to_own_work(&mut self) {
         self.attend_to_snapshots();
         self.attend_to_restore();
+        self.attend_to_resources();
+        self.attend_to_stop();
         while let Some((origin, frame)) = self.own_answers.pop_front() {
             self.own_answer(origin, &frame);
             self.attend_to_restore();
@@ -194,7 +204,8 @@ impl Control {
         let survey = self.survey.time_left(clock::now_us());
         let snapshot = self.snapshot_time_left_us();
         let snapshot = snapshot.map(|left_us| Duration::from_micros(left_us as u64));
-        survey.into_iter().chain(snapshot).min()
+        let look = Some(self.resources.time_left());
+        survey.into_iter().chain(snapshot).chain(look).min()
     }
 
     fn take_message(&mut self, message: Envelope) {
@@ -233,6 +244,9 @@ impl Control {
         };
         let origin = call.origin;
         call.time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
+        if let Err(failure) = self.check_stop(invocation.procedure, call.admin) {
+            return self.answer_failure(origin, &failure);
+        }
         if invocation.procedure == "@AdHoc" {
             return self.ad_hoc(call);
         }
@@ -274,7 +288,10 @@ impl Control {
             "@Pause" => self.set_paused(origin, admin, true),
             "@Shutdown" => self.shut_down(origin, admin, invocation),
             "@Resume" => self.set_paused(origin, admin, false),
-            "@Quiesce" | "@UpdateLogging" => self.answer_status(origin),
+            "@PrepareShutdown" => self.prepare_shutdown(origin, admin),
+            "@CancelShutdown" => self.cancel_shutdown(origin, admin),
+            "@Quiesce" => self.quiesce(origin),
+            "@UpdateLogging" => self.answer_status(origin),
             "@GC" => self.collect_garbage(origin),
             "@SnapshotScan" => self.snapshot_scan(origin, invocation),
             "@SnapshotSave" => self.snapshot_save(call, invocation),

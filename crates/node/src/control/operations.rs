@@ -7,7 +7,6 @@ use crate::clock;
 use crate::message::Origin;
 use lockstep_types::{Datum, Failure, Parameter, SqlType, Status, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
-use std::sync::atomic::Ordering;
 
 use SqlType::{BigInt, Integer};
 
@@ -18,7 +17,6 @@ const LATER: &[&str] = &[
     "@AdHoc_RO_SP",
     "@AdHoc_RW_MP",
     "@AdHoc_RW_SP",
-    "@CancelShutdown",
     "@ExplainCatalog",
     "@ExplainJSON",
     "@ExportControl",
@@ -27,7 +25,6 @@ const LATER: &[&str] = &[
     "@LowImpactDeleteNT",
     "@MigratePartitionLeader",
     "@PingPartitions",
-    "@PrepareShutdown",
     "@PrepareStopNode",
     "@ProfCtl",
     "@ResetDR",
@@ -76,48 +73,14 @@ impl Control {
             let text = format!("{name} is not available to this client");
             return Err(Failure::unexpected(text));
         }
-        self.facts.paused.store(paused, Ordering::Relaxed);
+        self.facts.intake.set_paused(paused);
         tracing::info!(paused, "client port");
         self.answer_status(origin)
     }
 
-    /// `@Shutdown`: the host ends in order, and its connections with it: nobody is answered.
-    pub(super) fn shut_down(
-        &mut self,
-        origin: Origin,
-        admin: bool,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if !admin {
-            return Err(Failure::unexpected("@Shutdown is not available to this client"));
-        }
-        if invocation.parameters.count() > 0 {
-            return Err(Failure::graceful(
-                "@Shutdown takes no parameters: this release has no snapshot to save on the way",
-            ));
-        }
-        let facts = std::sync::Arc::clone(&self.facts);
-        let Some(stop) = facts.on_shutdown.get() else {
-            return Err(Failure::graceful("This host ends with the program that it is part of."));
-        };
-        tracing::info!("shut down by an administrator");
-        // Not a byte: only that nobody waits for this call when the host stops.
-        self.send_answer(origin, Status::Success, Vec::new());
-        stop();
-        Ok(())
-    }
-
     /// What `@SystemInformation` says of the host.
     pub(super) fn cluster_state(&self) -> &'static str {
-        if self.facts.paused.load(Ordering::Relaxed) { "PAUSED" } else { "RUNNING" }
-    }
-
-    /// Refuses what writes while clients are paused.
-    pub(super) fn check_not_paused(&self, admin: bool) -> Result<(), Failure> {
-        match self.facts.paused.load(Ordering::Relaxed) && !admin {
-            true => Err(paused()),
-            false => Ok(()),
-        }
+        if self.facts.intake.is_paused() { "PAUSED" } else { "RUNNING" }
     }
 
     /// `@GC`: there is nothing to collect.
@@ -200,12 +163,4 @@ impl Control {
         tracing::info!(text, "note");
         self.answer_status(origin)
     }
-}
-
-/// What a writing call gets while clients are paused.
-pub(crate) fn paused() -> Failure {
-    Failure::new(
-        Status::ServerUnavailable,
-        "Server is paused and is available in read-only mode - please try again later.",
-    )
 }

@@ -44,6 +44,16 @@ enum Purpose {
     Validation,
 }
 
+/// Resident memory of this process in KiB; 0 when the system does not say.
+pub(super) fn resident_kb() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages.unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0) / 1024
+}
+
 /// Physical memory of the machine, in KiB; 0 when the system does not say.
 pub(super) fn physical_memory_kb() -> u64 {
     // SAFETY: sysconf reads a constant of the system and touches no memory of ours.

@@ -4,6 +4,7 @@
 use super::change::CatalogChange;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
+use crate::intake::Changes;
 use lockstep_plan::{Catalog, CatalogTable};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::IndexDefinition;
@@ -24,7 +25,7 @@ impl Control {
             return Ok(());
         }
         let Some(call) = self.unless_building(call) else { return Ok(()) };
-        self.check_not_paused(call.admin)?;
+        self.facts.intake.check(Changes::Deletes, call.admin)?;
         let count = invocation.parameters.count();
         let names = (text_parameter(invocation, 0), text_parameter(invocation, 1));
         let (2, (Some(first), Some(second))) = (count, names) else {

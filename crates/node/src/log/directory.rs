@@ -4,7 +4,10 @@ use super::disk::{DirectoryLock, RealDisk};
 use crate::clock;
 use crate::recovery::RecoveryProgress;
 use lockstep_durability::ClusterId;
-use lockstep_durability::directory::{ClusterFile, DirectoryError, LOCK_FILE, initialize};
+use lockstep_durability::command_log::FOLDER as LOG_FOLDER;
+use lockstep_durability::directory::{
+    CLUSTER_FILE, ClusterFile, DirectoryError, LOCK_FILE, initialize,
+};
 use lockstep_env::Disk;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -77,6 +80,14 @@ pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError>
     let disk = RealDisk::new(path);
     let Some(cluster) = ClusterFile::read(&disk)? else {
         let shown = path.display();
+        if disk.list(LOG_FOLDER).is_ok_and(|names| !names.is_empty()) {
+            return Err(DirectoryError(format!(
+                "{} is missing, and {} holds a command log. Put the file back from a copy; nothing \
+                 was changed.",
+                disk.shown(CLUSTER_FILE),
+                disk.shown(LOG_FOLDER)
+            )));
+        }
         return Err(DirectoryError(format!(
             "{shown} is not the directory of a host: run `lockstep init --dir {shown}` first"
         )));

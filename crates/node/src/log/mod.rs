@@ -9,4 +9,4 @@ mod writer;
 pub use directory::{Data, Durability};
 pub use disk::RealDisk;
 pub(crate) use site::SiteLog;
-pub(crate) use writer::{LogPruner, LogStart, LogThread};
+pub(crate) use writer::{LogEvents, LogPruner, LogStart, LogThread};

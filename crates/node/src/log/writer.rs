@@ -2,7 +2,9 @@
 //! group commit, makes it durable, and tells the sites. What comes meanwhile is the next group.
 //!
 //! If the disk fails, the thread ends with the error and tells nobody anything any more: no site
-//! learns that its entries are durable, so no answer that stands behind them leaves.
+//! learns that its entries are durable, so no answer that stands behind them leaves. A disk that
+//! is full is no failure: segments are reserved before they are written, and the thread waits for
+//! the space of the next one, with the same effect on answers.
 
 use super::directory::{Data, Durability, random_bits};
 use super::site::SiteLog;
@@ -26,6 +28,8 @@ const BATCHES: usize = 256;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 /// Buffers longer than this are not kept.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
+/// While the disk is full: how often the thread looks whether there is space.
+const LOOK_FOR_SPACE: Duration = Duration::from_millis(100);
 /// Without new entries for so long, the end of the log is sealed.
 const SEAL_AFTER: Duration = Duration::from_millis(50);
 
@@ -34,6 +38,8 @@ pub(crate) struct LogShared {
     sites: Box<[Progress]>,
     sleeping: AtomicBool,
     stopping: AtomicBool,
+    /// Not to wait for space any longer.
+    hurries: AtomicBool,
     failed: AtomicBool,
     thread: OnceLock<Thread>,
 }
@@ -78,9 +84,17 @@ impl LogShared {
     }
 }
 
-/// Tells the log's thread what it need not keep.
+/// What the log's thread is asked for, besides writing.
+enum LogOrder {
+    /// Entries up to these, by partition, are safe elsewhere.
+    Prune(BTreeMap<u32, u64>),
+    /// Everything that was handed over is to be durable; then to be told, and this bell rung.
+    Sync(Sender<()>, Arc<Bell>),
+}
+
+/// Tells the log's thread what it need not keep, and what it should not put off.
 pub(crate) struct LogPruner {
-    covered: Sender<BTreeMap<u32, u64>>,
+    orders: Sender<LogOrder>,
     shared: Arc<LogShared>,
 }
 
@@ -99,9 +113,18 @@ impl LogPruner {
     /// Entries up to these, by partition, are safe elsewhere: segments that hold nothing else go.
     pub fn prune(&self, covered: BTreeMap<u32, u64>) {
         // A thread that has ended prunes nothing.
-        if self.covered.send(covered).is_ok() {
+        if self.orders.send(LogOrder::Prune(covered)).is_ok() {
             self.shared.wake();
         }
+    }
+
+    /// Asks for everything that was handed over before to be durable, which the receiver tells;
+    /// `None` if the thread has ended.
+    pub fn sync(&self, bell: Arc<Bell>) -> Option<Receiver<()>> {
+        let (sender, synced) = channel();
+        self.orders.send(LogOrder::Sync(sender, bell)).ok()?;
+        self.shared.wake();
+        Some(synced)
     }
 }
 
@@ -116,10 +139,18 @@ struct Lane {
     is_in_group: bool,
 }
 
+/// Who wants to know what becomes of the disk.
+pub(crate) struct LogEvents {
+    /// It has failed: the thread ends.
+    pub on_failure: Box<dyn Fn() + Send>,
+    /// It has no space for the log, or has some again.
+    pub on_full: Box<dyn Fn(bool) + Send>,
+}
+
 /// The running thread, as the host's owner sees it.
 pub(crate) struct LogThread {
     shared: Arc<LogShared>,
-    covered: Sender<BTreeMap<u32, u64>>,
+    orders: Sender<LogOrder>,
     handle: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -133,7 +164,7 @@ pub(crate) struct LogStart {
 
 impl LogThread {
     /// Opens the log behind its end and starts the thread; gives the ends of the sites whose
-    /// bells are given. `on_failure` is called when the disk has failed.
+    /// bells are given. `events` are told what becomes of the disk.
     ///
     /// # Errors
     /// The disk failed, or the system is out of threads.
@@ -142,7 +173,7 @@ impl LogThread {
         options: &Options,
         start: LogStart,
         bells: &[Arc<Bell>],
-        on_failure: Box<dyn Fn() + Send>,
+        events: LogEvents,
     ) -> io::Result<(LogThread, Vec<SiteLog>)> {
         let settings = LogSettings {
             cluster: data.cluster.cluster,
@@ -159,6 +190,7 @@ impl LogThread {
             sites: sites.collect(),
             sleeping: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            hurries: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             thread: OnceLock::new(),
         });
@@ -186,32 +218,38 @@ impl LogThread {
                 durable: start.sequences[site],
             });
         }
-        let (covered, prunes) = channel();
+        let (orders, given_orders) = channel();
         let body = Body {
             writer,
-            prunes,
+            orders: given_orders,
+            to_tell: Vec::new(),
             lanes,
             shared: Arc::clone(&shared),
             syncs_groups: data.durability == Durability::Sync,
             interval_us: options.log_interval_ms as i64 * 1000,
             synced_us: clock::now_us(),
             is_sealed: true,
-            on_failure,
+            events,
         };
         let builder = std::thread::Builder::new().name("log".to_string());
         let handle = builder.spawn(move || body.run())?;
         let _ = shared.thread.set(handle.thread().clone());
-        Ok((LogThread { shared, covered, handle: Some(handle) }, ends))
+        Ok((LogThread { shared, orders, handle: Some(handle) }, ends))
     }
 
     /// Who may tell it what it need not keep.
     pub fn pruner(&self) -> LogPruner {
-        LogPruner { covered: self.covered.clone(), shared: Arc::clone(&self.shared) }
+        LogPruner { orders: self.orders.clone(), shared: Arc::clone(&self.shared) }
     }
 
     /// Whether the thread has ended: by an error, unless it was told to stop.
     pub fn is_finished(&self) -> bool {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// The host stops: a log that waits for space fails from now on.
+    pub fn hurry(&self) {
+        self.shared.hurries.store(true, Ordering::Release);
     }
 
     /// Writes and syncs what was handed over, and ends the thread. The sites hand over no more.
@@ -220,6 +258,7 @@ impl LogThread {
     /// The disk had failed; the text names the file.
     pub fn stop(&mut self) -> io::Result<()> {
         let Some(handle) = self.handle.take() else { return Ok(()) };
+        self.hurry();
         self.shared.stopping.store(true, Ordering::Release);
         handle.thread().unpark();
         match handle.join() {
@@ -232,15 +271,16 @@ impl LogThread {
 /// What the thread works with.
 struct Body {
     writer: LogWriter,
-    /// What is safe elsewhere.
-    prunes: Receiver<BTreeMap<u32, u64>>,
+    orders: Receiver<LogOrder>,
+    /// Who waits until everything is durable that was handed over when they asked.
+    to_tell: Vec<(Sender<()>, Arc<Bell>)>,
     lanes: Vec<Lane>,
     shared: Arc<LogShared>,
     syncs_groups: bool,
     interval_us: i64,
     synced_us: i64,
     is_sealed: bool,
-    on_failure: Box<dyn Fn() + Send>,
+    events: LogEvents,
 }
 
 impl Body {
@@ -250,7 +290,7 @@ impl Body {
             tracing::error!("the host stops, because its command log failed: {error}");
             self.shared.failed.store(true, Ordering::Release);
             self.lanes.iter().for_each(|lane| lane.bell.ring());
-            (self.on_failure)();
+            (self.events.on_failure)();
         }
         ended.map_err(|error| {
             io::Error::other(format!("the command log failed, and the host stopped: {error}"))
@@ -261,24 +301,49 @@ impl Body {
         loop {
             // Looked at first: what is handed over before the host says stop is gathered then.
             let stopping = self.shared.stopping.load(Ordering::Acquire);
+            self.take_order()?;
             self.gather();
-            self.prune()?;
-            if self.writer.group_bytes() > 0 {
+            // Whoever asks for a sync means what was handed over before, which is gathered now.
+            let has_all = self.writer.group_bytes() < GROUP_BYTES_MAX;
+            let has_some = self.writer.group_bytes() > 0;
+            if has_some {
                 self.commit()?;
-            } else if stopping {
+            }
+            if has_all && !self.to_tell.is_empty() {
+                self.tell_synced()?;
+            } else if !has_some && stopping {
                 return self.finish();
-            } else {
+            } else if !has_some {
                 self.rest()?;
             }
         }
     }
 
-    /// Gives up segments that nobody needs any more; whether there was something to look at.
-    fn prune(&mut self) -> Result<bool, LogError> {
-        let Ok(covered) = self.prunes.try_recv() else { return Ok(false) };
-        let segments = self.writer.prune(&covered)?;
-        tracing::debug!(segments, "segments of the command log given up");
+    /// Does what it was asked for, but for syncs, which it remembers; whether there was something.
+    fn take_order(&mut self) -> Result<bool, LogError> {
+        match self.orders.try_recv() {
+            Ok(LogOrder::Prune(covered)) => {
+                let segments = self.writer.prune(&covered)?;
+                tracing::debug!(segments, "segments of the command log given up");
+            }
+            Ok(LogOrder::Sync(sender, bell)) => self.to_tell.push((sender, bell)),
+            Err(_) => return Ok(false),
+        }
         Ok(true)
+    }
+
+    /// Nothing that was handed over is unwritten: makes it durable for those who asked.
+    fn tell_synced(&mut self) -> Result<(), LogError> {
+        if self.to_tell.is_empty() {
+            return Ok(());
+        }
+        self.writer.sync()?;
+        for (sender, bell) in self.to_tell.drain(..) {
+            // Whoever asked may have ended meanwhile.
+            let _ = sender.send(());
+            bell.ring();
+        }
+        Ok(())
     }
 
     /// Takes what the sites handed over into the group.
@@ -302,6 +367,7 @@ impl Body {
 
     /// Writes the group, makes it durable if answers wait for that, and tells the sites.
     fn commit(&mut self) -> Result<(), LogError> {
+        self.make_room()?;
         self.writer.write()?;
         self.is_sealed = false;
         if self.syncs_groups {
@@ -317,6 +383,32 @@ impl Body {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the disk has space for the group. Nothing that stands behind it is answered
+    /// meanwhile, so nothing is lost if it never comes.
+    fn make_room(&mut self) -> Result<(), LogError> {
+        let mut is_full = false;
+        loop {
+            match self.writer.make_room() {
+                Err(error) if error.is_full() && !self.shared.hurries.load(Ordering::Acquire) => {
+                    if !std::mem::replace(&mut is_full, true) {
+                        tracing::error!("the command log waits for space: {error}");
+                        (self.events.on_full)(true);
+                    }
+                    std::thread::park_timeout(LOOK_FOR_SPACE);
+                    // A snapshot may have made segments free.
+                    self.take_order()?;
+                }
+                other => {
+                    if is_full && other.is_ok() {
+                        tracing::warn!("the command log has space again");
+                        (self.events.on_full)(false);
+                    }
+                    return other;
+                }
+            }
+        }
     }
 
     /// Between groups of the asynchronous mode: syncs once per interval.
@@ -335,7 +427,7 @@ impl Body {
         self.shared.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let is_empty = self.lanes.iter_mut().all(|lane| lane.batches.is_empty());
-        if self.prune()? || !is_empty || self.shared.stopping.load(Ordering::Acquire) {
+        if self.take_order()? || !is_empty || self.shared.stopping.load(Ordering::Acquire) {
             self.shared.sleeping.store(false, Ordering::Relaxed);
             return Ok(());
         }

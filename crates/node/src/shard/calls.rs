@@ -6,6 +6,7 @@ use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::{HostProcedure, Routing};
 use crate::connection::ConnectionKey;
 use crate::execution::{not_found, run_invocation};
+use crate::intake::Changes;
 use crate::load::LOAD_AT_PARTITION;
 use crate::message::{
     AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT, MultiOrigin,
@@ -18,7 +19,6 @@ use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What becomes of an invocation, as far as the catalog alone says.
 enum Destination {
@@ -71,11 +71,12 @@ impl Shard {
         let Some(procedure) = catalog.procedure(invocation.procedure) else {
             return refuse(output, &origin, &not_found(invocation.procedure));
         };
-        if self.facts.paused.load(Ordering::Relaxed) && !procedure.definition.read_only {
+        if !self.facts.intake.is_open() {
             let connection = self.connections.get(key.place as usize);
             let admin = connection.and_then(Option::as_ref).is_some_and(|c| c.admin);
-            if !admin {
-                return refuse(output, &origin, &crate::control::operations::paused());
+            let changes = Changes::of_procedure(&procedure.definition);
+            if let Err(failure) = self.facts.intake.check(changes, admin) {
+                return refuse(output, &origin, &failure);
             }
         }
         let origin = Origin { procedure: procedure.number, ..origin };

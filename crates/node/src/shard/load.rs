@@ -3,7 +3,7 @@
 
 use super::Shard;
 use super::calls::refuse;
-use crate::control::operations::paused;
+use crate::intake::Changes;
 use crate::load::{load_parameters, load_statement};
 use crate::message::{
     ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, Origin, PARTITION_WEIGHT,
@@ -12,7 +12,6 @@ use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Outcome, Status};
 use lockstep_wire_volt::{Invocation, response};
-use std::sync::atomic::Ordering;
 
 impl Shard {
     /// A load arrives at a connection of this thread.
@@ -23,10 +22,9 @@ impl Shard {
         body: &[u8],
         output: &mut Vec<u8>,
     ) {
-        if self.facts.paused.load(Ordering::Relaxed)
-            && !self.connection(origin.connection).is_some_and(|connection| connection.admin)
-        {
-            return refuse(output, &origin, &paused());
+        let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
+        if let Err(failure) = self.facts.intake.check(Changes::Anything, admin) {
+            return refuse(output, &origin, &failure);
         }
         let load = match load_parameters(invocation) {
             Ok(load) => load,
@@ -34,7 +32,6 @@ impl Shard {
         };
         let Some(key) = load.key else { return };
         if self.loads_indexed(invocation) {
-            let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
             let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
             let request = ControlRequest::Call { origin, admin, body: body.into() };
             let control = self.control_thread();

@@ -28,6 +28,7 @@ use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
 use crate::inner_load::SiteLoad;
+use crate::intake::Intake;
 use crate::log::SiteLog;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
@@ -48,7 +49,7 @@ use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -96,8 +97,10 @@ pub struct HostFacts {
     pub accepted_connections: AtomicU64,
     /// Connections refused or dropped so far.
     pub dropped_connections: AtomicU64,
-    /// Clients may only read; administrators may write.
-    pub paused: AtomicBool,
+    /// What work is taken in.
+    pub intake: Intake,
+    /// Per site, memory of its tables that the next rows of the same tables fill, in bytes.
+    pub reusable_bytes: Box<[AtomicU64]>,
     /// Run when an administrator asks the host to stop.
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
@@ -332,6 +335,7 @@ impl Shard {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
                 self.expire_outside();
+                self.tell_reusable_memory();
                 // Connections that could not be accepted, for want of files, bring no new event.
                 self.accept_all();
             }
@@ -495,6 +499,12 @@ impl Shard {
     fn connection(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
         let connection = self.connections.get_mut(key.place as usize)?.as_mut()?;
         (connection.key == key).then_some(connection)
+    }
+
+    /// Says how much memory the next rows need not ask for.
+    fn tell_reusable_memory(&self) {
+        let bytes = self.site.database().reusable_bytes() as u64;
+        self.facts.reusable_bytes[self.index].store(bytes, Ordering::Relaxed);
     }
 
     fn spare_buffer(&mut self) -> Vec<u8> {

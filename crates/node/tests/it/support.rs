@@ -183,7 +183,12 @@ impl Peer {
     }
 
     pub fn answer(&mut self) -> Answer {
-        Answer::read(&self.receive().expect("an answer"))
+        self.next_answer().expect("an answer")
+    }
+
+    /// The next answer; `None` when the host has closed the connection.
+    pub fn next_answer(&mut self) -> Option<Answer> {
+        self.receive().map(|body| Answer::read(&body))
     }
 
     pub fn call(&mut self, procedure: &str, values: &[Datum<'_>]) -> Answer {

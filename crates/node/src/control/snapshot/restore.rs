@@ -7,6 +7,7 @@ use super::{RESTORED, write_table};
 use crate::clock;
 use crate::connection::ConnectionKey;
 use crate::control::{Control, SystemCall};
+use crate::intake::Changes;
 use crate::load::LOAD_AT_PARTITION;
 use crate::mailbox::Bell;
 use crate::message::{Envelope, ForwardedCall, NO_PROCEDURE, Origin};
@@ -84,7 +85,7 @@ impl Control {
             self.wait_for_schema(call);
             return Ok(());
         }
-        self.check_not_paused(call.admin)?;
+        self.facts.intake.check(Changes::Anything, call.admin)?;
         let Some(request) = request::read(invocation)? else {
             return Err(Failure::graceful("@SnapshotRestore takes a directory and a nonce"));
         };
@@ -171,6 +172,10 @@ impl Control {
             }
             if restoring.under_way >= CALLS_UNDER_WAY || self.next_catalog.is_some() {
                 return;
+            }
+            if let Err(failure) = self.facts.intake.check(Changes::Anything, true) {
+                restoring.ended = Some(Err(failure.message));
+                continue;
             }
             match restoring.steps.try_recv() {
                 Ok(Step::Call { body, partition }) => {

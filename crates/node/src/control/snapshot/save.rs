@@ -272,7 +272,7 @@ impl Control {
     }
 
     /// Whether nothing is under way that a snapshot waits for.
-    fn is_free_for_snapshot(&self) -> bool {
+    pub(in crate::control) fn is_free_for_snapshot(&self) -> bool {
         let is_changing = self.is_changing() || self.build.is_some();
         self.snapshots.running.is_none() && !is_changing
     }
@@ -318,6 +318,11 @@ impl Control {
     fn unsaved_bytes(&self) -> u64 {
         let written = self.snapshots.unsaved_at_start + self.written_bytes();
         written.saturating_sub(self.snapshots.saved_bytes)
+    }
+
+    /// Begins the snapshot behind which the host stops: one like those by schedule.
+    pub(in crate::control) fn begin_last_snapshot(&mut self) -> Result<(), String> {
+        self.begin_save(automatic(AUTOMATIC_PREFIX), None, "AUTO")
     }
 
     /// Until there is something to attend to, in microseconds; `None` for ever.
@@ -366,6 +371,7 @@ impl Control {
             (Err(_), "AUTO") => self.snapshots.next_look_us = clock::now_us() + RETRY_US,
             _ => {}
         }
+        self.last_snapshot_ended(result.map(|_| ()).map_err(|error| error.to_string()));
     }
 
     /// What all snapshots by schedule have is not needed in the log: recovery begins with the

@@ -1,20 +1,12 @@
 //! Statistics of the whole host.
 
 use super::{Row, View, number, small, text};
-use crate::control::statistics::physical_memory_kb;
+use crate::control::statistics::{physical_memory_kb, resident_kb};
 use hdrhistogram::Histogram;
 use lockstep_types::Value;
 use std::sync::atomic::Ordering;
 
 const KIB: u64 = 1024;
-
-/// Resident memory of this process in KiB.
-fn resident_kb() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * 4096 / KIB
-}
 
 pub(super) fn memory(view: &View) -> Vec<Row> {
     let (mut data, mut allocated, mut indexes, mut strings, mut rows) = (0, 0, 0, 0, 0);

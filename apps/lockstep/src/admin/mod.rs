@@ -1,6 +1,8 @@
 //! `lockstep admin`: what an administrator asks of a running host. Paths are those of the host's
 //! machine.
 
+mod operate;
+
 use crate::load::server_argument;
 use crate::output::write_out;
 use crate::sql::format::{Format, render};
@@ -69,12 +71,18 @@ pub fn command() -> Command {
         .about("Administer a running host")
         .subcommand_required(true)
         .subcommand(snapshot)
+        .subcommands(operate::commands())
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
-    let Some(("snapshot", arguments)) = arguments.subcommand() else {
-        unreachable!("a subcommand is required")
-    };
+    match arguments.subcommand() {
+        Some(("snapshot", arguments)) => run_snapshot(arguments),
+        Some((what, arguments)) => operate::run(what, arguments),
+        None => unreachable!("a subcommand is required"),
+    }
+}
+
+fn run_snapshot(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let Some((what, arguments)) = arguments.subcommand() else {
         unreachable!("a subcommand is required")
     };

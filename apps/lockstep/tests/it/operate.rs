@@ -1,0 +1,249 @@
+//! Operating the real process: pausing it, stopping it in order with and without a snapshot, the
+//! limits of memory and disk.
+
+use super::directory::Folder;
+use super::process::Host;
+use super::{lockstep, text};
+use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
+use lockstep_types::{Datum, SqlType};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SCHEMA: &str = "\
+CREATE TABLE t (a BIGINT NOT NULL, b VARCHAR(200000 BYTES), PRIMARY KEY (a));
+PARTITION TABLE t ON COLUMN a;
+CREATE PROCEDURE Clear PARTITION ON TABLE t COLUMN a AS DELETE FROM t WHERE a = ?;
+CREATE PROCEDURE ClearAll AS DELETE FROM t;
+CREATE PROCEDURE Change PARTITION ON TABLE t COLUMN a PARAMETER 1 AS
+  UPDATE t SET b = ? WHERE a = ?;
+CREATE PROCEDURE Count AS SELECT COUNT(*) FROM t;
+";
+
+fn row(a: i64, b: &str) -> ParameterWriter {
+    let mut parameters = ParameterWriter::default();
+    parameters.bigint(a).scalar(SqlType::Varchar, Datum::Text(b));
+    parameters
+}
+
+fn number(a: i64) -> ParameterWriter {
+    let mut parameters = ParameterWriter::default();
+    parameters.bigint(a);
+    parameters
+}
+
+/// Status and text of a call.
+fn call(connection: &mut Connection, name: &str, parameters: &ParameterWriter) -> (i8, String) {
+    let response = connection.call(name, parameters).expect("it is answered");
+    let view = response.view();
+    (view.status, view.status_text.unwrap_or_default().to_string())
+}
+
+fn run(connection: &mut Connection, sql: &str) -> (i8, String) {
+    let mut parameters = ParameterWriter::default();
+    parameters.text(sql);
+    call(connection, "@AdHoc", &parameters)
+}
+
+fn admin(host: &Host) -> Connection {
+    Connection::connect(&host.admin(), &ConnectOptions::default()).expect("the admin port")
+}
+
+fn count(connection: &mut Connection) -> String {
+    let tables = connection.sql("SELECT COUNT(*) FROM t").expect("the query runs");
+    format!("{:?}", tables[0].rows[0][0])
+}
+
+fn state(connection: &mut Connection) -> String {
+    let mut parameters = ParameterWriter::default();
+    parameters.text("OVERVIEW");
+    let response = connection.call("@SystemInformation", &parameters).expect("it is answered");
+    let tables = response.tables().expect("tables");
+    let rows: Vec<String> = tables[0].rows.iter().map(|row| format!("{row:?}")).collect();
+    let row = rows.iter().find(|row| row.contains("CLUSTERSTATE")).expect("the state");
+    row.clone()
+}
+
+#[test]
+fn a_paused_host_reads_for_clients_and_writes_for_administrators() {
+    let folder = Folder::made("paused");
+    let host = Host::start(&folder.0);
+    let mut client = host.connect();
+    client.sql(SCHEMA).expect("the schema is made");
+    let paused = lockstep(&["admin", "pause", "--server", &host.admin()], "");
+    assert!(paused.status.success(), "{}", text(&paused.stderr));
+    for (name, parameters) in [("T.insert", row(1, "x")), ("Clear", number(1))] {
+        let (status, said) = call(&mut client, name, &parameters);
+        assert_eq!(status, -5, "{name}: {said}");
+        assert!(said.contains("paused"), "{name}: {said}");
+    }
+    assert_eq!(run(&mut client, "INSERT INTO t VALUES (2, 'x')").0, -5);
+    assert_eq!(run(&mut client, "DROP PROCEDURE Count").0, -5);
+    assert_eq!(run(&mut client, "SELECT * FROM t").0, 1);
+    assert!(state(&mut client).contains("PAUSED"));
+    assert_eq!(call(&mut admin(&host), "T.insert", &row(3, "x")).0, 1);
+    let resumed = lockstep(&["admin", "resume", "--server", &host.admin()], "");
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    assert!(state(&mut client).contains("RUNNING"));
+    assert_eq!(call(&mut client, "T.insert", &row(4, "x")).0, 1);
+    let at_client_port = lockstep(&["admin", "pause", "--server", host.address()], "");
+    assert!(!at_client_port.status.success());
+    assert!(text(&at_client_port.stderr).contains("@Pause is not available to this client"));
+}
+
+#[test]
+fn a_stop_with_a_snapshot_leaves_nothing_to_run_again() {
+    for (mode, replays) in [(&["shutdown", "--save"][..], false), (&["shutdown"][..], true)] {
+        let folder = Folder::made("saved");
+        let mut host = Host::start(&folder.0);
+        let mut client = host.connect();
+        client.sql(SCHEMA).expect("the schema is made");
+        for a in 0..100 {
+            assert_eq!(call(&mut client, "T.insert", &row(a, "x")).0, 1);
+        }
+        let place = ["admin", "--log", "error"];
+        let server = ["--server", &host.admin()].map(str::to_string);
+        let words: Vec<&str> =
+            place.iter().chain(mode).copied().chain(server.iter().map(|s| &**s)).collect();
+        let stopped = lockstep(&words, "");
+        assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+        assert!(host.wait().0, "exit code 0");
+        let host = Host::start(&folder.0);
+        assert_eq!(count(&mut host.connect()), "Int(100)");
+        assert_eq!(host.said.contains("0 log entries replayed"), !replays, "{}", host.said);
+        assert_eq!(host.said.contains("snapshot AUTOSNAP"), !replays, "{}", host.said);
+    }
+}
+
+#[test]
+fn a_stop_that_is_prepared_takes_no_work_and_can_be_called_off() {
+    let folder = Folder::made("prepared");
+    let host = Host::start(&folder.0);
+    let (mut client, mut admin) = (host.connect(), admin(&host));
+    client.sql(SCHEMA).expect("the schema is made");
+    let nothing = ParameterWriter::default();
+    assert_eq!(call(&mut client, "@PrepareShutdown", &nothing).0, -3, "the admin port only");
+    let number_of_stop = {
+        let response = admin.call("@PrepareShutdown", &nothing).expect("it is answered");
+        match response.tables().expect("a table")[0].rows[0][0] {
+            lockstep_types::Value::Int(number) => number,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    for connection in [&mut client, &mut admin] {
+        for (name, parameters) in [("T.insert", row(1, "x")), ("Count", nothing.clone())] {
+            let refused = call(connection, name, &parameters);
+            assert_eq!(refused, (-5, "Server is shutting down.".to_string()), "{name}");
+        }
+        assert_eq!(run(connection, "SELECT * FROM t").0, -5);
+        assert!(state(connection).contains("PAUSED"));
+    }
+    assert_eq!(call(&mut admin, "@Quiesce", &nothing).0, 1);
+    let (status, said) = call(&mut admin, "@Shutdown", &number(number_of_stop + 1));
+    assert_eq!(status, -2);
+    assert!(said.contains("the number that @PrepareShutdown gave"), "{said}");
+    assert_eq!(call(&mut admin, "@CancelShutdown", &nothing).0, 1);
+    assert_eq!(call(&mut client, "T.insert", &row(1, "x")).0, 1);
+}
+
+#[test]
+fn a_stop_by_signal_is_in_order() {
+    let folder = Folder::made("signal");
+    for signal in ["-TERM", "-INT"] {
+        let mut host = Host::spawn(&folder.0, &[]).ready();
+        let mut client = host.connect();
+        if signal == "-TERM" {
+            client.sql(SCHEMA).expect("the schema is made");
+        }
+        assert_eq!(run(&mut client, "DELETE FROM t").0, 1);
+        assert_eq!(call(&mut client, "T.insert", &row(1, "x")).0, 1);
+        let id = host.child.id().to_string();
+        let sent = std::process::Command::new("kill").args([signal, &id]).status();
+        assert!(sent.expect("kill runs").success());
+        assert!(host.wait().0, "exit code 0");
+        let inspected = lockstep(&["log", "inspect", folder.shown()], "");
+        assert!(text(&inspected.stdout).ends_with("sound\n"), "{}", text(&inspected.stdout));
+    }
+    let host = Host::start(&folder.0);
+    assert_eq!(count(&mut host.connect()), "Int(1)");
+}
+
+/// Inserts long rows until one is refused; what was said then.
+fn fill(client: &mut Connection, from: i64) -> (i64, String) {
+    let long = "x".repeat(200_000);
+    for a in from..from + 20_000 {
+        match call(client, "T.insert", &row(a, &long)) {
+            (1, _) => {}
+            (-5, said) => return (a, said),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("nothing was refused");
+}
+
+/// Tries a call until it succeeds.
+fn eventually(client: &mut Connection, name: &str, parameters: &ParameterWriter) {
+    let begun = Instant::now();
+    loop {
+        let (status, said) = call(client, name, parameters);
+        if status == 1 {
+            return;
+        }
+        assert_eq!(status, -5, "{said}");
+        assert!(begun.elapsed() < PATIENCE, "{said}");
+    }
+}
+
+/// At a limit, reads and what only deletes goes on, and nothing else.
+fn check_read_only(client: &mut Connection, words: &[&str]) {
+    let refused = [
+        call(client, "T.insert", &row(-1, "x")),
+        call(client, "T.upsert", &row(-1, "x")),
+        call(client, "Change", &{
+            let mut parameters = ParameterWriter::default();
+            parameters.text("y").bigint(0);
+            parameters
+        }),
+        run(client, "INSERT INTO t SELECT a + 1000000, b FROM t"),
+        run(client, "CREATE TABLE more (a BIGINT)"),
+        run(client, "CREATE INDEX slow ON t (b)"),
+    ];
+    for (status, said) in refused {
+        assert_eq!(status, -5, "{said}");
+        for word in words {
+            assert!(said.contains(word), "'{word}' is not in: {said}");
+        }
+    }
+    assert!(state(client).contains("PAUSED"));
+    assert_eq!(call(client, "Count", &ParameterWriter::default()).0, 1);
+    assert_eq!(call(client, "Clear", &number(0)).0, 1);
+    assert_eq!(call(client, "T.delete", &number(1)).0, 1);
+    assert_eq!(run(client, "DELETE FROM t WHERE a = 2").0, 1);
+    assert_eq!(run(client, "DROP PROCEDURE Count").0, 1);
+}
+
+#[test]
+fn at_the_memory_limit_the_host_only_reads_and_deletes_and_resumes_by_itself() {
+    let folder = Folder::made("memory");
+    let options = ["memory_limit_bytes=314572800", "resource_check_ms=10"].map(str::to_string);
+    let mut command = Host::command(&folder.0, &options);
+    let mut host = Host::run(command.stderr(std::process::Stdio::piped())).ready();
+    let mut client = host.connect();
+    client.sql(SCHEMA).expect("the schema is made");
+    let (_, said) = fill(&mut client, 0);
+    let words = ["of memory, and its limit is 300.0 MiB", "memory_limit_bytes", "Delete rows"];
+    for word in words {
+        assert!(said.contains(word), "'{word}' is not in: {said}");
+    }
+    check_read_only(&mut client, &words);
+    assert_eq!(run(&mut admin(&host), "INSERT INTO t VALUES (-1, 'x')").0, -5, "nor here");
+    assert_eq!(call(&mut client, "ClearAll", &ParameterWriter::default()).0, 1);
+    eventually(&mut client, "T.insert", &row(-1, "x"));
+    assert!(state(&mut client).contains("RUNNING"));
+    // The same again, emptied at once.
+    fill(&mut client, 0);
+    assert_eq!(run(&mut client, "TRUNCATE TABLE t").0, 1);
+    eventually(&mut client, "T.insert", &row(-1, "x"));
+    drop(client);
+    host.kill();
+    assert_eq!(count(&mut Host::start(&folder.0).connect()), "Int(1)");
+}

@@ -1,0 +1,120 @@
+//! Looks, from time to time, at how much memory the host uses and how much room its disk has, and
+//! says what work is taken for that.
+//!
+//! What counts is the memory of the process that is resident, because that is what the system
+//! has to give: tables, but also answers, logs, plans, libraries. Two things are in it that the
+//! host can have again at once. What the allocator keeps back goes to the system before a limit
+//! is called reached. And slots without a row, inside tables, are filled by the next rows: they
+//! count as free, but no more than half of what the limit leaves of the machine, because a table
+//! cannot use the slots of another.
+
+use super::Control;
+use super::statistics::{physical_memory_kb, resident_kb};
+use crate::clock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const KIB: u64 = 1024;
+
+/// When the host looks again, and how much memory there is.
+pub(super) struct Resources {
+    next_ns: u64,
+    /// What the machine, or the group of processes that this one is in, has; 0 if nobody says.
+    memory_bytes: u64,
+}
+
+impl Resources {
+    pub(super) fn new() -> Resources {
+        Resources { next_ns: 0, memory_bytes: available_memory_bytes() }
+    }
+
+    /// Until the next look.
+    pub(super) fn time_left(&self) -> Duration {
+        Duration::from_nanos(self.next_ns.saturating_sub(clock::monotonic_ns()))
+    }
+}
+
+impl Control {
+    /// Looks, if it is time to.
+    pub(super) fn attend_to_resources(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        if now_ns < self.resources.next_ns {
+            return;
+        }
+        self.resources.next_ns = now_ns + self.facts.options.resource_check_ms * 1_000_000;
+        self.look_at_memory();
+        self.look_at_disk();
+    }
+
+    fn look_at_memory(&self) {
+        let limit = self.memory_limit_bytes();
+        let intake = &self.facts.intake;
+        let mut used = self.used_memory_bytes(limit);
+        if limit > 0 && used >= limit {
+            give_free_memory_back();
+            used = self.used_memory_bytes(limit);
+        }
+        match intake.note_memory(used, limit) {
+            Some(true) => tracing::warn!("{}", intake.said_of_memory()),
+            Some(false) => tracing::warn!(used, limit, "memory is free again: writes go on"),
+            None => {}
+        }
+    }
+
+    fn look_at_disk(&self) {
+        let reserve = self.facts.options.disk_reserve_bytes;
+        let Some(disk) = self.facts.data_disk.as_ref().filter(|_| reserve > 0) else { return };
+        let free = match disk.free_bytes() {
+            Ok(free) => free,
+            Err(error) => return tracing::warn!(%error, "the disk's free space is not known"),
+        };
+        let intake = &self.facts.intake;
+        match intake.note_disk(free, reserve) {
+            Some(true) => tracing::warn!("{}", intake.said_of_disk()),
+            Some(false) => tracing::warn!(free, reserve, "the disk has room again: writes go on"),
+            None => {}
+        }
+    }
+
+    /// The lower one of the two limits; 0 for none.
+    fn memory_limit_bytes(&self) -> u64 {
+        let options = &self.facts.options;
+        let share = options.memory_limit_percent;
+        let by_share = (u128::from(self.resources.memory_bytes) * u128::from(share) / 100) as u64;
+        let limits = [by_share, options.memory_limit_bytes];
+        limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(0)
+    }
+
+    fn used_memory_bytes(&self, limit: u64) -> u64 {
+        let sites = self.facts.reusable_bytes.iter();
+        let reusable: u64 = sites.map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+        let left = self.resources.memory_bytes.saturating_sub(limit) / 2;
+        (resident_kb() * KIB).saturating_sub(reusable.min(left))
+    }
+}
+
+/// The memory of the machine, or what the system lets this process and those beside it have.
+fn available_memory_bytes() -> u64 {
+    const GROUPS: [&str; 2] =
+        ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+    let of_group = format!("/sys/fs/cgroup{path}/memory.max");
+    let files = std::iter::once(of_group.as_str()).chain(GROUPS);
+    let limits = files.filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok());
+    let machine = physical_memory_kb() * KIB;
+    limits.chain(std::iter::once(machine)).filter(|bytes| *bytes > 0).min().unwrap_or(0)
+}
+
+/// Has the allocator give the system what nobody uses.
+#[cfg(target_env = "gnu")]
+fn give_free_memory_back() {
+    // SAFETY: the allocator takes its own locks and gives back what is free; nothing of ours is
+    // handed over.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn give_free_memory_back() {}
