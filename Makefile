@@ -48,11 +48,11 @@ bench-sql: ## ratios of SQL statements against SQLite, planning, memory a row
 bench-load: build ## loading CSV against PostgreSQL's COPY (needs postgresql-15)
 	cargo run --release -p lockstep-bench --bin bench-load
 
-soak: ## random SQL, kill -9 under load, the simulator with new seeds for SOAK_MINUTES
+soak: ## random SQL, kill -9 and power cuts under load, the simulator with new seeds for SOAK_MINUTES
 	for reference in sites rules views sqlite postgres; do \
 	  SEED=$$(date +%s) STATEMENTS=$(SOAK_STATEMENTS) REFERENCE=$$reference \
 	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
-	CRASH_ROUNDS=$(CRASH_ROUNDS) CRASH_SEED=$$(date +%s) \
+	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) CRASH_SEED=$$(date +%s) \
 	  cargo test -q --release -p lockstep --test it crash -- --nocapture
 	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
 

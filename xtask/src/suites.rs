@@ -118,6 +118,8 @@ fn run_rust(root: &Path) -> Result<Counts, String> {
     if !has_postgres() {
         install("postgresql")?;
     }
+    // One test traces the system calls of a host. Where that is not allowed, it says so.
+    require("strace", "strace")?;
     let mut command = Command::new("cargo");
     command.args(["test", "--workspace", "--no-fail-fast"]).env("LOCKSTEP_REQUIRE_POSTGRES", "1");
     counted(root, &mut command)

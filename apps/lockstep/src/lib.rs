@@ -19,6 +19,7 @@ mod sql;
 mod start;
 
 use clap::{Arg, ArgAction, Command};
+use lockstep_env::Disk;
 use lockstep_exec::procedure::NativeProcedure;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -61,8 +62,16 @@ fn help_command() -> Command {
         .arg(Arg::new("topic").action(ArgAction::Append).help("A command, or `options`"))
 }
 
+/// What a binary puts between a host and the disk of its directory.
+pub type WrapDisk = fn(Arc<dyn Disk>) -> Arc<dyn Disk>;
+
 /// Does what the command line says.
 pub fn run(procedures: Procedures) -> ExitCode {
+    run_with(procedures, |disk| disk)
+}
+
+/// As [`run`], with something between a host and its disk.
+pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
     let matches = command().get_matches();
     let filter = matches.get_one::<String>("log").map_or("warn", String::as_str);
     tracing_subscriber::fmt()
@@ -74,7 +83,7 @@ pub fn run(procedures: Procedures) -> ExitCode {
         Some(("log", arguments)) => log::run(arguments),
         Some(("snapshot", arguments)) => snapshot::run(arguments),
         Some(("admin", arguments)) => admin::run(arguments),
-        Some(("start", arguments)) => start::run(arguments, procedures),
+        Some(("start", arguments)) => start::run(arguments, procedures, wrap_disk),
         Some(("sql", arguments)) => sql::run(arguments),
         Some(("load", arguments)) => load::run(arguments),
         Some(("export", arguments)) => export::run(arguments),

@@ -1,7 +1,7 @@
 //! `lockstep start`: runs a host in the foreground until it is told to stop.
 
 use crate::output::write_out;
-use crate::{Procedures, last_word, recovery};
+use crate::{Procedures, WrapDisk, last_word, recovery};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
@@ -102,14 +102,16 @@ pub fn default_sites() -> u32 {
 }
 
 /// Opens the directory that was named, if one was.
-fn open_data(arguments: &ArgMatches) -> Result<Option<Data>, String> {
+fn open_data(arguments: &ArgMatches, wrap_disk: WrapDisk) -> Result<Option<Data>, String> {
     let Some(path) = arguments.get_one::<PathBuf>("dir") else { return Ok(None) };
     let durability = match arguments.get_one::<String>("durability").map(String::as_str) {
         Some("none") => Durability::None,
         Some("async") => Durability::Async,
         _ => Durability::Sync,
     };
-    directory::open(path, durability).map(Some).map_err(|error| error.to_string())
+    let mut data = directory::open(path, durability).map_err(|error| error.to_string())?;
+    data.disk = wrap_disk(data.disk);
+    Ok(Some(data))
 }
 
 /// What the start line says of the data.
@@ -131,14 +133,18 @@ fn said_of_data(data: Option<&Data>) -> String {
     }
 }
 
-pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, String> {
+pub fn run(
+    arguments: &ArgMatches,
+    procedures: Procedures,
+    wrap_disk: WrapDisk,
+) -> Result<ExitCode, String> {
     let mut options = Options::default();
     for setting in arguments.get_many::<String>("option").into_iter().flatten() {
         options.set(setting).map_err(|error| error.to_string())?;
     }
     let socket =
         |name: &str| *arguments.get_one::<SocketAddr>(name).expect("the argument has a default");
-    let data = open_data(arguments)?;
+    let data = open_data(arguments, wrap_disk)?;
     let asked = arguments.get_one::<u32>("sites").copied();
     let made = data.as_ref().map(|data| data.cluster.partition_count);
     let sites = asked.or(made).unwrap_or_else(default_sites);

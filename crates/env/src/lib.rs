@@ -9,6 +9,7 @@
 
 mod disk;
 mod error;
+pub mod journal;
 pub mod memory;
 
 pub use disk::{Disk, File, OpenMode};

@@ -9,6 +9,7 @@ mod no_java;
 mod operate;
 mod process;
 mod shell;
+mod trace;
 
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};

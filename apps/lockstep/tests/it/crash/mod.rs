@@ -3,16 +3,20 @@
 //! Snapshots are taken meanwhile, the log behind them is given up, the schema changes, and some
 //! hosts are killed while they come back.
 //!
-//! `CRASH_ROUNDS` says how often, `CRASH_SEED` with which random numbers.
+//! The same with power cuts: what a host did not sync is lost, torn or there, as chance has it.
+//!
+//! `CRASH_ROUNDS` and `POWER_ROUNDS` say how often, `CRASH_SEED` with which random numbers.
 
 mod client;
 mod operator;
+mod power;
 mod workload;
 
 use super::process::Host;
 use super::{lockstep, text};
 use lockstep_base::random::SeededRandom;
 use operator::Operator;
+use power::Power;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -39,6 +43,10 @@ struct Ordeal {
     workload: Workload,
     operator: Operator,
     random: SeededRandom,
+    /// If the power fails with every kill.
+    power: Option<Power>,
+    /// What else the command line says.
+    arguments: &'static [&'static str],
     /// How long the last start took.
     start_time: Duration,
     tally: Tally,
@@ -51,6 +59,8 @@ impl Ordeal {
             workload: Workload::new(),
             operator: Operator::new(&directory),
             random: SeededRandom::new(seed),
+            power: None,
+            arguments: &[],
             start_time: Duration::from_millis(100),
             tally: Tally::default(),
             directory,
@@ -70,19 +80,35 @@ impl Ordeal {
         ]
     }
 
+    fn spawn(&self, options: &[String]) -> Host {
+        let mut command = Host::command(&self.directory, options);
+        command.args(self.arguments);
+        if let Some(power) = &self.power {
+            power.follow(&mut command);
+        }
+        Host::run(&mut command)
+    }
+
+    fn kill(&mut self, host: &mut Host) {
+        host.kill();
+        if let Some(power) = &mut self.power {
+            power.cut(&mut self.random);
+        }
+    }
+
     /// Starts a host, which may be killed a few times before it is ready.
     fn start(&mut self) -> Host {
         let options = self.options();
         while self.random.below(3) == 0 {
             let begun = Instant::now();
-            let mut host = Host::spawn(&self.directory, &options);
+            let mut host = self.spawn(&options);
             let patience = self.start_time.mul_f64(self.random.below(1_000) as f64 / 900.0);
             std::thread::sleep(patience.saturating_sub(begun.elapsed()));
-            host.kill();
+            self.kill(&mut host);
             self.tally.killed_in_recovery += 1;
         }
         let begun = Instant::now();
-        let host = Host::spawn(&self.directory, &options).ready();
+        let host = self.spawn(&options).ready();
         self.start_time = begun.elapsed();
         self.tally.from_snapshot += u64::from(host.said.contains("snapshot "));
         host
@@ -93,10 +119,16 @@ impl Ordeal {
         let mut host = self.start();
         if self.tally.rounds == 0 {
             self.workload.prepare(&mut host.connect());
+            if let Some(power) = &self.power {
+                let begun = Instant::now();
+                while !power.is_followed() {
+                    assert!(begun.elapsed() < PATIENCE, "a change of the disk was not noted");
+                }
+            }
         }
         self.workload.check(&mut host.connect());
         if self.random.below(4) == 0 {
-            host.kill();
+            self.kill(&mut host);
             host = self.start();
             self.workload.check(&mut host.connect());
             self.tally.recovered_twice += 1;
@@ -108,6 +140,16 @@ impl Ordeal {
         load_and_kill(&self.workload, operator, &mut host, calls, load_time);
         self.tally.rounds += 1;
         self.tally.killed_in_snapshot += u64::from(has_unfinished_snapshot(&self.directory));
+        if let Some(power) = &mut self.power {
+            power.cut(&mut self.random);
+        }
+    }
+
+    /// Removes what is on the disk.
+    fn clear(&self) {
+        self.operator.clear();
+        self.power.iter().for_each(Power::clear);
+        std::fs::remove_dir_all(&self.directory).expect("the directory is ours");
     }
 
     /// The last look: at the database, and at every byte of the files.
@@ -136,8 +178,14 @@ impl Ordeal {
             self.operator.saved(),
             self.workload.answered()
         );
-        self.operator.clear();
-        std::fs::remove_dir_all(&self.directory).expect("the directory is ours");
+        if let Some(Power { tally, .. }) = &self.power {
+            println!(
+                "{} power cuts beneath the host, {} operations of its disk noted, {} sectors and \
+                 names that were not synced, {} of them lost",
+                tally.cuts, tally.notes, tally.unsynced, tally.lost
+            );
+        }
+        self.clear();
     }
 }
 
@@ -230,4 +278,29 @@ fn whatever_was_answered_is_there_after_kill_9() {
         ordeal.round();
     }
     ordeal.end();
+}
+
+#[test]
+fn whatever_was_answered_is_there_after_power_cuts_beneath_the_binary() {
+    let rounds = from_environment("POWER_ROUNDS", 3);
+    let mut ordeal = Ordeal::new("power", from_environment("CRASH_SEED", 1));
+    ordeal.power = Some(Power::new(&ordeal.directory));
+    for _ in 0..rounds {
+        ordeal.round();
+    }
+    ordeal.end();
+}
+
+/// The proof that the test before sees what it is for.
+#[test]
+fn a_host_that_does_not_wait_for_its_disk_is_found_out() {
+    let mut ordeal = Ordeal::new("found-out", 1);
+    ordeal.power = Some(Power::new(&ordeal.directory));
+    ordeal.arguments = &["--durability", "async", "--option", "log_interval_ms=60000"];
+    let rounds = std::panic::AssertUnwindSafe(|| (0..10).for_each(|_| ordeal.round()));
+    let failed = std::panic::catch_unwind(rounds).expect_err("answers were lost, unseen");
+    let said = failed.downcast_ref::<String>().expect("a text");
+    let words = ["calls were answered and", "object not found"];
+    assert!(words.iter().any(|words| said.contains(words)), "{said}");
+    ordeal.clear();
 }
