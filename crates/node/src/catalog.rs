@@ -14,7 +14,7 @@ use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
 use lockstep_plan_ir::lookup::question;
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning, RoutingColumn};
 use lockstep_plan_ir::{Execution, Lookup, Node, ProcedureDefinition, TableDefinition};
-use lockstep_site::{Faults, SiteLimits};
+use lockstep_site::{Faults, SiteLimits, StopEverything};
 use lockstep_types::{SqlType, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -294,7 +294,11 @@ pub fn site_limits(options: &Options) -> SiteLimits {
         waiting_multi: options.max_waiting_multi as usize,
         round_timeout_ms: options.round_timeout_ms,
         active_multi: options.max_active_multi as usize,
-        stop_everything: options.stop_everything == 1,
+        stop_everything: match options.stop_everything {
+            0 => StopEverything::Never,
+            1 => StopEverything::ByFragments,
+            _ => StopEverything::ByCalls,
+        },
         result_bytes: options.max_response_bytes as usize,
         temporary_bytes: options.max_temporary_bytes as usize,
         batch_rows_min: options.min_batch_rows,

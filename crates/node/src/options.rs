@@ -133,9 +133,10 @@ options! {
     max_index_lookups: 8, 1, 1_000, "lookups",
         "How often a call asks a global index for its row's partition, when the row keeps moving \
          while the call is on its way to it.";
-    stop_everything: 0, 0, 1, "0 or 1",
-        "With 1, a multi-partition transaction stops all partitions and nothing runs behind it: \
-         to compare with.";
+    stop_everything: 0, 0, 2, "0 to 2",
+        "With 1, a multi-partition transaction stops all partitions, planned fragment by \
+         fragment, and nothing runs behind it: to compare with. With 2 the same, but calls of one \
+         round go to the partitions as they are.";
     max_waiting_multi: 10_000, 1, 1_000_000, "calls",
         "Multi-partition calls that wait for their turn.";
     mailbox_messages: 8_192, 16, 1_048_576, "messages",

@@ -106,7 +106,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     pub fn new(ring: HashRing, limits: &SiteLimits) -> Coordinator<O, C> {
         let multi_limits = MultiLimits {
             waiting: limits.waiting_multi,
-            active: if limits.stop_everything { 1 } else { limits.active_multi },
+            active: if limits.stop_everything.is_on() { 1 } else { limits.active_multi },
         };
         Coordinator {
             initiator: MultiPartitionInitiator::new(ring.partition_count(), multi_limits),
@@ -119,7 +119,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 result_bytes: limits.result_bytes,
                 temporary_bytes: limits.temporary_bytes,
             },
-            stop_everything: limits.stop_everything,
+            stop_everything: limits.stop_everything.is_on(),
             timing: None,
             faults: limits.faults,
             awaits_durable_decisions: false,

@@ -32,7 +32,7 @@ pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished
 pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready, SnapshotBegun};
 pub use gate::DurabilityGate;
-pub use limits::{Faults, SiteLimits};
+pub use limits::{Faults, SiteLimits, StopEverything};
 pub use message::{
     BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall, MultiWork,
     Numbered, OneRoundAnswer, OtherAnswer, RoundAnswer, RoundTasks, SchemaTask, SnapshotStart,

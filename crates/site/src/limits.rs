@@ -15,9 +15,8 @@ pub struct SiteLimits {
     pub active_multi: usize,
     /// How long a round of one may take, milliseconds; 0 for as long as it takes.
     pub round_timeout_ms: u64,
-    /// Every multi-partition transaction stops all partitions, one transaction at a time, and
-    /// nothing speculates: for comparison.
-    pub stop_everything: bool,
+    /// Whether multi-partition transactions stop all partitions: for comparison.
+    pub stop_everything: StopEverything,
     /// Result tables of one call, bytes.
     pub result_bytes: usize,
     /// Intermediate results of one statement, bytes.
@@ -30,6 +29,29 @@ pub struct SiteLimits {
     pub entry_changes_bytes: usize,
     /// Broken on purpose, to see that checks notice; nothing in a server.
     pub faults: Faults,
+}
+
+/// How multi-partition transactions stop all partitions, if they do: one transaction at a time,
+/// and a partition runs nothing else from its part until the decision. To compare with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StopEverything {
+    /// They do not.
+    #[default]
+    Never,
+    /// As hosts do that know no other way: the coordinator plans each transaction, sends every
+    /// partition its fragments, merges the answers, and tells all that it is complete.
+    ByFragments,
+    /// Calls of one round ([`crate::OneRoundCall`]) go to all partitions as they are, which plan
+    /// their parts themselves; the others as [`StopEverything::ByFragments`].
+    ByCalls,
+}
+
+impl StopEverything {
+    /// Whether they stop everything.
+    #[inline]
+    pub fn is_on(self) -> bool {
+        self != StopEverything::Never
+    }
 }
 
 /// Ways to break the protocol, for the tests of its checks.

@@ -8,6 +8,7 @@
 //! answers but to see whether all succeeded; the maker puts the tables into the order of the
 //! statements ([`OneRoundCalls::write_tables`]).
 
+use crate::limits::StopEverything;
 use crate::message::Home;
 use lockstep_base::arena::Arena;
 use lockstep_base::bytes::ByteReader;
@@ -191,6 +192,8 @@ pub struct OneRoundCalls {
     /// The one that was made first may be free first.
     made: VecDeque<Arc<OneRoundCall>>,
     limit: usize,
+    /// Every call is to be planned by the coordinator.
+    makes_none: bool,
     arena: Arena,
     /// Where each statement's table begins and ends.
     tables: Vec<(usize, usize)>,
@@ -198,8 +201,14 @@ pub struct OneRoundCalls {
 
 impl OneRoundCalls {
     /// Keeps at most so many for reuse.
-    pub fn new(limit: usize) -> OneRoundCalls {
-        OneRoundCalls { made: VecDeque::new(), limit, arena: Arena::new(), tables: Vec::new() }
+    pub fn new(limit: usize, stop_everything: StopEverything) -> OneRoundCalls {
+        OneRoundCalls {
+            made: VecDeque::new(),
+            limit,
+            makes_none: stop_everything == StopEverything::ByFragments,
+            arena: Arena::new(),
+            tables: Vec::new(),
+        }
     }
 
     /// Makes a call; nothing when that has to be planned ([`crate::MultiCall`]).
@@ -208,7 +217,7 @@ impl OneRoundCalls {
         request: &OneRoundRequest<'_>,
         ring: &HashRing,
     ) -> Option<Arc<OneRoundCall>> {
-        if !request.procedure.has_parts() {
+        if self.makes_none || !request.procedure.has_parts() {
             return None;
         }
         let is_free = self.made.front_mut().is_some_and(|call| Arc::get_mut(call).is_some());

@@ -90,7 +90,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         options.entry_changes_limit_bytes = limits.entry_changes_bytes;
         let partition_limits = PartitionLimits {
             held_calls: limits.held_calls,
-            speculative_calls: if limits.stop_everything { 0 } else { limits.speculative_calls },
+            speculative_calls: if limits.stop_everything.is_on() {
+                0
+            } else {
+                limits.speculative_calls
+            },
             speculative_bytes: limits.speculative_bytes,
         };
         // Of each transaction under way a partition can have a round and a decision ahead of a

@@ -5,7 +5,7 @@
 
 use crate::census::Totals;
 use crate::plans::{Request, Sql};
-use crate::world::{Shape, World};
+use crate::world::{Shape, World, way_to_stop};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
@@ -168,7 +168,9 @@ impl Bank {
         let mut shape = Shape::of(1 + random.below(7) as u32);
         shape.active_multi = [1, 3, 64][random.below(3) as usize];
         shape.speculates = random.chance(4, 5);
-        shape.stop_everything = random.chance(1, 10);
+        if random.chance(1, 10) {
+            shape.stop_everything = way_to_stop(seed);
+        }
         shape.faults = faults;
         let mut world = World::new(seed, shape);
         let accounts = 2 + world.random.below(10) as i64;

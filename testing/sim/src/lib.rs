@@ -32,4 +32,4 @@ pub mod walk;
 pub mod world;
 
 pub use bank::{Failure, Report, run_seed, run_with};
-pub use lockstep_site::Faults;
+pub use lockstep_site::{Faults, StopEverything};

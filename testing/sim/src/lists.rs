@@ -13,7 +13,7 @@ use crate::bank::Failure;
 use crate::census::Totals;
 use crate::plans::{Request, Sql};
 use crate::walk::{GROWING_SCHEMA, INDEXED_SCHEMA, SCHEMA, Step};
-use crate::world::{FAILED, Shape, World};
+use crate::world::{FAILED, Shape, World, way_to_stop};
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
 use lockstep_types::parameter::ParameterWriter;
@@ -243,7 +243,9 @@ impl Lists {
         let mut shape = Shape::of(1 + random.below(6) as u32);
         shape.active_multi = [1, 2, 64][random.below(3) as usize];
         shape.speculates = random.chance(5, 6);
-        shape.stop_everything = random.chance(1, 12);
+        if random.chance(1, 12) {
+            shape.stop_everything = way_to_stop(seed);
+        }
         shape.faults = faults;
         let mut world = World::new(seed, shape);
         let keys = 2 + random.below(6) as i64;
@@ -491,7 +493,7 @@ impl Lists {
         let place = |key: i64| self.world.partition_of(key);
         let declared = [place(a), place(b)];
         // Every transaction has all partitions where everything stops for it.
-        let mut expected = match self.world.shape().stop_everything {
+        let mut expected = match self.world.shape().stop_everything.is_on() {
             true => return Expected::Either,
             false => Expected::Commit,
         };

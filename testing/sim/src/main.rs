@@ -5,10 +5,12 @@
 //! `lockstep-sim power [--seeds N] [--from SEED] [--minutes M]` runs power cuts alone.
 //!
 //! `lockstep-sim timed` compares, on a simulated clock, transfers over two partitions with a host
-//! that stops everything for each.
+//! that stops everything for each. The transfers are statements, which the coordinator plans on
+//! both sides.
 
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
+use lockstep_sim::StopEverything;
 use lockstep_sim::timed::{self, Model, Throughput};
 use lockstep_sim::world::Shape;
 use std::process::ExitCode;
@@ -18,7 +20,11 @@ use std::time::{Duration, Instant};
 const SHARES_PER_MILLE: [u64; 5] = [0, 10, 100, 500, 1000];
 
 /// Calls ended in 200 simulated milliseconds, hops of 50 us, 2 us for each message and call.
-fn simulate(partitions: u32, transfers_per_mille: u64, stop_everything: bool) -> Throughput {
+fn simulate(
+    partitions: u32,
+    transfers_per_mille: u64,
+    stop_everything: StopEverything,
+) -> Throughput {
     let shape = Shape { stop_everything, active_multi: 10_000, ..Shape::of(partitions) };
     let (calls_in_flight, measured_ns) = (16, 200_000_000);
     let (hop_ns, work_ns) = (50_000, 2_000);
@@ -32,8 +38,8 @@ fn compare() {
     println!("partitions  transfers  calls/s (stop all)     calls/s  ratio  messages a transfer");
     for partitions in [8, 64] {
         for share in SHARES_PER_MILLE {
-            let few = simulate(partitions, share, false);
-            let all = simulate(partitions, share, true);
+            let few = simulate(partitions, share, StopEverything::Never);
+            let all = simulate(partitions, share, StopEverything::ByFragments);
             let per_second = |throughput: Throughput| throughput.calls() * 5;
             println!(
                 "{partitions:10} {:8.0} % {:19} {:11} {:4.1} x {:20.2}",

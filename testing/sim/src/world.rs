@@ -8,7 +8,7 @@ use lockstep_base::random::SeededRandom;
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::StorageChange;
 use lockstep_site::{
-    Coordinator, Faults, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall,
+    Coordinator, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall,
     OneRoundCalls, PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
 };
 use lockstep_txn::{Admission, EntryHeader};
@@ -20,8 +20,12 @@ mod led;
 pub(crate) mod log;
 mod outputs;
 pub(crate) mod replay;
+mod shape;
 
 use led::Journey;
+pub use shape::Shape;
+use shape::coordinator;
+pub(crate) use shape::way_to_stop;
 
 /// The simulated time at which every run begins: microseconds since 1970.
 const START_US: i64 = 1_700_000_000_000_000;
@@ -30,34 +34,6 @@ const STEP_US: u64 = 700;
 
 /// A round is over after this time, when the world is told to look ([`World::expire`]).
 const ROUND_TIMEOUT_MS: u64 = 8;
-
-/// What a simulated host is like.
-#[derive(Debug, Clone, Copy)]
-pub struct Shape {
-    /// Its partitions.
-    pub partitions: u32,
-    /// Multi-partition transactions under way at the same time.
-    pub active_multi: usize,
-    /// Partitions run calls behind undecided transactions.
-    pub speculates: bool,
-    /// Multi-partition transactions stop everything.
-    pub stop_everything: bool,
-    /// What is broken in it.
-    pub faults: Faults,
-}
-
-impl Shape {
-    /// A sound host with so many partitions.
-    pub fn of(partitions: u32) -> Shape {
-        Shape {
-            partitions,
-            active_multi: 64,
-            speculates: true,
-            stop_everything: false,
-            faults: Faults::default(),
-        }
-    }
-}
 
 /// Who waits for a call.
 pub type CallNumber = usize;
@@ -189,7 +165,7 @@ impl World {
         World {
             random: SeededRandom::new(seed),
             sites: (0..partitions).map(site).collect(),
-            coordinator: Coordinator::new(ring.clone(), &limits),
+            coordinator: coordinator(seed, &ring, &limits),
             shape,
             ring,
             in_flight: Vec::new(),
@@ -211,7 +187,7 @@ impl World {
             max_index_lookups: 8,
             hops: 0,
             given_up: 0,
-            one_rounds: OneRoundCalls::new(16),
+            one_rounds: OneRoundCalls::new(16, shape.stop_everything),
             one_round_calls: 0,
             limits,
             log: None,

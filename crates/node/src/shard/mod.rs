@@ -285,7 +285,7 @@ impl Shard {
             spare_buffers: Vec::new(),
             spare_outputs: Vec::new(),
             spare_effects: Vec::new(),
-            one_rounds: OneRoundCalls::new(SPARE_BUFFERS),
+            one_rounds: OneRoundCalls::new(SPARE_BUFFERS, limits.stop_everything),
             statistics,
             now_us: clock::now_us(),
             polled_us: 0,

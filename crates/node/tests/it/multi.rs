@@ -23,7 +23,9 @@ fn total(peer: &mut Peer) -> String {
 
 #[test]
 fn rounds_read_decide_and_write_whether_declared_or_not() {
-    for (sites, options) in [(1, &[][..]), (3, &[]), (5, &["stop_everything=1"])] {
+    for (sites, options) in
+        [(1, &[][..]), (3, &[]), (5, &["stop_everything=1"]), (5, &["stop_everything=2"])]
+    {
         let (_server, mut peer) = host(sites, options);
         for name in ["Transfer", "TransferAnywhere"] {
             for (from, to) in [(1, 2), (2, 3), (3, 30), (7, 7)] {

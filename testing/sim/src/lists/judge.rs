@@ -165,7 +165,7 @@ impl Lists {
     fn looked_up(&self, transaction: &Transaction) -> Option<i64> {
         let common = match transaction.form {
             Form::Led(key) => return Some(key),
-            Form::AdHoc if self.indexed && !self.world.shape().stop_everything => {
+            Form::AdHoc if self.indexed && !self.world.shape().stop_everything.is_on() => {
                 transaction.steps.first().and_then(key_of)?
             }
             _ => return None,

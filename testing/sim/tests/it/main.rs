@@ -122,7 +122,11 @@ fn lists_that_an_index_finds_are_looked_for_where_they_are() {
 }
 
 /// Two-partition transfers with hops of 50 us: throughput, and messages a transfer.
-fn timed(partitions: u32, transfers_per_mille: u64, stop_everything: bool) -> (f64, f64) {
+fn timed(
+    partitions: u32,
+    transfers_per_mille: u64,
+    stop_everything: lockstep_sim::StopEverything,
+) -> (f64, f64) {
     let shape = lockstep_sim::world::Shape {
         stop_everything,
         active_multi: 1_000,
@@ -143,8 +147,8 @@ fn timed(partitions: u32, transfers_per_mille: u64, stop_everything: bool) -> (f
 
 #[test]
 fn transfers_stop_only_the_partitions_that_they_need() {
-    let (few, messages) = timed(8, 100, false);
-    let (all, _) = timed(8, 100, true);
+    let (few, messages) = timed(8, 100, lockstep_sim::StopEverything::Never);
+    let (all, _) = timed(8, 100, lockstep_sim::StopEverything::ByFragments);
     println!("8 partitions, 10 % transfers: {:.1} x, {messages:.2} messages each", few / all);
     assert!(few / all >= 3.0, "{few} against {all} calls");
     // Three for each of two partitions; some transfers stay within one.

@@ -6,6 +6,7 @@ use lockstep_bench::bank::{BankHost, BankShape};
 use lockstep_bench::report::grouped;
 use lockstep_client::{Connection, ParameterWriter};
 use lockstep_node::options::Options;
+use lockstep_sim::StopEverything;
 use lockstep_sim::timed::{self, Model};
 use lockstep_sim::world::Shape;
 use lockstep_types::{Datum, HashRing};
@@ -28,8 +29,8 @@ pub struct Samples {
     pub one_round: [Vec<f64>; 4],
     /// The same with transfers of two rounds.
     pub two_rounds: [Vec<f64>; 4],
-    /// Against stopping everything.
-    pub against_stopping: Vec<f64>,
+    /// Against stopping everything: by fragments, and by calls as they are.
+    pub against_stopping: [Vec<f64>; 2],
     /// Median latency of a deposit and of a transfer over TCP, in microseconds, per repeat.
     pub deposit_us: Vec<f64>,
     /// See `deposit_us`.
@@ -46,8 +47,11 @@ pub struct Samples {
 /// A host does not start, a call fails, or money is lost.
 pub fn all(plan: &Plan) -> Result<Samples, String> {
     let (host, shape) = start_bank(plan)?;
-    let options = Options { stop_everything: 1, ..shape.options.clone() };
-    let stopping = BankHost::start(&BankShape { options, ..shape })?;
+    let stopping = |stop_everything| {
+        let options = Options { stop_everything, ..shape.options.clone() };
+        BankHost::start(&BankShape { options, ..shape.clone() })
+    };
+    let stopping = [stopping(1)?, stopping(2)?];
     let mut samples = Samples::default();
     let mut latencies = Latencies::new(&host, plan)?;
     for repeat in 1..=plan.repeats {
@@ -68,12 +72,12 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
                     if two_rounds { &mut samples.two_rounds } else { &mut samples.one_round };
                 list[place].push(rate / alone);
                 if share == COMPARED_PER_MILLE && !two_rounds {
-                    let stopped = throughput(&stopping, plan, share, false);
-                    eprintln!(
-                        "repeat {repeat}: stopping everything {:>10}/s",
-                        grouped(stopped as u64)
-                    );
-                    samples.against_stopping.push(rate / stopped);
+                    for (host, ratios) in stopping.iter().zip(&mut samples.against_stopping) {
+                        let stopped = throughput(host, plan, share, false);
+                        let grouped = grouped(stopped as u64);
+                        eprintln!("repeat {repeat}: stopping everything {grouped:>10}/s");
+                        ratios.push(rate / stopped);
+                    }
                 }
             }
         }
@@ -83,7 +87,7 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
         samples.transfer_us.push(transfer_us);
     }
     settled(&host, latencies.deposits)?;
-    settled(&stopping, 0)?;
+    stopping.iter().try_for_each(|host| settled(host, 0))?;
     Ok(samples)
 }
 
@@ -188,6 +192,7 @@ impl Latencies {
 /// Against stopping everything, on the simulator's clock: 8 partitions, then 64.
 pub fn simulate(plan: &Plan) -> [f64; 2] {
     [8, 64].map(|partitions| {
+        // Transfers are statements here, planned by the coordinator on both sides.
         let calls = |stop_everything| {
             let shape = Shape { stop_everything, active_multi: 10_000, ..Shape::of(partitions) };
             let model = Model {
@@ -200,7 +205,8 @@ pub fn simulate(plan: &Plan) -> [f64; 2] {
             };
             timed::run(1, model).calls()
         };
-        let ratio = calls(false) as f64 / calls(true).max(1) as f64;
+        let ratio =
+            calls(StopEverything::Never) as f64 / calls(StopEverything::ByFragments).max(1) as f64;
         eprintln!("simulated, {partitions} partitions: {ratio:.1} x");
         ratio
     })

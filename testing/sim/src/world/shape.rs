@@ -1,0 +1,50 @@
+//! What a simulated host is like.
+
+use super::CallNumber;
+use lockstep_site::{Coordinator, Faults, SiteLimits, StopEverything};
+use lockstep_types::HashRing;
+
+/// What a simulated host is like.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Its partitions.
+    pub partitions: u32,
+    /// Multi-partition transactions under way at the same time.
+    pub active_multi: usize,
+    /// Partitions run calls behind undecided transactions.
+    pub speculates: bool,
+    /// Multi-partition transactions stop everything.
+    pub stop_everything: StopEverything,
+    /// What is broken in it.
+    pub faults: Faults,
+}
+
+impl Shape {
+    /// A sound host with so many partitions.
+    pub fn of(partitions: u32) -> Shape {
+        Shape {
+            partitions,
+            active_multi: 64,
+            speculates: true,
+            stop_everything: StopEverything::Never,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// A coordinator.
+pub(super) fn coordinator(
+    _seed: u64,
+    ring: &HashRing,
+    limits: &SiteLimits,
+) -> Coordinator<CallNumber, u64> {
+    Coordinator::new(ring.clone(), limits)
+}
+
+/// A way to stop everything for a seed.
+pub(crate) fn way_to_stop(seed: u64) -> StopEverything {
+    match seed % 2 {
+        0 => StopEverything::ByFragments,
+        _ => StopEverything::ByCalls,
+    }
+}
