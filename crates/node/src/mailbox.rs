@@ -1,5 +1,9 @@
-//! Mailboxes between the threads of a host: one bounded ring for each ordered pair of threads,
+//! Mailboxes between the threads of a host: two bounded rings for each ordered pair of threads,
 //! and a wake-up that costs nothing while the receiver is awake.
+//!
+//! One of the two rings is for urgent messages: those for which somebody keeps what it does
+//! ready to be taken back. A receiver looks for them between any two calls, by a flag that all
+//! senders share, and they overtake all others. Each ring keeps its own order.
 //!
 //! A sender never blocks. What does not fit the ring waits in the sender's overflow list, and a
 //! sender with an overflow stops reading from its sockets until the list is empty, so memory is
@@ -15,12 +19,18 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 pub struct Bell {
     waker: Waker,
     sleeping: AtomicBool,
+    hurry: Hurry,
 }
+
+/// Set behind each urgent message. On a cache line of its own, which only they change.
+#[repr(align(128))]
+struct Hurry(AtomicBool);
 
 impl Bell {
     /// A bell that wakes the poll which `waker` belongs to.
     pub fn new(waker: Waker) -> Arc<Bell> {
-        Arc::new(Bell { waker, sleeping: AtomicBool::new(false) })
+        let hurry = Hurry(AtomicBool::new(false));
+        Arc::new(Bell { waker, sleeping: AtomicBool::new(false), hurry })
     }
 
     /// The thread is about to sleep: after this it must look at its mailboxes once more.
@@ -44,32 +54,101 @@ impl Bell {
             let _ = self.waker.wake();
         }
     }
+
+    /// An urgent message is in its ring. Stored whatever the flag says: it may be taken away just
+    /// now by a receiver that does not see the message yet.
+    fn hurry(&self) {
+        self.hurry.0.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    fn is_hurried(&self) -> bool {
+        self.hurry.0.load(Ordering::Relaxed)
+    }
+
+    /// Takes the flag away: whoever set it has put its message before.
+    #[inline]
+    fn take_hurry(&self) -> bool {
+        self.is_hurried() && self.hurry.0.swap(false, Ordering::Acquire)
+    }
 }
 
-/// The sending side of one thread: a ring to each other thread.
+/// The sending side of one thread: its rings to each other thread.
 pub struct Outbox<M> {
     lanes: Vec<Option<Lane<M>>>,
     overflowing: usize,
 }
 
 struct Lane<M> {
-    producer: Producer<M>,
+    usual: Queue<M>,
+    urgent: Queue<M>,
     bell: Arc<Bell>,
-    overflow: VecDeque<M>,
     rung: bool,
 }
 
-/// The receiving side of one thread: a ring from each other thread.
-pub struct Inbox<M> {
-    lanes: Vec<Consumer<M>>,
+/// A ring, and what does not fit it.
+struct Queue<M> {
+    producer: Producer<M>,
+    overflow: VecDeque<M>,
 }
 
+impl<M: Send> Queue<M> {
+    fn new(producer: Producer<M>) -> Queue<M> {
+        Queue { producer, overflow: VecDeque::new() }
+    }
+
+    /// Puts a message; true when it is the first that does not fit.
+    #[inline]
+    fn put(&mut self, message: M) -> bool {
+        if !self.overflow.is_empty() {
+            self.overflow.push_back(message);
+            return false;
+        }
+        match self.producer.push(message) {
+            Ok(()) => false,
+            Err(message) => {
+                self.overflow.push_back(message);
+                true
+            }
+        }
+    }
+
+    /// Moves what waits into the ring, as far as there is room; how many messages.
+    fn refill(&mut self) -> usize {
+        let mut moved = 0;
+        while let Some(message) = self.overflow.pop_front() {
+            if let Err(message) = self.producer.push(message) {
+                self.overflow.push_front(message);
+                break;
+            }
+            moved += 1;
+        }
+        moved
+    }
+}
+
+/// The receiving side of one thread: its rings from each other thread.
+pub struct Inbox<M> {
+    lanes: Vec<Consumer<M>>,
+    urgent: Vec<Consumer<M>>,
+    /// The urgent ring that is emptied; behind the last one when none is.
+    emptied: usize,
+    bell: Arc<Bell>,
+}
+
+/// Urgent rings hold fewer messages: there is one for each transaction under way and partition.
+const URGENT_PART: usize = 4;
+
 /// Makes the mailboxes of a host: one outbox and one inbox for each bell, each ring holding
-/// `capacity` messages. A thread has no ring to itself.
+/// `capacity` messages, those for urgent ones a part of that. A thread has no ring to itself.
 pub fn mailboxes<M: Send>(bells: &[Arc<Bell>], capacity: usize) -> Vec<(Outbox<M>, Inbox<M>)> {
     let mut all: Vec<(Outbox<M>, Inbox<M>)> = bells
         .iter()
-        .map(|_| (Outbox { lanes: Vec::new(), overflowing: 0 }, Inbox { lanes: Vec::new() }))
+        .map(|bell| {
+            let (lanes, urgent, bell) = (Vec::new(), Vec::new(), Arc::clone(bell));
+            let inbox = Inbox { lanes, urgent, emptied: 0, bell };
+            (Outbox { lanes: Vec::new(), overflowing: 0 }, inbox)
+        })
         .collect();
     for from in 0..bells.len() {
         for (to, bell) in bells.iter().enumerate() {
@@ -77,11 +156,14 @@ pub fn mailboxes<M: Send>(bells: &[Arc<Bell>], capacity: usize) -> Vec<(Outbox<M
                 all[from].0.lanes.push(None);
                 continue;
             }
-            let (producer, consumer) = ring(capacity);
-            let bell = Arc::clone(bell);
-            let lane = Lane { producer, bell, overflow: VecDeque::new(), rung: false };
+            let (usual, taken) = ring(capacity);
+            let (urgent, taken_first) = ring(capacity / URGENT_PART);
+            let (usual, urgent) = (Queue::new(usual), Queue::new(urgent));
+            let lane = Lane { usual, urgent, bell: Arc::clone(bell), rung: false };
             all[from].0.lanes.push(Some(lane));
-            all[to].1.lanes.push(consumer);
+            all[to].1.lanes.push(taken);
+            all[to].1.urgent.push(taken_first);
+            all[to].1.emptied += 1;
         }
     }
     all
@@ -92,31 +174,32 @@ impl<M: Send> Outbox<M> {
     pub fn send(&mut self, to: usize, message: M) {
         let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
         lane.rung = true;
-        if !lane.overflow.is_empty() {
-            lane.overflow.push_back(message);
-            return;
-        }
-        if let Err(message) = lane.producer.push(message) {
-            lane.overflow.push_back(message);
-            self.overflowing += 1;
-        }
+        self.overflowing += usize::from(lane.usual.put(message));
+    }
+
+    /// Sends a message that the receiver takes before its next call, before all usual ones. It is
+    /// seen at the latest after [`Outbox::flush`].
+    pub fn send_urgent(&mut self, to: usize, message: M) {
+        let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
+        lane.rung = true;
+        self.overflowing += usize::from(lane.urgent.put(message));
+        lane.bell.hurry();
     }
 
     /// Moves waiting messages into rings that have room again, and wakes sleeping receivers.
     /// Called once per round of the loop, so that a batch costs one wake-up.
     pub fn flush(&mut self) {
         for lane in self.lanes.iter_mut().flatten() {
-            if !lane.overflow.is_empty() {
-                while let Some(message) = lane.overflow.pop_front() {
-                    if let Err(message) = lane.producer.push(message) {
-                        lane.overflow.push_front(message);
-                        break;
-                    }
-                    lane.rung = true;
+            for (queue, is_urgent) in [(&mut lane.usual, false), (&mut lane.urgent, true)] {
+                if queue.overflow.is_empty() {
+                    continue;
                 }
-                if lane.overflow.is_empty() {
-                    self.overflowing -= 1;
+                let moved = queue.refill();
+                lane.rung |= moved > 0;
+                if is_urgent && moved > 0 {
+                    lane.bell.hurry();
                 }
+                self.overflowing -= usize::from(queue.overflow.is_empty());
             }
             if std::mem::take(&mut lane.rung) {
                 lane.bell.ring();
@@ -131,7 +214,30 @@ impl<M: Send> Outbox<M> {
 }
 
 impl<M: Send> Inbox<M> {
-    /// Takes the next message from sender lane `lane` (0 to [`Inbox::lane_count`]).
+    /// Whether there is an urgent message, as far as is known here.
+    #[inline]
+    pub fn is_hurried(&self) -> bool {
+        self.emptied < self.urgent.len() || self.bell.is_hurried()
+    }
+
+    /// Takes an urgent message, of whichever sender; each one's in their order.
+    pub fn take_urgent(&mut self) -> Option<M> {
+        loop {
+            while let Some(lane) = self.urgent.get_mut(self.emptied) {
+                if let Some(message) = lane.pop() {
+                    return Some(message);
+                }
+                self.emptied += 1;
+            }
+            if !self.bell.take_hurry() {
+                return None;
+            }
+            self.emptied = 0;
+        }
+    }
+
+    /// Takes the next message that is not urgent from sender lane `lane` (0 to
+    /// [`Inbox::lane_count`]).
     #[inline]
     pub fn take(&mut self, lane: usize) -> Option<M> {
         self.lanes[lane].pop()
@@ -144,7 +250,7 @@ impl<M: Send> Inbox<M> {
 
     /// True when nothing waits.
     pub fn is_empty(&mut self) -> bool {
-        self.lanes.iter_mut().all(|lane| lane.is_empty())
+        !self.is_hurried() && self.lanes.iter_mut().all(|lane| lane.is_empty())
     }
 }
 
@@ -172,5 +278,30 @@ mod tests {
         }
         assert_eq!(seen, (0..10).collect::<Vec<_>>());
         assert!(!outbox.is_overflowing() && inbox.is_empty());
+    }
+
+    #[test]
+    fn urgent_messages_overtake_the_others_and_keep_their_order() {
+        let polls: Vec<Poll> = (0..3).map(|_| Poll::new().expect("a poll")).collect();
+        let bell = |poll: &Poll| Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
+        let bells: Vec<_> = polls.iter().map(bell).collect();
+        let mut boxes = mailboxes::<u32>(&bells, 16);
+        let (_, mut inbox) = boxes.pop().expect("three");
+        let (mut second, _) = boxes.pop().expect("three");
+        let (mut first, _) = boxes.pop().expect("three");
+        assert!(inbox.is_empty() && inbox.take_urgent().is_none());
+        first.send(2, 100);
+        assert!(!inbox.is_hurried() && !inbox.is_empty());
+        // More than the ring holds.
+        (0..6).for_each(|number| first.send_urgent(2, number));
+        second.send_urgent(2, 10);
+        let mut seen = Vec::new();
+        while first.is_overflowing() || inbox.is_hurried() {
+            seen.extend(std::iter::from_fn(|| inbox.take_urgent()));
+            first.flush();
+        }
+        assert_eq!(seen, [0, 1, 2, 3, 10, 4, 5]);
+        assert_eq!((inbox.take(0), inbox.take(1)), (Some(100), None));
+        assert!(inbox.is_empty());
     }
 }

@@ -242,5 +242,19 @@ pub enum Envelope {
     Stop,
 }
 
+impl Envelope {
+    /// Whether it is of a transaction over several partitions, which others run behind.
+    #[inline]
+    pub fn is_urgent(&self) -> bool {
+        matches!(
+            self,
+            Envelope::Multi(_)
+                | Envelope::OneRound(..)
+                | Envelope::ToPartition(_)
+                | Envelope::FromPartition(_)
+        )
+    }
+}
+
 /// What a mailbox moves for each message.
 const _: () = assert!(size_of::<Envelope>() <= 80);

@@ -85,6 +85,10 @@ pub struct Coordinator<O, C> {
     one_rounds: GrowingMap<TransactionId, OneRound<O>>,
     /// Empty lists, kept for their memory.
     spare: one_round::Spare,
+    /// The partition on the coordinator's own thread, see [`Coordinator::serve_last`].
+    near: Option<PartitionId>,
+    /// Calls of one round that it was not told of yet, in order.
+    late: VecDeque<TransactionId>,
     /// The version of the catalog in force.
     catalog_version: u64,
     pub(crate) ring: HashRing,
@@ -113,6 +117,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             active: BTreeMap::new(),
             one_rounds: GrowingMap::default(),
             spare: one_round::Spare::default(),
+            near: None,
+            late: VecDeque::new(),
             catalog_version: 0,
             ring,
             limits: DeskLimits {
@@ -378,6 +384,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         let partitions = round.partitions();
         let last = round.is_last && !self.stop_everything;
+        self.send_late(outputs);
         let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let procedure_number = active.call.procedure_number;

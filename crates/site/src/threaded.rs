@@ -153,6 +153,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         };
         active.partition_count = set.len() as u32;
         let (procedure_number, time_limit) = (active.call.procedure_number, time_limit(active));
+        self.send_late(outputs);
         self.initiator.enlist(transaction, &set);
         let (round, addressed) = self.initiator.begin_round(transaction, &set, false);
         for address in addressed {

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 
 mod abandon;
 mod active;
+mod late;
 
 use active::{Active, Participant, Stage};
 
@@ -163,6 +164,7 @@ impl<C> MultiPartitionInitiator<C> {
                 least_run: self.runs[partition.index()],
                 outstanding: false,
                 in_round: false,
+                late: false,
             });
         }
     }
@@ -198,16 +200,18 @@ impl<C> MultiPartitionInitiator<C> {
         last: bool,
     ) -> (u32, Vec<Addressed>) {
         let mut addressed = Vec::with_capacity(partitions.len());
-        let round = self.begin_round_into(transaction, partitions, last, &mut addressed);
+        let round = self.begin_round_into(transaction, partitions, last, None, &mut addressed);
         (round, addressed)
     }
 
-    /// [`Self::begin_round`], with the addresses in a list that is empty.
+    /// [`Self::begin_round`], with the addresses in a list that is empty. The partition `late`,
+    /// if it takes part, is addressed later ([`Self::address_late`]).
     pub fn begin_round_into(
         &mut self,
         transaction: TransactionId,
         partitions: &[PartitionId],
         last: bool,
+        late: Option<PartitionId>,
         addressed: &mut Vec<Addressed>,
     ) -> u32 {
         assert!(addressed.is_empty(), "the list is given empty");
@@ -224,13 +228,14 @@ impl<C> MultiPartitionInitiator<C> {
             known += usize::from(named);
             participant.in_round = first || named;
             participant.outstanding = participant.in_round;
-            if participant.in_round {
+            participant.late = participant.in_round && late == Some(participant.partition);
+            active.outstanding += usize::from(participant.in_round);
+            if participant.in_round && !participant.late {
                 addressed.push(address(&mut self.sent, &self.runs, participant.partition));
             }
         }
-        active.outstanding = addressed.len();
         assert!(
-            known == partitions.len() && !addressed.is_empty(),
+            known == partitions.len() && active.outstanding > 0,
             "a round runs at the transaction's partitions"
         );
         active.round
@@ -322,7 +327,10 @@ impl<C> MultiPartitionInitiator<C> {
 
     /// An abort begins a run of its partitions: what later transactions got there is void.
     fn void_answers(&mut self, transaction: TransactionId) {
-        let partitions = self.participants(transaction);
+        let active = self.get(transaction).expect("it is under way");
+        // Where it was not sent nobody behind it was either.
+        let told = active.participants.iter().filter(|participant| !participant.late);
+        let partitions: Vec<PartitionId> = told.map(|participant| participant.partition).collect();
         for partition in partitions {
             self.runs[partition.index()] += 1;
             let run = self.runs[partition.index()];

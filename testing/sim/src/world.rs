@@ -8,8 +8,8 @@ use lockstep_base::random::SeededRandom;
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::StorageChange;
 use lockstep_site::{
-    Coordinator, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall,
-    OneRoundCalls, PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
+    Coordinator, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall, OneRoundCalls,
+    PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
 };
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId};

@@ -1,6 +1,5 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
-use super::one_round::OneRoundCalling;
 use super::via::{HomeOf, describe, index_partition, partition_by_several};
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::{HostProcedure, Routing};
@@ -9,12 +8,12 @@ use crate::execution::{not_found, run_invocation};
 use crate::intake::Changes;
 use crate::load::LOAD_AT_PARTITION;
 use crate::message::{
-    AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT, MultiOrigin,
-    MultiRequest, NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
+    AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT,
+    NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
 };
 use crate::routing;
 use lockstep_plan_ir::procedure::ProcedurePartitioning;
-use lockstep_site::{Home, MultiWork, Ready, ViaLeg};
+use lockstep_site::{Home, Ready, ViaLeg};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType, Status};
 use lockstep_wire_volt::{Invocation, response};
@@ -24,8 +23,10 @@ use std::sync::Arc;
 enum Destination {
     /// Runs at a partition.
     Partition(PartitionId),
-    /// Runs at several: those that its procedure declares, or those that it turns out to need.
-    Multi(Vec<PartitionId>),
+    /// Runs at several, those that it turns out to need.
+    Multi,
+    /// Runs at those that its procedure declares.
+    Declared,
     /// Runs at a partition, and changes entries of global indexes at others.
     Home(Home),
     /// Runs where the index at a partition says, which is asked for a key, here if it is one
@@ -94,13 +95,15 @@ impl Shard {
             Destination::Via(index, key) => {
                 self.call_via(origin, &invocation, body, (index, key), output);
             }
-            Destination::Multi(declared) => {
-                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
-                self.call_coordinator(origin, &invocation, body, declared, HomeOf::default());
+            Destination::Multi => self.call_several(origin, &invocation, body, HomeOf::default()),
+            Destination::Declared => {
+                if let Err(failure) = self.call_declared(origin, &invocation, body) {
+                    self.statistics.count_refused(origin.procedure);
+                    refuse(output, &origin, &failure);
+                }
             }
             Destination::Home(home) => {
-                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
-                self.call_coordinator(origin, &invocation, body, Vec::new(), HomeOf::known(home));
+                self.call_several(origin, &invocation, body, HomeOf::known(home))
             }
             Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => {
@@ -295,41 +298,6 @@ impl Shard {
         }
     }
 
-    /// A multi-partition procedure goes to the coordinator.
-    pub(super) fn call_coordinator(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-        body: &[u8],
-        declared: Vec<PartitionId>,
-        HomeOf { home, led }: HomeOf,
-    ) {
-        let calling = OneRoundCalling { origin, invocation, body, declared: &declared, home };
-        if led.is_none() && self.call_in_one_round(&calling) {
-            return;
-        }
-        let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
-        let count = invocation.parameters.count() as u16;
-        let parameters = invocation.parameters.bytes().iter().copied();
-        let work = MultiWork::Procedure {
-            procedure: Arc::clone(&procedure.prepared),
-            parameters: count.to_be_bytes().into_iter().chain(parameters).collect(),
-        };
-        let catalog_version = self.catalog.version();
-        let request = MultiRequest {
-            origin: MultiOrigin { origin, body: Some(body.into()) },
-            procedure_number: origin.procedure,
-            catalog_version,
-            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
-            declared,
-            home,
-            led,
-            work,
-        };
-        let coordinator = self.coordinator_thread();
-        self.send(coordinator, Envelope::Multi(Box::new(request)));
-    }
-
     /// A schema change overtook a call that waited for the coordinator: it finds its way anew.
     pub(super) fn dispatch_again(&mut self, origin: Origin, body: Arc<[u8]>) {
         let invocation = Invocation::decode(&body).expect("it was decoded when it came");
@@ -341,11 +309,18 @@ impl Shard {
         };
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts) {
-            Destination::Multi(declared) => {
-                self.call_coordinator(origin, &invocation, &body, declared, HomeOf::default());
+            Destination::Multi => {
+                self.call_coordinator(origin, &invocation, &body, &[], HomeOf::default())
             }
+            Destination::Declared => match self.declared_partitions(&invocation) {
+                Ok(declared) => {
+                    self.call_coordinator(origin, &invocation, &body, &declared, HomeOf::default());
+                    self.spare_partitions = declared;
+                }
+                Err(failure) => self.answer_failure(origin, &failure),
+            },
             Destination::Home(home) => {
-                self.call_coordinator(origin, &invocation, &body, Vec::new(), HomeOf::known(home));
+                self.call_coordinator(origin, &invocation, &body, &[], HomeOf::known(home));
             }
             Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
@@ -419,6 +394,8 @@ impl Shard {
     pub(super) fn send(&mut self, thread: usize, message: Envelope) {
         if thread == self.index {
             self.own_messages.push_back(message);
+        } else if message.is_urgent() {
+            self.outbox.send_urgent(thread, message);
         } else {
             self.outbox.send(thread, message);
         }
@@ -457,7 +434,9 @@ fn place_of(
         return all_partition_leg(procedure, invocation, facts);
     }
     match &procedure.routing {
-        Routing::Multi => declared_partitions(procedure, invocation, facts),
+        // Replicated tables are at the others, too.
+        Routing::Multi if procedure.changes_replicated => Destination::Multi,
+        Routing::Multi => Destination::Declared,
         Routing::Outside => Destination::Outside,
         Routing::Directed => Destination::Refused(Failure::graceful(format!(
             "Procedure {} is a work procedure and needs to be invoked appropriately. The \
@@ -473,9 +452,7 @@ fn place_of(
         Routing::Via => match index_partition(procedure, invocation, facts) {
             Ok(Some((partition, key))) => Destination::Via(partition, key),
             // A value of another type than the key's: the statement itself says what it finds.
-            Ok(None) if procedure.definition.partitioning.is_none() => {
-                Destination::Multi(Vec::new())
-            }
+            Ok(None) if procedure.definition.partitioning.is_none() => Destination::Multi,
             Ok(None) => Destination::Partition(PartitionId(0)),
             Err(failure) => Destination::Refused(failure),
         },
@@ -491,7 +468,7 @@ fn place_of(
 }
 
 /// The partition of a call by one declaration of its procedure.
-fn partition_of_call(
+pub(super) fn partition_of_call(
     partitioning: &ProcedurePartitioning,
     procedure: &HostProcedure,
     invocation: &Invocation<'_>,
@@ -535,26 +512,6 @@ fn partition_by(
         Some(Err(_)) => Ok(PartitionId(0)),
         None => refused("null", "the call does not have that parameter"),
     }
-}
-
-/// The partitions that a multi-partition procedure declares.
-fn declared_partitions(
-    procedure: &HostProcedure,
-    invocation: &Invocation<'_>,
-    facts: &super::HostFacts,
-) -> Destination {
-    let mut declared = Vec::new();
-    // Replicated tables are at the others, too.
-    if procedure.changes_replicated {
-        return Destination::Multi(declared);
-    }
-    for partitioning in &procedure.definition.declared {
-        match partition_of_call(partitioning, procedure, invocation, facts) {
-            Ok(partition) => declared.push(partition),
-            Err(failure) => return Destination::Refused(failure),
-        }
-    }
-    Destination::Multi(declared)
 }
 
 /// One leg of an all-partition call: runs exactly at the partition that it names.

@@ -45,6 +45,13 @@ impl Shard {
             if !inner.answer.is_empty() && !self.keeps_load_answer(&inner.answer) {
                 inner.load.answered(&inner.answer);
             }
+            if self.finds_urgent() {
+                // It may have answers for the load.
+                self.inner_load = Some(inner);
+                self.take_urgent();
+                let Some(taken) = self.inner_load.take() else { return };
+                inner = taken;
+            }
         }
         self.inner_load = Some(inner);
     }

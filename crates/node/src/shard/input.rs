@@ -133,6 +133,7 @@ impl Shard {
                         _ => self.take_login(key, body, &mut output),
                     };
                     answers += u64::from(output.len() > answered);
+                    self.take_urgent_between(key, &mut output, &mut called);
                 }
                 Err(error) => {
                     tracing::info!(connection = key.place, %error, "connection closed");
@@ -153,6 +154,25 @@ impl Shard {
             self.list_for_write(key);
         }
         taken
+    }
+
+    /// Takes urgent messages between two calls of a connection, whose output is with its reader:
+    /// there may be answers for it among them.
+    #[inline]
+    fn take_urgent_between(&mut self, key: ConnectionKey, output: &mut Vec<u8>, called: &mut bool) {
+        if !self.finds_urgent() {
+            return;
+        }
+        let entry = self.stands_behind();
+        let Some(connection) = self.connection(key) else { return };
+        if std::mem::take(called) {
+            connection.stand_behind(entry);
+        }
+        connection.output = std::mem::take(output);
+        self.take_urgent();
+        if let Some(connection) = self.connection(key) {
+            *output = std::mem::take(&mut connection.output);
+        }
     }
 
     fn take_login(&mut self, key: ConnectionKey, body: &[u8], output: &mut Vec<u8>) -> Stage {

@@ -16,6 +16,7 @@ mod gate;
 mod inner;
 mod input;
 mod load;
+mod looks;
 mod multi;
 mod one_round;
 mod outgrown;
@@ -44,7 +45,8 @@ use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, OneRoundCalls, Site};
-use lockstep_types::{HashRing, Status, TransactionId};
+use lockstep_types::{HashRing, PartitionId, Status, TransactionId};
+use looks::Looks;
 use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
 use std::collections::VecDeque;
@@ -217,6 +219,7 @@ pub struct Shard {
     /// Empty lists, kept for their memory.
     spare_outputs: Vec<multi::Output>,
     spare_effects: Vec<multi::Effect>,
+    spare_partitions: Vec<PartitionId>,
     /// Makes calls of one round.
     one_rounds: OneRoundCalls,
     statistics: ShardStatistics,
@@ -225,6 +228,7 @@ pub struct Shard {
     deadlines_checked_us: i64,
     /// What this thread sent to itself.
     own_messages: VecDeque<Envelope>,
+    looks: Looks,
     /// No more calls are taken.
     draining: bool,
     /// While draining: nothing is left to do here, and that was said.
@@ -242,6 +246,7 @@ impl Shard {
         let coordinator = (parts.index == 0).then(|| {
             let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
             coordinator.set_stopwatch(clock::stopwatch());
+            coordinator.serve_last(PartitionId(parts.index as u32));
             coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
             if parts.log.as_ref().is_some_and(SiteLog::gates) {
                 coordinator.await_durable_decisions();
@@ -285,12 +290,14 @@ impl Shard {
             spare_buffers: Vec::new(),
             spare_outputs: Vec::new(),
             spare_effects: Vec::new(),
+            spare_partitions: Vec::new(),
             one_rounds: OneRoundCalls::new(SPARE_BUFFERS, limits.stop_everything),
             statistics,
             now_us: clock::now_us(),
             polled_us: 0,
             deadlines_checked_us: 0,
             own_messages: VecDeque::new(),
+            looks: Looks::default(),
             draining: false,
             is_quiet: false,
             stopping: false,
@@ -324,6 +331,7 @@ impl Shard {
                 self.expire_rounds();
             }
             self.take_own_messages();
+            self.send_late_when_idle();
             self.hand_over_log();
             self.write_ready();
             self.outbox.flush();
@@ -448,14 +456,43 @@ impl Shard {
         if self.gate.is_shut() {
             return;
         }
+        self.take_urgent();
         for lane in 0..self.inbox.lane_count() {
             for _ in 0..MESSAGES_PER_ROUND {
                 let Some(message) = self.inbox.take(lane) else { break };
                 self.take_message(message);
-                self.take_own_messages();
+                if self.finds_urgent() {
+                    self.take_urgent();
+                }
             }
         }
         self.take_own_messages();
+    }
+
+    /// Between two calls: whether something should be done before the next one.
+    #[inline]
+    fn finds_urgent(&mut self) -> bool {
+        self.looks.is_due() && {
+            let finds = self.inbox.is_hurried() || !self.own_messages.is_empty();
+            if !finds {
+                self.looks.found(0);
+            }
+            finds
+        }
+    }
+
+    /// Takes what transactions over several partitions wait for: until they are decided, every
+    /// call here is kept to be taken back.
+    fn take_urgent(&mut self) {
+        let mut found = self.own_messages.len();
+        self.take_own_messages();
+        for _ in 0..MESSAGES_PER_ROUND {
+            let Some(message) = self.inbox.take_urgent() else { break };
+            found += 1;
+            self.take_message(message);
+            self.take_own_messages();
+        }
+        self.looks.found(found);
     }
 
     fn take_own_messages(&mut self) {

@@ -1,10 +1,14 @@
 //! Multi-partition transactions: this thread's part as a partition, and on the first thread as
 //! the coordinator.
 
+use super::calls::partition_of_call;
+use super::one_round::OneRoundCalling;
+use super::via::HomeOf;
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::message::{
-    ControlRequest, Envelope, ForwardedAnswer, MultiOrigin, MultiRequest, Origin, ViaCall,
+    ControlRequest, Envelope, ForwardedAnswer, HEAVY_WEIGHT, MultiOrigin, MultiRequest, Origin,
+    ViaCall,
 };
 use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
@@ -12,8 +16,8 @@ use crate::transaction_counters::EndedTransaction;
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
 };
-use lockstep_types::{Failure, Status};
-use lockstep_wire_volt::response;
+use lockstep_types::{Failure, PartitionId, Status};
+use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
 
 pub(super) type Output = CoordinatorOutput<MultiOrigin, Arc<HostCatalog>>;
@@ -34,6 +38,86 @@ impl Shard {
             self.refuse_multi(origin);
         }
         self.carry_out(outputs);
+    }
+
+    /// A multi-partition procedure goes to the coordinator.
+    pub(super) fn call_coordinator(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        declared: &[PartitionId],
+        HomeOf { home, led }: HomeOf,
+    ) {
+        let calling = OneRoundCalling { origin, invocation, body, declared, home };
+        if led.is_none() && self.call_in_one_round(&calling) {
+            return;
+        }
+        let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
+        let count = invocation.parameters.count() as u16;
+        let parameters = invocation.parameters.bytes().iter().copied();
+        let work = MultiWork::Procedure {
+            procedure: Arc::clone(&procedure.prepared),
+            parameters: count.to_be_bytes().into_iter().chain(parameters).collect(),
+        };
+        let catalog_version = self.catalog.version();
+        let request = MultiRequest {
+            origin: MultiOrigin { origin, body: Some(body.into()) },
+            procedure_number: origin.procedure,
+            catalog_version,
+            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
+            declared: declared.to_vec(),
+            home,
+            led,
+            work,
+        };
+        let coordinator = self.coordinator_thread();
+        self.send(coordinator, Envelope::Multi(Box::new(request)));
+    }
+
+    /// A call that takes the partitions it needs goes to the coordinator.
+    pub(super) fn call_several(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        home: HomeOf,
+    ) {
+        let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+        self.call_coordinator(origin, invocation, body, &[], home);
+    }
+
+    /// A call of a procedure that declares its partitions goes to the coordinator.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) fn call_declared(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+    ) -> Result<(), Failure> {
+        let declared = self.declared_partitions(invocation)?;
+        let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+        self.call_coordinator(origin, invocation, body, &declared, HomeOf::default());
+        self.spare_partitions = declared;
+        Ok(())
+    }
+
+    /// The partitions that the call's procedure declares, if any, in a list to be given back.
+    pub(super) fn declared_partitions(
+        &mut self,
+        invocation: &Invocation<'_>,
+    ) -> Result<Vec<PartitionId>, Failure> {
+        let mut declared = std::mem::take(&mut self.spare_partitions);
+        declared.clear();
+        if let Some(procedure) = self.catalog.procedure(invocation.procedure) {
+            for partitioning in &procedure.definition.declared {
+                let facts = &self.facts;
+                declared.push(partition_of_call(partitioning, procedure, invocation, facts)?);
+            }
+        }
+        Ok(declared)
     }
 
     /// Too many calls wait for the coordinator.

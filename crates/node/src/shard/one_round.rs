@@ -5,7 +5,7 @@ use super::Shard;
 use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd, Origin};
 use crate::statistics::EndedCall;
 use crate::transaction_counters::EndedTransaction;
-use lockstep_site::{Home, OneRoundCall, OneRoundFinished, OneRoundRequest};
+use lockstep_site::{Coordinator, Home, OneRoundCall, OneRoundFinished, OneRoundRequest};
 use lockstep_types::{Failure, Outcome, PartitionId, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
@@ -56,6 +56,28 @@ impl Shard {
             self.refuse_multi(origin);
         }
         self.carry_out(outputs);
+    }
+
+    /// The own partition's part of a call waits for the others, while there is something else to do
+    /// here. Else it runs beside them.
+    #[inline]
+    pub(super) fn send_late_when_idle(&mut self) {
+        if self.coordinator.as_ref().is_some_and(Coordinator::has_late)
+            && self.to_read.is_empty()
+            && !self.load_wants_to_call()
+            && !self.has_message()
+        {
+            self.send_late();
+        }
+    }
+
+    fn send_late(&mut self) {
+        let mut outputs = std::mem::take(&mut self.spare_outputs);
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.send_late(&mut outputs);
+        }
+        self.carry_out(outputs);
+        self.take_own_messages();
     }
 
     /// The coordinator is done with a call of one round.

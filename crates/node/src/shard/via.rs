@@ -341,7 +341,7 @@ impl Shard {
         match led {
             Err(failure) => self.answer_failure(origin, &failure),
             Ok(led) => {
-                self.call_coordinator(origin, &invocation, &body, Vec::new(), HomeOf { home, led });
+                self.call_coordinator(origin, &invocation, &body, &[], HomeOf { home, led });
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A site's thread allocates nothing for a voter call: read from the socket, routed, logged,
 //! executed, committed, answered. What tables need to grow is made ready between the calls.
+//! Neither does it for its part of a transfer between two partitions.
 
 use crate::support::{Peer, call_frame, parameters, start};
 use lockstep_base::counting::{allocations_apart, allocations_so_far};
@@ -7,8 +8,8 @@ use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError
 use lockstep_node::Server;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_types::Datum::Int;
-use lockstep_types::SqlType;
-use lockstep_workloads::voter;
+use lockstep_types::{HashRing, SqlType};
+use lockstep_workloads::{bank, voter};
 
 /// `Allocations(phone number)`: how often the site's thread that runs it has allocated so far, in
 /// calls and in what it does between calls.
@@ -109,4 +110,77 @@ fn a_voter_call_allocates_nothing_on_the_sites_thread() {
         assert_eq!(after.0 - before.0, 0, "{CALLS} votes that count, {depth} in flight");
         assert!(after.1 > before.1, "tables grow between the calls");
     }
+}
+
+/// A client of a host of two sites with a bank, and an account of each.
+struct Bank {
+    peer: Peer,
+    accounts: [i64; 2],
+}
+
+impl Bank {
+    fn new(server: &Server) -> Bank {
+        let mut peer = Peer::login(server.client_address());
+        peer.run(bank::SCHEMA);
+        peer.run("CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM NATIVE Allocations");
+        let ring = HashRing::new(2);
+        let first_at = |partition: usize| {
+            let is_there = |id: &i64| ring.partition_of(Int(*id)).index() == partition;
+            (0..).find(is_there).expect("each partition has numbers")
+        };
+        let accounts = [first_at(0), first_at(1)];
+        for account in accounts {
+            assert_eq!(peer.call("ACCOUNTS.insert", &[Int(account), Int(0)]).status, 1);
+        }
+        Bank { peer, accounts }
+    }
+
+    /// Allocations of both sites in calls.
+    fn allocations(&mut self) -> i64 {
+        let peer = &mut self.peer;
+        let mut of = |account: i64| -> i64 {
+            let both = peer.call("Allocations", &[Int(account)]).rows;
+            both.parse::<i64>().expect("a count") >> 32
+        };
+        self.accounts.map(&mut of).iter().sum()
+    }
+
+    /// Transfers to and fro with a deposit behind each, `depth` of both in flight.
+    fn transfer(&mut self, count: usize, depth: usize) {
+        let [first, second] = self.accounts;
+        for batch in 0..count / depth {
+            let mut bytes = Vec::new();
+            for number in 0..depth as i64 {
+                let (from, to) = if number % 2 == 0 { (first, second) } else { (second, first) };
+                let values = parameters(&[Int(-1), Int(from), Int(1), Int(to)]);
+                bytes.extend(call_frame("TransferSql", number, &values));
+                bytes.extend(call_frame("Deposit", number, &parameters(&[Int(1), Int(to)])));
+            }
+            self.peer.send(&bytes);
+            for _ in 0..2 * depth {
+                assert_eq!(self.peer.answer().status, 1, "batch {batch}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transfer_between_two_partitions_allocates_nothing_on_either_sites_thread() {
+    let server = start(2, &["planner_survey_ms=0"]);
+    let mut bank = Bank::new(&server);
+    assert!(bank.allocations() > 0, "the allocator counts");
+    const TRANSFERS: usize = 6_400;
+    bank.transfer(TRANSFERS, 64);
+    bank.transfer(TRANSFERS, 1);
+    let before = bank.allocations();
+    bank.transfer(TRANSFERS, 1);
+    let allocated = bank.allocations() - before;
+    assert_eq!(allocated, 0, "{TRANSFERS} transfers, one after the other");
+    // How many are under way at a time is the threads' affair: where it is more than ever before,
+    // a list grows.
+    bank.transfer(TRANSFERS, 64);
+    let before = bank.allocations();
+    bank.transfer(TRANSFERS, 64);
+    let allocated = bank.allocations() - before;
+    assert!(allocated < TRANSFERS as i64 / 100, "{allocated} for {TRANSFERS} transfers");
 }

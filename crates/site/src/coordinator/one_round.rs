@@ -85,7 +85,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         let last = !self.stop_everything;
         self.initiator.enlist(transaction, participants);
         let addressed = &mut self.spare.addressed;
-        let round = self.initiator.begin_round_into(transaction, participants, last, addressed);
+        let late = self.near.filter(|near| last && participants.contains(near));
+        let initiator = &mut self.initiator;
+        let round = initiator.begin_round_into(transaction, participants, last, late, addressed);
         assert_eq!(round, ROUND, "there is one round");
         for address in addressed.drain(..) {
             let message = ToPartition::OneRound { transaction, last, call: Arc::clone(&call) };
@@ -94,6 +96,57 @@ impl<O, C: Clone> Coordinator<O, C> {
         let answers = self.spare.answers.pop().unwrap_or_default();
         let begun_us = self.now_us;
         self.one_rounds.push(transaction, OneRound { origin, call, answers, begun_us });
+        if late.is_some() {
+            self.late.push_back(transaction);
+            self.send_ready_late(outputs);
+        }
+    }
+
+    /// From now on this partition, which is on the coordinator's own thread, gets its part of a
+    /// call of one round when the other partitions have answered theirs: then nothing that it
+    /// runs has to be kept until a decision. Until then it runs calls that come before the
+    /// transaction. Whether anybody is kept waiting by this only the surroundings know
+    /// ([`Coordinator::send_late`]).
+    pub fn serve_last(&mut self, near: PartitionId) {
+        assert!(self.is_idle(), "it is said before the first transaction");
+        self.near = Some(near);
+    }
+
+    /// Whether a partition's part of a call is held back.
+    #[inline]
+    pub fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Sends what is held back now, answered by the others or not.
+    pub fn send_late(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        while let Some(transaction) = self.late.pop_front() {
+            self.send_one_late(transaction, outputs);
+        }
+    }
+
+    /// Sends what is held back and need not be any longer. In the order of the transactions: one
+    /// waits for all before it.
+    pub(super) fn send_ready_late(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        while let Some(front) = self.late.front().copied()
+            && self.initiator.awaits_only_late(front)
+        {
+            self.late.pop_front();
+            self.send_one_late(front, outputs);
+        }
+    }
+
+    fn send_one_late(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let near = self.near.expect("only its part is held back");
+        let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
+        let call = Arc::clone(&under_way.call);
+        let address = self.initiator.address_late(transaction, near);
+        let message = ToPartition::OneRound { transaction, last: true, call };
+        outputs.push(CoordinatorOutput::Send(numbered(address, message)));
     }
 
     pub(super) fn one_round_answered(
@@ -111,7 +164,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
         let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
         under_way.take(partition, result);
+        self.send_ready_late(outputs);
         if self.faults.drop_vote && progress == RoundProgress::Pending {
+            self.send_late(outputs);
             self.pretend_one_round(transaction);
         }
         // With nothing speculating, no round is said to be the last.
@@ -183,6 +238,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let addressed = self.initiator.abandon(transaction);
+        self.late.retain(|late| *late != transaction);
+        self.send_ready_late(outputs);
         let partition_count = addressed.len() as u32;
         let OneRound { origin, call, .. } =
             self.one_rounds.remove(transaction).expect("it is under way");

@@ -5,7 +5,8 @@ use lockstep_types::{PartitionId, TransactionId};
 
 impl<C> MultiPartitionInitiator<C> {
     /// The transaction is aborted before its turn, whatever is still to come of it: its
-    /// coordinator cannot go on, or its time is over. Returns who must hear it.
+    /// coordinator cannot go on, or its time is over. Returns who must hear it: whoever was
+    /// addressed.
     pub fn abandon(&mut self, transaction: TransactionId) -> Vec<Addressed> {
         let active = self.get(transaction).expect("a decision belongs to a transaction");
         assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
@@ -14,7 +15,8 @@ impl<C> MultiPartitionInitiator<C> {
         self.void_answers(transaction);
         let participants = &self.active.get(transaction).expect("it was looked at").participants;
         let (sent, runs) = (&mut self.sent, &self.runs);
-        let addressed = participants.iter().map(|p| address(sent, runs, p.partition)).collect();
+        let told = participants.iter().filter(|participant| !participant.late);
+        let addressed = told.map(|p| address(sent, runs, p.partition)).collect();
         self.leave(transaction);
         addressed
     }

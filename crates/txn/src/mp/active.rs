@@ -9,8 +9,10 @@ pub(super) struct Participant {
     pub(super) least_run: u64,
     /// Its answer to the current round has not come, or is void.
     pub(super) outstanding: bool,
-    /// It was addressed in the current round.
+    /// It was addressed in the current round, or will be.
     pub(super) in_round: bool,
+    /// It was not addressed yet.
+    pub(super) late: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl Active {
     pub(super) fn settle(&mut self, partition: PartitionId, run: u64) -> bool {
         let Some(place) = self.place(partition) else { return false };
         let participant = &mut self.participants[place];
-        if !participant.outstanding || run < participant.least_run {
+        if !participant.outstanding || participant.late || run < participant.least_run {
             return false;
         }
         participant.outstanding = false;
