@@ -89,11 +89,19 @@ impl BankHost {
         let server = inner_host::start(loads, &shape.options)?;
         let host = BankHost { server, steering, counts, accounts: shape.accounts };
         let mut connection = host.connect()?;
-        let rows = (0..shape.accounts).map(|id| format!("({id}, {BALANCE})"));
-        let rows = rows.collect::<Vec<_>>().join(", ");
-        let insert = format!("INSERT INTO accounts VALUES {rows};");
-        for statement in [bank::SCHEMA, bank::NATIVE_SCHEMA, &insert] {
+        for statement in [bank::SCHEMA, bank::NATIVE_SCHEMA] {
             connection.sql(statement).map_err(|error| error.to_string())?;
+        }
+        // One by one: of a statement with all rows some site would give the memory back, and which
+        // one differs between runs whose instructions are compared.
+        let mut writer = ParameterWriter::default();
+        for id in 0..shape.accounts {
+            writer.clear();
+            writer.bigint(id).bigint(BALANCE);
+            let answer = connection.call("ACCOUNTS.insert", &writer).map_err(|e| e.to_string())?;
+            if !answer.view().is_success() {
+                return Err(format!("account {id}: {:?}", answer.view().status_text));
+            }
         }
         Ok(host)
     }

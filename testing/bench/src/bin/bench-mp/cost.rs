@@ -12,13 +12,17 @@ use std::path::PathBuf;
 /// A host does not start, a call fails, or money is lost.
 pub fn print(plan: &Plan, transfers_per_mille: u64, two_rounds: bool) -> Result<(), String> {
     let (host, _) = start_bank(plan)?;
-    println!("repeat  calls/s  against deposits  us on a core per call: site 0, site 1");
-    let (alone, on_core_us) = costed(&host, plan, 0, false);
-    println!(" alone {alone:8.0} {:56.3}, {:.3}", on_core_us[0], on_core_us[1]);
+    println!("repeat  calls/s  against deposits  us on a core per call: site 0, site 1; deposits");
     for repeat in 1..=plan.repeats {
+        let (alone, deposits_us) = costed(&host, plan, 0, false);
         let (rate, on_core_us) = costed(&host, plan, transfers_per_mille, two_rounds);
         let [first, second] = on_core_us;
-        println!("{repeat:6} {rate:8.0} {:17.3} {first:38.3}, {second:.3}", rate / alone);
+        println!(
+            "{repeat:6} {rate:8.0} {:17.3} {first:36.3}, {second:.3}; {:.3}, {:.3}",
+            rate / alone,
+            deposits_us[0],
+            deposits_us[1]
+        );
     }
     settled(&host, 0)
 }
