@@ -96,12 +96,7 @@ impl Shard {
                 self.call_via(origin, &invocation, body, (index, key), output);
             }
             Destination::Multi => self.call_several(origin, &invocation, body, HomeOf::default()),
-            Destination::Declared => {
-                if let Err(failure) = self.call_declared(origin, &invocation, body) {
-                    self.statistics.count_refused(origin.procedure);
-                    refuse(output, &origin, &failure);
-                }
-            }
+            Destination::Declared => self.call_declared(origin, &invocation, body, output),
             Destination::Home(home) => {
                 self.call_several(origin, &invocation, body, HomeOf::known(home))
             }

@@ -1,7 +1,7 @@
 //! Multi-partition transactions: this thread's part as a partition, and on the first thread as
 //! the coordinator.
 
-use super::calls::partition_of_call;
+use super::calls::{partition_of_call, refuse};
 use super::one_round::OneRoundCalling;
 use super::via::HomeOf;
 use super::{HeldCall, KeptAnswer, Shard};
@@ -87,21 +87,26 @@ impl Shard {
         self.call_coordinator(origin, invocation, body, &[], home);
     }
 
-    /// A call of a procedure that declares its partitions goes to the coordinator.
-    ///
-    /// # Errors
-    /// Why it is refused.
+    /// A call of a procedure that declares its partitions goes to the coordinator, or is refused.
     pub(super) fn call_declared(
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
         body: &[u8],
-    ) -> Result<(), Failure> {
-        let declared = self.declared_partitions(invocation)?;
-        let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
-        self.call_coordinator(origin, invocation, body, &declared, HomeOf::default());
-        self.spare_partitions = declared;
-        Ok(())
+        output: &mut Vec<u8>,
+    ) {
+        match self.declared_partitions(invocation) {
+            Ok(declared) => {
+                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+                let home = HomeOf::default();
+                self.call_coordinator(origin, invocation, body, &declared, home);
+                self.spare_partitions = declared;
+            }
+            Err(failure) => {
+                self.statistics.count_refused(origin.procedure);
+                refuse(output, &origin, &failure);
+            }
+        }
     }
 
     /// The partitions that the call's procedure declares, if any, in a list to be given back.
