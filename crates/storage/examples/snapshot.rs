@@ -34,12 +34,19 @@ fn empty(wide: bool, index: bool) -> Table {
     table
 }
 
-fn measure(name: &str, wide: bool, index: bool) {
+/// Spreads numbers over all 40-bit ones, each once.
+fn scattered(number: i64) -> i64 {
+    (number * 0x9E_3779_B97F) & ((1 << 40) - 1)
+}
+
+fn measure(name: &str, wide: bool, index: bool, is_scattered: bool) {
     let (mut tables, mut undo) = (Tables::new(), UndoLog::default());
     let id: TableId = tables.add(empty(wide, index));
     let text = "x".repeat(120);
     for key in 0..ROWS {
-        let values = [Datum::Int(key), Datum::Int(key % 7), Datum::Text("AB"), Datum::Text(&text)];
+        let id_of = if is_scattered { scattered(key) } else { key };
+        let values =
+            [Datum::Int(id_of), Datum::Int(key % 7), Datum::Text("AB"), Datum::Text(&text)];
         let values = &values[..3 + usize::from(wide)];
         tables[id].insert(values, &mut undo).expect("it fits");
         undo.release_all(&mut tables);
@@ -69,8 +76,10 @@ fn measure(name: &str, wide: bool, index: bool) {
 }
 
 fn main() {
-    measure("21-byte rows, no index", false, false);
-    measure("21-byte rows, primary key", false, true);
-    measure("150-byte rows with a long text, no index", true, false);
-    measure("150-byte rows with a long text, primary key", true, true);
+    measure("21-byte rows, no index", false, false, false);
+    measure("21-byte rows, primary key", false, true, false);
+    measure("21-byte rows, primary key, scattered", false, true, true);
+    measure("150-byte rows with a long text, no index", true, false, false);
+    measure("150-byte rows with a long text, primary key", true, true, false);
+    measure("150-byte rows with a long text, primary key, scattered", true, true, true);
 }

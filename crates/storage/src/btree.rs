@@ -9,6 +9,7 @@
 //! Invariants: every leaf but a lone root has an entry; every inner node has a separator; a
 //! separator owns its key; all leaves lie at the same depth.
 
+mod append;
 mod expected;
 mod node;
 mod packed;

@@ -2,6 +2,7 @@
 
 mod covering;
 mod definition;
+pub(crate) mod fill;
 
 pub use definition::{IndexDefinition, KeyEvaluator, KeySource, KeyWriter};
 

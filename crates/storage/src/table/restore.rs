@@ -105,18 +105,13 @@ impl Table {
     fn fill_index(&mut self, position: usize) -> Result<(), StorageError> {
         let index = &mut self.indexes[position];
         assert_eq!(each_tree!(&index.tree, tree => tree.len()), 0, "the index is empty");
-        let mut from = 0;
-        while let Some(row) = self.blocks.next_live(from) {
-            // SAFETY: the row is live.
-            let added =
-                unsafe { index.insert_row(self.blocks.slot(row), &self.layout.fields, row) };
-            if let Err(fault) = added {
+        match index.fill(&self.blocks, &self.layout.fields) {
+            Ok(()) => Ok(()),
+            Err(fault) => {
                 let name: Box<str> = self.indexes[position].name().into();
-                return Err(self.index_error(fault, position, &name));
+                Err(self.index_error(fault, position, &name))
             }
-            from = row.0 + 1;
         }
-        Ok(())
     }
 
     #[cold]
@@ -146,5 +141,73 @@ impl BlockStore {
         self.put_free_head(head);
         // A slot met twice would have led back into the list, which then has no end here.
         next == crate::blocks::NO_ROW
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::fill::fill_numbers;
+    use crate::{ColumnLayout, IndexDefinition, KeySource, TableLayout, UndoLog};
+    use lockstep_base::random::SeededRandom;
+    use lockstep_types::{Datum, SqlType};
+
+    fn table(unique: bool) -> Table {
+        let layout = TableLayout::new(&[ColumnLayout::fixed(SqlType::BigInt)]);
+        let mut table = Table::new("T", layout.expect("a legal layout"));
+        let source = KeySource::Columns(vec![0]);
+        table.add_index(IndexDefinition { name: "I".into(), unique, source }).expect("legal");
+        table
+    }
+
+    fn refill(table: &mut Table, batch_entries: usize) -> Result<(), u32> {
+        let Table { indexes, blocks, .. } = table;
+        let index = &mut indexes[0];
+        drop(index.take_tree());
+        let shape = &index.shape;
+        // SAFETY: the rows are live, and the index is on a number.
+        let key = |row| unsafe { shape.word_from_slot(blocks.slot(row)) };
+        match &mut index.tree {
+            AnyTree::Word(tree) => fill_numbers(tree, blocks, key, batch_entries),
+            AnyTree::UniqueWord(tree) => fill_numbers(tree, blocks, key, batch_entries),
+            _ => unreachable!("a number is a word"),
+        }
+    }
+
+    #[test]
+    fn rows_in_any_order_are_all_entered_in_the_order_of_their_keys() {
+        for (seed, unique) in (0..40).zip([true, false].into_iter().cycle()) {
+            let (mut table, mut random) = (table(unique), SeededRandom::new(seed));
+            let mut undo = UndoLog::default();
+            let (count, spread) =
+                (random.below(3_000) as i64, [8, 1 << 40][random.below(2) as usize]);
+            let ascending = random.below(2) as i64 * count / 2;
+            for n in 0..count {
+                let key = match n < ascending {
+                    true => n,
+                    false => random.below(spread) as i64 + if unique { n << 41 } else { 0 },
+                };
+                table.insert(&[Datum::Int(key)], &mut undo).expect("it fits");
+                if random.below(5) == 0 {
+                    let row = RowId(random.below(n as u64 + 1) as u32);
+                    let _ = table.delete(row, &mut undo);
+                }
+            }
+            let batch_entries = 2 + random.below(200) as usize;
+            assert_eq!(refill(&mut table, batch_entries), Ok(()), "seed {seed}");
+            assert_eq!(table.check(), Ok(()), "seed {seed}");
+            // A key that is there twice is found, wherever it is.
+            if unique && table.row_count() > 1 {
+                let first = table.blocks.next_live(0).expect("there are rows");
+                let other = table.blocks.next_live(first.0 + 1).expect("there are two");
+                // SAFETY: both rows are live, and of the same layout.
+                unsafe {
+                    let (from, to) = (table.blocks.slot(first), table.blocks.slot(other));
+                    to.copy_from_nonoverlapping(from, table.layout.slot_bytes);
+                }
+                let found = refill(&mut table, batch_entries);
+                assert!(found == Err(first.0) || found == Err(other.0), "{found:?}");
+            }
+        }
     }
 }
