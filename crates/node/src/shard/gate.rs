@@ -54,7 +54,15 @@ impl Shard {
         }
     }
 
-    /// How far the log was durable when it was last looked at.
+    /// The entry that what the partition tells the coordinator now stands behind. With an
+    /// asynchronous log it waits until that is written, which is not to say durable: whatever end
+    /// of the log a power cut takes, no decision is left in it without what was decided on.
+    #[inline]
+    pub(super) fn told_behind(&self) -> u64 {
+        self.log.as_ref().map_or(DURABLE_EVERYWHERE, |_| self.site.log_sequence())
+    }
+
+    /// How far the log was durable when it was last looked at; written, if it is asynchronous.
     #[inline]
     fn durable(&self) -> u64 {
         self.log.as_ref().map_or(u64::MAX, SiteLog::durable)

@@ -241,7 +241,7 @@ impl Shard {
             match effect {
                 PartitionEffect::Send(answer) => {
                     let coordinator = self.coordinator_thread();
-                    let entry = self.stands_behind();
+                    let entry = self.told_behind();
                     self.send_behind(entry, coordinator, Envelope::FromPartition(answer));
                 }
                 PartitionEffect::Ran(run) => self.statistics.count_fragments(&run),

@@ -2,10 +2,10 @@
 //! after a power cut.
 
 use crate::support::{Peer, call_frame, eventually, parameters, start_with, start_with_loads};
-use lockstep_durability::command_log::LogReader;
+use lockstep_durability::command_log::{LogPosition, LogReader, file_name};
 use lockstep_durability::directory::{ClusterFile, initialize};
 use lockstep_env::memory::{MemoryDisk, Survival};
-use lockstep_env::{DiskErrorKind, DiskOperation};
+use lockstep_env::{Disk, DiskErrorKind, DiskOperation};
 use lockstep_node::log::{Data, Durability, directory::new_cluster};
 use lockstep_node::{Server, SiteLoad};
 use lockstep_types::Datum::{Int, Text};
@@ -400,4 +400,69 @@ fn a_directory_of_another_shape_is_refused() {
     let error = start_with(3, OPTIONS, Some(data(&disk, Durability::Sync))).err();
     let error = error.expect("refused").to_string();
     assert!(error.contains("2 partitions") && error.contains("--sites 2"), "{error}");
+}
+
+/// Where the blocks of a log stand, in their order.
+fn blocks(disk: &MemoryDisk) -> Vec<LogPosition> {
+    let cluster = ClusterFile::read(disk).expect("sound").expect("made");
+    let mut reader = LogReader::open(Arc::new(disk.clone()), cluster.cluster).expect("sound");
+    let mut positions = Vec::new();
+    while let Some(block) = reader.next_block().expect("a sound log") {
+        positions.push(block.position);
+    }
+    positions
+}
+
+#[test]
+fn whatever_end_an_asynchronous_log_loses_the_rest_is_whole() {
+    const SITES: u32 = 3;
+    let disk = new_disk(SITES);
+    let start = |disk: &MemoryDisk| {
+        let server = start_with(SITES, OPTIONS, Some(data(disk, Durability::Async)));
+        let server = server.expect("the host starts");
+        let peer = Peer::login(server.client_address());
+        (server, peer)
+    };
+    let (server, mut peer) = start(&disk);
+    for script in [bank::SCHEMA, bank::NATIVE_SCHEMA] {
+        peer.run(script);
+    }
+    for account in 0..20 {
+        assert_eq!(peer.call("ACCOUNTS.insert", &[Int(account), Int(1_000)]).status, 1);
+    }
+    let begun = blocks(&disk).len();
+    std::thread::scope(|scope| {
+        for client in 0..3i64 {
+            let address = server.client_address();
+            scope.spawn(move || {
+                let mut peer = Peer::login(address);
+                for n in 0..40 {
+                    let (from, to) = ((n * 3 + client) % 20, (n * 7 + 3 + client) % 20);
+                    let answer = peer.call("TransferAnywhere", &[Int(from), Int(to), Int(1)]);
+                    assert_eq!(answer.status, 1, "{answer:?}");
+                    if client == 0 && n % 4 == 0 {
+                        peer.run(&format!("CREATE TABLE made_{n} (a INTEGER)"));
+                    }
+                }
+            });
+        }
+    });
+    let whole = disk.survivor(|_| Survival::Kept);
+    drop(server);
+    let positions = blocks(&whole);
+    assert!(positions.len() > begun + 50, "{} blocks", positions.len());
+    for position in positions.iter().skip(begun).step_by(positions.len() / 60 + 1) {
+        let cut = whole.copy();
+        for name in cut.list("log").expect("a folder").iter().map(|name| format!("log/{name}")) {
+            if name > file_name(position.segment) && !name.contains("spare") {
+                cut.remove(&name).expect("it is there");
+            }
+        }
+        let name = file_name(position.segment);
+        let mut bytes = cut.bytes(&name).expect("it is there");
+        bytes[position.offset as usize..].fill(0);
+        cut.replace(&name, bytes);
+        let (_server, mut peer) = start(&cut);
+        assert_eq!(peer.run("SELECT COUNT(*), SUM(balance) FROM accounts"), "20,20000");
+    }
 }
