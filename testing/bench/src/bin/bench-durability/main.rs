@@ -33,6 +33,7 @@ const CORES_VARIABLE: &str = "BENCH_CORES";
 /// The subcommands that this program starts itself with.
 const EMBEDDED: &str = "embedded";
 const TICKER: &str = "ticker";
+const SYNC: &str = "sync";
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +129,11 @@ fn command() -> Command {
         let milliseconds = Arg::new("milliseconds").value_parser(value_parser!(u64));
         Command::new(name).hide(true).arg(milliseconds.required(true))
     };
-    amounts(program).subcommand(hidden(EMBEDDED)).subcommand(hidden(TICKER))
+    let file = Arg::new("file").required(true).value_parser(value_parser!(PathBuf));
+    amounts(program)
+        .subcommand(hidden(EMBEDDED))
+        .subcommand(hidden(TICKER))
+        .subcommand(Command::new(SYNC).hide(true).arg(file))
 }
 
 /// The options that say how much data there is, and where PostgreSQL is.
@@ -249,6 +254,10 @@ fn main() -> ExitCode {
                 println!("{} {}", stall.from_us, stall.to_us);
             }
             Ok(())
+        }
+        Some((SYNC, arguments)) => {
+            let file = arguments.get_one::<PathBuf>("file").cloned().unwrap_or_default();
+            measure::run_sync(&file).map_err(|error| format!("{}: {error}", file.display()))
         }
         _ => run(&matches),
     };

@@ -3,7 +3,7 @@
 use crate::host::{self, Host};
 use crate::recovery::{self, Recovery, SnapshotSpeed};
 use crate::under_load::{self, UnderLoad};
-use crate::{CONNECTIONS, EMBEDDED, Figure, PIPELINE, Plan, REDIS_KEYS, SERVER_CORE};
+use crate::{CONNECTIONS, EMBEDDED, Figure, PIPELINE, Plan, REDIS_KEYS, SERVER_CORE, SYNC};
 use lockstep_bench::driver::{DriverOptions, Measured, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
 use lockstep_bench::postgres::{self, Postgres};
@@ -52,6 +52,8 @@ pub struct Sample {
     pub p50_us: f64,
     /// The 99th percentile.
     pub p99_us: f64,
+    /// Processor time of the host for a call, that of the kernel for it included.
+    pub cpu_us: f64,
 }
 
 /// What the log of a run holds, and how fast it is replayed.
@@ -173,7 +175,8 @@ fn latencies(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
     let directory = plan.folder.join("single");
     let sync = voter(plan, Some(&directory), (1, 1))?;
     host::remove(&directory)?;
-    let fdatasync_us = fdatasync_us(plan).map_err(|error| error.to_string())?;
+    let file = plan.folder.join("sync");
+    let fdatasync_us = number_of(on_own(plan).arg(SYNC).arg(&file))?;
     eprintln!(
         "  1 in flight: {:.0} us with the log, {:.0} us without; one fdatasync of \
          {SINGLE_WRITE_BYTES} bytes {fdatasync_us:.0} us",
@@ -230,7 +233,10 @@ fn voter(
     let mut connection = host.connect()?;
     voter::set_up(&mut connection, Form::Native).map_err(|error| error.to_string())?;
     let mut load = VoterLoad::new(1, CONTESTANTS, Form::Native);
+    let cpu_time = || host.process().cpu_time().map_err(|error| error.to_string());
+    let before = cpu_time()?;
     let measured = drive_voter(plan, &host, in_flight, None, &mut load)?;
+    let cpu = cpu_time()? - before;
     let votes = voter::vote_count(&mut connection).map_err(|error| error.to_string())?;
     if votes != load.accepted {
         return Err(format!("{votes} votes in the table, {} accepted", load.accepted));
@@ -239,6 +245,7 @@ fn voter(
         throughput_per_s: throughput_per_s(&measured),
         p50_us: measured.latency_us.value_at_quantile(0.5) as f64,
         p99_us: measured.latency_us.value_at_quantile(0.99) as f64,
+        cpu_us: cpu.as_secs_f64() * 1e6 / measured.all.max(1) as f64,
     })
 }
 
@@ -319,11 +326,14 @@ fn redis_always(plan: &Plan) -> Result<f64, String> {
     result.map(|result| result.throughput_per_s).map_err(text)
 }
 
-/// The median time of a write and its fdatasync, into a file that has its length, as the log's
-/// segments have.
-fn fdatasync_us(plan: &Plan) -> io::Result<f64> {
-    let path = plan.folder.join("sync");
-    let file = std::fs::File::create(&path)?;
+/// The process behind the time of one fdatasync, on the core of the servers, where the log's
+/// thread waits for its own: prints the median time of a write and its fdatasync, into a file that
+/// has its length, as the log's segments have.
+///
+/// # Errors
+/// The disk fails.
+pub fn run_sync(path: &Path) -> io::Result<()> {
+    let file = std::fs::File::create(path)?;
     let length = SYNCS * SINGLE_WRITE_BYTES as u64;
     file.write_all_at(&vec![0; length as usize], 0)?;
     file.sync_all()?;
@@ -335,18 +345,27 @@ fn fdatasync_us(plan: &Plan) -> io::Result<f64> {
         file.sync_data()?;
         times.push(begun.elapsed().as_nanos() as f64 / 1e3);
     }
-    std::fs::remove_file(&path)?;
-    Ok(median(times))
+    std::fs::remove_file(path)?;
+    println!("{}", median(times));
+    Ok(())
+}
+
+/// This program on the core of the servers.
+fn on_own(plan: &Plan) -> Command {
+    on_core(SERVER_CORE, &plan.own.to_string_lossy())
+}
+
+/// The number that a command prints.
+fn number_of(command: &mut Command) -> Result<f64, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let reason = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    text.trim().parse().map_err(|_| reason())
 }
 
 /// Voter without sockets, in a process of its own on the core of the servers.
 fn embedded(plan: &Plan) -> Result<f64, String> {
-    let mut command = on_core(SERVER_CORE, &plan.own.to_string_lossy());
-    command.arg(EMBEDDED).arg(plan.duration.as_millis().to_string());
-    let output = command.output().map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let reason = || format!("embedded voter: {}", String::from_utf8_lossy(&output.stderr).trim());
-    text.trim().parse().map_err(|_| reason())
+    number_of(on_own(plan).arg(EMBEDDED).arg(plan.duration.as_millis().to_string()))
 }
 
 /// The process behind [`embedded`]: prints calls per second.
