@@ -28,14 +28,22 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def made_directory(path, sites):
+    """A directory for a host with so many sites."""
+    command = [str(binary()), "init", "--dir", str(path), "--sites", str(sites)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
 SHELL_OPEN_FILES = 1024
 
 
 class Server:
     """A running server process. Use as a context manager."""
 
-    def __init__(self, sites=1, options=(), open_files=None):
+    def __init__(self, sites=1, options=(), open_files=None, directory=None):
         self.sites = sites
+        self.directory = directory
         self.open_files = open_files
         self.options = list(options)
         self.port = None
@@ -56,6 +64,8 @@ class Server:
         self.admin_port = free_port()
         command = [str(binary()), "start", "--sites", str(self.sites), "--client", "127.0.0.1:0",
                    "--admin", "127.0.0.1:%d" % self.admin_port]
+        if self.directory is not None:
+            command += ["--dir", str(self.directory)]
         for option in self.options:
             command += ["--option", option]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True,

@@ -1,14 +1,19 @@
 //! The binary as people use it: the shell against a host, benchmarks, and the demo.
 
+mod bad_input;
 mod bench;
+mod clock;
 mod crash;
 mod csv;
 mod directory;
 mod last_word;
+mod namespace;
 mod no_java;
 mod operate;
 mod process;
+mod readme;
 mod shell;
+mod small_disk;
 mod trace;
 
 use lockstep_node::options::Options;

@@ -224,13 +224,13 @@ fn check_read_only(client: &mut Connection, words: &[&str]) {
 #[test]
 fn at_the_memory_limit_the_host_only_reads_and_deletes_and_resumes_by_itself() {
     let folder = Folder::made("memory");
-    let options = ["memory_limit_bytes=314572800", "resource_check_ms=10"].map(str::to_string);
+    let options = ["memory_limit_bytes=100663296", "resource_check_ms=10"].map(str::to_string);
     let mut command = Host::command(&folder.0, &options);
     let mut host = Host::run(command.stderr(std::process::Stdio::piped())).ready();
     let mut client = host.connect();
     client.sql(SCHEMA).expect("the schema is made");
     let (_, said) = fill(&mut client, 0);
-    let words = ["of memory, and its limit is 300.0 MiB", "memory_limit_bytes", "Delete rows"];
+    let words = ["of memory, and its limit is 96.0 MiB", "memory_limit_bytes", "Delete rows"];
     for word in words {
         assert!(said.contains(word), "'{word}' is not in: {said}");
     }

@@ -6,7 +6,7 @@ use super::snapshot::{self, Candidate, SnapshotSummary, Unfit};
 use super::{HostState, ReplayError, ReplaySettings, replay};
 use crate::clock;
 use lockstep_durability::ClusterId;
-use lockstep_durability::command_log::{FOLDER, LogEnd, LogReader, TornTail};
+use lockstep_durability::command_log::{FOLDER, LogEnd, LogReader, TornTail, file_name};
 use lockstep_durability::recovery::{Outcome, Survey};
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
@@ -299,8 +299,13 @@ fn survey(
         let position = block.position;
         let read = survey.read(PartitionId(block.partition), block.body);
         read.map_err(|error| {
-            let (segment, offset) = (position.segment, position.offset);
-            Fault::Log(format!("segment {segment}, block at byte {offset}: {error}"))
+            Fault::Log(format!(
+                "{}, byte {}: {error}. Remedy: put back what is missing before it, segments of \
+                 the log or the snapshot that had their entries, or restore the file from a copy. \
+                 No file was changed.",
+                log.disk.shown(&file_name(position.segment)),
+                position.offset
+            ))
         })?;
     }
     Ok((survey.finish(), reader.into_end(), log_bytes))

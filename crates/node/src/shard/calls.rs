@@ -77,6 +77,7 @@ impl Shard {
             let admin = connection.and_then(Option::as_ref).is_some_and(|c| c.admin);
             let changes = Changes::of_procedure(&procedure.definition);
             if let Err(failure) = self.facts.intake.check(changes, admin) {
+                self.is_refused = true;
                 return refuse(output, &origin, &failure);
             }
         }

@@ -126,8 +126,9 @@ impl Shard {
                     let answered = output.len();
                     stage = match stage {
                         Stage::Ready => {
+                            self.is_refused = false;
                             self.take_invocation(key, body, &mut output);
-                            called |= output.len() > answered;
+                            called |= output.len() > answered && !self.is_refused;
                             stage
                         }
                         _ => self.take_login(key, body, &mut output),

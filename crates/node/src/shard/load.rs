@@ -24,6 +24,7 @@ impl Shard {
     ) {
         let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
         if let Err(failure) = self.facts.intake.check(Changes::Anything, admin) {
+            self.is_refused = true;
             return refuse(output, &origin, &failure);
         }
         let load = match load_parameters(invocation) {

@@ -229,6 +229,8 @@ pub struct Shard {
     /// What this thread sent to itself.
     own_messages: VecDeque<Envelope>,
     looks: Looks,
+    /// The last call was refused before it did anything: its answer stands behind nothing.
+    is_refused: bool,
     /// No more calls are taken.
     draining: bool,
     /// While draining: nothing is left to do here, and that was said.
@@ -298,6 +300,7 @@ impl Shard {
             deadlines_checked_us: 0,
             own_messages: VecDeque::new(),
             looks: Looks::default(),
+            is_refused: false,
             draining: false,
             is_quiet: false,
             stopping: false,

@@ -7,6 +7,7 @@ mod calls;
 mod clients;
 mod durability;
 mod frames;
+mod full_disk;
 mod global_index;
 mod index_build;
 mod java;
