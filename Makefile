@@ -52,7 +52,7 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 	for reference in sites rules views sqlite postgres; do \
 	  SEED=$$(date +%s) STATEMENTS=$(SOAK_STATEMENTS) REFERENCE=$$reference \
 	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
-	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) CRASH_SEED=$$(date +%s) \
+	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) JAVA_ROUNDS=20 CRASH_SEED=$$(date +%s) \
 	  cargo test -q --release -p lockstep --test it crash -- --nocapture
 	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
 

@@ -23,6 +23,7 @@ mod replicated;
 mod schedule;
 mod schema;
 mod snapshot;
+mod snapshot_load;
 mod statistics;
 mod support;
 mod survey;

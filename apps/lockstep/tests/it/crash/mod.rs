@@ -8,6 +8,7 @@
 //! `CRASH_ROUNDS` and `POWER_ROUNDS` say how often, `CRASH_SEED` with which random numbers.
 
 mod client;
+mod java;
 mod operator;
 mod power;
 mod workload;
@@ -286,6 +287,20 @@ fn whatever_was_answered_is_there_after_power_cuts_beneath_the_binary() {
     let mut ordeal = Ordeal::new("power", from_environment("CRASH_SEED", 1));
     ordeal.power = Some(Power::new(&ordeal.directory));
     for _ in 0..rounds {
+        ordeal.round();
+    }
+    ordeal.end();
+}
+
+#[test]
+fn java_calls_that_were_answered_are_there_after_kill_9() {
+    let mut ordeal = Ordeal::new("crash-java", from_environment("CRASH_SEED", 1));
+    let Some(jar) = java::jar(&ordeal.directory.with_extension("java")) else {
+        println!("skipped: no JDK");
+        return ordeal.clear();
+    };
+    ordeal.workload = Workload::with_java(jar);
+    for _ in 0..from_environment("JAVA_ROUNDS", 2) {
         ordeal.round();
     }
     ordeal.end();

@@ -2,6 +2,7 @@
 //! tables, views, global indexes, changes of the schema, and money that must not change.
 
 use super::client::{Client, Model, numbers, pairs, rows, sql_text};
+use super::java;
 use lockstep_client::Connection;
 use lockstep_types::{Datum, HashRing, SqlType};
 use lockstep_workloads::bank;
@@ -129,6 +130,8 @@ impl Probe {
 /// All clients of a host.
 pub struct Workload {
     clients: Vec<Client>,
+    /// The classes of those that call procedures in Java.
+    jar: Option<Vec<u8>>,
 }
 
 impl Workload {
@@ -136,7 +139,14 @@ impl Workload {
         let mut clients: Vec<Client> = (0..WRITERS).map(writer).collect();
         clients.extend((0..CHANGERS).map(changer));
         clients.extend([everywhere(), pair_writer(), transfers(), texts(), emptier(), namer()]);
-        Workload { clients }
+        Workload { clients, jar: None }
+    }
+
+    /// Those, and clients of procedures in Java.
+    pub fn with_java(jar: Vec<u8>) -> Workload {
+        let mut workload = Workload::new();
+        workload.clients.extend(java::clients());
+        Workload { jar: Some(jar), ..workload }
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Client> {
@@ -156,6 +166,9 @@ impl Workload {
         for account in 0..ACCOUNTS {
             let row = numbers(&[account, BALANCE]);
             connection.call("ACCOUNTS.insert", &row).expect("an account is made");
+        }
+        if let Some(jar) = &self.jar {
+            java::prepare(connection, jar);
         }
         for spot in halves() {
             connection.call("SPOTS.insert", &numbers(&[spot])).expect("a spot is made");
@@ -232,7 +245,7 @@ fn everywhere() -> Client {
 }
 
 /// Two keys that live at different partitions.
-fn halves() -> [i64; 2] {
+pub fn halves() -> [i64; 2] {
     let ring = HashRing::new(SITES);
     let place = |key: i64| ring.partition_of(Datum::Int(key));
     let other = (1..100).find(|key| place(*key) != place(0)).expect("some key lives elsewhere");
