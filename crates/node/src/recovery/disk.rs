@@ -6,7 +6,9 @@ use super::snapshot::{self, Candidate, SnapshotSummary, Unfit};
 use super::{HostState, ReplayError, ReplaySettings, replay};
 use crate::clock;
 use lockstep_durability::ClusterId;
-use lockstep_durability::command_log::{FOLDER, LogEnd, LogReader, TornTail, file_name};
+use lockstep_durability::command_log::{
+    FOLDER, LogEnd, LogPosition, LogReader, TornTail, file_name,
+};
 use lockstep_durability::recovery::{Outcome, Survey};
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
@@ -179,7 +181,7 @@ fn begin_with<H: Send, A: Send>(
     let surveyed_ns = clock::monotonic_ns();
     let (state, replayed, loaded) = loop {
         progress.replayed.store(0, Ordering::Relaxed);
-        let sources = sources(log, partitions).map_err(Fault::Log)?;
+        let sources = sources(log, partitions, end.position).map_err(Fault::Log)?;
         let (state, loaded) = load(log, manifest, settings)?;
         match replay(state, sources, &outcome, settings) {
             Ok((state, replayed)) => break (state, replayed, loaded),
@@ -315,10 +317,15 @@ fn open(log: &DiskLog<'_>) -> Result<LogReader, String> {
     LogReader::open(Arc::clone(log.disk), log.cluster).map_err(|error| error.to_string())
 }
 
-fn sources(log: &DiskLog<'_>, partitions: u32) -> Result<Vec<Box<dyn PartitionSource>>, String> {
+/// The logs of all partitions, up to where the survey found their end.
+fn sources(
+    log: &DiskLog<'_>,
+    partitions: u32,
+    end: LogPosition,
+) -> Result<Vec<Box<dyn PartitionSource>>, String> {
     let source = |partition| {
         let reader = open(log)?.of_partition(partition);
-        Ok(Box::new(DiskSource { reader }) as Box<dyn PartitionSource>)
+        Ok(Box::new(DiskSource { reader, end }) as Box<dyn PartitionSource>)
     };
     (0..partitions).map(source).collect()
 }
@@ -326,11 +333,56 @@ fn sources(log: &DiskLog<'_>, partitions: u32) -> Result<Vec<Box<dyn PartitionSo
 /// The blocks of one partition.
 struct DiskSource {
     reader: LogReader,
+    /// A reader of one partition passes over the blocks of others without a look at their bodies.
+    /// So it does not stop at a torn one, and what stands behind that is not of the log.
+    end: LogPosition,
 }
 
 impl PartitionSource for DiskSource {
     fn next(&mut self) -> Result<Option<&[u8]>, String> {
         let block = self.reader.next_block().map_err(|error| error.to_string())?;
-        Ok(block.map(|block| block.body))
+        Ok(block.filter(|block| block.position < self.end).map(|block| block.body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockstep_durability::command_log::{
+        BLOCK_HEADER_BYTES, LogSettings, LogWriter, SEGMENT_BYTES_MIN,
+    };
+    use lockstep_env::memory::MemoryDisk;
+
+    /// A power cut tore the first block of the last group, and left the second.
+    #[test]
+    fn what_stands_behind_a_torn_block_of_another_partition_is_not_replayed() {
+        let memory = MemoryDisk::new();
+        memory.create_folder(FOLDER).expect("memory takes it");
+        let disk: Arc<dyn Disk> = Arc::new(memory.clone());
+        let cluster = ClusterId([7; 16]);
+        let settings = LogSettings { cluster, segment_bytes: SEGMENT_BYTES_MIN, seed: 1 };
+        let opened = LogWriter::open(Arc::clone(&disk), settings, LogEnd::default());
+        let mut writer = opened.expect("memory takes it");
+        let mut torn_at = 0;
+        for group in 1..=2 {
+            torn_at = writer.position().offset as usize + BLOCK_HEADER_BYTES;
+            writer.add(0, 1, group, 1, &[group as u8; 40]);
+            writer.add(1, 1, group, 1, &[group as u8 + 10; 40]);
+            writer.write().expect("memory takes it");
+        }
+        let mut bytes = memory.bytes(&file_name(1)).expect("it is there");
+        bytes[torn_at] ^= 1;
+        memory.replace(&file_name(1), bytes);
+
+        let log = DiskLog { disk: &disk, cluster, until: None };
+        let mut reader = open(&log).expect("it is sound");
+        while reader.next_block().expect("it is sound").is_some() {}
+        let end = reader.into_end();
+        assert!(end.torn.is_some());
+        let mut sources = sources(&log, 2, end.position).expect("it is sound");
+        for (source, body) in sources.iter_mut().zip([[1; 40], [11; 40]]) {
+            assert_eq!(source.next().expect("it is sound"), Some(&body[..]));
+            assert_eq!(source.next().expect("it is sound"), None);
+        }
     }
 }
