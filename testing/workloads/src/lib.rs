@@ -9,6 +9,8 @@ pub mod fault;
 pub mod key_value;
 pub mod lock_store;
 pub mod probe;
+pub mod tatp;
+pub mod tpcc;
 pub mod voter;
 mod workload;
 
@@ -22,7 +24,11 @@ use std::sync::Arc;
 
 /// The native procedures that the shipped binary brings along.
 pub fn native_procedures() -> Vec<Arc<dyn NativeProcedure>> {
-    vec![Arc::new(voter::Vote), Arc::new(bank::Transfer { name: "Transfer" })]
+    let mut procedures = tpcc::procedures::all();
+    procedures.extend(tatp::procedures::all());
+    procedures.push(Arc::new(voter::Vote));
+    procedures.push(Arc::new(bank::Transfer { name: "Transfer" }));
+    procedures
 }
 
 /// Those, and what only tests call.

@@ -93,6 +93,12 @@ pub trait Database {
     /// What it refused, as text.
     fn query(&mut self, sql: &str) -> Result<Vec<Vec<Value>>, String>;
 
+    /// A value for each partition that is hashed to it.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn partition_keys(&mut self) -> Result<Vec<i64>, String>;
+
     /// The only value of a query's table.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod common;
 mod lock_store;
 mod simple;
+mod tpcc;
 mod voter;
 
 use clap::{ArgMatches, Command};
@@ -15,6 +16,7 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(voter::command())
+        .subcommand(tpcc::command())
         .subcommands(simple::commands())
         .subcommand(lock_store::command())
 }
@@ -27,6 +29,7 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     match arguments.subcommand() {
         Some(("voter", arguments)) => voter::run(arguments),
         Some(("lock-store", arguments)) => lock_store::run(arguments),
+        Some(("tpcc", arguments)) => tpcc::run(arguments),
         Some((name, arguments)) => simple::run(name, arguments),
         None => Err("there is no such workload; try `lockstep bench --help`".to_string()),
     }

@@ -1,4 +1,4 @@
-//! Workloads of a few options: key-value, contention, bank and mp-mix.
+//! Workloads of a few options: TATP, key-value, contention, bank and mp-mix.
 
 use super::common::{OwnFigures, count, number, run_and_report, with_common};
 use clap::{Arg, ArgMatches, Command};
@@ -6,10 +6,11 @@ use lockstep_bench::run::{RunOptions, RunResult};
 use lockstep_workloads::Workload;
 use lockstep_workloads::bank_load::{BankLoad, Transfers};
 use lockstep_workloads::key_value::{KeyValue, Keys};
+use lockstep_workloads::tatp::{AlternateKey, Tatp};
 use std::process::ExitCode;
 
 /// Their command lines.
-pub fn commands() -> [Command; 4] {
+pub fn commands() -> [Command; 5] {
     let content = || number("content-bytes", "BYTES", "1000", "Bytes of a row's content");
     let key_value = Command::new("key-value")
         .about("Reads and updates by key: YCSB's workloads A and B")
@@ -27,13 +28,18 @@ pub fn commands() -> [Command; 4] {
         .about("Deposits, and transfers of one round between two accounts")
         .arg(number("accounts", "N", "10000", "Accounts"))
         .arg(percent("10"));
-    [key_value, contention, bank, mp_mix].map(with_common)
+    let modes = AlternateKey::NAMES.map(|(name, _)| name);
+    let tatp = Command::new("tatp")
+        .about("TATP: a telephone network's registers; --ramp 2000 is its ramp")
+        .arg(number("subscribers", "N", "100000", "Subscribers"))
+        .arg(choice("alternate-key", &modes, "How subscribers are found by their number"));
+    [tatp, key_value, contention, bank, mp_mix].map(with_common)
 }
 
 /// An argument with a few values, of which the first is the default.
-pub fn choice(name: &'static str, values: &'static [&'static str], help: &'static str) -> Arg {
-    let values = values.iter().copied();
-    let default = values.clone().next().unwrap_or_default();
+pub fn choice(name: &'static str, values: &[&'static str], help: &'static str) -> Arg {
+    let values = values.to_vec();
+    let default = values.first().copied().unwrap_or_default();
     Arg::new(name)
         .long(name)
         .value_parser(clap::builder::PossibleValuesParser::new(values))
@@ -76,6 +82,12 @@ fn workload(name: &str, arguments: &ArgMatches) -> Result<Box<dyn Workload>, Str
     };
     let bytes = || count(arguments, "content-bytes") as usize;
     Ok(match name {
+        "tatp" => {
+            let named = |(name, _): &&(&str, _)| chosen("alternate-key", name);
+            let mode = AlternateKey::NAMES.iter().find(named);
+            let mode = mode.map_or(AlternateKey::GlobalIndex, |(_, mode)| *mode);
+            Box::new(Tatp::new(count(arguments, "subscribers"), mode)?)
+        }
         "key-value" => {
             let reads = if chosen("mix", "a") { 50 } else { 95 };
             let keys = if chosen("keys", "uniform") { Keys::Uniform } else { Keys::Zipfian };

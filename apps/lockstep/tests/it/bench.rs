@@ -179,6 +179,45 @@ fn a_host_that_dies_ends_the_run_with_its_figures() {
 }
 
 #[test]
+fn tpcc_runs_over_two_sites_by_warehouse_and_by_district() {
+    for (partitioning, more) in
+        [("warehouse", &["--spec", "--waits", "0"][..]), ("district", &["--delivery", "split"][..])]
+    {
+        let host = host();
+        let server = host.client_address().to_string();
+        let scale = ["--servers", &server, "--warehouses", "3", "--scale-divisor", "100"];
+        let own = ["--partitioning", partitioning, "--duration", "1", "--warmup", "0"];
+        let json = good_workload("tpcc", &[&scale[..], &own[..], more].concat());
+        assert_eq!(json["checks"].as_array().map(Vec::len), Some(13), "{json}");
+        assert!(json["tpmc"].as_f64().expect("a number") > 0.0, "{json}");
+        assert!(json["NEW_ORDER"]["latency"]["p99"].as_f64().is_some(), "{json}");
+        // The same rows again, and another scale.
+        good_workload("tpcc", &[&scale[..], &own[..], &["--no-load"], more].concat());
+        let scale = ["--servers", &server, "--warehouses", "2", "--scale-divisor", "100"];
+        let (good, _, shown) = workload("tpcc", &[&scale[..], &own[..]].concat());
+        assert!(!good && shown.contains("has 3 warehouses, this run is for 2"), "{shown}");
+        host.stop().expect("the host stops");
+    }
+}
+
+#[test]
+fn tatp_runs_over_two_sites_in_all_modes() {
+    for mode in ["global-index", "lookup", "read-all", "update-all", "ask-all"] {
+        let host = host();
+        let server = host.client_address().to_string();
+        let scale = ["--servers", &server, "--subscribers", "300", "--alternate-key", mode];
+        let json = good_workload("tatp", &scale);
+        for kind in ["UPDATE_LOCATION", "GET_ACCESS_DATA"] {
+            assert!(
+                json["per_transaction"][kind]["count"].as_u64().expect("a count") > 0,
+                "{mode}"
+            );
+        }
+        host.stop().expect("the host stops");
+    }
+}
+
+#[test]
 fn workloads_run_embedded() {
     good_workload("key-value", &["--embedded", "--rows", "100", "--keys", "uniform"]);
     good_workload("contention", &["--embedded"]);

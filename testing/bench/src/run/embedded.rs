@@ -14,7 +14,7 @@ use lockstep_node::embedded::EmbeddedHost;
 use lockstep_node::options::Options;
 use lockstep_types::{Datum, TableView, Value};
 use lockstep_wire_volt::invocation;
-use lockstep_workloads::{Database, Found, RowSink, Session, TableToFill, Verdict, Workload};
+use lockstep_workloads::{Database, Found, Next, RowSink, Session, TableToFill, Verdict, Workload};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -95,11 +95,12 @@ impl EmbeddedDatabase {
         let body = self.response.get(LENGTH_BYTES..).unwrap_or_default();
         let Ok(response) = Response::decode(body) else {
             let text = "the answer cannot be read";
-            return Step { kind: next.transaction, ended: Some(Verdict::Error), text };
+            let ended = Some(Verdict::Error);
+            return Step { kind: next.transaction, ended, goes_on: false, text };
         };
-        let ended = session.answered(&answer(&response)).ended;
+        let Next { ended, goes_on, .. } = session.answered(&answer(&response));
         let text = response.status_text.unwrap_or("the answer is wrong");
-        Step { kind: next.transaction, ended, text }
+        Step { kind: next.transaction, ended, goes_on, text }
     }
 }
 
@@ -110,6 +111,8 @@ pub struct Step<'a> {
     pub kind: usize,
     /// Whether and how it ended.
     pub ended: Option<Verdict>,
+    /// The session has more to do before it may be left.
+    pub goes_on: bool,
     /// The status text, for failures.
     pub text: &'a str,
 }
@@ -120,6 +123,10 @@ impl Database for EmbeddedDatabase {
         let table =
             TableView::read(&mut ByteReader::new(&bytes)).map_err(|error| error.to_string())?;
         rows::rows(&table).map_err(|error| error.to_string())
+    }
+
+    fn partition_keys(&mut self) -> Result<Vec<i64>, String> {
+        Ok(vec![0])
     }
 }
 
@@ -215,8 +222,9 @@ fn drive(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Figures {
-    let mut sessions: Vec<Box<dyn Session>> = (0..options.clients.max(1) as u64)
-        .map(|number| workload.session(number, options.seed))
+    // Each with whether it is within something.
+    let mut sessions: Vec<(Box<dyn Session>, bool)> = (0..options.clients.max(1) as u64)
+        .map(|number| (workload.session(number, options.seed), false))
         .collect();
     let mut figures = Figures::new(workload.transactions(), options.duration);
     let start = Instant::now();
@@ -227,7 +235,8 @@ fn drive(
     'run: loop {
         for session in &mut sessions {
             let (kind, verdict) = loop {
-                let step = database.step(&mut **session);
+                let step = database.step(&mut *session.0);
+                session.1 = step.goes_on;
                 if let Some(verdict) = step.ended {
                     if verdict == Verdict::Error && figures.first_error.is_none() {
                         figures.first_error = Some(step.text.to_string());
@@ -256,7 +265,10 @@ fn drive(
         }
     }
     figures.duration = begun.max(until).saturating_duration_since(measuring_from);
-    for session in &sessions {
+    for (session, within) in &mut sessions {
+        while *within {
+            *within = database.step(&mut **session).goes_on;
+        }
         let counts = session.counts();
         figures.counts.resize(counts.len().max(figures.counts.len()), 0);
         figures.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);

@@ -6,13 +6,14 @@ pub mod figures;
 pub mod fill;
 pub mod ramp;
 pub mod report;
+#[cfg(test)]
+mod tests;
 
 use crate::report::Progress;
 use drive::{DriveOptions, drive};
-use embedded::EmbeddedDatabase;
 use figures::Figures;
 use fill::{FillProgress, Filler};
-use lockstep_client::{ConnectOptions, Connection, rows::Table};
+use lockstep_client::{ConnectOptions, Connection, ParameterWriter, rows::Table};
 use lockstep_types::Value;
 use lockstep_workloads::{Check, Database, Found, Workload};
 use ramp::{Ramp, RampStep};
@@ -96,6 +97,19 @@ struct Server(Connection);
 impl Database for Server {
     fn query(&mut self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
         only_rows(self.0.sql(sql).map_err(|error| error.to_string())?, sql)
+    }
+
+    fn partition_keys(&mut self) -> Result<Vec<i64>, String> {
+        let mut parameters = ParameterWriter::default();
+        parameters.text("INTEGER");
+        let answer = self.0.call("@GetPartitionKeys", &parameters);
+        let tables =
+            answer.and_then(|answer| answer.tables()).map_err(|error| error.to_string())?;
+        let key = |row: &Vec<Value>| match row.get(1) {
+            Some(Value::Int(key)) => Ok(*key),
+            _ => Err("@GetPartitionKeys answered without keys".to_string()),
+        };
+        only_rows(tables, "@GetPartitionKeys")?.iter().map(key).collect()
     }
 }
 
@@ -197,9 +211,4 @@ fn check(workload: &dyn Workload, figures: &Figures, server: &str) -> Vec<Check>
 fn unasked(error: String) -> Vec<Check> {
     let name = "the checks can be asked".to_string();
     vec![Check { name, holds: false, detail: error }]
-}
-
-/// A database without sockets, for tests of workloads.
-pub fn embedded_database() -> Result<EmbeddedDatabase, String> {
-    EmbeddedDatabase::new()
 }

@@ -1,0 +1,258 @@
+//! `lockstep bench tpcc`, and what it shows in the form of the PyTPCC harness.
+
+use super::common::{OwnFigures, count, number, run_and_report, with_common};
+use super::simple::choice;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use lockstep_bench::report::grouped;
+use lockstep_bench::run::figures::{Figures, TransactionFigures};
+use lockstep_bench::run::{RunOptions, RunResult};
+use lockstep_types::timestamp;
+use lockstep_workloads::Workload;
+use lockstep_workloads::tpcc::scale::{Delivery, Partitioning, Rules, Scale};
+use lockstep_workloads::tpcc::session::NEW_ORDER;
+use lockstep_workloads::tpcc::{Tpcc, TpccOptions};
+use serde_json::{Map, Value, json};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The command line.
+pub fn command() -> Command {
+    let command = Command::new("tpcc")
+        .about("TPC-C: as the PyTPCC harness runs it, or by the specification")
+        .arg(number("warehouses", "W", "4", "Warehouses"))
+        .arg(number("scale-divisor", "N", "1", "Makes items, customers and orders fewer"))
+        .arg(choice("partitioning", &["warehouse", "district"], "What rows live by"))
+        .arg(choice("delivery", &["original", "split", "none"], "Delivery whole, in ten, or not"))
+        .arg(choice("remote", &["on", "off"], "Items and customers of other warehouses"))
+        .arg(choice("money", &["default", "float", "decimal"], "The type of amounts"))
+        .arg(
+            Arg::new("spec")
+                .long("spec")
+                .action(ArgAction::SetTrue)
+                .help("By the specification: ten terminals a warehouse, waits, rollbacks, decks"),
+        )
+        .arg(
+            number("waits", "PERCENT", "100", "Of the specification's keying and think times")
+                .value_parser(clap::value_parser!(u32).range(0..=100))
+                .requires("spec"),
+        );
+    with_common(command)
+}
+
+/// Runs TPC-C.
+///
+/// # Errors
+/// As for [`run_and_report`]; a scale that there is not.
+pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
+    run_and_report(&mut Tpcc::new(options(arguments)?), arguments, shown)
+}
+
+fn options(arguments: &ArgMatches) -> Result<TpccOptions, String> {
+    let chosen = |name: &str| arguments.get_one::<String>(name).map_or("", String::as_str);
+    let spec = arguments.get_flag("spec");
+    Ok(TpccOptions {
+        scale: Scale::new(count(arguments, "warehouses"), count(arguments, "scale-divisor"))?,
+        partitioning: match chosen("partitioning") {
+            "district" => Partitioning::District,
+            _ => Partitioning::Warehouse,
+        },
+        delivery: match chosen("delivery") {
+            "split" => Delivery::Split,
+            "none" => Delivery::LeftOut,
+            _ => Delivery::Original,
+        },
+        remote: chosen("remote") != "off",
+        rules: match spec {
+            true => Rules::Spec { waits_percent: count(arguments, "waits") },
+            false => Rules::Py,
+        },
+        exact_money: match chosen("money") {
+            "decimal" => true,
+            "float" => false,
+            _ => spec,
+        },
+    })
+}
+
+fn shown(workload: &dyn Workload, options: &RunOptions, result: &RunResult) -> OwnFigures {
+    let figures = &result.figures;
+    let tpmc = tpmc(figures);
+    let warehouses = workload.options().iter().find(|(name, _)| *name == "warehouses").cloned();
+    let warehouses = warehouses.map_or(0, |(_, value)| value.parse().unwrap_or(0));
+    let run = HarnessRun { warehouses, threads: options.clients, date: now() };
+    OwnFigures {
+        rows: vec![("tpmC".to_string(), grouped(tpmc as u64))],
+        keys: harness_keys(figures, &run),
+        text: harness_text(figures, &run),
+    }
+}
+
+/// New-Order transactions that were committed, a minute.
+fn tpmc(figures: &Figures) -> f64 {
+    let seconds = figures.duration.as_secs_f64().max(1e-9);
+    figures.transactions[NEW_ORDER].good as f64 * 60.0 / seconds
+}
+
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let text = timestamp::format(i64::try_from(since.as_micros()).unwrap_or(0));
+    text.chars().take("2026-01-01 00:00:00".len()).collect()
+}
+
+/// What the harness says of a run beside its figures.
+struct HarnessRun {
+    warehouses: u64,
+    threads: usize,
+    date: String,
+}
+
+/// The percentiles of the harness, in milliseconds.
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+
+fn milliseconds(us: u64) -> f64 {
+    us as f64 / 1000.0
+}
+
+/// Time spent in a kind of transaction, in seconds.
+fn time_s(kind: &TransactionFigures) -> f64 {
+    kind.latency_us.mean() * kind.answered() as f64 / 1e6
+}
+
+/// The keys of the harness's JSON, as far as they are not about another database's settings.
+fn harness_keys(figures: &Figures, run: &HarnessRun) -> Map<String, Value> {
+    let mut keys = Map::new();
+    for kind in figures.transactions.iter().filter(|kind| kind.good > 0) {
+        let latency = &kind.latency_us;
+        let mut values: Map<String, Value> = QUANTILES
+            .iter()
+            .map(|(name, q)| (name.to_string(), milliseconds(latency.value_at_quantile(*q)).into()))
+            .collect();
+        values.insert("min".to_string(), milliseconds(latency.min()).into());
+        values.insert("max".to_string(), milliseconds(latency.max()).into());
+        keys.insert(kind.name.to_string(), json!({ "latency": values, "total": kind.good }));
+    }
+    let aborts: u64 = figures.transactions.iter().map(|kind| kind.aborted + kind.errors).sum();
+    let total: u64 = figures.transactions.iter().map(|kind| kind.good).sum();
+    let own = json!({
+        "tpmc": tpmc(figures), "duration": figures.duration.as_secs_f64(),
+        "warehouses": run.warehouses, "date": run.date, "threads": run.threads,
+        "total": total, "aborts": aborts, "total_retries": 0,
+        "denorm": false, "txn": true, "batch_writes": true, "all_in_one_txn": true,
+    });
+    keys.extend(own.as_object().cloned().unwrap_or_default());
+    keys
+}
+
+/// Columns of the harness's table, and the width of each.
+const COLUMNS: [&str; 13] = [
+    "",
+    "Complete",
+    "Time (µs)",
+    "Percentage",
+    "Retries",
+    "minLatMs",
+    "p50",
+    "p75",
+    "p90",
+    "p95",
+    "p99",
+    "maxLatMs",
+    "Aborts",
+];
+const COLUMN_WIDTH: usize = 16;
+
+fn harness_row(cells: &[String]) -> String {
+    let cells: String = cells.iter().map(|cell| format!("{cell:<COLUMN_WIDTH$}")).collect();
+    format!("\n  {}", cells.trim_end())
+}
+
+/// The lines that the harness prints.
+fn harness_text(figures: &Figures, run: &HarnessRun) -> String {
+    let width = COLUMN_WIDTH * COLUMNS.len() - 8;
+    let line = "-".repeat(width);
+    let seconds = figures.duration.as_secs_f64();
+    let mut text = "=".repeat(width);
+    text.push_str(&format!("\nExecution Results after {seconds:.0} seconds\n{line}"));
+    text.push_str(&harness_row(&COLUMNS.map(str::to_string)));
+    let total: u64 = figures.transactions.iter().map(|kind| kind.good).sum();
+    for kind in figures.transactions.iter().filter(|kind| kind.answered() > 0) {
+        let at = |us: u64| format!("{:6.2}", milliseconds(us));
+        let share = 100.0 * kind.good as f64 / total.max(1) as f64;
+        let mut cells = vec![
+            kind.name.to_string(),
+            kind.good.to_string(),
+            format!("{:9.3}", time_s(kind)),
+            format!("{share:5.2}"),
+            "0,0".to_string(),
+            at(kind.latency_us.min()),
+        ];
+        cells.extend(QUANTILES.map(|(_, q)| at(kind.latency_us.value_at_quantile(q))));
+        cells.extend([at(kind.latency_us.max()), (kind.aborted + kind.errors).to_string()]);
+        text.push_str(&harness_row(&cells));
+    }
+    let time: f64 = figures.transactions.iter().map(time_s).sum();
+    text.push_str(&format!("\n{line}"));
+    text.push_str(&harness_row(&["TOTAL".into(), total.to_string(), format!("{time:12.3}")]));
+    let new_orders = figures.transactions[NEW_ORDER].good;
+    text.push_str(&format!(
+        "\n{} TpmC for normal {} thr with txn {} WH: {:.0} {new_orders} total {seconds:.0} durSec, \
+         batch on 0 retries 0%\n\n",
+        run.date,
+        run.threads,
+        run.warehouses,
+        tpmc(figures)
+    ));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::command;
+    use lockstep_workloads::Verdict;
+    use lockstep_workloads::tpcc::session::{PAYMENT, TRANSACTIONS};
+    use std::time::Duration;
+
+    #[test]
+    fn the_command_line_is_understood() {
+        let parse = |line: &str| command().try_get_matches_from(line.split_whitespace());
+        let chosen = |line: &str| {
+            let matches = parse(line).expect("a command line");
+            options(matches.subcommand().expect("a workload").1)
+        };
+        let plain = chosen("bench tpcc --embedded").expect("options");
+        assert_eq!((plain.scale.warehouses, plain.rules), (4, Rules::Py));
+        assert!(plain.remote && !plain.exact_money);
+        let spec = chosen("bench tpcc --embedded --spec --waits 0 --delivery split --remote off");
+        let spec = spec.expect("options");
+        assert_eq!(spec.rules, Rules::Spec { waits_percent: 0 });
+        assert_eq!((spec.delivery, spec.remote, spec.exact_money), (Delivery::Split, false, true));
+        let district = chosen("bench tpcc --embedded --partitioning district").expect("options");
+        assert_eq!(district.partitioning, Partitioning::District);
+        assert!(chosen("bench tpcc --embedded --warehouses 40000").is_err());
+        assert!(parse("bench tpcc --embedded --waits 5").is_err());
+    }
+
+    #[test]
+    fn results_stand_in_the_form_of_the_harness() {
+        let mut figures = Figures::new(&TRANSACTIONS, Duration::from_secs(30));
+        (0..60).for_each(|_| figures.record(NEW_ORDER, Verdict::Good, Duration::from_millis(2)));
+        figures.record(NEW_ORDER, Verdict::Aborted, Duration::from_millis(2));
+        figures.record(PAYMENT, Verdict::Good, Duration::from_micros(500));
+        let run = HarnessRun { warehouses: 4, threads: 8, date: "2026-01-02 03:04:05".into() };
+        let keys = harness_keys(&figures, &run);
+        assert_eq!((&keys["tpmc"], &keys["aborts"]), (&120.0.into(), &1.into()));
+        assert_eq!(keys["NEW_ORDER"]["total"], 60);
+        assert_eq!(keys["PAYMENT"]["latency"]["p99"], 0.5);
+        let text = harness_text(&figures, &run);
+        for part in [
+            "Execution Results after 30 seconds",
+            "  NEW_ORDER       60                  0.122",
+            "  TOTAL           61",
+            "2026-01-02 03:04:05 TpmC for normal 8 thr with txn 4 WH: 120 60 total 30 durSec",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
