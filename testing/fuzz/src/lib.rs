@@ -2,6 +2,9 @@
 
 use lockstep_types::TableView;
 
+/// The cluster that the logs of seeds belong to.
+pub const LOG_CLUSTER: [u8; 16] = [7; 16];
+
 /// Reads every name and value of a table.
 pub fn walk_table(table: &TableView<'_>) {
     let _ = table.column_names();
