@@ -13,7 +13,9 @@ use lockstep_jvm::JavaNonTransactional;
 use lockstep_plan::{Catalog, NativeProcedures, NativeSource, PlanError};
 use lockstep_plan_ir::lookup::question;
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning, RoutingColumn};
-use lockstep_plan_ir::{Execution, Lookup, Node, ProcedureDefinition, TableDefinition};
+use lockstep_plan_ir::{
+    Execution, Expression, Function, Lookup, Node, ProcedureDefinition, TableDefinition,
+};
 use lockstep_site::{Faults, SiteLimits, StopEverything};
 use lockstep_types::{SqlType, TableId};
 use std::collections::BTreeMap;
@@ -61,6 +63,8 @@ pub enum Routing {
     },
     /// By the hash of several parameters together: see the definition's partitioning.
     Parameters,
+    /// To the entries of a global index that say it all: see [`HostProcedure::entry_key`].
+    Entries,
     /// To the row that a unique global index finds: see [`HostProcedure::via`].
     Via,
     /// Only to a partition that the call names.
@@ -104,6 +108,8 @@ pub struct HostProcedure {
     pub routing: Routing,
     /// Which global index says where its calls run.
     pub via: Option<ViaRoute>,
+    /// Of a procedure whose only statement reads entries of a global index, their key.
+    pub entry_key: Option<Vec<RoutingColumn>>,
     /// The code of a procedure that is no transaction.
     pub outside: Option<Arc<JavaNonTransactional>>,
     /// Its calls change entries of global indexes, which may live elsewhere.
@@ -219,6 +225,7 @@ fn prepare(
 ) -> Result<HostProcedure, PlanError> {
     let code = code(definition, natives, plan)?;
     let via = via_route(plan, definition);
+    let entry_key = entry_key(definition);
     let outside = match &definition.kind {
         ProcedureKind::NonTransactional { class, .. } => {
             Some(Arc::new(classes::nontransactional(plan, class, definition)?))
@@ -228,6 +235,7 @@ fn prepare(
     let routing = match &definition.partitioning {
         None if outside.is_some() => Routing::Outside,
         None if via.is_some() => Routing::Via,
+        None if entry_key.is_some() => Routing::Entries,
         None => Routing::Multi,
         Some(ProcedurePartitioning::Directed) => Routing::Directed,
         Some(ProcedurePartitioning::Columns { .. }) => Routing::Parameters,
@@ -242,10 +250,38 @@ fn prepare(
         prepared: Arc::new(PreparedProcedure::with_code(Arc::clone(definition), code)),
         routing,
         via,
+        entry_key,
         outside,
         keeps_global_indexes: definition.keeps_global_indexes(),
         changes_replicated: definition.changes_replicated(),
     })
+}
+
+/// The key of the entries that the only statement of a procedure without a partition reads, if
+/// they are at one partition.
+fn entry_key(definition: &ProcedureDefinition) -> Option<Vec<RoutingColumn>> {
+    let plain = definition.kind == ProcedureKind::Statements
+        && definition.partitioning.is_none()
+        && definition.declared.is_empty();
+    let [(_, statement)] = definition.statements.as_slice() else { return None };
+    let Execution::Local { routing: Some(value), .. } = &statement.execution else { return None };
+    if !plain || !statement.read_only || !statement.needs_entries || Lookup::of(value).is_some() {
+        return None;
+    }
+    let parts = match &value.node {
+        Node::Call(Function::PartitionKey, parts) => parts.as_slice(),
+        _ => std::slice::from_ref(value),
+    };
+    let column = |part: &Expression| match part.node {
+        Node::Parameter(parameter)
+            if part.sql_type.is_integer() || part.sql_type.is_variable_length() =>
+        {
+            let column = String::new();
+            Some(RoutingColumn { column, column_type: part.sql_type, parameter })
+        }
+        _ => None,
+    };
+    parts.iter().map(column).collect()
 }
 
 /// The global index that routes a procedure's calls: a declared one, or that of the only
@@ -277,7 +313,8 @@ fn via_route(plan: &Catalog, definition: &ProcedureDefinition) -> Option<ViaRout
     Some(ViaRoute::new(route, columns.collect::<Option<_>>()?))
 }
 
-fn key_route(plan: &Catalog, entries: TableId) -> Option<KeyRoute> {
+/// How the global index with a table of entries is asked.
+pub(crate) fn key_route(plan: &Catalog, entries: TableId) -> Option<KeyRoute> {
     let holds = |table: &&TableDefinition| {
         table.global_indexes.iter().any(|index| index.entries == entries)
     };

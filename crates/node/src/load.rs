@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct Load<'a> {
     /// Where to, for the load of a partitioned table.
     pub(crate) key: Option<Datum<'a>>,
-    table: &'a str,
+    pub(crate) table: &'a str,
     upsert: bool,
     /// The rows.
     pub(crate) rows: TableView<'a>,
@@ -113,7 +113,7 @@ fn loaded_table<'c>(
         return Err(abort(format!("{name} is a materialized view: nobody but it writes it.")));
     }
     match (load.key.is_some(), table.definition.is_partitioned()) {
-        (false, true) => Err(abort(
+        (false, true) if table.definition.partition_columns.len() == 1 => Err(abort(
             "LoadMultipartitionTable no longer supports loading partitioned tables use CRUD \
              procs instead",
         )),

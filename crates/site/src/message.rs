@@ -15,7 +15,8 @@ pub struct BoundStatement {
     pub statement: Arc<PreparedStatement>,
     /// Its parameters.
     pub parameters: Arc<[u8]>,
-    /// Between the rounds of a statement that ships rows: per partition, the table of its rows.
+    /// Between the rounds of a statement that ships rows, and of a bulk load by an INSERT or UPSERT
+    /// of parameters: per partition, the table of its rows.
     pub shipped: Option<Arc<Vec<Vec<u8>>>>,
     /// Behind the round that asked global indexes: per question, the partitions of the rows.
     pub found: Option<Arc<Vec<Vec<PartitionId>>>>,
@@ -275,6 +276,8 @@ pub enum FragmentPart {
     Fragment(usize),
     /// The second round of a statement that ships rows: this partition's are in the statement.
     Apply,
+    /// A bulk load: this partition's rows are in the statement, which inserts them one by one.
+    Load,
 }
 
 /// Changes of index entries that one fragment of a round asks for.

@@ -93,7 +93,11 @@ impl Round {
             let sources = round.place(bound, desk)?;
             if partition_count > 1 {
                 round.place_known(bound, desk)?;
-                collects |= bound.statement.statement().upkeep == IndexUpkeep::Collected;
+                collects |= match bound.statement.statement().upkeep {
+                    IndexUpkeep::None => false,
+                    IndexUpkeep::Collected => true,
+                    IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_) => is_load(bound),
+                };
             }
             round.statements.push(StatementPart { bound: bound.clone(), sources });
             if ships {
@@ -239,7 +243,7 @@ impl Round {
 
     /// Gives the statement's work to partitions; returns where its tables will be.
     fn place(&mut self, bound: &BoundStatement, desk: &Desk<'_>) -> Result<Sources, Failure> {
-        if let Some((part, partition)) = only_partition(bound, desk)? {
+        if let Some((part, partition)) = only_partition(bound, desk)?.filter(|_| !is_load(bound)) {
             return Ok(Sources::One(self.task(partition, bound, part)));
         }
         let place = |parts: Vec<(FragmentPart, PartitionId)>| {
@@ -323,7 +327,8 @@ impl Round {
         context.watch.profiler = bound.profiler_of_coordinator();
         let mut out = Vec::new();
         match &statement.statement().execution {
-            Execution::Local { .. } => unreachable!("one partition's result is the statement's"),
+            // Who loads counts the rows before.
+            Execution::Local { .. } => assert!(is_load(bound), "one partition's result is whole"),
             Execution::Distributed { .. } => with_parameters(bound, |parameters| {
                 coordinate(statement, parameters, &inputs, &context, &mut out)
             })?,
@@ -368,6 +373,15 @@ fn is_shipped(bound: &BoundStatement) -> bool {
     matches!(bound.statement.statement().execution, Execution::Shipped { .. })
 }
 
+/// Whether a statement stands for rows that it loads.
+fn is_load(bound: &BoundStatement) -> bool {
+    bound.shipped.is_some() && !is_shipped(bound)
+}
+
+fn has_rows(table: &Vec<u8>) -> bool {
+    !table.is_empty()
+}
+
 /// The partition that runs the whole of a statement, if one does, and as what.
 fn only_partition(
     bound: &BoundStatement,
@@ -392,6 +406,10 @@ fn places(
     desk: &Desk<'_>,
 ) -> Result<Vec<Vec<(FragmentPart, PartitionId)>>, Failure> {
     let all = || (0..desk.ring.partition_count()).map(PartitionId);
+    if let Some(rows) = bound.shipped.as_ref().filter(|_| is_load(bound)) {
+        let loads = all().filter(|partition| rows.get(partition.index()).is_some_and(has_rows));
+        return Ok(vec![loads.map(|partition| (FragmentPart::Load, partition)).collect()]);
+    }
     if bound.shipped.is_some() {
         return Ok(vec![all().map(|partition| (FragmentPart::Apply, partition)).collect()]);
     }
@@ -426,7 +444,7 @@ fn needs_entries(bound: &BoundStatement) -> bool {
 /// Whether a statement changes entries of indexes that are known before it runs.
 fn changes_known_entries(bound: &BoundStatement) -> bool {
     let upkeep = &bound.statement.statement().upkeep;
-    matches!(upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_))
+    matches!(upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_)) && !is_load(bound)
 }
 
 /// Per index entry that a statement is known to change, the partitions where it does.
@@ -436,7 +454,7 @@ fn places_of_known(
 ) -> Result<Vec<Vec<PartitionId>>, Failure> {
     let all = || (0..desk.ring.partition_count()).map(PartitionId).collect();
     match &bound.statement.statement().upkeep {
-        _ if desk.ring.partition_count() == 1 => Ok(Vec::new()),
+        _ if desk.ring.partition_count() == 1 || is_load(bound) => Ok(Vec::new()),
         IndexUpkeep::None | IndexUpkeep::Collected => Ok(Vec::new()),
         IndexUpkeep::Truncated(tables) => Ok(tables.iter().map(|_| all()).collect()),
         IndexUpkeep::Known(entries) => with_parameters(bound, |parameters| {

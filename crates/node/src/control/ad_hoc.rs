@@ -4,10 +4,10 @@ use super::change::CatalogChange;
 use super::plan_cache::{CachedPlans, Found};
 use super::system::text_parameter;
 use super::{Control, SystemCall};
-use crate::catalog::HostCatalog;
+use crate::catalog::{HostCatalog, key_route};
 use crate::clock;
 use crate::intake::Changes;
-use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
+use crate::message::{AdHocCall, AdHocVia, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
@@ -17,10 +17,10 @@ use lockstep_plan::{
 use lockstep_plan_ir::Lookup;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Statement};
-use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall};
+use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall, ViaLeg};
 use lockstep_sql::ast::{self, ParsedStatement, Span, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
-use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId};
+use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId, Value};
 use lockstep_wire_volt::Invocation;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -262,21 +262,34 @@ impl Control {
                 let work = MultiWork::Statements(work);
                 self.send_multi_at(call.origin, call.body, call.time_limit, Some(home), work);
             }
-            Destination::One(partition) => {
-                let ad_hoc = AdHocCall {
-                    origin: call.origin,
-                    body: call.body,
-                    catalog_version: self.catalog.version(),
-                    time_limit: call.time_limit,
-                    call: work,
-                };
-                self.outbox.send(partition.index(), Envelope::AdHoc(Box::new(ad_hoc)));
+            Destination::One(partition) => self.send_to_partition(call, work, partition, None),
+            Destination::Via(via) => {
+                let index = via.index;
+                self.send_to_partition(call, work, index, Some(via));
             }
             Destination::Several => {
                 let work = MultiWork::Statements(work);
                 self.send_multi(call.origin, call.body, call.time_limit, work);
             }
         }
+    }
+
+    fn send_to_partition(
+        &mut self,
+        call: SystemCall,
+        work: StatementCall,
+        partition: PartitionId,
+        via: Option<AdHocVia>,
+    ) {
+        let ad_hoc = AdHocCall {
+            origin: call.origin,
+            body: call.body,
+            catalog_version: self.catalog.version(),
+            time_limit: call.time_limit,
+            call: work,
+            via,
+        };
+        self.outbox.send(partition.index(), Envelope::AdHoc(Box::new(ad_hoc)));
     }
 
     /// `@AdHocSpForTest`: a statement at the partition of a value, whatever it needs.
@@ -367,12 +380,17 @@ impl Control {
                 return Ok(Destination::Several);
             };
             let Some(routing) = routing else { continue };
-            // The coordinator asks the global index.
-            if Lookup::of(routing).is_some() && self.facts.partition_count > 1 {
-                return Ok(Destination::Several);
-            }
-            if Lookup::of(routing).is_some() {
-                continue;
+            if let Some(lookup) = Lookup::of(routing) {
+                if self.facts.partition_count == 1 {
+                    continue;
+                }
+                let is_led =
+                    statements.len() == 1 && statement.statement().upkeep == IndexUpkeep::None;
+                // Else the coordinator asks the global index.
+                return Ok(match is_led.then(|| self.led(statement, &lookup, given)) {
+                    Some(via) => via?.map_or(Destination::Several, Destination::Via),
+                    None => Destination::Several,
+                });
             }
             let value =
                 routing_value(statement, routing, given).map_err(|error| error.to_failure())?;
@@ -384,6 +402,22 @@ impl Control {
         }
         // Replicated tables only: any partition has them all.
         Ok(Destination::One(common.unwrap_or(PartitionId(0))))
+    }
+}
+
+impl Control {
+    /// How a statement gets to the row of a key by way of the index's partition.
+    fn led(
+        &self,
+        statement: &PreparedStatement,
+        lookup: &Lookup<'_>,
+        given: ParameterSet<'_>,
+    ) -> Result<Option<AdHocVia>, Failure> {
+        let value = |key| routing_value(statement, key, given).map_err(|error| error.to_failure());
+        let keys: Vec<Value> = lookup.keys.iter().map(value).collect::<Result<_, _>>()?;
+        let Some(route) = key_route(&self.catalog.plan, lookup.entries) else { return Ok(None) };
+        let index = self.facts.ring.partition_of_values(keys.iter().map(Value::as_datum));
+        Ok(Some(AdHocVia { route, keys, index, leg: ViaLeg::Index, lookups: 0 }))
     }
 }
 
@@ -406,6 +440,8 @@ const PREFIX: &str = "SQL error while compiling query:";
 pub(super) enum Destination {
     /// At one partition.
     One(PartitionId),
+    /// Where a global index says that the row is.
+    Via(AdHocVia),
     /// At the coordinator.
     Several,
 }

@@ -93,9 +93,11 @@ pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
             routing: match procedure.routing {
                 _ if procedure.changes_replicated => ProcedureRouting::Multi,
                 // Clients know routing by one parameter; what else there is the server does.
-                Routing::Multi | Routing::Parameters | Routing::Via | Routing::Outside => {
-                    ProcedureRouting::Multi
-                }
+                Routing::Multi
+                | Routing::Parameters
+                | Routing::Entries
+                | Routing::Via
+                | Routing::Outside => ProcedureRouting::Multi,
                 Routing::Directed => ProcedureRouting::Directed,
                 Routing::Parameter { index, column_type } => {
                     ProcedureRouting::ByParameter { parameter: index, column_type }

@@ -1,13 +1,17 @@
-//! `@LoadMultipartitionTable`: rows of a replicated table, through the coordinator. Also
-//! `@LoadSinglepartitionTable` into a table with global indexes.
+//! `@LoadMultipartitionTable`: rows of a replicated table, through the coordinator, and of one that
+//! is partitioned by several columns: VoltDB's loaders cannot hash those, and take the table for a
+//! replicated one. Also `@LoadSinglepartitionTable` into a table with global indexes.
 
 use super::ad_hoc::Destination;
 use super::{Control, SystemCall};
 use crate::intake::Changes;
-use crate::load::{load_parameters, load_statement};
-use lockstep_site::{BoundStatement, StatementCall};
+use crate::load::{Load, load_parameters, load_statement};
+use crate::routing::hashed_value;
+use lockstep_plan_ir::TableDefinition;
+use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
+use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Failure, SqlType, TableView};
+use lockstep_types::{Datum, Failure, Parameter, SqlType, TableBuilder, TableSchema, TableView};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 
@@ -24,44 +28,110 @@ impl Control {
         self.facts.intake.check(Changes::Anything, call.admin)?;
         let load = load_parameters(invocation)?;
         let statement = load_statement(&self.catalog, &load)?;
-        let bind = |parameters| BoundStatement {
-            statement: Arc::clone(&statement),
-            parameters,
-            shipped: None,
+        let (count, rows) = self.rows_of_partitions(&load)?;
+        let bound = BoundStatement {
+            statement,
+            parameters: Arc::from(ParameterWriter::default().bytes()),
+            shipped: Some(Arc::new(rows)),
             found: None,
             profile: None,
         };
-        let rows = row_parameters(&load.rows)?;
+        let answer = OtherAnswer(Arc::new(move |out: &mut Vec<u8>| write_count(out, count)));
         let work = StatementCall {
-            statements: rows.into_iter().map(bind).collect(),
+            statements: vec![bound],
             read_only: false,
-            counted: true,
-            answer: None,
+            counted: false,
+            answer: Some(answer),
         };
-        let destination = match load.key {
-            Some(key) => Destination::One(self.facts.ring.partition_of(key)),
-            None => Destination::Several,
-        };
-        self.send_work(call, work, destination);
+        self.send_work(call, work, Destination::Several);
         Ok(())
+    }
+
+    /// How many rows a load has, and per partition the table of those that live there; empty where
+    /// none do.
+    fn rows_of_partitions(&self, load: &Load<'_>) -> Result<(i64, Vec<Vec<u8>>), Failure> {
+        let partitions = self.facts.partition_count as usize;
+        let mut tables = vec![Vec::new(); partitions];
+        let count = load.rows.row_count() as i64;
+        let table = self.catalog.plan.table(&load.table.to_ascii_uppercase());
+        match (load.key, table) {
+            (Some(key), _) => {
+                load.rows.write(&mut tables[self.facts.ring.partition_of(key).index()]);
+            }
+            (None, Some(table)) if table.definition.is_partitioned() => {
+                self.split(&load.rows, &table.definition, &mut tables)?;
+            }
+            (None, _) => tables.iter_mut().for_each(|table| load.rows.write(table)),
+        }
+        Ok((count, tables))
+    }
+
+    /// Gives each partition its rows of a table.
+    fn split(
+        &self,
+        rows: &TableView<'_>,
+        definition: &TableDefinition,
+        tables: &mut [Vec<u8>],
+    ) -> Result<(), Failure> {
+        let types: Vec<SqlType> = (0..rows.column_count()).map(|c| rows.column_type(c)).collect();
+        let named: Vec<(&str, SqlType)> = types.iter().map(|sql_type| ("", *sql_type)).collect();
+        let schema = TableSchema::new(&named);
+        let mut owners = Vec::with_capacity(rows.row_count() as usize);
+        let mut values = Vec::new();
+        for row in rows.rows() {
+            values.clear();
+            row.and_then(|row| row.read_into(&mut values)).map_err(|error| bad_row(&error))?;
+            owners.push(self.owner(&types, &values, definition)?);
+        }
+        for (partition, out) in tables.iter_mut().enumerate() {
+            if !owners.contains(&partition) {
+                continue;
+            }
+            let mut table = TableBuilder::begin(out, &schema);
+            for (row, _) in rows.rows().zip(&owners).filter(|(_, owner)| **owner == partition) {
+                values.clear();
+                row.and_then(|row| row.read_into(&mut values)).map_err(|error| bad_row(&error))?;
+                table.row(&schema, &values);
+            }
+            table.finish();
+        }
+        Ok(())
+    }
+
+    /// The partition of a row.
+    fn owner(
+        &self,
+        types: &[SqlType],
+        values: &[Datum<'_>],
+        definition: &TableDefinition,
+    ) -> Result<usize, Failure> {
+        let mut bytes = [const { Vec::new() }; MAX_KEY_PARTS];
+        let mut keys = [Datum::Null; MAX_KEY_PARTS];
+        let columns = definition.partition_columns.iter().map(|column| usize::from(*column));
+        let count = definition.partition_columns.len().min(MAX_KEY_PARTS);
+        for ((column, bytes), key) in columns.zip(&mut bytes).zip(&mut keys) {
+            let defined = &definition.columns[column];
+            let (Some(value), Some(sql_type)) = (values.get(column), types.get(column)) else {
+                continue;
+            };
+            let parameter = Parameter::Scalar(*sql_type, *value);
+            *key = hashed_value(&parameter, defined.sql_type, bytes).map_err(|reason| {
+                Failure::graceful(format!("Partitioning column {}: {reason}", defined.name))
+            })?;
+        }
+        Ok(self.facts.ring.partition_of_values(keys[..count].iter().copied()).index())
     }
 }
 
-/// Every row as a parameter set.
-fn row_parameters(rows: &TableView<'_>) -> Result<Vec<Arc<[u8]>>, Failure> {
-    let types: Vec<SqlType> = (0..rows.column_count()).map(|c| rows.column_type(c)).collect();
-    let mut values = Vec::new();
-    let mut sets = Vec::new();
-    let mut writer = ParameterWriter::default();
-    for row in rows.rows() {
-        values.clear();
-        let read = row.and_then(|row| row.read_into(&mut values));
-        read.map_err(|error| Failure::graceful(format!("A row of the table: {error}")))?;
-        writer.clear();
-        for (sql_type, value) in types.iter().zip(&values) {
-            writer.scalar(*sql_type, *value);
-        }
-        sets.push(Arc::from(writer.bytes()));
-    }
-    Ok(sets)
+fn bad_row(error: &impl std::fmt::Display) -> Failure {
+    Failure::graceful(format!("A row of the table: {error}"))
+}
+
+/// The answer of a load.
+fn write_count(out: &mut Vec<u8>, count: i64) -> u16 {
+    let schema = TableSchema::new(&[("", SqlType::BigInt)]);
+    let mut table = TableBuilder::begin(out, &schema);
+    table.row(&schema, &[Datum::Int(count)]);
+    table.finish();
+    1
 }

@@ -11,6 +11,7 @@
 mod accept;
 mod answers;
 mod calls;
+mod destination;
 mod drain;
 mod gate;
 mod inner;

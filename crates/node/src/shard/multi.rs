@@ -1,7 +1,8 @@
 //! Multi-partition transactions: this thread's part as a partition, and on the first thread as
 //! the coordinator.
 
-use super::calls::{partition_of_call, refuse};
+use super::calls::refuse;
+use super::destination::partition_of_call;
 use super::one_round::OneRoundCalling;
 use super::via::HomeOf;
 use super::{HeldCall, KeptAnswer, Shard};

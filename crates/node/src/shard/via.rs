@@ -1,14 +1,16 @@
 //! Calls routed by several parameters, and those that a global index leads to their row.
 
+use super::destination::Destination;
 use super::{HeldCall, HostFacts, Shard};
 use crate::catalog::{HostProcedure, ViaRoute};
 use crate::execution::not_found;
 use crate::message::{
-    Envelope, ForwardedAnswer, ForwardedCall, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
+    AdHocCall, Envelope, ForwardedAnswer, ForwardedCall, MultiOrigin, MultiRequest, Origin,
+    PARTITION_WEIGHT, ViaCall, ViaKey,
 };
 use crate::routing;
 use lockstep_plan_ir::procedure::RoutingColumn;
-use lockstep_site::{BoundStatement, Home, ViaLeg, ViaNext, ViaStep};
+use lockstep_site::{BoundStatement, Home, MultiWork, ViaLeg, ViaNext, ViaStep};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::parameter::ParameterWriter;
@@ -114,6 +116,25 @@ pub(super) fn index_partition(
             _ => Some((facts.ring.partition_of_values(keys.iter().copied()), None)),
         }
     })
+}
+
+/// Where a call goes whose only statement reads entries of a global index: to their partition.
+pub(super) fn entries_of(
+    procedure: &HostProcedure,
+    invocation: &Invocation<'_>,
+    facts: &HostFacts,
+) -> Destination {
+    let columns = procedure.entry_key.as_deref().unwrap_or_default();
+    let owner = with_routing_values(columns, procedure, invocation, |keys| {
+        let asks = !keys.is_empty() && fits(columns, keys);
+        asks.then(|| facts.ring.partition_of_values(keys.iter().copied()))
+    });
+    match owner {
+        Ok(Some(partition)) => Destination::Partition(partition),
+        // The statement itself says what it makes of such values.
+        Ok(None) => Destination::Multi,
+        Err(failure) => Destination::Refused(failure),
+    }
 }
 
 /// A call that was decoded before.
@@ -300,6 +321,67 @@ impl Shard {
             }
             Ok(Ok(step)) => Way::Step(step),
         }
+    }
+
+    /// It is the turn of ad hoc statements at this partition: they run here, or the only one goes
+    /// on to where a global index says that its row is.
+    pub(super) fn run_ad_hoc(
+        &mut self,
+        header: &EntryHeader,
+        mut call: Box<AdHocCall>,
+        speculates: bool,
+    ) {
+        let Some(via) = &mut call.via else { return self.run_here(header, call, speculates) };
+        let mut keys = [Datum::Null; MAX_KEY_PARTS];
+        keys.iter_mut().zip(&via.keys).for_each(|(key, value)| *key = value.as_datum());
+        let keys = &keys[..via.keys.len().min(MAX_KEY_PARTS)];
+        let next = self
+            .site
+            .via_step(header, via.leg, &via.route, keys)
+            .map(|step| step.next(&mut via.lookups, self.facts.options.max_index_lookups));
+        if matches!(next, Ok(ViaNext::Run)) {
+            return self.run_here(header, call, speculates);
+        }
+        self.site.withdraw(header, call.call.read_only);
+        match next {
+            Err(error) => self.answer_failure(call.origin, &error.to_failure()),
+            Ok(ViaNext::Row(partition)) => {
+                via.leg = ViaLeg::Row;
+                self.send(partition.index(), Envelope::AdHoc(call));
+            }
+            Ok(ViaNext::Index) => {
+                let index = via.index;
+                via.leg = ViaLeg::Index;
+                self.send(index.index(), Envelope::AdHoc(call));
+            }
+            Ok(ViaNext::GiveUp | ViaNext::Run) => self.ask_in_transaction(*call),
+        }
+    }
+
+    fn run_here(&mut self, header: &EntryHeader, call: Box<AdHocCall>, speculates: bool) {
+        match speculates {
+            true => self.speculate(*header, HeldCall::AdHoc(call)),
+            false => self.run_held(header, HeldCall::AdHoc(call)),
+        }
+    }
+
+    /// The row has moved as often as the statement may look for it: the coordinator asks the index
+    /// within a transaction.
+    #[cold]
+    fn ask_in_transaction(&mut self, call: AdHocCall) {
+        let AdHocCall { origin, body, catalog_version, time_limit, call, .. } = call;
+        let request = MultiRequest {
+            origin: MultiOrigin { origin, body: Some(body) },
+            procedure_number: origin.procedure,
+            catalog_version,
+            time_limit,
+            declared: Vec::new(),
+            home: None,
+            led: None,
+            work: MultiWork::Statements(call),
+        };
+        let coordinator = self.coordinator_thread();
+        self.send(coordinator, Envelope::Multi(Box::new(request)));
     }
 
     /// The row has moved while the call was on its way.

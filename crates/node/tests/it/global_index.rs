@@ -133,6 +133,8 @@ fn calls_by_the_key_follow_a_row_that_keeps_moving() {
                     assert_eq!((added.status, added.rows.as_str()), (1, "1"), "{added:?}");
                     let tagged = peer.call("Tag", &[Int(1), Text("n")]);
                     assert_eq!((tagged.status, tagged.rows.as_str()), (1, "1"), "{tagged:?}");
+                    let added = peer.sql("UPDATE sub SET n = n + 1 WHERE nbr = 'n'");
+                    assert_eq!((added.status, added.rows.as_str()), (1, "1"), "{added:?}");
                 }
             })
         })
@@ -151,7 +153,7 @@ fn calls_by_the_key_follow_a_row_that_keeps_moving() {
         id += 1;
     }
     callers.into_iter().for_each(|caller| caller.join().expect("no call was refused"));
-    assert_eq!(peer.run("SELECT nbr, tag, n FROM sub"), "n,600,600");
+    assert_eq!(peer.run("SELECT nbr, tag, n FROM sub"), "n,600,1200");
     assert!(id > 10, "it moved {id} times");
 }
 

@@ -118,6 +118,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 FragmentPart::Entry(number) => PartKind::Entry(number as u32),
                 FragmentPart::Fragment(number) => PartKind::Fragment(number as u32),
                 FragmentPart::Apply => PartKind::Apply,
+                FragmentPart::Load => PartKind::Load,
                 FragmentPart::Lookup(_) => unreachable!("a question writes nothing"),
             };
             let BoundStatement { statement, parameters, shipped, .. } = &task.bound;

@@ -2,25 +2,42 @@
 //! what belongs here of calls of one round, and schema changes.
 
 use super::Site;
-use crate::message::{FragmentPart, FragmentTask, OneRoundAnswer, SchemaTask, TaskEntries};
+use crate::message::{
+    BoundStatement, FragmentPart, FragmentTask, OneRoundAnswer, SchemaTask, TaskEntries,
+};
 use crate::one_round::OneRoundCall;
 use crate::parameters::with_parameters;
 use crate::tables::write_modified;
-use lockstep_exec::database::TransactionContext;
+use lockstep_base::bytes::ByteReader;
+use lockstep_exec::database::{Database, TransactionContext};
 use lockstep_exec::distributed::{execute_apply, execute_fragment};
 use lockstep_exec::entries::{PartitionEntries, apply_entries, apply_known_entry};
+use lockstep_exec::load::load_rows;
 use lockstep_exec::lookup::execute_lookup;
 use lockstep_exec::procedure::run_parts;
 use lockstep_exec::statement::execute;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Operation, Statement};
 use lockstep_txn::EntryHeader;
-use lockstep_types::{Failure, ParameterSet, PartitionId};
+use lockstep_types::{Failure, ParameterSet, PartitionId, TableView};
 use std::sync::Arc;
 
 /// Buffers for answers that are kept, and their greatest size.
 const ANSWER_BUFFERS: usize = 4096;
 const ANSWER_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Loads a partition's rows.
+fn load(
+    database: &mut Database,
+    bound: &BoundStatement,
+    partition: PartitionId,
+) -> Result<(), Failure> {
+    let rows = bound.shipped.as_deref().and_then(|rows| rows.get(partition.index()));
+    let rows = TableView::read(&mut ByteReader::new(rows.map_or(&[], Vec::as_slice)));
+    let rows = rows.map_err(|error| Failure::graceful(format!("the rows of a load: {error}")))?;
+    load_rows(database, &bound.statement, &rows).map_err(|error| error.to_failure())?;
+    Ok(())
+}
 
 /// Whether a statement is a step of building a global index.
 fn builds_index(statement: &Statement) -> bool {
@@ -99,32 +116,38 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 _ => None,
             };
             let upkeep = &statement.statement().upkeep;
-            let known = matches!(upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_));
+            let known = matches!(upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_))
+                && task.part != FragmentPart::Load;
             database.begin_task(home, known);
             let skips_entries = self.faults.skip_index_upkeep;
             let mut table = Vec::new();
             let out = &mut table;
-            let run = with_parameters(bound, |parameters| match task.part {
-                FragmentPart::Whole | FragmentPart::Home { .. } => {
-                    execute(database, statement, parameters, out)
-                }
-                FragmentPart::Entry(_) if skips_entries => Ok(()),
-                FragmentPart::Entry(number) => {
-                    apply_known_entry(database, statement, number, parameters)
-                }
-                FragmentPart::Lookup(number) => {
-                    let statement = statement.statement();
-                    execute_lookup(database, statement, number, parameters, out)
-                }
-                FragmentPart::Fragment(number) => {
-                    execute_fragment(database, statement, number, parameters, out)
-                }
-                FragmentPart::Apply => {
-                    let shipped = bound.shipped.as_deref();
-                    let rows = shipped.and_then(|rows| rows.get(self.partition.index()));
-                    execute_apply(database, statement, parameters, rows.map_or(&[], |r| r), out)
-                }
-            });
+            let run = if task.part == FragmentPart::Load {
+                load(database, bound, self.partition)
+            } else {
+                with_parameters(bound, |parameters| match task.part {
+                    FragmentPart::Whole | FragmentPart::Home { .. } => {
+                        execute(database, statement, parameters, out)
+                    }
+                    FragmentPart::Entry(_) if skips_entries => Ok(()),
+                    FragmentPart::Entry(number) => {
+                        apply_known_entry(database, statement, number, parameters)
+                    }
+                    FragmentPart::Lookup(number) => {
+                        let statement = statement.statement();
+                        execute_lookup(database, statement, number, parameters, out)
+                    }
+                    FragmentPart::Fragment(number) => {
+                        execute_fragment(database, statement, number, parameters, out)
+                    }
+                    FragmentPart::Load => unreachable!("it has rows in place of parameters"),
+                    FragmentPart::Apply => {
+                        let shipped = bound.shipped.as_deref();
+                        let rows = shipped.and_then(|rows| rows.get(self.partition.index()));
+                        execute_apply(database, statement, parameters, rows.map_or(&[], |r| r), out)
+                    }
+                })
+            };
             self.count_in(None);
             self.database.end_task();
             if let Err(failure) = run {

@@ -83,6 +83,15 @@ pub enum PartKind {
     Fragment(u32),
     /// The second round of a statement that ships rows.
     Apply,
+    /// Rows that the statement inserts, one by one.
+    Load,
+}
+
+impl PartKind {
+    /// Whether rows stand behind the statement.
+    fn has_rows(self) -> bool {
+        matches!(self, PartKind::Apply | PartKind::Load)
+    }
 }
 
 /// A part of a round at a partition.
@@ -101,7 +110,7 @@ pub enum LoggedPart<'a> {
         kind: PartKind,
         /// The statement.
         statement: LoggedStatement<'a>,
-        /// For [`PartKind::Apply`]: the rows for this partition.
+        /// For [`PartKind::Apply`] and [`PartKind::Load`]: the rows for this partition.
         shipped: &'a [u8],
     },
 }
@@ -172,11 +181,12 @@ pub fn put_part(
         PartKind::Entry(number) => (4, Some(number)),
         PartKind::Fragment(number) => (5, Some(number)),
         PartKind::Apply => (6, None),
+        PartKind::Load => (7, None),
     };
     body.put_u8(what);
     number.into_iter().for_each(|number| body.put_varint(u64::from(number)));
     put_statement(body, source, parameters);
-    if kind == PartKind::Apply {
+    if kind.has_rows() {
         body.put_counted(shipped);
     }
 }
@@ -336,10 +346,11 @@ impl<'a> LoggedPart<'a> {
             4 => PartKind::Entry(number(reader)?),
             5 => PartKind::Fragment(number(reader)?),
             6 => PartKind::Apply,
+            7 => PartKind::Load,
             other => return Err(EntryError::unknown("part of a statement", other)),
         };
         let statement = LoggedStatement::read(reader)?;
-        let shipped = if kind == PartKind::Apply { reader.counted()? } else { &[] };
+        let shipped = if kind.has_rows() { reader.counted()? } else { &[] };
         Ok(LoggedPart::Statement { kind, statement, shipped })
     }
 }

@@ -289,5 +289,6 @@ fn part_of(kind: PartKind) -> FragmentPart {
         PartKind::Entry(number) => FragmentPart::Entry(number as usize),
         PartKind::Fragment(number) => FragmentPart::Fragment(number as usize),
         PartKind::Apply => FragmentPart::Apply,
+        PartKind::Load => FragmentPart::Load,
     }
 }
