@@ -39,7 +39,13 @@ fn load(
 ) -> Result<u64, SqlError> {
     let statement = prepared.statement();
     check_start_of_load(database, statement)?;
-    let Execution::Local { operation: Operation::Insert(insert), .. } = &statement.execution else {
+    // Into a replicated table it is the part of every partition.
+    let operation = match &statement.execution {
+        Execution::Local { operation, .. } => Some(operation),
+        Execution::Distributed { fragments, .. } => fragments.first().map(|part| &part.operation),
+        Execution::Shipped { .. } => None,
+    };
+    let Some(Operation::Insert(insert)) = operation else {
         return Err(SqlError::sql("a load goes by an insert or an upsert"));
     };
     let planned = &statement.parameters;

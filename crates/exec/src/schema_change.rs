@@ -72,20 +72,22 @@ impl Database {
         Ok(())
     }
 
-    /// Builds two tables of the same columns anew, each with the rows of the other, as a schema
-    /// change: it is in force after [`Database::commit_change`]. Returns the rows of both.
+    /// Builds pairs of tables of the same columns anew, each with the rows of the other, as a schema
+    /// change: it is in force after [`Database::commit_change`]. Returns the rows of the first two.
     ///
     /// # Errors
     /// A table is gone, or a row breaks a constraint of its new table.
-    pub fn prepare_swap(&mut self, first: TableId, second: TableId) -> Result<u64, SqlError> {
+    pub fn prepare_swap(&mut self, pairs: &[(TableId, TableId)]) -> Result<u64, SqlError> {
         let timestamp_us = self.transaction.timestamp_us;
         let mut prepared = PreparedChange::default();
         let mut rows = 0;
-        for (to, from) in [(first, second), (second, first)] {
+        let both =
+            |(number, (a, b)): (usize, &(TableId, TableId))| [(number, *a, *b), (number, *b, *a)];
+        for (number, to, from) in pairs.iter().enumerate().flat_map(both) {
             let definition = self.definition(to).cloned().ok_or_else(|| no_such_table(to))?;
             let unchanged = PreparedChange::default();
             let table = self.rebuilt(&definition, from, None, timestamp_us, &unchanged)?;
-            rows += table.row_count();
+            rows += if number == 0 { table.row_count() } else { 0 };
             prepared.replacements.insert(to, Replacement::with_table(&definition, table));
         }
         self.change = Some(prepared);

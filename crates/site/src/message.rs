@@ -124,14 +124,12 @@ impl<C> MultiWork<C> {
     }
 }
 
-/// Two tables of the same shape whose contents are exchanged. The answer is the number of their
-/// rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Tables of the same shape whose contents are exchanged. The answer is the number of rows of the
+/// first two.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSwap {
-    /// One.
-    pub first: TableId,
-    /// The other.
-    pub second: TableId,
+    /// The two tables, then those of the entries of their global indexes, two by two.
+    pub pairs: Vec<(TableId, TableId)>,
     /// Every partition has all rows, so that they are counted once.
     pub replicated: bool,
 }

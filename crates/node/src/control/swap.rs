@@ -7,10 +7,11 @@ use super::{Control, SystemCall};
 use crate::intake::Changes;
 use lockstep_plan::{Catalog, CatalogTable};
 use lockstep_plan_ir::TableDefinition;
-use lockstep_plan_ir::schema::IndexDefinition;
+use lockstep_plan_ir::schema::{GlobalIndexDefinition, IndexDefinition};
 use lockstep_site::TableSwap;
 use lockstep_types::{Failure, TableId};
 use lockstep_wire_volt::Invocation;
+use std::sync::Arc;
 
 const PREFIX: &str = "SQL error while compiling query:";
 
@@ -49,12 +50,45 @@ pub(super) fn table_swap(
 ) -> Result<TableSwap, Failure> {
     let first = swapped_table(catalog, first)?;
     let second = swapped_table(catalog, second)?;
-    check_shapes(catalog, &first.definition, &second.definition)?;
-    Ok(TableSwap {
-        first: first.definition.id,
-        second: second.definition.id,
-        replicated: first.definition.is_replicated(),
-    })
+    let (first, second) = (&first.definition, &second.definition);
+    check_shapes(catalog, first, second)?;
+    let mut pairs = vec![(first.id, second.id)];
+    pairs.extend(pairs_of_entries(first, second));
+    Ok(TableSwap { pairs, replicated: first.is_replicated() })
+}
+
+/// Whether the entries of two global indexes are of the same shape.
+fn same_entries(a: &GlobalIndexDefinition, b: &GlobalIndexDefinition) -> bool {
+    (a.unique, &a.columns, a.key_count) == (b.unique, &b.columns, b.key_count)
+        && !a.building
+        && !b.building
+}
+
+/// The tables of the entries of two tables' global indexes, each with its equal: an index has one
+/// equal of its own among those of the other table.
+fn pairs_of_entries(a: &TableDefinition, b: &TableDefinition) -> Vec<(TableId, TableId)> {
+    let mut others: Vec<&Arc<GlobalIndexDefinition>> = b.global_indexes.iter().collect();
+    let mut pairs = Vec::new();
+    for index in &a.global_indexes {
+        if let Some(place) = others.iter().position(|other| same_entries(index, other)) {
+            pairs.push((index.entries, others.swap_remove(place).entries));
+        }
+    }
+    pairs
+}
+
+/// Says which global indexes have no equal.
+fn compare_global_indexes(a: &TableDefinition, b: &TableDefinition, reasons: &mut Vec<String>) {
+    let pairs = pairs_of_entries(a, b);
+    let paired = |entries| pairs.iter().any(|(x, y)| *x == entries || *y == entries);
+    for (one, other) in [(a, b), (b, a)] {
+        for index in one.global_indexes.iter().filter(|index| !paired(index.entries)) {
+            reasons.push(format!(
+                "{} has a global index {} that {} has no equal of: create one there, or drop it",
+                one.name, index.name, other.name
+            ));
+        }
+    }
 }
 
 fn swapped_table<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c CatalogTable, Failure> {
@@ -64,6 +98,11 @@ fn swapped_table<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c CatalogTabl
         .ok_or_else(|| Failure::graceful(format!("{PREFIX} TABLE object not found: {name}")))?;
     if table.definition.view.is_some() {
         return Err(Failure::graceful(format!("{PREFIX} Illegal to modify a materialized view.")));
+    }
+    if table.definition.entries_of.is_some() {
+        return Err(Failure::graceful(format!(
+            "{PREFIX} {name} holds the entries of a global index: swap the indexed tables."
+        )));
     }
     Ok(table)
 }
@@ -81,11 +120,8 @@ fn check_shapes(
     compare_partitioning(first, second, &mut reasons);
     compare_columns(first, second, &mut reasons);
     compare_indexes(first, second, &mut reasons);
+    compare_global_indexes(first, second, &mut reasons);
     for table in [first, second] {
-        if let Some(index) = table.global_indexes.first() {
-            reasons
-                .push(format!("{} has a global index ({}): drop it first", table.name, index.name));
-        }
         let views: Vec<&str> =
             table.dependent_views.iter().filter_map(|view| name_of(catalog, view.view)).collect();
         if !views.is_empty() {

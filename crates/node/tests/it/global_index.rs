@@ -271,3 +271,82 @@ fn listings_show_an_index_and_no_table_of_its_entries() {
     let sum: i64 = entries.map(|count| count.parse::<i64>().expect("a count")).sum();
     assert_eq!((lines.len(), sum), (3, 30), "{indexes}");
 }
+
+/// Tables that are exchanged take the entries of their global indexes along; where one has no
+/// equal, nothing is exchanged and the error says which.
+#[test]
+fn swapped_tables_take_their_entries_along() {
+    for sites in [1, 3] {
+        let server = start(sites, &[]);
+        let mut peer = Peer::login(server.client_address());
+        peer.run(TABLE);
+        peer.run(
+            "CREATE TABLE more (id BIGINT NOT NULL PRIMARY KEY, nbr VARCHAR(20));
+            PARTITION TABLE more ON COLUMN id;",
+        );
+        peer.run(INDEX);
+        for id in 0..20 {
+            peer.run(&format!("INSERT INTO sub VALUES ({id}, 'n{id}')"));
+            peer.run(&format!("INSERT INTO more VALUES ({}, 'n{id}')", id + 100));
+        }
+        let swap = |peer: &mut Peer| peer.call("@SwapTables", &[Text("sub"), Text("more")]);
+        let refused = swap(&mut peer);
+        assert!(refused.status < 0 && refused.text.contains("SUB_NBR"), "{refused:?}");
+        assert_eq!(peer.run("SELECT id FROM sub WHERE nbr = 'n7'"), "7");
+        peer.run("CREATE GLOBAL UNIQUE INDEX more_nbr ON more (nbr)");
+        let swapped = swap(&mut peer);
+        assert_eq!((swapped.status, swapped.rows.as_str()), (1, "40"), "{swapped:?}");
+        assert_eq!(differences(&mut peer), "20,20");
+        assert_eq!(peer.run("SELECT id FROM sub WHERE nbr = 'n7'"), "107");
+        assert_eq!(peer.run("SELECT id FROM more WHERE nbr = 'n7'"), "7");
+        let double = peer.call("SUB.insert", &[Int(500), Text("n7")]);
+        assert!(double.status < 0 && double.text.contains("SUB_NBR"), "{double:?}");
+        let entries =
+            peer.call("@SwapTables", &[Text("SUB_NBR#ENTRIES"), Text("MORE_NBR#ENTRIES")]);
+        assert!(entries.status < 0, "{entries:?}");
+    }
+}
+
+/// Batches of rows, in the order of a table's columns, with a partition for each where several
+/// columns say it.
+#[test]
+fn rows_of_tables_with_several_partitioning_columns_are_divided() {
+    for sites in [1, 3] {
+        let server = start(sites, &[]);
+        let mut peer = Peer::login(server.client_address());
+        peer.run(
+            "CREATE TABLE two (a BIGINT NOT NULL, b VARCHAR(9) NOT NULL, n INTEGER,
+                PRIMARY KEY (a, b));
+            PARTITION TABLE two ON COLUMNS (b, a);
+            CREATE GLOBAL UNIQUE INDEX two_n ON two (n);",
+        );
+        let schema = TableSchema::new(&[
+            ("A", SqlType::BigInt),
+            ("B", SqlType::Varchar),
+            ("N", SqlType::Integer),
+        ]);
+        let load = |peer: &mut Peer, rows: std::ops::Range<i64>, same: i64| {
+            let mut table = Vec::new();
+            let mut builder = TableBuilder::begin(&mut table, &schema);
+            for row in rows {
+                let name = format!("b{row}");
+                builder.row(&schema, &[Int(row % 7), Text(&name), Int(row.max(same))]);
+            }
+            builder.finish();
+            let mut writer = ParameterWriter::default();
+            writer.text("two").scalar(SqlType::TinyInt, Int(0)).table(&table);
+            peer.call_with("@LoadMultipartitionTable", &writer)
+        };
+        let loaded = load(&mut peer, 0..200, 0);
+        assert_eq!((loaded.status, loaded.rows.as_str()), (1, "200"), "{loaded:?}");
+        let double = load(&mut peer, 200..210, 205);
+        assert!(double.status < 0 && double.text.contains("TWO_N"), "{double:?}");
+        assert_eq!(peer.run("SELECT COUNT(*) FROM two"), "200");
+        assert_eq!(peer.run("SELECT COUNT(*) FROM \"TWO_N#ENTRIES\""), "200");
+        for row in (0..200).step_by(17) {
+            let found = format!("SELECT n FROM two WHERE a = {} AND b = 'b{row}'", row % 7);
+            assert_eq!(peer.run(&found), row.to_string());
+            assert_eq!(peer.run(&format!("SELECT b FROM two WHERE n = {row}")), format!("b{row}"));
+        }
+    }
+}

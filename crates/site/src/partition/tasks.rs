@@ -174,9 +174,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
             self.schema = Some(task);
             return Ok(Vec::new());
         }
-        let swap = task.swap;
-        let prepared = match swap {
-            Some(swap) => self.database.prepare_swap(swap.first, swap.second),
+        let swap = task.swap.clone();
+        let prepared = match &swap {
+            Some(swap) => self.database.prepare_swap(&swap.pairs),
             None => self.database.prepare_change(&task.changes).map(|()| 0),
         };
         self.schema = Some(task);
