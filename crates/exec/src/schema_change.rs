@@ -72,8 +72,9 @@ impl Database {
         Ok(())
     }
 
-    /// Builds pairs of tables of the same columns anew, each with the rows of the other, as a schema
-    /// change: it is in force after [`Database::commit_change`]. Returns the rows of the first two.
+    /// Builds pairs of tables of the same columns anew, each with the rows of the other, as a
+    /// schema change: it is in force after [`Database::commit_change`]. Returns the rows of the
+    /// first two.
     ///
     /// # Errors
     /// A table is gone, or a row breaks a constraint of its new table.

@@ -381,10 +381,6 @@ fn is_load(bound: &BoundStatement) -> bool {
     bound.shipped.is_some() && !is_shipped(bound)
 }
 
-fn has_rows(table: &Vec<u8>) -> bool {
-    !table.is_empty()
-}
-
 /// The partition that runs the whole of a statement, if one does, and as what.
 fn only_partition(
     bound: &BoundStatement,
@@ -410,7 +406,8 @@ fn places(
 ) -> Result<Vec<Vec<(FragmentPart, PartitionId)>>, Failure> {
     let all = || (0..desk.ring.partition_count()).map(PartitionId);
     if let Some(rows) = bound.shipped.as_ref().filter(|_| is_load(bound)) {
-        let loads = all().filter(|partition| rows.get(partition.index()).is_some_and(has_rows));
+        let loads = all()
+            .filter(|partition| rows.get(partition.index()).is_some_and(|table| !table.is_empty()));
         return Ok(vec![loads.map(|partition| (FragmentPart::Load, partition)).collect()]);
     }
     if bound.shipped.is_some() {
