@@ -14,6 +14,7 @@ mod load;
 mod log;
 mod output;
 mod recovery;
+mod restore;
 mod snapshot;
 mod sql;
 mod start;
@@ -51,6 +52,7 @@ fn command() -> Command {
         .subcommand(demo::command())
         .subcommand(log::command())
         .subcommand(snapshot::command())
+        .subcommand(restore::command())
         .subcommand(admin::command())
         .subcommand(java_api::command())
         .subcommand(help_command())
@@ -82,6 +84,7 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
         Some(("init", arguments)) => init::run(arguments),
         Some(("log", arguments)) => log::run(arguments),
         Some(("snapshot", arguments)) => snapshot::run(arguments),
+        Some(("restore", arguments)) => restore::run(arguments, procedures),
         Some(("admin", arguments)) => admin::run(arguments),
         Some(("start", arguments)) => start::run(arguments, procedures, wrap_disk),
         Some(("sql", arguments)) => sql::run(arguments),

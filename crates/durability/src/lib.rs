@@ -10,5 +10,6 @@ pub mod command_log;
 pub mod directory;
 pub mod recovery;
 pub mod snapshot;
+pub mod switch;
 
 pub use directory::ClusterId;

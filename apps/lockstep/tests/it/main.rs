@@ -12,6 +12,7 @@ mod no_java;
 mod operate;
 mod process;
 mod readme;
+mod restore;
 mod shell;
 mod small_disk;
 mod trace;

@@ -9,6 +9,10 @@
 //! [`Survey`] takes the entries of all partitions, those of each in their order, and keeps only
 //! what is not settled. [`Outcome`] is what replay goes by.
 
+mod point;
+
+pub use point::{PassEnd, Point, PointFinder, PointTarget};
+
 use lockstep_txn::EntryReader;
 use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, Vote};
 use lockstep_types::{PartitionId, TransactionId};
@@ -103,7 +107,7 @@ pub struct Survey {
     withdrawn: Vec<BTreeSet<TransactionId>>,
     last_multi: TransactionId,
     last_epoch: u64,
-    until: Option<TransactionId>,
+    cut: Option<Vec<u64>>,
 }
 
 /// What replay goes by.
@@ -118,7 +122,7 @@ pub struct Outcome {
     /// Transactions over several partitions that are not to be replayed.
     left_out: BTreeSet<TransactionId>,
     withdrawn: Vec<BTreeSet<TransactionId>>,
-    until: Option<TransactionId>,
+    cut: Option<Vec<u64>>,
 }
 
 impl Survey {
@@ -134,13 +138,20 @@ impl Survey {
             withdrawn: vec![BTreeSet::new(); behind.len()],
             last_multi: TransactionId(0),
             last_epoch: 0,
-            until: None,
+            cut: None,
         }
     }
 
-    /// Entries with greater transaction ids are not to be replayed.
-    pub fn stop_behind(&mut self, last: TransactionId) {
-        self.until = Some(last);
+    /// By partition, entries with greater numbers are not to be replayed: see [`Point`]. What
+    /// they say of transactions before them counts.
+    pub fn stop_behind(&mut self, cut: Vec<u64>) {
+        assert_eq!(cut.len(), self.tails.len(), "each partition has a cut");
+        self.cut = Some(cut);
+    }
+
+    /// The number of the last entry of a partition that is to be replayed, if that is limited.
+    fn cut(&self, partition: PartitionId) -> u64 {
+        self.cut.as_ref().map_or(u64::MAX, |cut| cut[partition.index()])
     }
 
     /// The next entries of a partition's log, as they were handed over. Those that a snapshot has
@@ -162,6 +173,10 @@ impl Survey {
                 continue;
             }
             let due = sequence + 1;
+            if entry.sequence != due && due > self.cut(partition) {
+                // A later run began elsewhere; it decides nothing of what is replayed.
+                return Ok(());
+            }
             if entry.sequence != due {
                 return Err(SurveyError::Gap { partition, due, found: entry.sequence });
             }
@@ -171,9 +186,10 @@ impl Survey {
 
     fn note(&mut self, partition: PartitionId, entry: &Entry<'_>) {
         let transaction = entry.header.transaction;
+        let is_replayed = entry.sequence <= self.cut(partition);
         let tail = &mut self.tails[partition.index()];
         tail.sequence = entry.sequence;
-        tail.entries += 1;
+        tail.entries += u64::from(is_replayed);
         match transaction.partition() == PartitionId::MULTI {
             true => self.last_multi = self.last_multi.max(transaction),
             false => tail.transaction = tail.transaction.max(transaction),
@@ -249,13 +265,16 @@ impl Survey {
     /// All logs have been read to their ends.
     pub fn finish(mut self) -> Outcome {
         self.aborted.extend(self.open.into_keys());
+        for (tail, cut) in self.tails.iter_mut().zip(self.cut.iter().flatten()) {
+            tail.sequence = tail.sequence.min(*cut);
+        }
         Outcome {
             tails: self.tails,
             last_multi: self.last_multi,
             last_epoch: self.last_epoch,
             left_out: self.aborted,
             withdrawn: self.withdrawn,
-            until: self.until,
+            cut: self.cut,
         }
     }
 }
@@ -264,14 +283,17 @@ impl Outcome {
     /// Whether an entry of a partition is to be replayed.
     #[inline]
     pub fn replays(&self, partition: PartitionId, transaction: TransactionId) -> bool {
-        if self.until.is_some_and(|last| transaction.time_key() > last.time_key()) {
-            return false;
-        }
         let skipped = match transaction.partition() == PartitionId::MULTI {
             true => &self.left_out,
             false => &self.withdrawn[partition.index()],
         };
         skipped.is_empty() || !skipped.contains(&transaction)
+    }
+
+    /// Whether an entry of a partition is behind the point at which replay stops.
+    #[inline]
+    pub fn is_behind(&self, partition: PartitionId, sequence: u64) -> bool {
+        self.cut.as_ref().is_some_and(|cut| sequence > cut[partition.index()])
     }
 
     /// A transaction turns out not to have been committed: a partition that had said yes to it

@@ -1,7 +1,9 @@
 //! Which transactions a log says are committed: cut at every point, with votes that change, with
 //! decisions.
 
-use lockstep_durability::recovery::{Outcome, Survey, SurveyError};
+use lockstep_durability::recovery::{
+    Outcome, PassEnd, Point, PointFinder, PointTarget, Survey, SurveyError,
+};
 use lockstep_txn::log_entry::{Vote, begin_fragments, put_schema};
 use lockstep_txn::sp::first_entry;
 use lockstep_txn::{EntryHeader, EntryKind, LogBuffer};
@@ -139,7 +141,7 @@ fn what_nobody_votes_on_is_committed_by_one_commit() {
 }
 
 #[test]
-fn withdrawn_calls_and_what_is_behind_a_time_are_left_out() {
+fn withdrawn_calls_are_left_out() {
     let mut logs = Logs::new();
     logs.call(A, 1);
     logs.call(A, 2);
@@ -150,11 +152,78 @@ fn withdrawn_calls_and_what_is_behind_a_time_are_left_out() {
     let outcome = logs.whole();
     assert!(!outcome.replays(A, own(A, 1).transaction));
     assert!(outcome.replays(A, own(A, 2).transaction));
+}
+
+impl Logs {
+    fn pass(&self, finder: &mut PointFinder) -> PassEnd {
+        for partition in [A, B] {
+            for piece in &self.pieces[partition.index()] {
+                finder.read(partition, piece).expect("sound");
+            }
+        }
+        finder.end_pass()
+    }
+
+    fn point(&self, target: PointTarget) -> Point {
+        let mut finder = PointFinder::new(target, 2);
+        loop {
+            match self.pass(&mut finder) {
+                PassEnd::Again => {}
+                PassEnd::Found(point) => return point,
+                PassEnd::Unknown(..) => panic!("{target:?} is not there"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_point_cuts_each_log_where_the_host_was() {
+    let mut logs = Logs::new();
+    // B ran the transaction of both, of time 4, behind a call of time 6; A before one of time 5.
+    logs.call(A, 1);
+    logs.round(A, 4, 1, Vote::Yes);
+    logs.call(A, 5);
+    logs.call(B, 2);
+    logs.call(B, 6);
+    logs.round(B, 4, 1, Vote::Yes);
+    logs.call(B, 7);
+    let point = |ms| logs.point(PointTarget::Time(TIME_MS + ms));
+    assert_eq!(point(0).cut, [0, 0]);
+    assert_eq!((point(0).last, point(0).next), (None, Some(own(A, 1).transaction)));
+    assert_eq!(point(1).cut, [1, 0]);
+    assert_eq!(point(3).cut, [1, 1]);
+    // Without the call before it, B has no part in it, so A has none either.
+    assert_eq!((point(4).cut, point(5).cut), (vec![1, 1], vec![1, 1]));
+    let at_six = point(6);
+    assert_eq!(at_six.cut, [u64::MAX, 3]);
+    assert_eq!(
+        (at_six.last, at_six.next),
+        (Some(own(B, 6).transaction), Some(own(B, 7).transaction))
+    );
+    assert_eq!(at_six.entries_behind, 1);
+    assert_eq!(point(7).cut, [u64::MAX, u64::MAX]);
+    // A transaction comes with all that ran before it, although some of that is later by its id.
+    let behind = |header: EntryHeader| logs.point(PointTarget::Transaction(header.transaction)).cut;
+    assert_eq!(behind(own(B, 2)), [1, 1]);
+    assert_eq!(behind(multi(4)), [u64::MAX, 3]);
+    assert_eq!(behind(own(A, 5)), [u64::MAX, 3]);
+    let mut finder = PointFinder::new(PointTarget::Transaction(own(A, 3).transaction), 2);
+    let near = PassEnd::Unknown(Some(own(B, 2).transaction), Some(multi(4).transaction));
+    assert_eq!(logs.pass(&mut finder), near);
+
+    // The cut is what replay goes by, and decisions behind it count.
+    logs.entry(A, &multi(4), EntryKind::Abort);
     let mut survey = Survey::new(&[0, 0]);
-    survey.stop_behind(multi(1).transaction);
+    survey.stop_behind(vec![2, 3]);
+    for partition in [A, B] {
+        for piece in &logs.pieces[partition.index()] {
+            survey.read(partition, piece).expect("sound");
+        }
+    }
     let outcome = survey.finish();
-    assert!(outcome.replays(A, own(A, 1).transaction));
-    assert!(!outcome.replays(A, own(A, 2).transaction));
+    assert_eq!(outcome.tails.iter().map(|tail| tail.sequence).collect::<Vec<_>>(), [2, 3]);
+    assert!(!outcome.is_behind(A, 2) && outcome.is_behind(A, 3) && outcome.is_behind(B, 4));
+    assert!(!is_committed(&outcome, 4));
 }
 
 #[test]

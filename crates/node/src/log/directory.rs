@@ -8,6 +8,7 @@ use lockstep_durability::command_log::FOLDER as LOG_FOLDER;
 use lockstep_durability::directory::{
     CLUSTER_FILE, ClusterFile, DirectoryError, LOCK_FILE, initialize,
 };
+use lockstep_durability::switch;
 use lockstep_env::Disk;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -75,7 +76,8 @@ pub fn new_cluster(partition_count: u32) -> ClusterFile {
 /// Opens a directory and locks it.
 ///
 /// # Errors
-/// It was not made, its cluster file is damaged, or another process has it.
+/// It was not made, its cluster file is damaged, another process has it, or a restore that was
+/// stopped half way cannot be ended.
 pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError> {
     let disk = RealDisk::new(path);
     let Some(cluster) = ClusterFile::read(&disk)? else {
@@ -93,7 +95,10 @@ pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError>
         )));
     };
     let lock = Some(Arc::new(disk.lock(LOCK_FILE)?));
-    Ok(Data { disk: Arc::new(disk), cluster, durability, progress: Arc::default(), lock })
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    // A restore that was stopped half way is ended before anybody reads the directory.
+    switch::finish(&disk, cluster.cluster, random_bits())?;
+    Ok(Data { disk, cluster, durability, progress: Arc::default(), lock })
 }
 
 /// Bits that nobody outside this process can foresee.

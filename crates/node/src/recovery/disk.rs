@@ -9,7 +9,7 @@ use lockstep_durability::ClusterId;
 use lockstep_durability::command_log::{
     FOLDER, LogEnd, LogPosition, LogReader, TornTail, file_name,
 };
-use lockstep_durability::recovery::{Outcome, Survey};
+use lockstep_durability::recovery::{Outcome, Point, Survey};
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
 use lockstep_types::{PartitionId, TransactionId};
@@ -85,8 +85,8 @@ impl<H, A> Recovered<H, A> {
 pub(crate) struct DiskLog<'a> {
     pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) cluster: ClusterId,
-    /// Entries with greater transaction ids are left out.
-    pub(crate) until: Option<TransactionId>,
+    /// What is behind this point is left out.
+    pub(crate) until: Option<&'a Point>,
 }
 
 /// Why recovery cannot begin with a snapshot, or with the log alone.
@@ -111,7 +111,10 @@ pub(crate) fn recover<H: Send, A: Send>(
 ) -> Result<Recovered<H, A>, String> {
     let partitions = settings.ring.partition_count();
     let found = snapshot::candidates(&**log.disk, log.cluster, partitions);
-    let found = found.map_err(|error| error.to_string())?;
+    let mut found = found.map_err(|error| error.to_string())?;
+    if let Some(point) = log.until {
+        found.retain(|candidate| candidate.is_before(point));
+    }
     let sound = found.iter().filter_map(|one| one.manifest.as_ref().ok());
     let epochs = sound.flat_map(|manifest| &manifest.positions).map(|position| position.epoch);
     let last_epoch = epochs.max().unwrap_or(0);
@@ -274,8 +277,8 @@ fn survey(
     let sequences: Vec<u64> = behind.iter().map(|position| position.sequence).collect();
     let mut survey = Survey::new(&sequences);
     let mut log_bytes = 0;
-    if let Some(last) = log.until {
-        survey.stop_behind(last);
+    if let Some(point) = log.until {
+        survey.stop_behind(point.cut.clone());
     }
     while let Some(block) = reader.next_block().map_err(|error| Fault::Log(error.to_string()))? {
         let Some(saved) = behind.get(block.partition as usize) else {
@@ -313,7 +316,7 @@ fn survey(
     Ok((survey.finish(), reader.into_end(), log_bytes))
 }
 
-fn open(log: &DiskLog<'_>) -> Result<LogReader, String> {
+pub(super) fn open(log: &DiskLog<'_>) -> Result<LogReader, String> {
     LogReader::open(Arc::clone(log.disk), log.cluster).map_err(|error| error.to_string())
 }
 

@@ -9,11 +9,14 @@
 
 mod disk;
 mod partition;
+mod restore;
 mod snapshot;
 
 pub(crate) use disk::{DiskLog, Recovered, recover};
 pub use disk::{RecoveryProgress, RecoverySummary};
+pub use lockstep_durability::recovery::PointTarget;
 pub use partition::{LogPieces, PartitionSource};
+pub use restore::{RestoreSettings, RestoreSummary, TakenBack, restore, take_back};
 pub use snapshot::SnapshotSummary;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
@@ -24,8 +27,8 @@ use lockstep_jvm::JavaSettings;
 use lockstep_plan::Catalog;
 use lockstep_site::{
     Coordinator, CoordinatorOutput, MultiCall, MultiWork, PartitionEffect, SchemaTask, Site,
+    SnapshotBegun,
 };
-use lockstep_txn::EntryHeader;
 use lockstep_types::{HashRing, PartitionId, TransactionId};
 use partition::{PartitionReplay, Stop};
 use std::fmt;
@@ -223,21 +226,28 @@ fn apply_change<H, A>(
         )));
     }
     let next = Arc::clone(&made.task.catalog);
-    carry_out(partitions, made.task, &change.header, settings).map_err(stopped)?;
+    let mut sites: Vec<_> = partitions.iter_mut().map(PartitionReplay::site).collect();
+    carry_out(&mut sites, made.task, change.header.timestamp_us, None, settings)
+        .map_err(stopped)?;
     partitions.iter_mut().for_each(PartitionReplay::follow_catalog);
     Ok(next)
 }
 
-/// Takes a schema change through its rounds at all partitions, as a coordinator does.
+/// Takes a schema change, or the beginning of a snapshot, through its rounds at all partitions, as
+/// a coordinator does whose last transaction id was `behind`. Gives what began at which partition.
 fn carry_out<H, A>(
-    partitions: &mut [PartitionReplay<H, A>],
+    sites: &mut [&mut Site<H, A, Arc<HostCatalog>>],
     task: SchemaTask<Arc<HostCatalog>>,
-    header: &EntryHeader,
+    now_us: i64,
+    behind: Option<TransactionId>,
     settings: &ReplaySettings<'_>,
-) -> Result<(), String> {
+) -> Result<Vec<(PartitionId, Box<SnapshotBegun>)>, String> {
     let limits = crate::catalog::site_limits(settings.options);
     let mut coordinator = Coordinator::new(settings.ring.clone(), &limits);
-    partitions.iter_mut().for_each(|partition| partition.site().expect_new_coordinator());
+    if let Some(last) = behind {
+        coordinator.go_on_behind(last, 0);
+    }
+    sites.iter_mut().for_each(|site| site.expect_new_coordinator());
     let call = MultiCall {
         origin: (),
         procedure_number: crate::message::NO_PROCEDURE,
@@ -248,8 +258,7 @@ fn carry_out<H, A>(
         led: None,
         work: MultiWork::Schema(Arc::new(task)),
     };
-    let now_us = header.timestamp_us;
-    let mut outputs = Vec::new();
+    let (mut outputs, mut begun) = (Vec::new(), Vec::new());
     if coordinator.submit(call, now_us, &mut outputs).is_err() {
         return Err("the coordinator takes no call (option max_waiting_multi)".to_string());
     }
@@ -261,14 +270,19 @@ fn carry_out<H, A>(
                 }
             }
             CoordinatorOutput::Send(message) => {
-                let site = partitions[message.partition.index()].site();
+                let partition = message.partition;
+                let site = &mut sites[partition.index()];
                 let mut effects = Vec::new();
                 site.receive(message.number, message.message, now_us, &mut effects);
                 let waiting = site.next(now_us, &mut effects);
                 assert!(waiting.is_none(), "nothing else runs while the log is replayed");
                 for effect in effects {
-                    if let PartitionEffect::Send(answer) = effect {
-                        coordinator.receive(answer, now_us, &mut outputs);
+                    match effect {
+                        PartitionEffect::Send(answer) => {
+                            coordinator.receive(answer, now_us, &mut outputs);
+                        }
+                        PartitionEffect::SnapshotBegun(one) => begun.push((partition, one)),
+                        _ => {}
                     }
                 }
             }
@@ -281,7 +295,7 @@ fn carry_out<H, A>(
         }
     }
     match coordinator.is_idle() {
-        true => Ok(()),
+        true => Ok(begun),
         false => Err("its rounds did not end".to_string()),
     }
 }

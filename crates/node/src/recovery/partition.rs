@@ -78,6 +78,8 @@ pub(super) struct PartitionReplay<H, A> {
     piece: Vec<u8>,
     /// All of the piece is done.
     piece_done: bool,
+    /// Nothing more is to be replayed.
+    ended: bool,
     /// The number of the last entry that is done.
     done: u64,
     /// The change of the catalog at which it stands.
@@ -124,6 +126,7 @@ impl<H, A> PartitionReplay<H, A> {
             source,
             piece: Vec::new(),
             piece_done: true,
+            ended: false,
             stands_at: None,
             left_out: false,
             plans: BTreeMap::new(),
@@ -162,6 +165,9 @@ impl<H, A> PartitionReplay<H, A> {
         settings: &ReplaySettings<'_>,
     ) -> Result<Option<Stop>, ReplayError> {
         loop {
+            if self.ended {
+                return Ok(None);
+            }
             if self.piece_done {
                 let next = self.source.next().map_err(ReplayError::Stopped)?;
                 let Some(piece) = next else { return Ok(None) };
@@ -198,6 +204,10 @@ impl<H, A> PartitionReplay<H, A> {
             };
             if entry.sequence <= self.done {
                 continue;
+            }
+            if outcome.is_behind(self.partition, entry.sequence) {
+                self.ended = true;
+                return Ok(None);
             }
             self.done = entry.sequence;
             if !outcome.replays(self.partition, entry.header.transaction) {

@@ -8,6 +8,7 @@ use crate::control::change::decode_saved_planning;
 use crate::snapshot::{Loaded, PartitionLoad, load_partition};
 use lockstep_durability::ClusterId;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_durability::recovery::Point;
 use lockstep_durability::snapshot::{
     ContentKind, Manifest, RowsReader, SnapshotError, saved_transaction, scan, verify_file,
 };
@@ -29,12 +30,31 @@ const SCHEMA_STATEMENTS_MAX: u32 = 1 << 20;
 
 /// A snapshot of the directory, sound or not.
 pub(super) struct Candidate {
+    /// Its name.
+    pub(super) nonce: String,
     /// When it was taken; the greatest number where that cannot be told.
     transaction: i64,
     /// By partition, the last entry that it has, if that is known.
     pub(super) sequences: Option<Vec<u64>>,
     /// Its manifest, or what is wrong with it.
     pub(super) manifest: Result<Manifest, String>,
+}
+
+impl Candidate {
+    /// Whether all that it has, as far as that is known, comes before a point.
+    pub(super) fn is_before(&self, point: &Point) -> bool {
+        // Of a damaged one nothing may be known: then nobody knows what it had.
+        let is_known = self.transaction != i64::MAX;
+        let key = TransactionId(self.transaction as u64).time_key();
+        let fits = |sequences: &Vec<u64>| sequences.iter().zip(&point.cut).all(|(a, b)| a <= b);
+        (!is_known || key <= point.limit_key) && self.sequences.as_ref().is_none_or(fits)
+    }
+
+    /// When it was taken, milliseconds since 1970, if that is known.
+    pub(super) fn time_ms(&self) -> Option<i64> {
+        let is_known = self.transaction != i64::MAX;
+        is_known.then(|| TransactionId(self.transaction as u64).time_ms())
+    }
 }
 
 /// What a host was loaded from.
@@ -88,6 +108,7 @@ pub(super) fn candidates(
                 }
                 let positions = manifest.positions.iter();
                 candidates.push(Candidate {
+                    nonce: found.nonce,
                     transaction: manifest.transaction,
                     sequences: Some(positions.map(|position| position.sequence).collect()),
                     manifest: missing.map_or(Ok(manifest), Err),
@@ -97,6 +118,7 @@ pub(super) fn candidates(
             Err(error) if error.disk == Some(DiskErrorKind::NotFound) => {}
             Err(error) => candidates.push(Candidate {
                 transaction: saved_transaction(disk, SNAPSHOT_FOLDER, &found.nonce),
+                nonce: found.nonce,
                 sequences: None,
                 manifest: Err(error.to_string()),
             }),
@@ -131,7 +153,8 @@ pub(super) fn load<H: Send, A: Send>(
             timestamp_us: manifest.created_ms.saturating_mul(1000),
             repeated: true,
         };
-        carry_out(&mut partitions, task, &header, settings).map_err(unfit)?;
+        let mut sites: Vec<_> = partitions.iter_mut().map(PartitionReplay::site).collect();
+        carry_out(&mut sites, task, header.timestamp_us, None, settings).map_err(unfit)?;
     }
     let mut sites: Vec<_> = partitions.into_iter().map(|partition| partition.finish().0).collect();
     let loaded = load_all(disk, manifest, &mut sites)?;

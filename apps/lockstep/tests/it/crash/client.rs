@@ -27,6 +27,8 @@ pub struct Client {
     fails: (i64, i8),
     apply: Apply,
     find: Find,
+    /// What it begins with.
+    initial: Model,
     /// The effect of the first calls, so many.
     known: Mutex<(i64, Model)>,
     /// Up to here calls were answered.
@@ -51,6 +53,7 @@ impl Client {
             fails,
             apply: Box::new(apply),
             find: Box::new(find),
+            initial: Model::new(),
             known: Mutex::default(),
             answered: AtomicI64::new(0),
             sent: AtomicI64::new(0),
@@ -59,8 +62,20 @@ impl Client {
 
     /// A client that begins with something in the database.
     pub fn begins_with(self, model: Model) -> Client {
-        *self.known.lock().expect("nobody panics with it") = (0, model);
-        self
+        *self.known.lock().expect("nobody panics with it") = (0, model.clone());
+        Client { initial: model, ..self }
+    }
+
+    /// Calls that were answered, and that were sent.
+    pub fn numbers(&self) -> (i64, i64) {
+        (self.answered(), self.sent.load(Ordering::SeqCst))
+    }
+
+    /// From now on another past counts: with so many calls answered, and so many sent.
+    pub fn go_back_to(&self, (answered, sent): (i64, i64)) {
+        *self.known.lock().expect("nobody panics with it") = (0, self.initial.clone());
+        self.answered.store(answered, Ordering::SeqCst);
+        self.sent.store(sent, Ordering::SeqCst);
     }
 
     fn succeeds(&self, n: i64) -> bool {

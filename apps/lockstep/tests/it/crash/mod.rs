@@ -7,11 +7,11 @@
 //!
 //! `CRASH_ROUNDS` and `POWER_ROUNDS` say how often, `CRASH_SEED` with which random numbers.
 
-mod client;
+pub mod client;
 mod java;
 mod operator;
 mod power;
-mod workload;
+pub mod workload;
 
 use super::process::Host;
 use super::{lockstep, text};
@@ -198,7 +198,19 @@ fn load_and_kill(
     calls: i64,
     load_time: Duration,
 ) {
-    let enough = workload.answered() + calls;
+    let (enough, begun) = (workload.answered() + calls, Instant::now());
+    load_while(workload, operator, host, |_| {
+        workload.answered() < enough || begun.elapsed() < load_time
+    });
+}
+
+/// Loads the host while that is wanted, and kills it.
+pub fn load_while(
+    workload: &Workload,
+    operator: Option<&Operator>,
+    host: &mut Host,
+    mut wanted: impl FnMut(&Host) -> bool,
+) {
     let ended = AtomicUsize::new(0);
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -216,10 +228,7 @@ fn load_and_kill(
                 operator.run(connection);
             });
         }
-        while (workload.answered() < enough || begun.elapsed() < load_time)
-            && ended.load(Ordering::SeqCst) == 0
-            && begun.elapsed() < PATIENCE
-        {
+        while wanted(host) && ended.load(Ordering::SeqCst) == 0 && begun.elapsed() < PATIENCE {
             std::thread::yield_now();
         }
         let early = ended.load(Ordering::SeqCst);
@@ -254,7 +263,7 @@ fn has_unfinished_snapshot(directory: &Path) -> bool {
     })
 }
 
-fn new_directory(name: &str) -> PathBuf {
+pub fn new_directory(name: &str) -> PathBuf {
     let name = format!("lockstep-{name}-{}", std::process::id());
     let directory = std::env::temp_dir().join(name);
     let _ = std::fs::remove_dir_all(&directory);
