@@ -5,3 +5,4 @@ mod command_log;
 mod directory;
 mod recovery;
 mod snapshot;
+mod switch;
