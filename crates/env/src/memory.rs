@@ -43,12 +43,22 @@ pub enum Survival {
     Kept,
     /// Its first bytes, so many; of a length or a name: nothing.
     Torn(usize),
+    /// Of its sectors, those whose number in the file, by the last six bits, is that of a bit that
+    /// is set: a disk writes the sectors of one write in any order. Of a length or a name: nothing.
+    Sectors(u64),
 }
+
+/// What a disk writes wholly or not at all, in bytes.
+pub const SECTOR_BYTES: u64 = 512;
 
 /// Asked before each operation: the operation, the name, and for reads and writes the offset and
 /// the number of bytes. An error is given to the caller, and nothing happens.
 pub type FaultHook =
     Box<dyn FnMut(DiskOperation, &str, u64, usize) -> Result<(), DiskErrorKind> + Send>;
+
+/// Asked before each sync, with the name of the file or folder: whether it does nothing, and says
+/// that it did.
+pub type Lies = Box<dyn Fn(&str) -> bool + Send>;
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone, Default)]
@@ -65,6 +75,7 @@ struct State {
     folders: BTreeSet<String>,
     capacity_bytes: Option<u64>,
     hook: Option<FaultHook>,
+    lies: Option<Lies>,
 }
 
 #[derive(Default, Clone)]
@@ -84,21 +95,40 @@ impl Change {
     /// What `survival` leaves of the change, applied.
     fn apply(&self, bytes: &mut Vec<u8>, survival: Survival) {
         match (self, survival) {
-            (_, Survival::Lost) | (Change::Length(_), Survival::Torn(_)) => {}
+            (_, Survival::Lost) => {}
+            (Change::Length(_), Survival::Torn(_) | Survival::Sectors(_)) => {}
+            (Change::Bytes(offset, written), Survival::Sectors(kept)) => {
+                let mut at = *offset;
+                let mut rest = &written[..];
+                while !rest.is_empty() {
+                    let count = (SECTOR_BYTES - at % SECTOR_BYTES).min(rest.len() as u64) as usize;
+                    let (sector, others) = rest.split_at(count);
+                    if kept >> (at / SECTOR_BYTES % 64) & 1 == 1 {
+                        put(bytes, at as usize, sector);
+                    }
+                    at += count as u64;
+                    rest = others;
+                }
+            }
             (Change::Length(length), Survival::Kept) => bytes.resize(*length as usize, 0),
             (Change::Bytes(offset, written), survival) => {
                 let kept = match survival {
                     Survival::Torn(kept) => kept.min(written.len()),
                     _ => written.len(),
                 };
-                let start = *offset as usize;
-                if bytes.len() < start + kept {
-                    bytes.resize(start + kept, 0);
-                }
-                bytes[start..start + kept].copy_from_slice(&written[..kept]);
+                put(bytes, *offset as usize, &written[..kept]);
             }
         }
     }
+}
+
+/// Puts a write into a file's bytes.
+fn put(bytes: &mut Vec<u8>, start: usize, written: &[u8]) {
+    let end = start + written.len();
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[start..end].copy_from_slice(written);
 }
 
 impl Content {
@@ -169,6 +199,11 @@ impl MemoryDisk {
         self.state().hook = hook;
     }
 
+    /// From now on syncs of which `lies` is true do nothing.
+    pub fn set_lies(&self, lies: Option<Lies>) {
+        self.state().lies = lies;
+    }
+
     /// The power fails: of what was not synced, `choose` says what is left, names first, then
     /// writes file by file in the order in which they were made. Everything left is durable then.
     /// Files that are open keep working on what is left; a test should drop them.
@@ -214,6 +249,7 @@ impl MemoryDisk {
             folders: state.folders.clone(),
             capacity_bytes: state.capacity_bytes,
             hook: None,
+            lies: None,
         };
         drop(state);
         let survivor = MemoryDisk { state: Arc::new(Mutex::new(copied)) };
@@ -237,6 +273,7 @@ impl MemoryDisk {
             folders: state.folders.clone(),
             capacity_bytes: state.capacity_bytes,
             hook: None,
+            lies: None,
         };
         MemoryDisk { state: Arc::new(Mutex::new(copied)) }
     }
@@ -348,6 +385,9 @@ impl Disk for MemoryDisk {
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
         let mut state = self.state();
         state.ask(DiskOperation::Sync, folder, 0, 0)?;
+        if state.lies.as_ref().is_some_and(|lies| lies(folder)) {
+            return Ok(());
+        }
         let state = &mut *state;
         let names = &state.names;
         state.synced_names.retain(|name, _| folder_of(name) != folder || names.contains_key(name));
@@ -445,6 +485,9 @@ impl File for MemoryFile {
     fn sync_data(&mut self) -> Result<(), DiskError> {
         let mut state = self.disk.state();
         state.ask(DiskOperation::Sync, &self.name, 0, 0)?;
+        if state.lies.as_ref().is_some_and(|lies| lies(&self.name)) {
+            return Ok(());
+        }
         if let Some(content) = state.files.get_mut(&self.file) {
             content.unsynced.clear();
             content.synced = content.bytes.clone();

@@ -44,6 +44,34 @@ fn writes_may_survive_out_of_order() {
 }
 
 #[test]
+fn sectors_of_one_write_may_survive_in_any_choice() {
+    let disk = disk_with("log/a", &[0; 2_048]);
+    let mut file = disk.open("log/a", OpenMode::Write).unwrap();
+    file.write_at(500, &[1; 1_100]).unwrap();
+    disk.cut_power(|_| Survival::Sectors(0b1010));
+    let kept: Vec<usize> = disk
+        .bytes("log/a")
+        .unwrap()
+        .iter()
+        .enumerate()
+        .filter_map(|(at, b)| (*b == 1).then_some(at))
+        .collect();
+    let expected: Vec<usize> = (512..1_024).chain(1_536..1_600).collect();
+    assert_eq!(kept, expected);
+}
+
+#[test]
+fn a_sync_that_lies_makes_nothing_durable() {
+    let disk = disk_with("log/a", b"before");
+    disk.set_lies(Some(Box::new(|name| name == "log/a")));
+    let mut file = disk.open("log/a", OpenMode::Write).unwrap();
+    file.write_at(0, b"behind").unwrap();
+    file.sync_data().unwrap();
+    disk.cut_power(|_| Survival::Lost);
+    assert_eq!(disk.bytes("log/a").unwrap(), b"before");
+}
+
+#[test]
 fn names_are_durable_with_their_folder() {
     let disk = disk_with("log/old", b"old");
     drop(disk.open("log/new", OpenMode::Create).unwrap());
