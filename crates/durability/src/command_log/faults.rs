@@ -9,4 +9,8 @@ pub struct LogFaults {
     pub ignore_checksum: bool,
     /// A torn end is taken for the end of the log, and so is any damage.
     pub ignore_watermark: bool,
+    /// Blocks do not say how far everything is durable.
+    pub forget_watermark: bool,
+    /// One segment more is given up than is safe elsewhere.
+    pub prune_too_many: bool,
 }

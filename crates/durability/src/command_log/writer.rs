@@ -95,8 +95,11 @@ impl LogWriter {
         }
         let names = disk.list(FOLDER)?;
         let is_spare = |name: &String| name.starts_with("spare-") && name.ends_with(".log");
-        let spares: VecDeque<String> =
-            names.iter().filter(|n| is_spare(n)).map(|n| format!("{FOLDER}/{n}")).collect();
+        // A power cut may have left the file of a segment with the name of a spare beside its own:
+        // not all file systems rename in one step. So no spare outlives its writer.
+        for name in names.iter().filter(|name| is_spare(name)) {
+            disk.remove(&format!("{FOLDER}/{name}"))?;
+        }
         let number = end.position.segment + 1;
         // A segment that was made and never used.
         let is_unused = |name: &String| number_of(name) == Some(number);
@@ -116,7 +119,7 @@ impl LogWriter {
             group: Vec::new(),
             parts: Vec::new(),
             segments: end.segments.into(),
-            spares,
+            spares: VecDeque::new(),
             spares_made: u64::from(number),
             zeros: Vec::new(),
             seed,
@@ -248,13 +251,13 @@ impl LogWriter {
     /// # Errors
     /// The disk failed.
     pub fn prune(&mut self, covered: &BTreeMap<u32, u64>) -> Result<usize, LogError> {
-        let mut pruned = 0;
+        let (mut pruned, mut too_many) = (0, self.faults.prune_too_many);
         while self.segments.len() > 1 {
             let oldest = &self.segments[0];
             let is_covered = |(partition, last): (&u32, &u64)| {
                 covered.get(partition).is_some_and(|covered| last <= covered)
             };
-            if !oldest.last_sequences.iter().all(is_covered) {
+            if !oldest.last_sequences.iter().all(is_covered) && !std::mem::take(&mut too_many) {
                 break;
             }
             let name = file_name(oldest.number);
@@ -302,7 +305,10 @@ impl LogWriter {
                 body_bytes: part.body_bytes,
                 segment: self.header.number,
                 partition: part.partition,
-                watermark: self.synced,
+                watermark: match self.faults.forget_watermark {
+                    true => LogPosition::default(),
+                    false => self.synced,
+                },
                 epoch: part.epoch,
                 first_sequence: part.first_sequence,
                 entries: part.entries,

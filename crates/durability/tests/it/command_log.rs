@@ -6,7 +6,7 @@ use lockstep_durability::command_log::{
     FIRST_BLOCK, FOLDER, LogEnd, LogError, LogErrorKind, LogPosition, LogReader, LogSettings,
     LogWriter, SEGMENT_BYTES_MIN, file_name,
 };
-use lockstep_env::memory::{MemoryDisk, Survival};
+use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
 use lockstep_env::{Disk, DiskErrorKind, DiskOperation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,6 +127,29 @@ fn segments_with_entries_that_are_needed_stay() {
     }
     assert_eq!(writer.prune(&BTreeMap::from([(0, 1_000)])).unwrap(), 0);
     assert!(writer.prune(&BTreeMap::from([(0, 1_000), (1, 1)])).unwrap() >= 2);
+}
+
+#[test]
+fn a_spare_that_still_is_a_segment_is_not_written_again() {
+    let disk = new_disk();
+    let mut log = writer(&disk, 1);
+    let block = |number: u64| vec![(0, number + 1, 1, vec![0; 5_000])];
+    (0..40).for_each(|number| commit(&mut log, &block(number)));
+    disk.set_hook(Some(Box::new(|operation, name, _, _| match (operation, name) {
+        (DiskOperation::Sync, FOLDER) => Err(DiskErrorKind::Other),
+        _ => Ok(()),
+    })));
+    assert!(log.prune(&BTreeMap::from([(0, 15)])).is_err());
+    disk.set_hook(None);
+    // The file has its new name, and the old one too: nothing made both durable at once.
+    disk.cut_power(|write| match write {
+        UnsyncedWrite::Name(name) if name.contains("spare") => Survival::Kept,
+        _ => Survival::Lost,
+    });
+    assert_eq!(read(&disk).unwrap().0.len(), 40);
+    let mut log = writer(&disk, 2);
+    (40..80).for_each(|number| commit(&mut log, &block(number)));
+    assert_eq!(read(&disk).unwrap().0.len(), 80);
 }
 
 #[test]
