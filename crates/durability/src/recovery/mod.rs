@@ -12,6 +12,9 @@
 mod point;
 
 pub use point::{PassEnd, Point, PointFinder, PointTarget};
+mod begin;
+
+pub use begin::{BeginFault, Candidate, begin_with_first, candidates, check_reach, survey_log};
 
 use lockstep_txn::EntryReader;
 use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, Vote};

@@ -82,6 +82,7 @@ pub mod csv;
 mod error;
 mod folder;
 mod heads;
+mod keep;
 mod manifest;
 mod reader;
 mod writer;
@@ -91,6 +92,7 @@ pub use folder::{
     FoundSnapshot, check_nonce, manifest_name, newest, read_manifest, remove, rows_name, scan,
 };
 pub use heads::{ColumnHead, TableHead};
+pub use keep::{covered, outdated};
 pub use manifest::{ContentKind, FileEntry, Manifest, PartitionPosition, TableEntry, TableKind};
 pub use reader::{Chunk, RowsReader, saved_transaction, verify_file};
 pub use writer::{FileWriter, RowsWriter, write_manifest};

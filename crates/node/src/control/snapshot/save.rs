@@ -16,12 +16,12 @@ use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     self, ContentKind, FileWriter, SnapshotError, TableKind, manifest_name,
 };
-use lockstep_env::{Disk, DiskErrorKind};
+use lockstep_env::Disk;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
 use lockstep_types::{Datum, Failure, TableId};
 use lockstep_wire_volt::Invocation;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -380,18 +380,7 @@ impl Control {
         let Some(pruner) = &self.log_pruner else { return };
         let Ok((disk, folder, _)) = self.snapshot_place(None) else { return };
         let Ok(found) = snapshot::scan(&*disk, &folder) else { return };
-        let is_own = |one: &&snapshot::FoundSnapshot| {
-            one.nonce.starts_with(AUTOMATIC_PREFIX) && one.is_complete()
-        };
-        let sound = found.iter().filter(is_own).filter_map(|one| one.manifest.as_ref().ok());
-        let mut covered = BTreeMap::new();
-        for manifest in sound.filter(|manifest| manifest.cluster == self.facts.cluster) {
-            for (partition, position) in (0u32..).zip(&manifest.positions) {
-                let least = covered.entry(partition).or_insert(position.sequence);
-                *least = position.sequence.min(*least);
-            }
-        }
-        pruner.prune(covered);
+        pruner.prune(snapshot::covered(&found, AUTOMATIC_PREFIX, self.facts.cluster));
     }
 
     /// Of the snapshots by schedule only the newest stay, and nothing of those that a host began
@@ -400,20 +389,7 @@ impl Control {
         let Ok((disk, folder, _)) = self.snapshot_place(None) else { return };
         let kept = self.facts.options.snapshots_kept as usize;
         let Ok(found) = snapshot::scan(&*disk, &folder) else { return };
-        let automatic = found.iter().filter(|one| one.nonce.starts_with(AUTOMATIC_PREFIX));
-        let (mut sound, mut gone) = (Vec::new(), Vec::new());
-        for one in automatic {
-            match &one.manifest {
-                Ok(manifest) => sound.push((manifest.transaction, &one.nonce)),
-                Err(error) if error.disk == Some(DiskErrorKind::NotFound) => gone.push(&one.nonce),
-                // Somebody may want to mend it.
-                Err(_) => {}
-            }
-        }
-        sound.sort_unstable();
-        let old = sound.len().saturating_sub(kept);
-        gone.extend(sound[..old].iter().map(|(_, nonce)| *nonce));
-        for nonce in gone {
+        for nonce in snapshot::outdated(&found, AUTOMATIC_PREFIX, kept) {
             if let Err(error) = snapshot::remove(&*disk, &folder, nonce) {
                 tracing::warn!(%error, "an old snapshot was not removed");
             }

@@ -1,0 +1,204 @@
+//! Where recovery begins: the newest snapshot that is sound, if the log has what comes behind it.
+//!
+//! A damaged snapshot is passed over only if the log behind an older one, or the log alone, has
+//! all that the damaged one had. How a snapshot is loaded and a log replayed is the caller's.
+
+use super::{Outcome, Survey};
+use crate::ClusterId;
+use crate::command_log::{FOLDER, LogEnd, LogReader};
+use crate::directory::SNAPSHOT_FOLDER;
+use crate::snapshot::{
+    ContentKind, Manifest, PartitionPosition, SnapshotError, saved_transaction, scan,
+};
+use lockstep_env::{Disk, DiskErrorKind};
+use lockstep_types::PartitionId;
+use std::cmp::Reverse;
+
+/// A snapshot of a host's directory, sound or not.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// Its name.
+    pub nonce: String,
+    /// When it was taken; the greatest number where that cannot be told.
+    pub transaction: i64,
+    /// By partition, the last entry that it has, if that is known.
+    pub sequences: Option<Vec<u64>>,
+    /// Its manifest, or what is wrong with it.
+    pub manifest: Result<Manifest, String>,
+}
+
+/// Why recovery cannot begin with a snapshot, or with the log alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BeginFault {
+    /// The snapshot is not to be used; the text says why, unless nobody needs to hear of it.
+    Snapshot(Option<String>),
+    /// It has numbers that entries of a later run have too: it is of another history.
+    Stranger(String),
+    /// The log cannot be read, does not reach, or cannot be replayed.
+    Log(String),
+}
+
+/// The snapshots that recovery could begin with, and those of which nobody knows because they are
+/// damaged; newest first.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn candidates(
+    disk: &dyn Disk,
+    cluster: ClusterId,
+    partitions: u32,
+) -> Result<Vec<Candidate>, SnapshotError> {
+    let mut candidates = Vec::new();
+    for found in scan(disk, SNAPSHOT_FOLDER)? {
+        let missing = found.missing().next().map(|file| {
+            let shown = disk.shown(&format!("{SNAPSHOT_FOLDER}/{}", file.name));
+            let problem = format!("it is not there with the {} bytes of the manifest", file.bytes);
+            SnapshotError::refused(shown, problem, "restore the file from a copy").to_string()
+        });
+        match found.manifest {
+            Ok(manifest) => {
+                let is_whole_host = manifest.content == ContentKind::Native
+                    && manifest.cluster == cluster
+                    && manifest.positions.len() == partitions as usize;
+                if !is_whole_host {
+                    continue;
+                }
+                let positions = manifest.positions.iter();
+                candidates.push(Candidate {
+                    nonce: found.nonce,
+                    transaction: manifest.transaction,
+                    sequences: Some(positions.map(|position| position.sequence).collect()),
+                    manifest: missing.map_or(Ok(manifest), Err),
+                });
+            }
+            // One that was not finished does not exist.
+            Err(error) if error.disk == Some(DiskErrorKind::NotFound) => {}
+            Err(error) => candidates.push(Candidate {
+                transaction: saved_transaction(disk, SNAPSHOT_FOLDER, &found.nonce),
+                nonce: found.nonce,
+                sequences: None,
+                manifest: Err(error.to_string()),
+            }),
+        }
+    }
+    candidates.sort_by_key(|candidate| Reverse(candidate.transaction));
+    Ok(candidates)
+}
+
+/// Begins with the first candidate that fits, or with the log alone; `begin` is told which, and
+/// which ones were passed over before. Gives with it what is wrong with those.
+///
+/// # Errors
+/// The text for the user, which says why newer snapshots were passed over too.
+pub fn begin_with_first<T>(
+    found: &[Candidate],
+    mut begin: impl FnMut(Option<&Manifest>, &[&Candidate]) -> Result<T, BeginFault>,
+) -> Result<(T, Vec<String>), String> {
+    let (mut problems, mut passed) = (Vec::new(), Vec::new());
+    for candidate in found {
+        let begun = match &candidate.manifest {
+            Err(problem) => Err(BeginFault::Snapshot(Some(problem.clone()))),
+            Ok(manifest) => begin(Some(manifest), &passed),
+        };
+        match begun {
+            Ok(begun) => return Ok((begun, problems)),
+            Err(BeginFault::Snapshot(Some(problem))) => {
+                problems.push(problem);
+                passed.push(candidate);
+            }
+            Err(BeginFault::Snapshot(None)) => {}
+            Err(BeginFault::Stranger(problem)) => problems.push(problem),
+            Err(BeginFault::Log(problem)) => return Err(with_problems(problem, problems)),
+        }
+    }
+    match begin(None, &passed) {
+        Ok(begun) => Ok((begun, problems)),
+        Err(BeginFault::Log(problem) | BeginFault::Stranger(problem)) => {
+            Err(with_problems(problem, problems))
+        }
+        Err(BeginFault::Snapshot(_)) => unreachable!("there is no snapshot to refuse"),
+    }
+}
+
+/// What stops recovery, and why it did not begin with newer snapshots.
+fn with_problems(problem: String, mut problems: Vec<String>) -> String {
+    problems.push(problem);
+    problems.join("\n")
+}
+
+/// Reads the whole log once, behind a snapshot that was taken at `behind`, or behind nothing.
+///
+/// # Errors
+/// The log cannot be read, or is not of the same history as the snapshot.
+pub fn survey_log(
+    mut reader: LogReader,
+    mut survey: Survey,
+    behind: &[PartitionPosition],
+    manifest: Option<&Manifest>,
+) -> Result<(Outcome, LogEnd), BeginFault> {
+    loop {
+        let block = reader.next_block().map_err(|error| BeginFault::Log(error.to_string()))?;
+        let Some(block) = block else { break };
+        let Some(saved) = behind.get(block.partition as usize) else {
+            return Err(BeginFault::Log(format!(
+                "the command log has entries of partition {}, and the host has {} partitions",
+                block.partition,
+                behind.len()
+            )));
+        };
+        if block.epoch > saved.epoch
+            && block.first_sequence <= saved.sequence
+            && let Some(manifest) = manifest
+        {
+            return Err(BeginFault::Stranger(format!(
+                "snapshot {} is of a run whose changes the command log does not have, and a later \
+                 run went on without them: it is not used",
+                manifest.nonce
+            )));
+        }
+        let position = block.position;
+        let read = survey.read(PartitionId(block.partition), block.body);
+        read.map_err(|error| {
+            let (segment, offset) = (position.segment, position.offset);
+            BeginFault::Log(format!("segment {segment}, block at byte {offset}: {error}"))
+        })?;
+    }
+    Ok((survey.finish(), reader.into_end()))
+}
+
+/// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that
+/// those had.
+///
+/// # Errors
+/// It has not.
+pub fn check_reach(
+    disk: &dyn Disk,
+    manifest: Option<&Manifest>,
+    passed: &[&Candidate],
+    outcome: &Outcome,
+    end: &LogEnd,
+) -> Result<(), BeginFault> {
+    let first = end.segments.first().map_or(end.position.segment + 1, |first| first.number);
+    let is_pruned = first > 1;
+    let tails = &outcome.tails;
+    let reaches = |one: &&Candidate| match &one.sequences {
+        Some(sequences) => {
+            tails.iter().zip(sequences).all(|(tail, sequence)| tail.sequence >= *sequence)
+        }
+        // Whatever it had, its own beginning is an entry in the log of every partition.
+        None => !is_pruned || tails.iter().all(|tail| tail.entries > 0),
+    };
+    let has_beginning = manifest.is_some() || !is_pruned;
+    if has_beginning && passed.iter().all(reaches) {
+        return Ok(());
+    }
+    let from = manifest.map_or("the beginning".to_string(), |manifest| {
+        format!("the older snapshot {}", manifest.nonce)
+    });
+    Err(BeginFault::Log(format!(
+        "the command log in {} begins with segment {first} and does not have all that came \
+         behind {from}: the rest was in a newer snapshot. Put that snapshot's files back; nothing \
+         was changed.",
+        disk.shown(FOLDER)
+    )))
+}
