@@ -5,6 +5,7 @@ LOCKSTEP := target/release/lockstep
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 60
 SOAK_STATEMENTS ?= 200000
+POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
 
 .PHONY: help demo test check fix build bench-java bench-compare bench-durability bench-mp bench-sql bench-load soak fuzz
@@ -54,7 +55,8 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
 	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) JAVA_ROUNDS=20 CRASH_SEED=$$(date +%s) \
 	  cargo test -q --release -p lockstep --test it crash -- --nocapture
-	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES)
+	cargo run --release -p lockstep-sim -- power --seeds $(POWER_SEEDS)
+	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES) --from $$(date +%s)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)
 	cargo run -q --manifest-path testing/fuzz/Cargo.toml --example seeds

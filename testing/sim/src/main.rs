@@ -11,10 +11,18 @@
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
 use lockstep_sim::StopEverything;
+use lockstep_sim::power;
 use lockstep_sim::timed::{self, Model, Throughput};
 use lockstep_sim::world::Shape;
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// The seed that runs.
+static SEED: AtomicU64 = AtomicU64::new(0);
+/// How often a terminal is told how far it is.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 /// The share of transfers, in a thousand calls.
 const SHARES_PER_MILLE: [u64; 5] = [0, 10, 100, 500, 1000];
@@ -70,9 +78,21 @@ fn main() -> ExitCode {
     let calls = number("--calls").unwrap_or(400) as usize;
     let until = number("--minutes").map(|m| Instant::now() + Duration::from_secs(m * 60));
     let mut counts = Counts::default();
+    // A failed assertion of the code under test ends the process: its seed must be known.
+    let announce = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        eprintln!("seed {}:", SEED.load(Ordering::Relaxed));
+        announce(panic);
+    }));
+    let mut shown = Instant::now();
     for seed in (from..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
         if until.is_some_and(|until| Instant::now() > until) {
             break;
+        }
+        SEED.store(seed, Ordering::Relaxed);
+        if std::io::stderr().is_terminal() && shown.elapsed() > SHOW_EVERY {
+            shown = Instant::now();
+            eprint!("\r{} of {seeds} seeds", counts.seeds);
         }
         let ran = match power_alone {
             true => counts.cut_power(seed, calls),
@@ -98,7 +118,7 @@ struct Counts {
     growing: [u64; 8],
     put: [u64; 4],
     messages: [u64; 4],
-    power: [u64; 16],
+    power: power::Report,
 }
 
 impl Counts {
@@ -125,18 +145,15 @@ impl Counts {
     }
 
     fn cut_power(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
-        let power = lockstep_sim::power::run_seed(seed, calls / 8, Default::default())?;
-        let single = [power.recoveries, power.calls];
-        let rest = [power.torn, power.replayed, power.left_out, power.unrepeatable, power.damaged];
-        let pairs = [power.answered, power.cut_off].concat();
-        add(&mut self.power, &[&single[..], &pairs, &power.ends, &rest].concat());
+        let power = power::run_seed(seed, calls / 8, Default::default())?;
+        self.power.add(&power);
         self.seeds += 1;
         Ok(())
     }
 
     fn print(&self) {
         println!("{} seeds: all checks held", self.seeds);
-        self.print_power();
+        print!("power cuts\n{}", self.power);
         if self.bank == [0; 5] {
             return;
         }
@@ -174,21 +191,6 @@ impl Counts {
             "messages: {transactions} transactions over partitions; {one_round} of one round had \
              {participants} participants and cost {messages}: {:.3} each",
             messages as f64 / participants.max(1) as f64
-        );
-    }
-}
-
-impl Counts {
-    fn print_power(&self) {
-        let [recoveries, calls, done, failed, there, absent, rest @ ..] = self.power;
-        let [cuts, disks, syncs, full, in_order, torn, replayed, left_out, no, damaged] = rest;
-        println!(
-            "power cuts: {recoveries} recoveries; {calls} calls: {done} answered, {failed} told \
-             to have failed, {there} cut off and there, {absent} cut off and not; lives ended by \
-             {cuts} cuts, {disks} failing disks, {syncs} failing syncs, {full} full disks, \
-             {in_order} in order; {torn} torn ends; {replayed} entries ran again, {left_out} \
-             transactions were left out, {no} for a yes that could not be repeated; {damaged} \
-             flipped bits reported"
         );
     }
 }

@@ -18,17 +18,25 @@ use crate::bank::Failure;
 use crate::plans::Sql;
 use crate::world::log::HostLog;
 use crate::world::replay::{HostDisk, Recovered};
+use crate::world::save::SavePlan;
 use crate::world::{Shape, World};
 use lockstep_base::random::{SeededRandom, split_mix};
-use lockstep_durability::command_log::{FIRST_BLOCK, FOLDER, LogFaults};
-use lockstep_env::memory::{FaultHook, MemoryDisk, Survival, UnsyncedWrite};
-use lockstep_env::{Disk, DiskErrorKind, DiskOperation};
+use lockstep_durability::command_log::{FIRST_BLOCK, FOLDER, LogFaults, LogPosition};
+use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_env::Disk;
+use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
 use lockstep_site::Faults;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod damage;
 mod judge;
+mod report;
+mod strike;
 mod workload;
+
+pub use report::Report;
+use strike::{PLACES, Strike, Target};
 
 pub(crate) use workload::procedure;
 
@@ -95,35 +103,10 @@ pub struct Broken {
     pub answers_leave_early: bool,
     /// The coordinator hears of votes before they are durable.
     pub votes_leave_early: bool,
-}
-
-/// What a run did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Recoveries.
-    pub recoveries: u64,
-    /// Calls that began.
-    pub calls: u64,
-    /// Those that were answered with success, and that were told to have failed.
-    pub answered: [u64; 2],
-    /// Those that were told that nobody knows.
-    pub unknown: u64,
-    /// Those that were cut off and are there, and that are not.
-    pub cut_off: [u64; 2],
-    /// Lives that ended by a cut, a failing disk, a failing sync, a full disk, in order.
-    pub ends: [u64; 5],
-    /// Logs with a torn end.
-    pub torn: u64,
-    /// Entries that ran again.
-    pub replayed: u64,
-    /// Transactions left out.
-    pub left_out: u64,
-    /// Yes votes that could not be repeated.
-    pub unrepeatable: u64,
-    /// Damage that was reported.
-    pub damaged: u64,
-    /// A hash of everything that happened.
-    pub trace: u64,
+    /// Syncs of files and folders whose names end so do nothing, and say that they did.
+    pub lies_of: Option<&'static str>,
+    /// Recovery runs again what was not committed.
+    pub replays_all: bool,
 }
 
 /// How a call ended, as far as is known.
@@ -155,6 +138,11 @@ struct Run {
     disk: MemoryDisk,
     accounts: i64,
     segment_bytes: u32,
+    save_plan: SavePlan,
+    /// Where the disk failed.
+    strike: Strike,
+    /// Behind an orderly end: everything before this place is durable, and a block here says so.
+    proven: Option<LogPosition>,
     calls: Vec<Call>,
     outstanding: usize,
     /// Notes that reads have seen at least: of an account, and of all.
@@ -188,6 +176,15 @@ impl Run {
             disk: MemoryDisk::new(),
             accounts: 2 * (1 + random.below(5) as i64),
             segment_bytes: FIRST_BLOCK + 1_024 * (1 + random.below(16) as u32),
+            save_plan: SavePlan {
+                one_in: [0, 400, 60, 20][random.below(4) as usize],
+                kept: 1 + random.below(3) as usize,
+                record_bytes: [32, 256, 8_192][random.below(3) as usize],
+                step_bytes: [1, 200, 4_096][random.below(3) as usize],
+                next: 1,
+            },
+            strike: Strike::default(),
+            proven: None,
             random,
             calls: Vec::new(),
             outstanding: 0,
@@ -197,7 +194,12 @@ impl Run {
     }
 
     fn lives(&mut self, calls: usize) -> Result<(), String> {
-        self.disk.create_folder(FOLDER).map_err(|error| error.to_string())?;
+        for folder in [FOLDER, SNAPSHOT_FOLDER] {
+            self.disk.create_folder(folder).map_err(|error| error.to_string())?;
+        }
+        if let Some(end) = self.broken.lies_of {
+            self.disk.set_lies(Some(Box::new(move |name| name.ends_with(end))));
+        }
         let mut world = self.recover(0)?;
         for account in 0..self.accounts {
             world.call(0, &[(&sql("INSERT INTO accounts VALUES (?, ?)"), &[account, MONEY])]);
@@ -215,7 +217,6 @@ impl Run {
             self.note(world.trace);
             drop(world);
             self.cut_power();
-            self.expect_damage_reported()?;
             world = self.recover(life)?;
             let recovered = world.content_hashes();
             if content.is_some_and(|content| content != recovered) {
@@ -234,15 +235,16 @@ impl Run {
 
     /// Goes on until the life ends; true if it ends in order.
     fn live(&mut self, world: &mut World, calls: usize) -> Result<bool, String> {
-        let end = [0, 0, 0, 1, 1, 2, 3, 4][self.random.below(8) as usize];
+        let end = [0, 0, 1, 1, 1, 2, 3, 4][self.random.below(8) as usize];
+        self.proven = None;
         self.report.ends[end] += 1;
         let mut steps = u64::MAX;
         match end {
             0 => steps = self.random.below(calls as u64 * 12),
-            1 => self.disk.set_hook(Some(fails_from(self.random.below(80), None))),
+            1 => self.strike_disk(world),
             2 => {
-                let sync = Some(DiskOperation::Sync);
-                self.disk.set_hook(Some(fails_from(self.random.below(30), sync)));
+                let number = self.random.below(40);
+                self.disk.set_hook(Some(self.strike.fails_from(number, Target::Syncs)));
             }
             3 => self.fill_disk(),
             _ => {}
@@ -261,16 +263,28 @@ impl Run {
             if expires && self.random.chance(1, 40) {
                 world.expire();
             }
+            world.draw_save();
             self.judge_answers(world)?;
+        }
+        if end == 4 {
+            world.settle();
+            self.judge_answers(world)?;
+        }
+        let saves = world.save_counts();
+        self.save_plan.next += saves[0] + saves[1] + u64::from(world.is_saving());
+        self.report.saves.iter_mut().zip(saves).for_each(|(sum, count)| *sum += count);
+        if let Some(place) = self.strike.place() {
+            self.report.struck[place] += 1;
         }
         if end != 4 {
             return Ok(false);
         }
-        world.settle();
-        self.judge_answers(world)?;
         match (world.log_failure(), self.outstanding, world.is_idle()) {
             (Some(failure), _, _) => Err(format!("the log failed on a sound disk: {failure}")),
-            (None, 0, true) => Ok(true),
+            (None, 0, true) => {
+                self.proven = world.finish_log();
+                Ok(true)
+            }
             (None, open, _) => Err(format!("{open} calls unanswered, or the host is not at rest")),
         }
     }
@@ -295,7 +309,8 @@ impl Run {
     }
 
     fn host_disk(&self) -> HostDisk {
-        HostDisk { disk: Arc::new(self.disk.clone()), faults: self.broken.log }
+        let (faults, replays_all) = (self.broken.log, self.broken.replays_all);
+        HostDisk { disk: Arc::new(self.disk.clone()), faults, replays_all }
     }
 
     fn read_disk(&self, seed: u64) -> Result<Recovered, String> {
@@ -315,24 +330,66 @@ impl Run {
         let mut first = self.read_disk(seed)?;
         self.report.torn += u64::from(first.end.0.torn.is_some());
         let (content, sequences) = (first.world.content_hashes(), first.end.1.clone());
-        if self.random.chance(1, 2) {
-            self.disk.set_hook(Some(fails_from(self.random.below(12), None)));
+        self.expect_damage_reported()?;
+        self.damage_snapshot(&content)?;
+        self.compare_beginnings(&content)?;
+        while self.random.chance(1, 2) {
+            let number = self.random.below(12);
+            self.disk.set_hook(Some(self.strike.fails_from(number, Target::All)));
+            // The first times, the host gets as far as a new segment at most.
+            let _ = self.open_log(&mut first);
+            self.report.struck[5] += u64::from(self.strike.place().is_some());
+            self.cut_power();
+            first = self.read_disk(seed)?;
         }
-        // The first time, the host gets as far as a new segment at most.
-        let _ = self.open_log(&mut first);
         drop(first);
-        self.cut_power();
         let mut second = self.read_disk(seed)?;
         if second.world.content_hashes() != content || second.end.1 != sequences {
             return Err("a second recovery gives another state".to_string());
         }
         self.report.recoveries += 2;
+        self.report.beginnings[0] += u64::from(second.from_snapshot);
         self.report.replayed += second.replayed;
         self.report.left_out += second.left_out as u64;
         self.report.unrepeatable += second.restarts;
         let log = self.open_log(&mut second)?;
         second.world.attach_log(log);
+        second.world.save_to(Arc::new(self.disk.clone()), self.save_plan);
+        second.world.jump_clock(self.random.between(-5_000_000, 5_000_000));
         Ok(second.world)
+    }
+
+    /// Older snapshots, and the log alone, must give the same, as far as the log reaches.
+    fn compare_beginnings(&mut self, content: &[u64]) -> Result<(), String> {
+        let (host, shape, seed) = (self.host_disk(), self.shape, self.seed);
+        let mut found = host.candidates(shape.partitions)?;
+        while !found.is_empty() {
+            found.remove(0);
+            let Ok(older) = host.recover_with(&found, seed, shape, SCHEMA) else { continue };
+            self.report.beginnings[1] += 1;
+            if older.world.content_hashes() != content {
+                let begun = found.first().map_or("the log alone", |one| &one.nonce);
+                return Err(format!("recovery from {begun} gives other rows"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The disk will fail: at some operation, or in the middle of something.
+    fn strike_disk(&mut self, world: &mut World) {
+        let (target, below) = match self.random.below(3) {
+            0 => (Target::All, 80),
+            1 => (Target::All, 600),
+            _ => match self.random.below(PLACES) as usize {
+                place @ (0 | 3) => (Target::Place(place), 40),
+                place => (Target::Place(place), 3),
+            },
+        };
+        if matches!(target, Target::Place(2..)) {
+            world.save_often();
+        }
+        let number = self.random.below(below);
+        self.disk.set_hook(Some(self.strike.fails_from(number, target)));
     }
 }
 
@@ -340,31 +397,15 @@ fn sql(text: &str) -> Sql {
     text.into()
 }
 
-/// A disk whose operations fail from the numbered one on: all, or those of one kind.
-fn fails_from(number: u64, only: Option<DiskOperation>) -> FaultHook {
-    let mut left = number;
-    Box::new(move |operation, _, _, _| {
-        if only.is_some_and(|only| only != operation) {
-            return Ok(());
-        }
-        match left {
-            0 => Err(DiskErrorKind::Other),
-            _ => {
-                left -= 1;
-                Ok(())
-            }
-        }
-    })
-}
-
 /// What a power cut leaves of a write: nothing of any, all of each, or as is drawn.
 fn survival(random: &mut SeededRandom, mode: u64, write: &UnsyncedWrite<'_>) -> Survival {
-    let drawn = if mode < 2 { mode } else { random.below(3) };
+    let drawn = if mode < 2 { mode } else { random.below(4) };
     match (drawn, write) {
         (0, _) => Survival::Lost,
         (2, UnsyncedWrite::Bytes { bytes, .. }) => {
             Survival::Torn(random.below(bytes.len() as u64 + 1) as usize)
         }
+        (3, UnsyncedWrite::Bytes { .. }) => Survival::Sectors(random.next_u64()),
         _ => Survival::Kept,
     }
 }

@@ -4,6 +4,7 @@ use crate::build::IndexBuild;
 use crate::census::Census;
 use crate::plans::{LocalWork, Natives, Planned, Request, SimCatalog, Sql};
 use crate::world::log::{Held, HostLog};
+use crate::world::save::Saves;
 use lockstep_base::random::SeededRandom;
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::StorageChange;
@@ -20,6 +21,7 @@ mod led;
 pub(crate) mod log;
 mod outputs;
 pub(crate) mod replay;
+pub(crate) mod save;
 mod shape;
 
 use led::Journey;
@@ -66,6 +68,9 @@ pub const FAILED: &str = "the coordinator cannot go on";
 const SCHEMA_CALL: CallNumber = usize::MAX;
 /// Stands for a step that takes rows into a global index.
 pub(crate) const BUILD_CALL: CallNumber = usize::MAX - 1;
+
+/// Stands for the beginning of a snapshot.
+const SNAPSHOT_CALL: CallNumber = usize::MAX - 3;
 
 /// A message in flight.
 pub(crate) enum Message {
@@ -138,6 +143,8 @@ pub struct World {
     limits: SiteLimits,
     /// The command log, if it has one.
     log: Option<HostLog>,
+    /// The snapshots that it saves, if it does.
+    saves: Option<Saves>,
 }
 
 impl World {
@@ -191,6 +198,7 @@ impl World {
             one_round_calls: 0,
             limits,
             log: None,
+            saves: None,
         }
     }
 
@@ -340,6 +348,10 @@ impl World {
             self.step_log();
             return true;
         }
+        if self.save_is_due() {
+            self.step_save();
+            return true;
+        }
         if self.in_flight.is_empty() {
             return false;
         }
@@ -352,6 +364,11 @@ impl World {
         }
         self.deliver(message);
         true
+    }
+
+    /// The clock is set anew, forwards or backwards.
+    pub(crate) fn jump_clock(&mut self, by_us: i64) {
+        self.now_us += by_us;
     }
 
     /// The coordinator looks at the clock.
@@ -504,8 +521,7 @@ impl World {
                     self.leave(partition, Held::Message(Message::FromPartition(answer)));
                 }
                 PartitionEffect::Ran(_) => {}
-                // No run saves data yet.
-                PartitionEffect::SnapshotBegun(_) => {}
+                PartitionEffect::SnapshotBegun(begun) => self.save_begun(partition, begun),
                 PartitionEffect::CatalogInForce(version) => {
                     assert!(self.catalogs.contains_key(&version), "no catalog from the future");
                     self.versions[partition.index()] = version;

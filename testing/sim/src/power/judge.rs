@@ -1,14 +1,10 @@
 //! What must be there behind a recovery.
 
 use super::{End, MONEY, Note, Run, sql};
-use crate::world::log::CLUSTER;
 use crate::world::{CallNumber, World};
 use lockstep_base::bytes::ByteReader;
-use lockstep_durability::command_log::{BLOCK_HEADER_BYTES, LogReader, file_name};
-use lockstep_env::Disk;
 use lockstep_types::{Datum, Status, TableView};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Stands for the reads of the checks.
 const CHECK: CallNumber = usize::MAX - 1;
@@ -134,36 +130,6 @@ impl Run {
             }
         }
         Ok(())
-    }
-
-    /// A bit flips in a block that a later one proves to have been synced: recovery must say so.
-    pub(super) fn expect_damage_reported(&mut self) -> Result<(), String> {
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let mut reader = LogReader::open(disk, CLUSTER).map_err(|error| error.to_string())?;
-        let (mut blocks, mut watermark) = (Vec::new(), None);
-        while let Ok(Some(block)) = reader.next_block() {
-            blocks.push((block.position, BLOCK_HEADER_BYTES + block.body.len()));
-            watermark = watermark.max(Some(block.watermark));
-        }
-        blocks.retain(|(position, _)| Some(*position) < watermark);
-        if blocks.is_empty() {
-            return Ok(());
-        }
-        let (position, length) = blocks[self.random.below(blocks.len() as u64) as usize];
-        let offset = position.offset as usize + self.random.below(length as u64) as usize;
-        let bit = 1 << self.random.below(8);
-        let name = file_name(position.segment);
-        let bytes = self.disk.bytes(&name).ok_or_else(|| format!("{name} is missing"))?;
-        let mut damaged = bytes.clone();
-        damaged[offset] ^= bit;
-        self.disk.replace(&name, damaged);
-        let found = self.read_disk(self.seed);
-        self.disk.replace(&name, bytes);
-        self.report.damaged += 1;
-        match found {
-            Err(_) => Ok(()),
-            Ok(_) => Err(format!("a flipped bit in byte {offset} of {name} goes unreported")),
-        }
     }
 }
 

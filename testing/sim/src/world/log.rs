@@ -4,10 +4,11 @@
 use super::{Answer, Message, SimSite, World};
 use crate::power::Broken;
 use lockstep_durability::ClusterId;
-use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
+use lockstep_durability::command_log::{LogEnd, LogError, LogPosition, LogSettings, LogWriter};
 use lockstep_env::Disk;
 use lockstep_site::DurabilityGate;
 use lockstep_types::PartitionId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The cluster of all simulated hosts.
@@ -42,6 +43,10 @@ pub(crate) struct HostLog {
     broken: Broken,
     /// One step of the host in so many is the log's.
     one_in: u64,
+    /// By partition, the last entry that is safe elsewhere, until the log has heard of it.
+    covered: Option<BTreeMap<u32, u64>>,
+    /// Segments that went.
+    pub(super) pruned: u64,
 }
 
 impl HostLog {
@@ -68,6 +73,8 @@ impl HostLog {
             failed: None,
             broken,
             one_in,
+            covered: None,
+            pruned: 0,
         })
     }
 
@@ -84,9 +91,15 @@ impl HostLog {
         self.gates[partition.index()].pass(entry, durable, held)
     }
 
+    /// Entries up to these are safe elsewhere.
+    pub(super) fn prune(&mut self, covered: BTreeMap<u32, u64>) {
+        self.covered = Some(covered);
+    }
+
     fn has_work(&self, sites: &[SimSite]) -> bool {
         let handed_over = || sites.iter().any(|site| site.waiting_log_bytes() > 0);
-        self.failed.is_none() && (self.phase != Phase::Gather || !self.is_sealed || handed_over())
+        let is_busy = self.phase != Phase::Gather || !self.is_sealed || self.covered.is_some();
+        self.failed.is_none() && (is_busy || handed_over())
     }
 
     /// The next step; gives what may leave behind it.
@@ -101,8 +114,18 @@ impl HostLog {
     fn work(&mut self, sites: &mut [SimSite], left: &mut Vec<Held>) -> Result<(), LogError> {
         let phase = self.phase;
         match phase {
-            Phase::Gather if self.gather(sites) => self.phase = Phase::Write,
             Phase::Gather => {
+                let gathered = self.gather(sites);
+                if let Some(covered) = self.covered.take() {
+                    self.pruned += self.writer.prune(&covered)? as u64;
+                }
+                if gathered {
+                    self.phase = Phase::Write;
+                    return Ok(());
+                }
+                if self.is_sealed {
+                    return Ok(());
+                }
                 self.writer.sync()?;
                 self.writer.seal()?;
                 self.is_sealed = true;
@@ -144,6 +167,16 @@ impl World {
     pub(crate) fn attach_log(&mut self, log: HostLog) {
         self.coordinator.await_durable_decisions();
         self.log = Some(log);
+    }
+
+    /// The host stops in order, at rest: its log says that everything before this place is
+    /// durable.
+    pub(crate) fn finish_log(&mut self) -> Option<LogPosition> {
+        let log = self.log.as_mut()?;
+        let synced = log.writer.position();
+        let finished = log.writer.sync().and_then(|()| log.writer.seal());
+        finished.and_then(|()| log.writer.sync()).ok()?;
+        Some(synced)
     }
 
     /// Why the log cannot go on, if it cannot: the host stops.

@@ -1,6 +1,6 @@
 //! What the coordinator gives: messages to partitions and answers to clients.
 
-use super::{Answer, BUILD_CALL, CallNumber, Message, SCHEMA_CALL, World};
+use super::{Answer, BUILD_CALL, CallNumber, Message, SCHEMA_CALL, SNAPSHOT_CALL, World};
 use lockstep_site::{CoordinatorOutput, OneRoundFinished};
 use lockstep_types::{Failure, Outcome};
 
@@ -40,6 +40,7 @@ impl World {
                     let tables = finished.tables;
                     match (call, &mut self.index_build) {
                         (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
+                        (SNAPSHOT_CALL, _) => self.save_decided(&outcome),
                         (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
                         _ => self.answers.push(Answer { call, outcome, tables }),
                     }

@@ -6,18 +6,27 @@ use super::log::CLUSTER;
 use super::{Shape, SimSite, World};
 use crate::plans::{SimCatalog, Sql};
 use lockstep_durability::command_log::{LogEnd, LogError, LogFaults, LogReader};
-use lockstep_durability::recovery::{Outcome, Survey};
+use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_durability::recovery::{
+    BeginFault, Candidate, Outcome, Survey, begin_with_first, candidates, check_reach, survey_log,
+};
+use lockstep_durability::snapshot::{
+    ColumnHead, Manifest, PartitionPosition, RowsReader, SnapshotError,
+};
 use lockstep_env::Disk;
 use lockstep_exec::PreparedStatement;
+use lockstep_exec::database::Database;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::PreparedProcedure;
+use lockstep_exec::snapshot::{DatabaseRestore, RestoreFault, SavedTable};
 use lockstep_site::{BoundStatement, Coordinator, FragmentPart, FragmentTask, StatementCall};
+use lockstep_storage::ColumnLayout;
 use lockstep_txn::log_entry::{
     Entry, EntryBody, EntryError, FragmentsEntry, LoggedPart, LoggedStatement, PartKind,
     StatementSource, Vote,
 };
 use lockstep_txn::{EntryHeader, EntryReader};
-use lockstep_types::{PartitionId, TransactionId};
+use lockstep_types::{PartitionId, TableId, TransactionId};
 use std::sync::Arc;
 
 /// Entries between two looks after the tables.
@@ -34,12 +43,18 @@ pub(crate) struct Recovered {
     pub(crate) left_out: usize,
     /// How often replay began anew, because a yes could not be repeated.
     pub(crate) restarts: u64,
+    /// It began with a snapshot.
+    pub(crate) from_snapshot: bool,
+    /// Newer snapshots that are damaged.
+    pub(crate) passed_over: u64,
 }
 
 /// A host's disk, and how it is read.
 pub(crate) struct HostDisk {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) faults: LogFaults,
+    /// A fault: what was not committed runs again too.
+    pub(crate) replays_all: bool,
 }
 
 /// Why an entry does not run again.
@@ -66,17 +81,9 @@ impl HostDisk {
         Ok(reader)
     }
 
-    fn survey(&self, partitions: u32) -> Result<(Outcome, LogEnd), String> {
-        let mut reader = self.open()?;
-        let mut survey = Survey::new(&vec![0; partitions as usize]);
-        while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
-            if block.partition >= partitions {
-                return Err(format!("a block of partition {}", block.partition));
-            }
-            let partition = PartitionId(block.partition);
-            survey.read(partition, block.body).map_err(|error| error.to_string())?;
-        }
-        Ok((survey.finish(), reader.into_end()))
+    /// The snapshots of the disk that recovery could begin with.
+    pub(crate) fn candidates(&self, partitions: u32) -> Result<Vec<Candidate>, String> {
+        candidates(&*self.disk, CLUSTER, partitions).map_err(|error| error.to_string())
     }
 
     /// Brings back what the disk has.
@@ -86,29 +93,92 @@ impl HostDisk {
         shape: Shape,
         schema: &str,
     ) -> Result<Recovered, String> {
-        let (mut outcome, end) = self.survey(shape.partitions)?;
+        self.recover_with(&self.candidates(shape.partitions)?, seed, shape, schema)
+    }
+
+    /// The same, beginning with one of these snapshots, or with the log alone.
+    pub(crate) fn recover_with(
+        &self,
+        found: &[Candidate],
+        seed: u64,
+        shape: Shape,
+        schema: &str,
+    ) -> Result<Recovered, String> {
+        let sound = found.iter().filter_map(|one| one.manifest.as_ref().ok());
+        let epochs = sound.flat_map(|manifest| &manifest.positions).map(|place| place.epoch);
+        let last_epoch = epochs.max().unwrap_or(0);
+        let (mut recovered, problems) = begin_with_first(found, |manifest, passed| {
+            let nothing = vec![PartitionPosition::default(); shape.partitions as usize];
+            let behind = manifest.map_or(&nothing, |manifest| &manifest.positions);
+            let sequences: Vec<u64> = behind.iter().map(|place| place.sequence).collect();
+            let reader = self.open().map_err(BeginFault::Log)?;
+            let (mut outcome, end) = survey_log(reader, Survey::new(&sequences), behind, manifest)?;
+            check_reach(&*self.disk, manifest, passed, &outcome, &end)?;
+            outcome.last_epoch = outcome.last_epoch.max(last_epoch);
+            if let Some(manifest) = manifest {
+                let snapshot = TransactionId(manifest.transaction as u64);
+                outcome.last_multi = outcome.last_multi.max(snapshot);
+            }
+            self.bring_back((manifest, &sequences), (outcome, end), (seed, shape, schema))
+        })?;
+        recovered.passed_over = problems.len() as u64;
+        Ok(recovered)
+    }
+
+    /// Loads a snapshot, if there is one, and runs the entries behind these numbers again.
+    fn bring_back(
+        &self,
+        (manifest, behind): (Option<&Manifest>, &[u64]),
+        (mut outcome, end): (Outcome, LogEnd),
+        (seed, shape, schema): (u64, Shape, &str),
+    ) -> Result<Recovered, BeginFault> {
         let mut restarts = 0;
         loop {
             let mut world = World::new(seed, shape);
             world.schema(schema);
-            match world.replay(self, &outcome) {
+            if let Some(manifest) = manifest {
+                let loaded = world.load(&*self.disk, manifest);
+                loaded.map_err(|problem| BeginFault::Snapshot(Some(problem)))?;
+            }
+            match world.replay(self, behind, &outcome) {
                 Ok(replayed) => {
                     let sequences = outcome.tails.iter().map(|tail| tail.sequence).collect();
-                    let (end, left_out) = ((end, sequences), outcome.left_out());
-                    return Ok(Recovered { world, end, replayed, left_out, restarts });
+                    return Ok(Recovered {
+                        world,
+                        end: (end, sequences),
+                        replayed,
+                        left_out: outcome.left_out(),
+                        restarts,
+                        from_snapshot: manifest.is_some(),
+                        passed_over: 0,
+                    });
                 }
-                Err(Fault::NotCommitted(transaction)) => {
+                Err(Fault::NotCommitted(transaction)) if !self.replays_all => {
                     restarts += 1;
                     outcome.leave_out(transaction);
                 }
-                Err(Fault::Unsound(problem) | Fault::Fails(problem)) => return Err(problem),
+                Err(Fault::NotCommitted(transaction)) => {
+                    let problem = format!("transaction {transaction:?} cannot be repeated");
+                    return Err(BeginFault::Log(problem));
+                }
+                Err(Fault::Unsound(problem) | Fault::Fails(problem)) => {
+                    return Err(BeginFault::Log(problem));
+                }
             }
         }
     }
 }
 
 impl World {
-    fn replay(&mut self, disk: &HostDisk, outcome: &Outcome) -> Result<u64, Fault> {
+    /// Fills the tables, which are empty, with the rows of a snapshot.
+    fn load(&mut self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), String> {
+        for (place, site) in self.sites.iter_mut().enumerate() {
+            load_partition(disk, manifest, place as u32, site.database_mut())?;
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, disk: &HostDisk, behind: &[u64], outcome: &Outcome) -> Result<u64, Fault> {
         let entry = self.catalogs.last_entry().expect("there is always a catalog");
         let version = *entry.key();
         let catalog = entry.into_mut();
@@ -117,7 +187,14 @@ impl World {
             let partition = PartitionId(place as u32);
             let reader = disk.open().map_err(Fault::Unsound)?.of_partition(partition.0);
             let catalog = &mut *catalog;
-            let mut replay = PartitionReplay { partition, site, catalog, left_out: false, done: 0 };
+            let mut replay = PartitionReplay {
+                partition,
+                site,
+                catalog,
+                left_out: false,
+                done: behind[place],
+                replays_all: disk.replays_all,
+            };
             match replay.run(reader, outcome) {
                 Ok(count) => replayed += count,
                 Err(Fault::NotCommitted(transaction)) => unrepeatable = Some(transaction),
@@ -138,6 +215,36 @@ impl World {
     }
 }
 
+fn load_partition(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    partition: u32,
+    database: &mut Database,
+) -> Result<(), String> {
+    let text = |error: SnapshotError| error.to_string();
+    let mut reader = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, partition).map_err(text)?;
+    let unfit = |fault: RestoreFault| format!("{}: {fault:?}", disk.shown(SNAPSHOT_FOLDER));
+    let column = |column: &ColumnHead| ColumnLayout {
+        sql_type: column.sql_type,
+        max_bytes: column.max_bytes,
+        nullable: column.nullable,
+    };
+    let saved = reader.tables().iter().map(|head| SavedTable {
+        number: TableId(head.table),
+        name: head.name.clone(),
+        used_slots: head.used_slots,
+        free_head: head.free_head,
+        columns: head.columns.iter().map(column).collect(),
+    });
+    let saved: Vec<SavedTable> = saved.collect();
+    let mut restore = DatabaseRestore::new(database, &saved).map_err(unfit)?;
+    let mut records = Vec::new();
+    while reader.next(&mut records).map_err(text)?.is_some() {
+        restore.add(&records).map_err(unfit)?;
+    }
+    restore.finish(database).map_err(unfit)
+}
+
 /// A partition whose entries run again.
 struct PartitionReplay<'a> {
     partition: PartitionId,
@@ -147,6 +254,8 @@ struct PartitionReplay<'a> {
     left_out: bool,
     /// The number of the last entry that is done.
     done: u64,
+    /// A fault: what was not committed runs again too.
+    replays_all: bool,
 }
 
 impl PartitionReplay<'_> {
@@ -156,10 +265,13 @@ impl PartitionReplay<'_> {
         while let Some(block) = reader.next_block().map_err(failed)? {
             let mut entries = EntryReader::new(block.body);
             while let Some(entry) = entries.read()? {
+                if entry.sequence <= self.done {
+                    continue;
+                }
                 assert_eq!(entry.sequence, self.done + 1, "the survey found no gap");
                 self.done = entry.sequence;
                 let transaction = entry.header.transaction;
-                if !outcome.replays(self.partition, transaction) {
+                if !outcome.replays(self.partition, transaction) && !self.replays_all {
                     self.left_out |= transaction.partition() == PartitionId::MULTI;
                     continue;
                 }
@@ -210,10 +322,8 @@ impl PartitionReplay<'_> {
                 ran.map_err(|failure| Fault::Fails(failure.message))?;
             }
             EntryBody::Vote(_) | EntryBody::Commit | EntryBody::Abort | EntryBody::Withdrawn => {}
-            EntryBody::Schema { .. }
-            | EntryBody::Load(_)
-            | EntryBody::Snapshot(_)
-            | EntryBody::Effects(_) => {
+            EntryBody::Snapshot(_) => {}
+            EntryBody::Schema { .. } | EntryBody::Load(_) | EntryBody::Effects(_) => {
                 let text = format!("the workload has no entries of kind {:?}", entry.kind);
                 return Err(Fault::Unsound(text));
             }

@@ -8,23 +8,21 @@ const CALLS: usize = 50;
 #[test]
 fn what_was_answered_survives_power_cuts() {
     let mut sum = Report::default();
-    for seed in 1..=100 {
+    for seed in 1..=150 {
         let report = run_seed(seed, CALLS, Broken::default()).unwrap_or_else(|f| panic!("{f}"));
-        sum.answered[0] += report.answered[0];
-        sum.answered[1] += report.answered[1];
-        sum.cut_off[0] += report.cut_off[0];
-        sum.cut_off[1] += report.cut_off[1];
-        sum.torn += report.torn;
-        sum.left_out += report.left_out;
-        sum.damaged += report.damaged;
-        sum.ends.iter_mut().zip(report.ends).for_each(|(sum, count)| *sum += count);
+        sum.add(&report);
     }
     // The checks looked at something.
-    println!("{sum:?}");
-    assert!(sum.answered.iter().all(|count| *count > 800), "{sum:?}");
-    assert!(sum.cut_off.iter().all(|count| *count > 20), "{sum:?}");
-    assert!(sum.torn > 5 && sum.left_out > 20 && sum.damaged > 150, "{sum:?}");
-    assert!(sum.ends.iter().all(|count| *count > 20), "{sum:?}");
+    println!("{sum}");
+    assert!(sum.answered.iter().all(|count| *count > 1_000), "{sum}");
+    assert!(sum.cut_off.iter().all(|count| *count > 20), "{sum}");
+    assert!(sum.torn > 5 && sum.left_out > 20, "{sum}");
+    assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
+    assert!(sum.struck.iter().all(|count| *count > 1), "{sum}");
+    assert!(sum.saves.iter().all(|count| *count > 20), "{sum}");
+    assert!(sum.beginnings.iter().all(|count| *count > 50), "{sum}");
+    assert!(sum.damaged > 150 && sum.damaged_snapshots > 50, "{sum}");
+    assert!(sum.passed_over > 10 && sum.given_up_for_damage > 2, "{sum}");
 }
 
 #[test]
@@ -43,19 +41,55 @@ fn caught(seed: u64, broken: Broken) -> Option<String> {
     std::panic::catch_unwind(run).unwrap_or_else(|_| Some(format!("seed {seed}: a panic")))
 }
 
-#[test]
-fn faults_of_the_log_are_caught() {
-    let sound = Broken::default();
-    let log = LogFaults::default();
-    for (name, broken) in [
-        ("skip_sync", Broken { log: LogFaults { skip_sync: true, ..log }, ..sound }),
-        ("ignore_checksum", Broken { log: LogFaults { ignore_checksum: true, ..log }, ..sound }),
-        ("ignore_watermark", Broken { log: LogFaults { ignore_watermark: true, ..log }, ..sound }),
-        ("answers_leave_early", Broken { answers_leave_early: true, ..sound }),
-        ("votes_leave_early", Broken { votes_leave_early: true, ..sound }),
-    ] {
-        let caught = (1..=300).find_map(|seed| caught(seed, broken));
+/// Each is found within so many seeds.
+fn expect_caught(seeds: u64, faults: &[(&str, Broken)]) {
+    for (name, broken) in faults {
+        let caught = (1..=seeds).find_map(|seed| caught(seed, *broken));
         println!("{name}: {caught:?}");
         assert!(caught.is_some(), "{name} goes unnoticed");
     }
+}
+
+#[test]
+fn faults_of_the_log_are_caught() {
+    let sound = LogFaults::default();
+    let log = |log| Broken { log, ..Broken::default() };
+    expect_caught(
+        100,
+        &[
+            ("skip_sync", log(LogFaults { skip_sync: true, ..sound })),
+            ("ignore_checksum", log(LogFaults { ignore_checksum: true, ..sound })),
+            ("ignore_watermark", log(LogFaults { ignore_watermark: true, ..sound })),
+            ("forget_watermark", log(LogFaults { forget_watermark: true, ..sound })),
+            ("prune_too_many", log(LogFaults { prune_too_many: true, ..sound })),
+        ],
+    );
+}
+
+#[test]
+fn answers_and_votes_that_leave_early_are_caught() {
+    let sound = Broken::default();
+    expect_caught(
+        100,
+        &[
+            ("answers_leave_early", Broken { answers_leave_early: true, ..sound }),
+            ("votes_leave_early", Broken { votes_leave_early: true, ..sound }),
+            ("replays_all", Broken { replays_all: true, ..sound }),
+        ],
+    );
+}
+
+#[test]
+fn syncs_that_are_left_out_are_caught() {
+    let lies = |end| Broken { lies_of: Some(end), ..Broken::default() };
+    expect_caught(
+        300,
+        &[
+            ("the log's files", lies(".log")),
+            ("the log's folder", lies("log")),
+            ("rows of a snapshot", lies(".rows")),
+            ("its manifest", lies(".partial")),
+            ("the folder of snapshots", lies("snapshots")),
+        ],
+    );
 }

@@ -1,0 +1,132 @@
+//! What runs did, to be added up and shown.
+
+use std::fmt;
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Recoveries.
+    pub recoveries: u64,
+    /// Calls that began.
+    pub calls: u64,
+    /// Those that were answered with success, and that were told to have failed.
+    pub answered: [u64; 2],
+    /// Those that were told that nobody knows.
+    pub unknown: u64,
+    /// Those that were cut off and are there, and that are not.
+    pub cut_off: [u64; 2],
+    /// Lives that ended by a cut, a failing disk, a failing sync, a full disk, in order.
+    pub ends: [u64; 5],
+    /// Disks that failed in a group commit, a change of segments, pruning, a snapshot, the removal
+    /// of an old one, a recovery.
+    pub struck: [u64; 6],
+    /// Snapshots that are whole, that were given up, and segments of the log that went.
+    pub saves: [u64; 3],
+    /// Recoveries that began with a snapshot, and older beginnings that were compared with them.
+    pub beginnings: [u64; 2],
+    /// Damaged files of snapshots, and recoveries that passed over a snapshot or gave up for it.
+    pub damaged_snapshots: u64,
+    /// See there.
+    pub passed_over: u64,
+    /// See there.
+    pub given_up_for_damage: u64,
+    /// Logs with a torn end.
+    pub torn: u64,
+    /// Entries that ran again.
+    pub replayed: u64,
+    /// Transactions left out.
+    pub left_out: u64,
+    /// Yes votes that could not be repeated.
+    pub unrepeatable: u64,
+    /// Damage that was reported.
+    pub damaged: u64,
+    /// A hash of everything that happened.
+    pub trace: u64,
+}
+
+impl Report {
+    /// Adds what another run did.
+    pub fn add(&mut self, other: &Report) {
+        fn all<const N: usize>(sums: &mut [u64; N], counts: &[u64; N]) {
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        all(&mut self.answered, &other.answered);
+        all(&mut self.cut_off, &other.cut_off);
+        all(&mut self.ends, &other.ends);
+        all(&mut self.struck, &other.struck);
+        all(&mut self.saves, &other.saves);
+        all(&mut self.beginnings, &other.beginnings);
+        for (sum, count) in [
+            (&mut self.recoveries, other.recoveries),
+            (&mut self.calls, other.calls),
+            (&mut self.unknown, other.unknown),
+            (&mut self.damaged_snapshots, other.damaged_snapshots),
+            (&mut self.passed_over, other.passed_over),
+            (&mut self.given_up_for_damage, other.given_up_for_damage),
+            (&mut self.torn, other.torn),
+            (&mut self.replayed, other.replayed),
+            (&mut self.left_out, other.left_out),
+            (&mut self.unrepeatable, other.unrepeatable),
+            (&mut self.damaged, other.damaged),
+        ] {
+            *sum += count;
+        }
+        self.trace ^= other.trace;
+        lockstep_base::random::split_mix(&mut self.trace);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [done, failed] = self.answered;
+        let [there, absent] = self.cut_off;
+        let [cuts, disks, syncs, full, in_order] = self.ends;
+        let [groups, segments, pruning, snapshots, removals, recoveries] = self.struck;
+        let [saved, given_up, pruned] = self.saves;
+        let [from_snapshots, compared] = self.beginnings;
+        let mut line = |name: &str, text: String| writeln!(f, "{name:>12}  {text}");
+        line(
+            "calls",
+            format!(
+                "{}: {done} answered, {failed} told to have failed, {} that nobody knows, \
+                 {there} cut off and there, {absent} cut off and not",
+                self.calls, self.unknown
+            ),
+        )?;
+        line(
+            "lives",
+            format!(
+                "ended by {cuts} cuts, {disks} failing disks, {syncs} failing syncs, {full} full \
+                 disks, {in_order} in order"
+            ),
+        )?;
+        line(
+            "disks failed",
+            format!(
+                "in group commits {groups}, changes of segments {segments}, pruning {pruning}, \
+                 snapshots {snapshots}, removal of old ones {removals}, recoveries {recoveries}"
+            ),
+        )?;
+        line(
+            "snapshots",
+            format!("{saved} whole, {given_up} given up, {pruned} segments of the log pruned"),
+        )?;
+        line(
+            "recoveries",
+            format!(
+                "{}, {from_snapshots} from snapshots, {compared} older beginnings compared; {} \
+                 torn ends, {} entries ran again, {} transactions left out, {} times for a yes \
+                 that could not be repeated",
+                self.recoveries, self.torn, self.replayed, self.left_out, self.unrepeatable
+            ),
+        )?;
+        line(
+            "damage",
+            format!(
+                "{} places of the log, all reported; {} files of snapshots: {} recoveries passed \
+                 over one, {} gave up",
+                self.damaged, self.damaged_snapshots, self.passed_over, self.given_up_for_damage
+            ),
+        )
+    }
+}

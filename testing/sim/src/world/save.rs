@@ -1,0 +1,305 @@
+//! Snapshots of a simulated host: its sites encode a little at a time, and what a host's snapshot
+//! thread does with it is done one message at a time, through the code that servers write
+//! snapshots with. When one is whole, old ones go, and so does the log that they made superfluous.
+
+use super::log::CLUSTER;
+use super::{MultiCall, MultiWork, SNAPSHOT_CALL, SchemaTask, World};
+use crate::world::Message;
+use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_durability::snapshot::{
+    ColumnHead, ContentKind, FileEntry, Manifest, PartitionPosition, RowsWriter, SnapshotError,
+    TableEntry, TableHead, TableKind, covered, outdated, remove, rows_name, scan, write_manifest,
+};
+use lockstep_env::Disk;
+use lockstep_plan_ir::TableDefinition;
+use lockstep_site::{SnapshotBegun, SnapshotStart};
+use lockstep_storage::{ColumnLayout, SnapshotProgress, SnapshotTable};
+use lockstep_types::{Outcome, PartitionId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What the names of snapshots begin with.
+pub(crate) const PREFIX: &str = "AUTOSNAP";
+
+/// How snapshots are taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SavePlan {
+    /// One step of the host in so many begins one; 0 for none.
+    pub(crate) one_in: u64,
+    /// How many stay.
+    pub(crate) kept: usize,
+    /// Records are about this long.
+    pub(crate) record_bytes: usize,
+    /// A site encodes so many bytes at a time.
+    pub(crate) step_bytes: usize,
+    /// The first one's number.
+    pub(crate) next: u64,
+}
+
+/// What a site says of its snapshot.
+enum FromSite {
+    Begun(Box<SnapshotBegun>),
+    Records(Vec<u8>),
+    Done,
+}
+
+/// A site's way to whoever writes.
+#[derive(Default)]
+struct Lane {
+    messages: VecDeque<FromSite>,
+    is_encoding: bool,
+    rows: Option<RowsWriter>,
+}
+
+/// The snapshot under way.
+struct Running {
+    nonce: String,
+    lanes: Vec<Lane>,
+    transaction: i64,
+    positions: Vec<PartitionPosition>,
+    heads: Vec<TableHead>,
+    files: Vec<FileEntry>,
+}
+
+/// The snapshots of a host.
+pub(crate) struct Saves {
+    disk: Arc<dyn Disk>,
+    plan: SavePlan,
+    running: Option<Running>,
+    /// Snapshots that are whole, that were given up, and segments of the log that went.
+    pub(crate) counts: [u64; 3],
+}
+
+impl World {
+    /// From now on the host saves snapshots.
+    pub(crate) fn save_to(&mut self, disk: Arc<dyn Disk>, plan: SavePlan) {
+        self.saves = Some(Saves { disk, plan, running: None, counts: [0; 3] });
+    }
+
+    /// From now on snapshots follow each other closely.
+    pub(crate) fn save_often(&mut self) {
+        if let Some(saves) = &mut self.saves {
+            saves.plan.one_in = 10;
+            saves.plan.kept = 1;
+        }
+    }
+
+    /// How many snapshots are whole, and were given up; segments of the log that went.
+    pub(crate) fn save_counts(&self) -> [u64; 3] {
+        let mut counts = self.saves.as_ref().map_or([0; 3], |saves| saves.counts);
+        counts[2] = self.log.as_ref().map_or(0, |log| log.pruned);
+        counts
+    }
+
+    /// Whether a snapshot is under way.
+    pub(crate) fn is_saving(&self) -> bool {
+        self.saves.as_ref().is_some_and(|saves| saves.running.is_some())
+    }
+
+    pub(super) fn save_is_due(&mut self) -> bool {
+        let Some(saves) = &self.saves else { return false };
+        let has_work = saves.running.as_ref().is_some_and(|running| {
+            running.lanes.iter().any(|lane| lane.is_encoding || !lane.messages.is_empty())
+        });
+        has_work && (self.in_flight.is_empty() || self.random.chance(1, 4))
+    }
+
+    /// Begins a snapshot, if the draw says so.
+    pub(crate) fn draw_save(&mut self) {
+        let Some(saves) = &self.saves else { return };
+        let one_in = saves.plan.one_in;
+        if one_in > 0 && saves.running.is_none() && self.random.chance(1, one_in) {
+            self.begin_save();
+        }
+    }
+
+    fn begin_save(&mut self) {
+        let partitions = self.sites.len();
+        let catalog_version = self.latest().0;
+        let Some(saves) = &mut self.saves else { return };
+        let nonce = format!("{PREFIX}{:08}", saves.plan.next);
+        saves.plan.next += 1;
+        saves.running = Some(Running {
+            nonce: nonce.clone(),
+            lanes: (0..partitions).map(|_| Lane::default()).collect(),
+            transaction: 0,
+            positions: vec![PartitionPosition::default(); partitions],
+            heads: Vec::new(),
+            files: Vec::new(),
+        });
+        let start = SnapshotStart { tables: None, record_bytes: saves.plan.record_bytes };
+        let task = SchemaTask {
+            changes: Vec::new(),
+            swap: None,
+            snapshot: Some(start),
+            catalog: catalog_version,
+            catalog_version,
+            source: nonce.as_bytes().into(),
+            advice: None,
+        };
+        self.in_flight.push(Message::Multi(MultiCall {
+            origin: SNAPSHOT_CALL,
+            procedure_number: 0,
+            catalog_version,
+            time_limit: None,
+            declared: Vec::new(),
+            home: None,
+            led: None,
+            work: MultiWork::Schema(Arc::new(task)),
+        }));
+    }
+
+    /// The snapshot has begun at a partition.
+    pub(super) fn save_begun(&mut self, partition: PartitionId, begun: Box<SnapshotBegun>) {
+        let running = self.saves.as_mut().and_then(|saves| saves.running.as_mut());
+        let Some(running) = running else { return };
+        let lane = &mut running.lanes[partition.index()];
+        lane.messages.push_back(FromSite::Begun(begun));
+        lane.is_encoding = true;
+    }
+
+    /// The transaction of the snapshot is decided.
+    pub(super) fn save_decided(&mut self, outcome: &Outcome) {
+        if outcome.failure.is_some() {
+            self.give_up_save();
+        }
+    }
+
+    /// What has been written is of no use; the sites encode no more.
+    fn give_up_save(&mut self) {
+        let Some(saves) = &mut self.saves else { return };
+        let Some(running) = saves.running.take() else { return };
+        saves.counts[1] += 1;
+        // Its files only take up room.
+        let _ = remove(&*saves.disk, SNAPSHOT_FOLDER, &running.nonce);
+        self.sites.iter_mut().for_each(super::SimSite::end_snapshot);
+    }
+
+    /// A site encodes a little, or the next message is written.
+    pub(super) fn step_save(&mut self) {
+        self.note(9);
+        let partition = self.random.below(self.sites.len() as u64) as usize;
+        let encodes = self.random.chance(1, 2);
+        let Some(saves) = &mut self.saves else { return };
+        let Some(running) = &mut saves.running else { return };
+        let lane = &mut running.lanes[partition];
+        if encodes && lane.is_encoding {
+            let mut records = Vec::new();
+            let step = self.sites[partition].snapshot_step(&mut records, saves.plan.step_bytes);
+            if !records.is_empty() {
+                lane.messages.push_back(FromSite::Records(records));
+            }
+            if step == SnapshotProgress::Done {
+                lane.is_encoding = false;
+                lane.messages.push_back(FromSite::Done);
+            }
+            return;
+        }
+        let Some(message) = lane.messages.pop_front() else { return };
+        let tables = self.catalogs.last_key_value().expect("there is a catalog").1;
+        let tables: Vec<_> = tables.plan.tables.values().map(|table| &*table.definition).collect();
+        if running.write(&*saves.disk, partition, message, &tables).is_err() {
+            return self.give_up_save();
+        }
+        if running.files.len() == self.sites.len() {
+            self.finish_save();
+        }
+    }
+
+    /// All rows are written and durable.
+    fn finish_save(&mut self) {
+        let (version, catalog) = self.catalogs.last_key_value().expect("there is a catalog");
+        let (version, schema) = (*version, catalog.plan.schema_text());
+        let Some(saves) = &mut self.saves else { return };
+        let Some(running) = &mut saves.running else { return };
+        let manifest = running.manifest(version, schema);
+        if write_manifest(&*saves.disk, SNAPSHOT_FOLDER, &manifest).is_err() {
+            return self.give_up_save();
+        }
+        saves.running = None;
+        saves.counts[0] += 1;
+        let Ok(found) = scan(&*saves.disk, SNAPSHOT_FOLDER) else { return };
+        for nonce in outdated(&found, PREFIX, saves.plan.kept) {
+            if remove(&*saves.disk, SNAPSHOT_FOLDER, nonce).is_err() {
+                return;
+            }
+        }
+        let Ok(found) = scan(&*saves.disk, SNAPSHOT_FOLDER) else { return };
+        if let Some(log) = &mut self.log {
+            log.prune(covered(&found, PREFIX, CLUSTER));
+        }
+    }
+}
+
+impl Running {
+    fn write(
+        &mut self,
+        disk: &dyn Disk,
+        partition: usize,
+        message: FromSite,
+        tables: &[&TableDefinition],
+    ) -> Result<(), SnapshotError> {
+        let lane = &mut self.lanes[partition];
+        match message {
+            FromSite::Begun(begun) => {
+                self.transaction = begun.transaction.0 as i64;
+                let SnapshotBegun { epoch, sequence, .. } = *begun;
+                self.positions[partition] = PartitionPosition { epoch, sequence };
+                let heads: Vec<_> = begun.tables.iter().map(|table| head(table, tables)).collect();
+                let name = rows_name(&self.nonce, partition as u32);
+                let of = (CLUSTER, self.transaction, partition as u32);
+                lane.rows = Some(RowsWriter::create(disk, SNAPSHOT_FOLDER, &name, of, &heads)?);
+                self.heads = heads;
+            }
+            FromSite::Records(records) => {
+                lane.rows.as_mut().expect("it has begun").records(&records)?;
+            }
+            FromSite::Done => {
+                let rows = lane.rows.take().expect("it has begun");
+                self.files.push(rows.finish()?);
+            }
+        }
+        Ok(())
+    }
+
+    fn manifest(&mut self, catalog_version: u64, schema: String) -> Manifest {
+        let entry = |head: &TableHead| TableEntry {
+            name: head.name.clone(),
+            kind: TableKind::Partitioned,
+            rows: head.rows,
+        };
+        let mut tables: Vec<_> = self.heads.iter().map(entry).collect();
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        Manifest {
+            cluster: CLUSTER,
+            nonce: self.nonce.clone(),
+            content: ContentKind::Native,
+            transaction: self.transaction,
+            created_ms: 0,
+            catalog_version,
+            planning: Vec::new(),
+            positions: std::mem::take(&mut self.positions),
+            tables,
+            files: std::mem::take(&mut self.files),
+            schema,
+        }
+    }
+}
+
+fn head(table: &SnapshotTable, tables: &[&TableDefinition]) -> TableHead {
+    let column = |column: &ColumnLayout| ColumnHead {
+        sql_type: column.sql_type,
+        nullable: column.nullable,
+        max_bytes: if column.sql_type.is_variable_length() { column.max_bytes } else { 0 },
+    };
+    let definition = tables.iter().find(|known| known.id == table.table);
+    TableHead {
+        table: table.table.0,
+        name: table.name.to_string(),
+        rows: table.rows,
+        used_slots: table.used_slots,
+        free_head: table.free_head,
+        columns: table.columns.iter().map(column).collect(),
+        partition_columns: definition.map_or(Vec::new(), |known| known.partition_columns.clone()),
+    }
+}
