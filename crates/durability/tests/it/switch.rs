@@ -23,8 +23,8 @@ const FOLDERS: [&str; 6] = [
 fn directory() -> (MemoryDisk, Switch) {
     let disk = MemoryDisk::new();
     for folder in ["log", "snapshots", "set-aside-1", "set-aside-1/new"] {
-        disk.create_folder(folder).unwrap();
-        disk.sync_folder("").unwrap();
+        disk.create_folder(folder).expect("it is made");
+        disk.sync_folder("").expect("it is synced");
     }
     for (name, bytes) in [
         ("log/00000001.log", "first"),
@@ -36,10 +36,10 @@ fn directory() -> (MemoryDisk, Switch) {
         disk.replace(name, bytes.as_bytes().to_vec());
     }
     let mut switch = Switch::default();
-    switch.add_folder(&disk, ("log", "set-aside-1/log"), |_| true).unwrap();
+    switch.add_folder(&disk, ("log", "set-aside-1/log"), |_| true).expect("it is noted");
     let is_late = |name: &str| name == "late";
-    switch.add_folder(&disk, ("snapshots", "set-aside-1/snapshots"), is_late).unwrap();
-    switch.add_folder(&disk, ("set-aside-1/new", "log"), |_| true).unwrap();
+    switch.add_folder(&disk, ("snapshots", "set-aside-1/snapshots"), is_late).expect("it is noted");
+    switch.add_folder(&disk, ("set-aside-1/new", "log"), |_| true).expect("it is noted");
     (disk, switch)
 }
 
@@ -49,7 +49,7 @@ fn contents(disk: &MemoryDisk) -> BTreeMap<String, String> {
         for name in disk.list(folder).unwrap_or_default() {
             let name = format!("{folder}/{name}");
             if let Some(bytes) = disk.bytes(&name) {
-                found.insert(name, String::from_utf8(bytes).unwrap());
+                found.insert(name, String::from_utf8(bytes).expect("text"));
             }
         }
     }
