@@ -38,15 +38,29 @@ abstract class CallsContract extends Contract {
                 "CREATE PROCEDURE JHere DIRECTED AS SELECT COUNT(*) FROM jitem",
                 "CREATE TABLE probe (k BIGINT NOT NULL PRIMARY KEY)",
                 "PARTITION TABLE probe ON COLUMN k",
-                "CREATE PROCEDURE PARTITION ON TABLE probe COLUMN k FROM NATIVE Probe");
+                "CREATE PROCEDURE PARTITION ON TABLE probe COLUMN k FROM NATIVE Probe",
+                "CREATE TABLE jled (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL,"
+                        + " v INTEGER)",
+                "PARTITION TABLE jled ON COLUMN id",
+                "CREATE GLOBAL UNIQUE INDEX jled_name ON jled (name)",
+                "CREATE PROCEDURE JLedGet PARTITION ON TABLE jled COLUMN id"
+                        + " VIA GLOBAL INDEX jled_name PARAMETER 0 AS"
+                        + " SELECT id, v FROM jled WHERE name = ?",
+                "CREATE PROCEDURE JLedSet PARTITION ON TABLE jled COLUMN id"
+                        + " VIA GLOBAL INDEX jled_name PARAMETER 1 AS"
+                        + " UPDATE jled SET v = ? WHERE name = ?",
+                "CREATE PROCEDURE JLedMove AS BEGIN DELETE FROM jled WHERE id = ?;"
+                        + " INSERT INTO jled VALUES (?, ?, ?); END");
     }
 
     @Override
     List<String> cleanup() {
         return List.of("DROP PROCEDURE JGet IF EXISTS", "DROP PROCEDURE JThree IF EXISTS",
                 "DROP PROCEDURE JTwo IF EXISTS", "DROP PROCEDURE JHere IF EXISTS",
-                "DROP PROCEDURE Probe IF EXISTS", "DROP TABLE jitem IF EXISTS",
-                "DROP TABLE jrepl IF EXISTS", "DROP TABLE probe IF EXISTS");
+                "DROP PROCEDURE Probe IF EXISTS", "DROP PROCEDURE JLedGet IF EXISTS",
+                "DROP PROCEDURE JLedSet IF EXISTS", "DROP PROCEDURE JLedMove IF EXISTS",
+                "DROP TABLE jitem IF EXISTS", "DROP TABLE jrepl IF EXISTS",
+                "DROP TABLE probe IF EXISTS", "DROP TABLE jled IF EXISTS");
     }
 
     @BeforeEach
@@ -61,6 +75,7 @@ abstract class CallsContract extends Contract {
         sql("DELETE FROM jitem");
         sql("DELETE FROM jrepl");
         sql("DELETE FROM probe");
+        sql("DELETE FROM jled");
     }
 
     @Test
@@ -170,6 +185,44 @@ abstract class CallsContract extends Contract {
         }
         assertEquals(ROWS, sum);
         refused(ClientResponse.GRACEFUL_FAILURE, "callAllPartitionProcedure", "JHere");
+    }
+
+    /** Procedures that a global index leads to the partition of their row. */
+    @Test
+    void ledByAGlobalIndex() throws Exception {
+        for (long id = 0; id < ROWS; id++) {
+            call("JLED.insert", id, "n" + id, 0);
+        }
+        for (long id = 0; id < ROWS; id++) {
+            assertEquals(1, call("JLedSet", (int) id + 7, "n" + id)[0].asScalarLong());
+            assertEquals(List.of(id, id + 7), led("n" + id));
+        }
+        assertEquals(List.of(), led("nobody"));
+        assertEquals(0, call("JLedSet", 1, "nobody")[0].asScalarLong());
+        refused(ClientResponse.GRACEFUL_FAILURE, "CONSTRAINT VIOLATION.*JLED_NAME", "JLED.insert",
+                777L, "n1", 0);
+    }
+
+    /** The row goes to other values of its partitioning column, in a transaction each. */
+    @Test
+    void ledBehindARowThatMoves() throws Exception {
+        call("JLED.insert", 0L, "n", 0);
+        for (long id = 0; id < ROWS; id++) {
+            assertEquals(2, call("JLedMove", id, id + 1, "n", 5).length);
+            assertEquals(List.of(id + 1, 5L), led("n"));
+            assertEquals(1, call("JLedSet", 6, "n")[0].asScalarLong());
+            assertEquals(List.of(id + 1, 6L), led("n"));
+        }
+    }
+
+    private List<Long> led(String name) throws Exception {
+        VoltTable table = call("JLedGet", name)[0];
+        if (table.getRowCount() == 0) {
+            return List.of();
+        }
+        assertEquals(1, table.getRowCount());
+        assertTrue(table.advanceRow());
+        return List.of(table.getLong(0), table.getLong(1));
     }
 
     @Test
