@@ -3,7 +3,7 @@
 
 use crate::durability::{data, new_disk};
 use crate::snapshot;
-use crate::support::{Peer, eventually, start_with};
+use crate::support::{Peer, call_frame, eventually, parameters, start_with};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_env::{Disk, DiskErrorKind, DiskOperation};
 use lockstep_node::Server;
@@ -249,6 +249,40 @@ fn a_stop_in_the_middle_of_giving_up_segments_is_harmless() {
         assert!(summary(&server).snapshot.is_some());
         assert_eq!(peer.run("SELECT COUNT(*), MAX(id) FROM notes"), "600,599");
     }
+}
+
+#[test]
+fn an_index_that_was_being_built_is_built_behind_a_recovery() {
+    let disk = new_disk(SITES);
+    let slowly = &["log_segment_bytes=131072", "planner_survey_ms=0", "index_build_rows=1"];
+    let (server, mut peer) = host_with(&disk, Durability::Sync, slowly);
+    peer.run(NOTES);
+    for id in 0..1_500 {
+        assert_eq!(peer.call("NOTES.insert", &[Int(id), Text(&format!("n{id}"))]).status, 1);
+    }
+    save(&mut peer, "before");
+    let mut other = Peer::login(server.client_address());
+    let index = "CREATE GLOBAL UNIQUE INDEX notes_t ON notes (t)";
+    peer.send(&call_frame("@AdHoc", 9, &parameters(&[Text(index)])));
+    let covered = |peer: &mut Peer| peer.sql("SELECT COUNT(*) FROM \"NOTES_T#ENTRIES\"").rows;
+    eventually("the build has begun", || {
+        covered(&mut other).parse::<u32>().is_ok_and(|count| count > 0)
+    });
+    let survivor = disk.survivor(|_| Survival::Lost);
+    assert_ne!(covered(&mut other), "1500", "the build was under way when the power went");
+    drop(server);
+    let (server, mut peer) = host(&survivor);
+    assert_eq!(summary(&server).schema_changes, 1);
+    eventually("the build ends", || covered(&mut peer) == "1500");
+    // It is in force: it keeps texts unique, and another schema change runs behind it.
+    peer.run("CREATE TABLE behind (a INTEGER)");
+    assert_ne!(peer.call("NOTES.insert", &[Int(5_000), Text("n7")]).status, 1);
+    assert_eq!(peer.run("SELECT id FROM notes WHERE t = 'n7'"), "7");
+    let survivor = survivor.survivor(|_| Survival::Lost);
+    drop(server);
+    let (server, mut peer) = host(&survivor);
+    assert_eq!(summary(&server).schema_changes, 3);
+    assert_eq!(peer.run("SELECT id FROM notes WHERE t = 'n7'"), "7");
 }
 
 #[test]
