@@ -15,6 +15,7 @@ mod readme;
 mod restore;
 mod shell;
 mod small_disk;
+mod snapshots;
 mod trace;
 
 use lockstep_node::options::Options;
