@@ -93,7 +93,7 @@ pub trait Database {
     /// What it refused, as text.
     fn query(&mut self, sql: &str) -> Result<Vec<Vec<Value>>, String>;
 
-    /// A value for each partition that is hashed to it.
+    /// A value for each partition that is hashed to it, in order of partition.
     ///
     /// # Errors
     /// It cannot be asked.
@@ -178,6 +178,11 @@ pub trait Session: Send {
     /// The next call: its kind of transaction, its procedure and, into `parameters`, which are
     /// empty, what it passes.
     fn next_call(&mut self, parameters: &mut ParameterWriter) -> NextCall;
+
+    /// The partition that the last call asks, as one of a call to each of them.
+    fn asked_partition(&self) -> Option<i32> {
+        None
+    }
 
     /// Judges the answer to the last call.
     fn answered(&mut self, answer: &Answer<'_>) -> Next;

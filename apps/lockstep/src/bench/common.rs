@@ -71,7 +71,8 @@ fn rate(name: &'static str, help: &'static str) -> Arg {
     };
     let argument = Arg::new(name).long(name).value_name("R").value_parser(parse).help(help);
     match name {
-        "ramp-from" => argument.requires("ramp"),
+        // What conflicts with what is required would be let through.
+        "ramp-from" => argument.requires("ramp").conflicts_with("embedded"),
         "ramp" => argument.conflicts_with_all(["rate", "embedded"]),
         _ => argument.conflicts_with("embedded"),
     }

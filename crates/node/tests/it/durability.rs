@@ -430,6 +430,7 @@ fn whatever_end_an_asynchronous_log_loses_the_rest_is_whole() {
     for account in 0..20 {
         assert_eq!(peer.call("ACCOUNTS.insert", &[Int(account), Int(1_000)]).status, 1);
     }
+    assert_eq!(peer.call("@Quiesce", &[]).status, 1, "what was answered is in the log");
     let begun = blocks(&disk).len();
     std::thread::scope(|scope| {
         for client in 0..3i64 {

@@ -241,6 +241,7 @@ impl Drive {
         slot.transaction = next.transaction;
         let mut call = Call::new(next.procedure, self.parameters.bytes(), at);
         call.context = place as u64;
+        call.options.all_partition_destination = slot.session.asked_partition();
         send(&call);
     }
 

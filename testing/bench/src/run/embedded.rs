@@ -87,7 +87,10 @@ impl EmbeddedDatabase {
         self.parameters.clear();
         let next = session.next_call(&mut self.parameters);
         self.frame.clear();
-        let options = CallOptions::default();
+        let options = CallOptions {
+            all_partition_destination: session.asked_partition(),
+            ..CallOptions::default()
+        };
         let parameters = self.parameters.bytes();
         invocation::encode(&mut self.frame, next.procedure, 0, &options, parameters);
         self.response.clear();

@@ -105,11 +105,14 @@ impl Database for Server {
         let answer = self.0.call("@GetPartitionKeys", &parameters);
         let tables =
             answer.and_then(|answer| answer.tables()).map_err(|error| error.to_string())?;
-        let key = |row: &Vec<Value>| match row.get(1) {
-            Some(Value::Int(key)) => Ok(*key),
+        let key = |row: &Vec<Value>| match row.as_slice() {
+            [Value::Int(partition), Value::Int(key)] => Ok((*partition, *key)),
             _ => Err("@GetPartitionKeys answered without keys".to_string()),
         };
-        only_rows(tables, "@GetPartitionKeys")?.iter().map(key).collect()
+        let rows = only_rows(tables, "@GetPartitionKeys")?;
+        let mut keys: Vec<(i64, i64)> = rows.iter().map(key).collect::<Result<_, _>>()?;
+        keys.sort_unstable();
+        Ok(keys.into_iter().map(|(_, key)| key).collect())
     }
 }
 

@@ -288,6 +288,13 @@ impl Client {
 }
 
 impl Session for Client {
+    fn asked_partition(&self) -> Option<i32> {
+        match self.stage {
+            Stage::Asking(place) => i32::try_from(place).ok(),
+            Stage::Finding | Stage::Doing => None,
+        }
+    }
+
     fn next_call(&mut self, parameters: &mut ParameterWriter) -> NextCall {
         let procedure = match self.stage {
             Stage::Asking(place) => {
