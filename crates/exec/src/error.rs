@@ -4,7 +4,7 @@
 //! A [`SqlError`] is one pointer, so that `Result<Datum, SqlError>` is as cheap as the datum;
 //! making one is cold.
 
-use crate::watch::Overdue;
+use crate::watch::{LimitSource, Overdue};
 use lockstep_types::{Failure, SqlType, Status};
 use std::fmt;
 
@@ -225,12 +225,17 @@ impl SqlError {
     pub fn stopped(overdue: Overdue) -> SqlError {
         let Overdue { elapsed_ms, limit } = overdue;
         let seconds = |ms: u64| format!("{}.{:03}", ms / 1000, ms % 1000);
-        let whose = match limit.of_call {
-            true => "the query-specific timeout period",
-            false => "the default query timeout period (option query_timeout_ms)",
+        let (what, whose) = match limit.source {
+            LimitSource::Call => ("query", "the query-specific timeout period"),
+            LimitSource::Host => {
+                ("query", "the default query timeout period (option query_timeout_ms)")
+            }
+            LimitSource::Transaction => {
+                ("statement", "the rest of its transaction's time (option transaction_timeout_ms)")
+            }
         };
         let message = format!(
-            "the query was stopped after {} seconds: it exceeded {whose} of {} seconds",
+            "the {what} was stopped after {} seconds: it exceeded {whose} of {} seconds",
             seconds(elapsed_ms),
             seconds(limit.timeout_ms.into()),
         );

@@ -4,7 +4,7 @@
 //! `EXPLAIN ANALYZE`, brings its own as functions:
 //!
 //! ```
-//! use lockstep_exec::watch::{Profiler, Stopwatch, TimeLimit, Watch};
+//! use lockstep_exec::watch::{LimitSource, Profiler, Stopwatch, TimeLimit, Watch};
 //! # use lockstep_plan_ir::Statement;
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@
 //! let clock_ms = Arc::new(AtomicU64::new(0));
 //! let stopwatch = Stopwatch::new(move || clock_ms.load(Ordering::Relaxed));
 //! // For the call that comes next; `None` lets it run as long as it likes.
-//! stopwatch.start(Some(TimeLimit { timeout_ms: 10_000, of_call: false }));
+//! stopwatch.start(Some(TimeLimit { timeout_ms: 10_000, source: LimitSource::Host }));
 //! // Counts over all sites and the coordinator if they share it.
 //! let profiler = Arc::new(Profiler::new(statement, || 0));
 //! Watch { stop: Some(stopwatch.check()), profiler: Some(profiler) }
@@ -49,8 +49,31 @@ pub const ROWS_PER_CHECK: u32 = 4096;
 pub struct TimeLimit {
     /// Milliseconds.
     pub timeout_ms: u32,
-    /// The call brought it; otherwise it is the host's own.
-    pub of_call: bool,
+    /// Whose it is.
+    pub source: LimitSource,
+}
+
+/// Where a limit comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitSource {
+    /// The host's own, for queries.
+    Host,
+    /// The call brought it.
+    Call,
+    /// What is left of the time of a transaction over several partitions.
+    Transaction,
+}
+
+impl TimeLimit {
+    /// The limit that ends first, if there is any.
+    #[inline]
+    pub fn first(one: Option<TimeLimit>, other: Option<TimeLimit>) -> Option<TimeLimit> {
+        match (one, other) {
+            (Some(one), Some(other)) if other.timeout_ms < one.timeout_ms => Some(other),
+            (None, other) => other,
+            (one, _) => one,
+        }
+    }
 }
 
 /// A statement whose time is over.
@@ -81,7 +104,7 @@ pub struct Stopwatch(Arc<Timing>);
 
 struct Timing {
     clock_ms: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// 0 for none; else twice the milliseconds, and one more for a limit of the call.
+    /// 0 for none; else four times the milliseconds, and the source of the limit.
     limit: AtomicU64,
     /// The time at the call's first check, and one more; 0 before.
     first_check: AtomicU64,
@@ -101,7 +124,7 @@ impl Stopwatch {
     /// calls starts and checks.
     #[inline]
     pub fn start(&self, limit: Option<TimeLimit>) {
-        let coded = limit.map_or(0, |l| u64::from(l.timeout_ms) * 2 + u64::from(l.of_call));
+        let coded = limit.map_or(0, |l| u64::from(l.timeout_ms) * 4 + l.source as u64);
         self.0.limit.store(coded, Ordering::Relaxed);
         self.0.first_check.store(0, Ordering::Relaxed);
     }
@@ -127,7 +150,12 @@ impl Timing {
             }
             first => first - 1,
         };
-        let limit = TimeLimit { timeout_ms: (coded / 2) as u32, of_call: coded % 2 == 1 };
+        let source = match coded % 4 {
+            0 => LimitSource::Host,
+            1 => LimitSource::Call,
+            _ => LimitSource::Transaction,
+        };
+        let limit = TimeLimit { timeout_ms: (coded / 4) as u32, source };
         let elapsed_ms = now.saturating_sub(first);
         (elapsed_ms >= u64::from(limit.timeout_ms)).then_some(Overdue { elapsed_ms, limit })
     }

@@ -1,7 +1,7 @@
 //! Every limit and option of a host, in one table: the help text, the reference page, the parser
 //! and the checks all come from it.
 
-use lockstep_exec::watch::TimeLimit;
+use lockstep_exec::watch::{LimitSource, TimeLimit};
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_sql::Limits;
 use std::fmt;
@@ -143,11 +143,11 @@ options! {
         "Messages in one direction between two threads of the host.";
     query_timeout_ms: 10_000, 0, i32::MAX as u64, "ms",
         "How long a query of a call that only reads may run at a site; 0 lets it run. A call may \
-         bring another limit. Calls that write are never stopped.";
-    round_timeout_ms: 300_000, 0, i32::MAX as u64, "ms",
-        "How long one round of a multi-partition transaction may take, waiting for partitions \
-         included, before it is undone; 0 for as long as it takes. Schema changes take the time \
-         they need.";
+         bring another limit. Calls that write have none (but transaction_timeout_ms).";
+    transaction_timeout_ms: 300_000, 0, i32::MAX as u64, "ms",
+        "How long a multi-partition transaction may take from its first round on, waiting for \
+         partitions included, before it is undone; 0 for as long as it takes. Schema changes take \
+         the time they need.";
     min_batch_rows: 200, 0, u64::MAX, "rows",
         "Queries read tables of fewer rows row by row, others in batches, column by column.";
     max_temporary_bytes: 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
@@ -225,11 +225,11 @@ impl Options {
     /// no limit, or else the host's own.
     #[inline]
     pub fn time_limit(&self, of_call_ms: Option<i32>) -> Option<TimeLimit> {
-        let (timeout_ms, of_call) = match of_call_ms {
-            Some(timeout_ms) => (timeout_ms.max(0) as u32, true),
-            None => (self.query_timeout_ms as u32, false),
+        let (timeout_ms, source) = match of_call_ms {
+            Some(timeout_ms) => (timeout_ms.max(0) as u32, LimitSource::Call),
+            None => (self.query_timeout_ms as u32, LimitSource::Host),
         };
-        (timeout_ms > 0).then_some(TimeLimit { timeout_ms, of_call })
+        (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source })
     }
 
     /// Sets an option from `name=value`.

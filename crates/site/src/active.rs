@@ -7,7 +7,7 @@ use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::BatchResult;
-use lockstep_exec::watch::{StopCheck, Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{LimitSource, StopCheck, Stopwatch, TimeLimit, Watch};
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub(crate) struct Submitted<O, C> {
     /// Partitions that it met outside its set before.
     pub(crate) needed: Vec<PartitionId>,
     pub(crate) enlargements: u32,
+    /// When it began for the first time.
+    pub(crate) begun_us: Option<i64>,
 }
 
 /// A transaction under way.
@@ -69,7 +71,10 @@ pub(crate) struct Active<O, C> {
     /// The partitions that vote in the round that was sent last: those that write, if it is the
     /// transaction's last one.
     pub(crate) writers: Arc<[PartitionId]>,
-    pub(crate) round_begun_us: i64,
+    /// When it began first; it goes on when the transaction is ordered again.
+    pub(crate) begun_us: i64,
+    /// When its time is over, if it is limited.
+    pub(crate) deadline_us: Option<i64>,
     pub(crate) partition_count: u32,
     /// How the call's home is known, if an index leads it there.
     pub(crate) leading: Leading,
@@ -171,18 +176,25 @@ pub(crate) fn context_of<O, C>(
     }
 }
 
-/// What limits the time of the transaction's queries.
-pub(crate) fn time_limit<O, C>(active: &Active<O, C>) -> Option<TimeLimit> {
-    active.call.time_limit.filter(|_| active.context.read_only)
+/// What limits the time of the transaction's statements: what is left of its own time, and where
+/// it only reads, the limit of queries.
+pub(crate) fn time_limit<O, C>(active: &Active<O, C>, now_us: i64) -> Option<TimeLimit> {
+    let of_queries = active.call.time_limit.filter(|_| active.context.read_only);
+    let of_transaction = active.deadline_us.map(|deadline_us| {
+        let rest_ms = ((deadline_us - now_us) / 1000).clamp(1, i64::from(u32::MAX));
+        TimeLimit { timeout_ms: rest_ms as u32, source: LimitSource::Transaction }
+    });
+    TimeLimit::first(of_queries, of_transaction)
 }
 
 pub(crate) fn desk_context<O, C>(
     active: &Active<O, C>,
     limits: DeskLimits,
     timing: Option<&Timing>,
+    now_us: i64,
 ) -> CoordinatorContext {
     let stop = timing.map(|timing| {
-        timing.stopwatch.start(time_limit(active));
+        timing.stopwatch.start(time_limit(active, now_us));
         timing.check.clone()
     });
     CoordinatorContext {

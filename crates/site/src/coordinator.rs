@@ -101,8 +101,8 @@ pub struct Coordinator<O, C> {
     awaited: BTreeMap<TransactionId, AwaitedAnswer<O, C>>,
     /// The time that was given last.
     pub(crate) now_us: i64,
-    /// How long a round may take; 0 for as long as it takes.
-    round_limit_us: i64,
+    /// How long a transaction may take; 0 for as long as it takes.
+    transaction_limit_us: i64,
 }
 
 impl<O, C: Clone> Coordinator<O, C> {
@@ -131,7 +131,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             awaits_durable_decisions: false,
             awaited: BTreeMap::new(),
             now_us: 0,
-            round_limit_us: limits.round_timeout_ms as i64 * 1000,
+            transaction_limit_us: limits.transaction_timeout_ms as i64 * 1000,
         }
     }
 
@@ -152,7 +152,8 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) -> Result<(), Box<MultiCall<O, C>>> {
         self.now_us = now_us;
         let exclusive = matches!(call.work, MultiWork::Schema(_));
-        let submitted = Box::new(Submitted { call, needed: Vec::new(), enlargements: 0 });
+        let submitted =
+            Box::new(Submitted { call, needed: Vec::new(), enlargements: 0, begun_us: None });
         match self.initiator.submit(Queued::Planned(submitted), exclusive) {
             Err(Queued::Planned(refused)) => return Err(Box::new(refused.call)),
             Err(Queued::OneRound(..)) => unreachable!("what is refused is what was given"),
@@ -211,7 +212,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// Begins the transactions that may begin.
     pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000) {
-            let Submitted { mut call, needed, enlargements } = match queued {
+            let Submitted { mut call, needed, enlargements, begun_us } = match queued {
                 Queued::OneRound(origin, call) => {
                     self.begin_one_round(transaction, origin, call, outputs);
                     continue;
@@ -225,6 +226,10 @@ impl<O, C: Clone> Coordinator<O, C> {
             }
             let context = context_of(transaction, &call);
             let (leading, batch) = placing::first_batch(&mut call);
+            let begun_us = begun_us.unwrap_or(now_us);
+            let is_limited =
+                self.transaction_limit_us > 0 && !matches!(call.work, MultiWork::Schema(_));
+            let deadline_us = is_limited.then_some(begun_us + self.transaction_limit_us);
             let active = Active {
                 call,
                 needed,
@@ -239,7 +244,8 @@ impl<O, C: Clone> Coordinator<O, C> {
                 answers: Vec::new(),
                 rounds: 0,
                 writers: Arc::default(),
-                round_begun_us: now_us,
+                begun_us,
+                deadline_us,
                 partition_count: 0,
                 leading,
                 thread: ThreadState::New,
@@ -268,7 +274,6 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         active.round = round;
         active.rounds += 1;
-        active.round_begun_us = self.now_us;
         active.answers.clear();
         active.answers.resize_with(partition_count, || None);
     }
@@ -338,7 +343,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         round.collected = collected;
         assert!(active.pending.is_empty(), "entry changes went with the round");
         active.pending = round.take_collected();
-        let context = desk_context(active, self.limits, self.timing.as_ref());
+        let context = desk_context(active, self.limits, self.timing.as_ref(), self.now_us);
         let desk =
             Desk { ring: &self.ring, context, home: PartitionId(0), call_home: active.call.home };
         round.merge(&mut active.batch, &mut active.results, &desk)
@@ -388,7 +393,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let procedure_number = active.call.procedure_number;
-        let time_limit = time_limit(active);
+        let time_limit = time_limit(active, self.now_us);
         let writers = round.writers(last);
         active.writers = Arc::clone(&writers);
         for address in addressed {
@@ -442,7 +447,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         loop {
             active.take_home(ring);
             if !active.batch.is_empty() {
-                let context = desk_context(active, self.limits, self.timing.as_ref());
+                let context = desk_context(active, self.limits, self.timing.as_ref(), self.now_us);
                 let (home, call_home) = (home(active, first_participant, ring), active.call.home);
                 let desk = Desk { ring, context, home, call_home };
                 let merged = match Round::plan(&active.batch, &desk) {

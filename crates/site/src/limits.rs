@@ -13,8 +13,8 @@ pub struct SiteLimits {
     pub waiting_multi: usize,
     /// Multi-partition transactions under way at the same time.
     pub active_multi: usize,
-    /// How long a round of one may take, milliseconds; 0 for as long as it takes.
-    pub round_timeout_ms: u64,
+    /// How long one may take, milliseconds; 0 for as long as it takes.
+    pub transaction_timeout_ms: u64,
     /// Whether multi-partition transactions stop all partitions: for comparison.
     pub stop_everything: StopEverything,
     /// Result tables of one call, bytes.

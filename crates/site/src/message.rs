@@ -231,8 +231,8 @@ pub struct RoundTasks {
     pub round: u32,
     /// [`MultiCall::procedure_number`].
     pub procedure_number: u32,
-    /// How long they may run together. Only a transaction that reads has a limit: what writes
-    /// must end the same wherever it is repeated.
+    /// How long they may run together. A part that is stopped fails its transaction: what the
+    /// log repeats are only parts that have succeeded.
     pub time_limit: Option<TimeLimit>,
     /// Only the decision comes behind this round: the partition may go on speculatively.
     pub last: bool,

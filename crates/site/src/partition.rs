@@ -22,7 +22,7 @@ use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
-use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{LimitSource, Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::Vote;
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
@@ -74,6 +74,8 @@ pub struct Site<H, A, C> {
     stopwatch: Option<Stopwatch>,
     counts: SpeculationCounts,
     stopped: Option<Stopped>,
+    /// How long the parts of a transaction over several partitions may run.
+    part_limit: Option<TimeLimit>,
     /// Memory for answers to calls of one round.
     answer_memory: Vec<Vec<u8>>,
     pub(crate) faults: Faults,
@@ -114,6 +116,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             stopwatch: None,
             counts: SpeculationCounts::default(),
             stopped: None,
+            part_limit: part_limit(limits.transaction_timeout_ms),
             answer_memory: Vec::new(),
             faults: limits.faults,
         }
@@ -145,8 +148,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.database.take_times()
     }
 
-    /// How long the queries of the next call may run: to be said before each, and only of calls
-    /// that read.
+    /// How long the statements of the next call may run: to be said before each. A call that is
+    /// logged before it runs must end the same wherever it is repeated, and has no limit.
     #[inline]
     pub fn limit_time(&mut self, limit: Option<TimeLimit>) {
         if let Some(stopwatch) = &self.stopwatch {
@@ -569,6 +572,12 @@ impl<H, A, C: Clone> Site<H, A, C> {
     pub fn speculation(&self) -> SpeculationCounts {
         self.counts
     }
+}
+
+/// The limit of transactions, for their parts.
+fn part_limit(timeout_ms: u64) -> Option<TimeLimit> {
+    let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
+    (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source: LimitSource::Transaction })
 }
 
 /// A call that runs at one partition asks for changes of index entries elsewhere: it should have

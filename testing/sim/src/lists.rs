@@ -556,7 +556,7 @@ impl Lists {
                     self.built += usize::from(self.changed == Some(growth::SECOND_INDEX));
                 }
                 Some(text) if text == FAILED && self.fails => {}
-                Some(text) if text.contains("round_timeout_ms") && self.expires => {}
+                Some(text) if text.contains("transaction_timeout_ms") && self.expires => {}
                 Some(_) if change == 2 => {}
                 Some(text) => return Err(format!("schema change {change} failed: {text}")),
             }

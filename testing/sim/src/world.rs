@@ -34,8 +34,8 @@ const START_US: i64 = 1_700_000_000_000_000;
 /// How far one step moves the clock at most.
 const STEP_US: u64 = 700;
 
-/// A round is over after this time, when the world is told to look ([`World::expire`]).
-const ROUND_TIMEOUT_MS: u64 = 8;
+/// A transaction is over after this time, when the world is told to look ([`World::expire`]).
+const TRANSACTION_TIMEOUT_MS: u64 = 20;
 
 /// Who waits for a call.
 pub type CallNumber = usize;
@@ -158,7 +158,7 @@ impl World {
             speculative_bytes: 1 << 20,
             waiting_multi: 10_000,
             active_multi: shape.active_multi,
-            round_timeout_ms: ROUND_TIMEOUT_MS,
+            transaction_timeout_ms: TRANSACTION_TIMEOUT_MS,
             stop_everything: shape.stop_everything,
             faults: shape.faults,
             result_bytes: 1 << 20,

@@ -3,7 +3,7 @@
 use super::support::*;
 use lockstep_exec::statement::execute;
 use lockstep_exec::watch::{
-    OperatorProfile, Overdue, Profiler, StopCheck, Stopwatch, TimeLimit, Watch,
+    LimitSource, OperatorProfile, Overdue, Profiler, StopCheck, Stopwatch, TimeLimit, Watch,
 };
 use lockstep_exec::{Database, PreparedStatement};
 use lockstep_plan_ir::expression::Comparison;
@@ -29,7 +29,7 @@ fn numbers(rows: i64) -> Database {
 fn overdue_at(question: u64) -> (Watch, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let counter = asked.clone();
-    let limit = TimeLimit { timeout_ms: 1200, of_call: true };
+    let limit = TimeLimit { timeout_ms: 1200, source: LimitSource::Call };
     let stop = StopCheck::new(move || {
         let asked = counter.fetch_add(1, Ordering::Relaxed) + 1;
         (asked >= question).then_some(Overdue { elapsed_ms: 1234, limit })
@@ -130,11 +130,26 @@ fn a_stopwatch_counts_from_the_first_check_of_each_call() {
     let stopwatch = Stopwatch::new(move || ticking.fetch_add(100, Ordering::Relaxed));
     database.set_watch(Watch { stop: Some(stopwatch.check()), profiler: None });
     let endless = || query(endless(), vec![big(2, 0)]);
-    for (timeout_ms, of_call, part) in [
-        (250, true, "after 0.300 seconds: it exceeded the query-specific timeout period of 0.250"),
-        (1_000, false, "after 1.000 seconds: it exceeded the default query timeout period"),
+    for (timeout_ms, source, part) in [
+        (
+            250,
+            LimitSource::Call,
+            "the query was stopped after 0.300 seconds: it exceeded the query-specific timeout \
+             period of 0.250",
+        ),
+        (
+            1_000,
+            LimitSource::Host,
+            "after 1.000 seconds: it exceeded the default query timeout period",
+        ),
+        (
+            500,
+            LimitSource::Transaction,
+            "the statement was stopped after 0.500 seconds: it exceeded the rest of its \
+             transaction's time (option transaction_timeout_ms)",
+        ),
     ] {
-        stopwatch.start(Some(TimeLimit { timeout_ms, of_call }));
+        stopwatch.start(Some(TimeLimit { timeout_ms, source }));
         let error = run(&mut database, endless(), &[]).expect_err("its time is over");
         assert!(error.message().contains(part), "{}", error.message());
     }

@@ -1,7 +1,7 @@
 //! What goes wrong in the middle of transactions over several partitions: afterwards nothing has
 //! changed at any of them, and all are free.
 
-use crate::support::{Peer, call_frame, eventually, parameters, start};
+use crate::support::{Peer, call_frame, parameters, start};
 use lockstep_types::Datum::{Int, Text};
 use lockstep_types::HashRing;
 use lockstep_workloads::bank;
@@ -161,40 +161,4 @@ fn a_fragment_over_the_result_limit_undoes_what_was_written_before_it() {
     assert!(refused.status < 0 && refused.text.contains("max_response_bytes"), "{refused:?}");
     assert_eq!(peer.call("Total", &[]).rows, before);
     assert_free(&mut peer, sites);
-}
-
-/// A fragment that writes is not cut off, for it must end the same wherever it runs again. Its
-/// transaction is aborted, the other partitions are free at once, and it takes its changes back
-/// when it is done.
-#[test]
-fn a_writing_fragment_that_takes_too_long_is_undone_when_it_is_done() {
-    let (server, mut peer) = host(2, &["round_timeout_ms=50"]);
-    let [free, busy] = account_of_each(2)[..] else { panic!("two partitions") };
-    peer.run("CREATE TABLE numbers (n BIGINT NOT NULL, PRIMARY KEY (n))");
-    for number in 0..150 {
-        assert_eq!(peer.call("NUMBERS.insert", &[Int(number)]).status, 1);
-    }
-    peer.run(
-        "CREATE PROCEDURE Slow PARTITION ON TABLE accounts COLUMN id PARAMETER 0 \
-           AND ON TABLE accounts COLUMN id PARAMETER 1 AS BEGIN \
-           UPDATE accounts SET balance = balance + 1 WHERE id = ?; \
-           UPDATE accounts SET balance = balance + \
-             (SELECT COUNT(*) FROM numbers a, numbers b, numbers c WHERE a.n + b.n + c.n > ?) \
-             WHERE id = ?; END;",
-    );
-    let address = server.client_address();
-    let refused = std::thread::spawn(move || {
-        let mut peer = Peer::login(address);
-        peer.call("Slow", &[Int(free), Int(busy), Int(busy)])
-    });
-    let refused = refused.join().expect("it is answered");
-    assert!(refused.status < 0 && refused.text.contains("round_timeout_ms"), "{refused:?}");
-    let deposit = peer.call("Deposit", &[Int(0), Int(free)]);
-    assert_eq!(deposit.rows, "1", "the other partition is free");
-    eventually("the busy partition is free", || {
-        let balance = peer.sql(&format!("SELECT balance FROM accounts WHERE id = {busy}"));
-        balance.status == 1 && balance.rows == "100"
-    });
-    let total = peer.call("Total", &[]).rows;
-    assert_eq!(total, format!("{},{ACCOUNTS}", ACCOUNTS * 100));
 }

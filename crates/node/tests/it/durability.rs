@@ -287,7 +287,7 @@ fn transactions_of_several_rounds_go_on_behind_commits_that_are_not_durable_yet(
 #[test]
 fn what_no_log_has_decided_in_time_is_told_as_unknown() {
     let disk = new_disk(2);
-    let (_server, mut peer, [one, other]) = host_of_undone(&disk, &["round_timeout_ms=200"]);
+    let (_server, mut peer, [one, other]) = host_of_undone(&disk, &["transaction_timeout_ms=200"]);
     let barrier = Arc::new(Barrier::default());
     barrier.set(true);
     let _opened = Opened(Arc::clone(&barrier));
@@ -298,7 +298,7 @@ fn what_no_log_has_decided_in_time_is_told_as_unknown() {
         // The votes wait for their sync, so the round is late; so is the abort.
         let answer = peer.call(procedure, &values);
         assert_eq!(answer.status, -7, "{procedure}: {answer:?}");
-        assert!(answer.text.contains("round_timeout_ms"), "{answer:?}");
+        assert!(answer.text.contains("transaction_timeout_ms"), "{answer:?}");
     }
     barrier.set(false);
     disk.set_hook(None);

@@ -28,6 +28,7 @@ mod statistics;
 mod support;
 mod survey;
 mod timeout;
+mod transaction_time;
 
 #[global_allocator]
 static COUNTING: lockstep_base::counting::CountingAllocator =

@@ -93,8 +93,8 @@ fn a_procedure_reads_replicated_tables_at_a_partition_that_it_declares() {
 }
 
 #[test]
-fn a_round_that_takes_too_long_is_undone_and_frees_its_partitions() {
-    let (server, mut peer) = host(2, &["round_timeout_ms=50"]);
+fn a_transaction_that_waits_too_long_is_undone_and_frees_its_partitions() {
+    let (server, mut peer) = host(2, &["transaction_timeout_ms=50"]);
     let ring = lockstep_types::HashRing::new(2);
     let at = |partition| {
         let here = |id: &i64| ring.partition_of(Int(*id)).index() == partition;
@@ -121,7 +121,7 @@ fn a_round_that_takes_too_long_is_undone_and_frees_its_partitions() {
         match answer.status {
             1 => done += 1,
             _ => {
-                assert!(answer.text.contains("round_timeout_ms"), "{answer:?}");
+                assert!(answer.text.contains("transaction_timeout_ms"), "{answer:?}");
                 undone += 1;
                 // Its first partition is free, and has nothing of it.
                 let deposit = peer.call("Deposit", &[Int(0), Int(free)]);

@@ -117,9 +117,9 @@ impl<O, C: Clone> Coordinator<O, C> {
                 Status::ResponseUnknown,
                 format!(
                     "The outcome is not known: no partition's command log had the decision within \
-                     {} ms (option round_timeout_ms), and a crash now could turn it. Decided was: \
-                     {decided}",
-                    self.round_limit_us / 1000
+                     {} ms (option transaction_timeout_ms), and a crash now could turn it. Decided \
+                     was: {decided}",
+                    self.transaction_limit_us / 1000
                 ),
             )
         };

@@ -38,19 +38,18 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
     }
 
-    /// Time has passed: transactions whose round has taken longer than the limit are aborted.
-    /// A partition that is still busy with its part takes it back when it is done; the others are
-    /// free at once. Schema changes take the time they need.
+    /// Time has passed: transactions that have taken longer than the limit are aborted. A
+    /// partition that is still busy with its part stops at its next look at the time, and takes it
+    /// back; the others are free at once. Schema changes take the time they need.
     pub fn expire(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        if self.round_limit_us == 0 {
+        if self.transaction_limit_us == 0 {
             return;
         }
-        let before_us = now_us - self.round_limit_us;
+        let before_us = now_us - self.transaction_limit_us;
         self.expire_awaited(before_us, outputs);
         self.now_us = now_us;
         let is_late = |active: &Active<O, C>| {
-            let is_schema = matches!(active.call.work, MultiWork::Schema(_));
-            !is_schema && active.round_begun_us < before_us
+            active.deadline_us.is_some_and(|deadline_us| deadline_us < now_us)
         };
         let late = self.active.iter().filter(|(_, active)| is_late(active)).map(|(id, _)| *id);
         let mut late: Vec<TransactionId> = late.chain(self.late_one_rounds(before_us)).collect();
@@ -64,10 +63,10 @@ impl<O, C: Clone> Coordinator<O, C> {
                 .map(|partition| partition.0)
                 .collect();
             let text = format!(
-                "VOLTDB ERROR: SQL ERROR round {round} of the transaction was not over after {} \
-                 ms (option round_timeout_ms); answers of partitions {missing:?} were missing, or \
-                 decisions on earlier transactions. Everything is undone.",
-                self.round_limit_us / 1000,
+                "VOLTDB ERROR: SQL ERROR the transaction was not over after {} ms (option \
+                 transaction_timeout_ms), in its round {round}; answers of partitions {missing:?} \
+                 were missing, or decisions on earlier transactions. Everything is undone.",
+                self.transaction_limit_us / 1000,
             );
             let failure = Failure::graceful(text);
             self.abandon(transaction, failure, outputs);
@@ -119,7 +118,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             active.call.home = None;
         }
         let enlargements = active.enlargements + 1;
-        let submitted = Box::new(Submitted { call: active.call, needed, enlargements });
+        let begun_us = Some(active.begun_us);
+        let submitted = Box::new(Submitted { call: active.call, needed, enlargements, begun_us });
         self.initiator.resubmit(Queued::Planned(submitted), false);
     }
 

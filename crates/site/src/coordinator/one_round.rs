@@ -224,7 +224,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
     }
 
-    /// Those whose round began before a time.
+    /// Those that began before a time.
     pub(super) fn late_one_rounds(&self, before_us: i64) -> impl Iterator<Item = TransactionId> {
         let late = self.one_rounds.iter().filter(move |(_, call)| call.begun_us < before_us);
         late.map(|(transaction, _)| transaction)

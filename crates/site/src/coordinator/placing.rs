@@ -34,7 +34,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let of_statements = if first_round.covers(&active.batch) {
             set.clone()
         } else {
-            let context = desk_context(active, self.limits, self.timing.as_ref());
+            let context = desk_context(active, self.limits, self.timing.as_ref(), self.now_us);
             let desk = Desk {
                 ring: &self.ring,
                 context,

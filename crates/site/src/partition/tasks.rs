@@ -16,6 +16,7 @@ use lockstep_exec::load::load_rows;
 use lockstep_exec::lookup::execute_lookup;
 use lockstep_exec::procedure::run_parts;
 use lockstep_exec::statement::execute;
+use lockstep_exec::watch::TimeLimit;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Operation, Statement};
 use lockstep_txn::EntryHeader;
@@ -59,7 +60,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             single_partition: false,
             read_only: false,
         });
-        self.limit_time(call.time_limit);
+        self.limit_time(TimeLimit::first(call.time_limit, self.part_limit));
         let set = ParameterSet::new(call.parameter_set());
         let set = set.map_err(|error| Failure::graceful(error.to_string()))?;
         let mut answer = match call.runs_statements(self.partition) {

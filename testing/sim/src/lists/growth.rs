@@ -145,7 +145,7 @@ impl Lists {
                 continue;
             };
             let cut = failure == FAILED && self.fails
-                || failure.contains("round_timeout_ms") && self.expires;
+                || failure.contains("transaction_timeout_ms") && self.expires;
             report.cut_off += usize::from(cut);
             if cut {
                 continue;

@@ -131,7 +131,8 @@ impl Lists {
                 false => Ok(()),
             };
         };
-        let cut = failure == FAILED && fails || failure.contains("round_timeout_ms") && expires;
+        let cut =
+            failure == FAILED && fails || failure.contains("transaction_timeout_ms") && expires;
         report.cut_off += usize::from(cut);
         report.aborted += usize::from(!cut);
         let left = failure.contains("declares the partitions");

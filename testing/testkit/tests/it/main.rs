@@ -73,7 +73,8 @@ fn every_file_gives_its_answers_in_every_configuration() {
             "{}: {} records passed, {} skipped",
             configuration.name, total.passed, total.skipped
         );
-        assert!(total.passed > 0, "{} ran nothing", configuration.name);
+        let ran = total.passed > 0 || !only.is_empty();
+        assert!(ran, "{} ran nothing", configuration.name);
     }
     let count = failures.len();
     failures.truncate(TOLD_AT_ONCE);
