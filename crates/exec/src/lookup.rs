@@ -32,7 +32,7 @@ pub fn lookups(statement: &Statement) -> Vec<&Expression> {
         Execution::Distributed { fragments, .. } | Execution::Shipped { fragments, .. } => {
             for fragment in fragments {
                 match &fragment.target {
-                    Target::All | Target::One => {}
+                    Target::All | Target::One | Target::OwnersOfArray(_) => {}
                     Target::Owner(value) => note(value),
                     Target::Owners(values) => values.iter().for_each(&mut note),
                 }

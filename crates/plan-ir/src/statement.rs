@@ -199,6 +199,8 @@ pub enum Target {
     Owner(Expression),
     /// The partitions that own these values, at least one (literals and parameters only).
     Owners(Vec<Expression>),
+    /// The partitions that own the elements of this array parameter; any one if it has none.
+    OwnersOfArray(u16),
 }
 
 /// What the coordinator does with the fragments' tables.

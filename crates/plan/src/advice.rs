@@ -94,7 +94,7 @@ fn values(statement: &Statement) -> Option<Vec<(&Operation, Vec<usize>)>> {
                 match &fragment.target {
                     Target::One => {}
                     Target::Owner(value) => found.push((&fragment.operation, parameters(value)?)),
-                    Target::All | Target::Owners(_) => return None,
+                    Target::All | Target::Owners(_) | Target::OwnersOfArray(_) => return None,
                 }
             }
             Some(found)

@@ -5,6 +5,7 @@ use crate::active::PendingEntries;
 use crate::message::{BoundStatement, FragmentPart, FragmentTask, Home, TaskEntries};
 use crate::parameters::with_parameters;
 use crate::partition::writes;
+use lockstep_exec::convert::array_elements;
 use lockstep_exec::distributed::{
     CoordinatorContext, coordinate, coordinate_applied, fragments, owner, owner_of_entry, ship,
 };
@@ -12,7 +13,7 @@ use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::lookup::{lookup_owner, lookups, read_places};
 use lockstep_plan_ir::statement::{IndexUpkeep, Target};
 use lockstep_plan_ir::{Execution, Expression, Lookup};
-use lockstep_types::{Failure, HashRing, PartitionId};
+use lockstep_types::{Datum, Failure, HashRing, PartitionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -429,6 +430,7 @@ fn places(
                 }
                 owners.into_iter().collect()
             }
+            Target::OwnersOfArray(parameter) => owners_of_elements(bound, *parameter, desk)?,
         };
         let part = |partition| (FragmentPart::Fragment(number), partition);
         places.push(partitions.into_iter().map(part).collect());
@@ -510,6 +512,24 @@ fn owners_of(
             Ok(vec![lookup_owner(&question, parameters, now_us, desk.ring)?])
         }),
     }
+}
+
+/// The partitions of the elements of an array parameter, at least one: of an empty array any one
+/// finds nothing.
+fn owners_of_elements(
+    bound: &BoundStatement,
+    parameter: u16,
+    desk: &Desk<'_>,
+) -> Result<Vec<PartitionId>, Failure> {
+    with_parameters(bound, |parameters| {
+        let array = parameters.get(usize::from(parameter)).copied().unwrap_or(Datum::Null);
+        let owners: BTreeSet<PartitionId> =
+            array_elements(array).map(|element| desk.ring.partition_of(element)).collect();
+        match owners.is_empty() {
+            true => Ok(vec![desk.home]),
+            false => Ok(owners.into_iter().collect()),
+        }
+    })
 }
 
 enum Merged {

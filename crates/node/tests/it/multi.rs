@@ -243,6 +243,46 @@ fn statistics_tell_at_how_many_partitions_calls_ran_and_in_how_many_rounds() {
 }
 
 #[test]
+fn lists_of_partitioning_values_name_the_partitions_that_take_part() {
+    let (_server, mut peer) = host(5, &[]);
+    let ring = lockstep_types::HashRing::new(5);
+    let owner = |id: i64| ring.partition_of(Int(id));
+    let beside = (1..ACCOUNTS).find(|id| owner(*id) == owner(0)).expect("it has another");
+    let apart = (1..ACCOUNTS).find(|id| owner(*id) != owner(0)).expect("others have some");
+    peer.run("CREATE PROCEDURE Listed AS SELECT COUNT(*) FROM accounts WHERE id IN ?");
+    peer.run("CREATE PROCEDURE Raise AS UPDATE accounts SET balance = 200 WHERE id IN ?");
+    peer.run("CREATE PROCEDURE Pair AS SELECT COUNT(*) FROM accounts WHERE id IN (?, ?)");
+    let everybody: Vec<i64> = (0..ACCOUNTS).collect();
+    // And how many calls ran at one, some and all partitions by then.
+    let lists = [
+        (vec![0, beside], [1, 0, 0]),
+        (vec![apart, 0, apart], [1, 1, 0]),
+        (Vec::new(), [2, 1, 0]),
+        (everybody, [2, 1, 1]),
+    ];
+    for (ids, so_far) in &lists {
+        let elements: Vec<_> = ids.iter().map(|id| Int(*id)).collect();
+        let found = ids.iter().filter(|id| (0..ACCOUNTS).contains(*id));
+        let count = found.collect::<std::collections::BTreeSet<_>>().len();
+        for name in ["Listed", "Raise"] {
+            let mut writer = lockstep_types::parameter::ParameterWriter::default();
+            writer.array(lockstep_types::SqlType::BigInt, &elements);
+            peer.send(&call_frame(name, 1, &writer));
+            let answer = peer.answer();
+            assert_eq!((answer.status, answer.rows), (1, count.to_string()), "{name} {ids:?}");
+            assert_eq!(counted(&mut peer, name)[1..4], so_far[..], "{name} {ids:?}");
+        }
+    }
+    let raised = peer.run("SELECT COUNT(*) FROM accounts WHERE balance = 200");
+    assert_eq!(raised, ACCOUNTS.to_string());
+    for (other, at_one) in [(beside, 1), (apart, 1)] {
+        assert_eq!(peer.call("Pair", &[Int(0), Int(other)]).rows, "2");
+        let pairs = counted(&mut peer, "Pair");
+        assert_eq!((pairs[1], pairs[3]), (at_one, 0), "{pairs:?}");
+    }
+}
+
+#[test]
 fn statistics_tell_what_ran_speculatively_and_again() {
     let (server, mut peer) = host(3, &[]);
     let calls = 400;

@@ -218,6 +218,9 @@ impl Writer<'_> {
                 Target::One => ANY_ONE.to_string(),
                 Target::Owner(value) => self.owner(&fragment.operation, value),
                 Target::Owners(values) => self.owners(&fragment.operation, values),
+                Target::OwnersOfArray(parameter) => {
+                    self.owners_of_array(&fragment.operation, *parameter)
+                }
             };
             self.line(0, &format!("FRAGMENT {number} {place}"));
             self.operation(1, &fragment.operation);
@@ -337,7 +340,7 @@ impl Writer<'_> {
     fn receive(&self, fragment: u16) -> String {
         let from = match self.targets.get(usize::from(fragment)) {
             Some(Target::All) | None => "ALL PARTITIONS",
-            Some(Target::Owners(_)) => "SOME PARTITIONS",
+            Some(Target::Owners(_) | Target::OwnersOfArray(_)) => "SOME PARTITIONS",
             Some(Target::One | Target::Owner(_)) => "ONE PARTITION",
         };
         format!("RECEIVE FROM {from} of fragment {fragment}")

@@ -52,6 +52,12 @@ impl Writer<'_> {
         format!("at {partitions}, because {column} IN ({})", self.names.list(values))
     }
 
+    /// Why an operation runs at the partitions that the elements of an array name.
+    pub(super) fn owners_of_array(&self, operation: &Operation, parameter: u16) -> String {
+        let column = self.spread_column(operation);
+        format!("at the owners of the elements, because {column} IN ?{parameter}")
+    }
+
     /// The partitioning column of an operation's first spread table.
     fn spread_column(&self, operation: &Operation) -> String {
         spread_table(&self.names, operation)

@@ -104,7 +104,10 @@ impl Planner<'_, '_> {
             let alike: Vec<(u16, u16)> =
                 columns.iter().filter_map(|columns| columns.get(number).copied()).collect();
             let lists = conditions.iter().filter_map(|condition| listed(condition, &alike));
-            let Some(values) = lists.min_by_key(Vec::len) else { return Target::All };
+            let Some(values) = lists.min_by_key(Vec::len) else {
+                let array = conditions.iter().find_map(|condition| in_array(condition, &alike));
+                return array.filter(|_| count == 1).map_or(Target::All, Target::OwnersOfArray);
+            };
             if keys.len() * values.len() > MAX_OWNERS {
                 return Target::All;
             }
@@ -202,6 +205,18 @@ impl Planner<'_, '_> {
 
 /// Most values by which partitions are told; more are likely to need all of them.
 const MAX_OWNERS: usize = 256;
+
+/// The array parameter whose elements are all that one of these columns can be.
+fn in_array(condition: &Expression, columns: &[(u16, u16)]) -> Option<u16> {
+    match &condition.node {
+        Node::InArray { value, parameter } => match value.node {
+            Node::Column { slot, column } if columns.contains(&(slot, column)) => Some(*parameter),
+            _ => None,
+        },
+        Node::And(parts) => parts.iter().find_map(|part| in_array(part, columns)),
+        _ => None,
+    }
+}
 
 /// The values that one of some columns must be in, if a condition says so.
 fn listed(condition: &Expression, columns: &[(u16, u16)]) -> Option<Vec<Expression>> {

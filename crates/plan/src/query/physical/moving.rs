@@ -49,7 +49,14 @@ impl Planner<'_, '_> {
         let mut second = std::mem::replace(&mut self.fragments, first);
         // What one partition answers alone is no work for all of them.
         let applied = match (second.pop(), second.is_empty()) {
-            (Some(last), true) if matches!(last.target, Target::All | Target::Owners(_)) => last,
+            (Some(last), true)
+                if matches!(
+                    last.target,
+                    Target::All | Target::Owners(_) | Target::OwnersOfArray(_)
+                ) =>
+            {
+                last
+            }
             _ => {
                 self.fragments.clear();
                 self.moved = before;
