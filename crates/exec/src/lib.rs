@@ -32,6 +32,7 @@ mod change;
 pub mod database;
 pub mod distributed;
 pub mod entries;
+mod images;
 pub mod load;
 pub mod lookup;
 pub mod procedure;

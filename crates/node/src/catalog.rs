@@ -126,6 +126,8 @@ pub struct HostCatalog {
     by_name: FixedHashMap<Box<str>, u32>,
     has_global_indexes: bool,
     changes_elsewhere: bool,
+    /// Calls of some procedure are logged by their effects.
+    has_effects: bool,
 }
 
 impl HostCatalog {
@@ -148,7 +150,21 @@ impl HostCatalog {
         let has_global_indexes = tables.any(|t| !t.definition.global_indexes.is_empty());
         let changes_elsewhere =
             has_global_indexes || procedures.iter().any(|procedure| procedure.changes_replicated);
-        Ok(HostCatalog { plan, procedures, by_name, has_global_indexes, changes_elsewhere })
+        let has_effects = procedures.iter().any(|procedure| procedure.definition.effects);
+        Ok(HostCatalog {
+            plan,
+            procedures,
+            by_name,
+            has_global_indexes,
+            changes_elsewhere,
+            has_effects,
+        })
+    }
+
+    /// Whether calls of some procedure are logged by their effects.
+    #[inline]
+    pub fn has_effects(&self) -> bool {
+        self.has_effects
     }
 
     /// Grows by one with every change.

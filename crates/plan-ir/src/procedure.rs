@@ -22,6 +22,9 @@ pub struct ProcedureDefinition {
     pub statements: Vec<(String, Arc<Statement>)>,
     /// True when no statement writes.
     pub read_only: bool,
+    /// WITH EFFECTS: its calls at a partition need not do the same when they are repeated, so the
+    /// log has what they did.
+    pub effects: bool,
 }
 
 impl ProcedureDefinition {

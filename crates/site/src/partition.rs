@@ -290,8 +290,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let read_only = procedure.definition().read_only;
+        let has_effects = procedure.definition().effects && !read_only;
         // What runs again has been logged.
-        if !read_only && !header.repeated {
+        if !read_only && !header.repeated && !has_effects {
             let name = &procedure.definition().name;
             self.log.command(header, procedure_number, name, addresses_partition, parameters);
         }
@@ -302,10 +303,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
             single_partition: true,
             read_only,
         };
-        self.database.begin(&context);
+        let mark = self.database.begin(&context);
         let mut outcome = run_procedure(&mut self.database, procedure, *parameters, &context, out);
         if self.database.has_entry_changes() {
             outcome = Outcome::failed(entries_elsewhere(&procedure.definition().name));
+        }
+        if has_effects && outcome.failure.is_none() {
+            self.log_effects(header, mark);
         }
         self.end_call(outcome.failure.is_none());
         outcome

@@ -103,6 +103,7 @@ keywords! {
     Distinct "DISTINCT" true,
     Dr "DR" false,
     Drop "DROP" true,
+    Effects "EFFECTS" false,
     Else "ELSE" true,
     Enable "ENABLE" false,
     End "END" false,

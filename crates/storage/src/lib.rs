@@ -68,6 +68,7 @@
 mod batch;
 mod blocks;
 mod btree;
+mod changes;
 mod cursor;
 mod error;
 mod heap;
@@ -84,6 +85,7 @@ mod undo;
 mod wire;
 
 pub use batch::RowBatch;
+pub use changes::RowChange;
 pub use cursor::{IndexCursor, RowLimits};
 pub use error::StorageError;
 pub use index::{Index, IndexDefinition, KeyEvaluator, KeySource, KeyWriter};

@@ -36,11 +36,11 @@ pub(crate) enum UndoKind {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct UndoRecord {
-    table: TableId,
-    row: RowId,
-    bytes: u32,
-    kind: UndoKind,
+pub(crate) struct UndoRecord {
+    pub(crate) table: TableId,
+    pub(crate) row: RowId,
+    pub(crate) bytes: u32,
+    pub(crate) kind: UndoKind,
     /// Strings become free at the release.
     holds_strings: bool,
 }
@@ -111,6 +111,17 @@ impl UndoLog {
     #[inline]
     pub fn changes_between(&self, a: UndoMark, b: UndoMark) -> u64 {
         a.0.abs_diff(b.0)
+    }
+
+    /// The records since a mark, oldest first.
+    pub(crate) fn records_since(&self, mark: UndoMark) -> &[UndoRecord] {
+        let before = mark.0.saturating_sub(self.base) as usize;
+        &self.records[before.clamp(self.released_records, self.records.len())..]
+    }
+
+    /// The bytes of all records, one behind the other.
+    pub(crate) fn held_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Bytes of the log's buffers.

@@ -29,7 +29,7 @@
 //! vote       := u8
 //! schema     := catalog version that it makes | what the control thread wrote
 //! snapshot   := what whoever takes snapshots wrote
-//! effects    := images of rows; reserved
+//! effects    := images of rows, as the executor writes them
 //! commit, abort, withdrawn := nothing
 //! vote       := 0 none yet: rounds are to come, 1 yes, 2 no
 //! participants := how many | partition*
@@ -101,7 +101,7 @@ pub enum EntryKind {
     Schema = 10,
     /// Where a snapshot stands, at all partitions.
     Snapshot = 11,
-    /// Images of rows.
+    /// A single-partition invocation by what it did: images of rows.
     Effects = 12,
 }
 

@@ -50,8 +50,17 @@ pub struct SinglePartitionInitiator<H, A, F, M> {
 #[derive(Debug)]
 enum Pending<H, F> {
     /// With its id and time if it ran before.
-    Call(H, Option<EntryHeader>),
+    Call(H, Option<EntryHeader>, Turn),
     Fragments(Fragments<F>),
+}
+
+/// When a call that waits may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Behind something undecided too.
+    Any,
+    /// When all before it is decided: it cannot run again.
+    Decided,
 }
 
 #[derive(Debug)]
@@ -143,7 +152,21 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
             return Err(call);
         }
         self.pending_calls += 1;
-        self.pending.push_back(Pending::Call(call, None));
+        self.pending.push_back(Pending::Call(call, None, Turn::Any));
+        Ok(())
+    }
+
+    /// Keeps a call that was to run behind something undecided and must not: it is the first to
+    /// run when all is decided.
+    ///
+    /// # Errors
+    /// As for [`SinglePartitionInitiator::hold`].
+    pub fn hold_until_decided(&mut self, call: H) -> Result<(), H> {
+        if self.pending_calls >= self.limits.held_calls {
+            return Err(call);
+        }
+        self.pending_calls += 1;
+        self.pending.push_front(Pending::Call(call, None, Turn::Decided));
         Ok(())
     }
 
@@ -163,6 +186,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         let runs = match (self.pending.front()?, &self.stopped) {
             (Pending::Fragments(next), Some((by, _))) => next.transaction == *by,
             (Pending::Call(..), Some(_)) => false,
+            (Pending::Call(_, _, Turn::Decided), None) => free,
             (Pending::Fragments(next), None) if !next.last => free,
             _ => free || self.may_speculate(),
         };
@@ -170,7 +194,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
             return None;
         }
         match self.pending.pop_front()? {
-            Pending::Call(call, header) => {
+            Pending::Call(call, header, _) => {
                 self.pending_calls -= 1;
                 let header = match header {
                     Some(header) => EntryHeader { repeated: true, ..header },
@@ -272,7 +296,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
                 Speculated::Call { call, header, bytes, .. } => {
                     self.pending_calls += 1;
                     self.speculated_bytes -= bytes;
-                    Pending::Call(call, Some(header))
+                    Pending::Call(call, Some(header), Turn::Any)
                 }
                 Speculated::Fragments { fragments, .. } => Pending::Fragments(fragments),
             });
@@ -412,6 +436,29 @@ mod tests {
         assert!(matches!(initiator.next(NOW), Some(Next::Call('b', _))));
         run_fragments(&mut initiator, 8);
         assert!(matches!(initiator.admit(NOW), Admission::Speculate(_)));
+    }
+
+    #[test]
+    fn a_call_that_cannot_run_again_waits_until_all_is_decided() {
+        let mut initiator = initiator(LIMITS);
+        arrive(&mut initiator, multi(0), 1, true);
+        run_fragments(&mut initiator, 5);
+        speculate(&mut initiator, 'a');
+        assert!(matches!(initiator.admit(NOW), Admission::Speculate(_)));
+        assert_eq!(initiator.hold_until_decided('b'), Ok(()));
+        assert_eq!(initiator.next(NOW), None);
+        // What comes behind it stays behind it.
+        assert_eq!(initiator.admit(NOW), Admission::Hold);
+        assert_eq!(initiator.hold('c'), Ok(()));
+        assert_eq!(initiator.hold_until_decided('d'), Err('d'));
+        arrive(&mut initiator, multi(1), 1, true);
+        assert_eq!(initiator.next(NOW), None);
+        // What ran before it runs again before it.
+        initiator.abort(multi(0), 1);
+        assert!(matches!(initiator.next(NOW), Some(Next::Call('a', _))));
+        assert!(matches!(initiator.next(NOW), Some(Next::Call('b', header)) if !header.repeated));
+        assert!(matches!(initiator.next(NOW), Some(Next::Call('c', _))));
+        run_fragments(&mut initiator, 6);
     }
 
     #[test]

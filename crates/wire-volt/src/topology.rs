@@ -143,6 +143,8 @@ pub struct ProcedureEntry<'a> {
     pub routing: ProcedureRouting,
     /// It makes calls, in stages.
     pub compound: bool,
+    /// The command log has what its calls did: told only then, for other clients never heard of it.
+    pub effects: bool,
 }
 
 impl ProcedureEntry<'_> {
@@ -160,7 +162,8 @@ impl ProcedureEntry<'_> {
                  \"partitionParameterType\":-1"
                 .to_string(),
         };
-        format!("{{\"readOnly\":{read_only},{routing},\"compound\":{compound}}}")
+        let effects = if self.effects { ",\"effects\":true" } else { "" };
+        format!("{{\"readOnly\":{read_only},{routing},\"compound\":{compound}{effects}}}")
     }
 }
 

@@ -214,8 +214,20 @@ fn procedure_table(out: &mut Vec<u8>) -> u16 {
     topology::write_procedures(
         out,
         [
-            ProcedureEntry { name: "Where", read_only: true, routing, compound: false },
-            ProcedureEntry { name: "Fail", read_only: false, routing: multi, compound: false },
+            ProcedureEntry {
+                name: "Where",
+                read_only: true,
+                routing,
+                compound: false,
+                effects: false,
+            },
+            ProcedureEntry {
+                name: "Fail",
+                read_only: false,
+                routing: multi,
+                compound: false,
+                effects: false,
+            },
         ],
     )
 }

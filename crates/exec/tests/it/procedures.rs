@@ -91,6 +91,7 @@ fn transfer() -> PreparedProcedure {
         parameters: Transfer.parameters().to_vec(),
         statements: statements.into_iter().map(named).collect(),
         read_only: false,
+        effects: false,
     };
     PreparedProcedure::new(Arc::new(definition), Some(Arc::new(Transfer)))
 }

@@ -132,6 +132,7 @@ pub fn host() -> (Database, PreparedProcedure) {
         parameters: Vote.parameters().to_vec(),
         statements: statements.into_iter().enumerate().map(named).collect(),
         read_only: false,
+        effects: false,
     };
     let procedure = PreparedProcedure::new(Arc::new(definition), Some(Arc::new(Vote)));
     (database, procedure)

@@ -90,6 +90,7 @@ pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
             name: &procedure.definition.name,
             read_only: procedure.definition.read_only,
             compound: procedure.definition.is_compound(),
+            effects: procedure.definition.effects,
             routing: match procedure.routing {
                 _ if procedure.changes_replicated => ProcedureRouting::Multi,
                 // Clients know routing by one parameter; what else there is the server does.

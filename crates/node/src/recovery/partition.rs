@@ -292,9 +292,10 @@ impl<H, A> PartitionReplay<H, A> {
                 let ran = self.site.replay_one_round(&header, prepared, home, call.parameters);
                 ran.map_err(|failure| Fault::Fails(failure.message))?;
             }
-            EntryBody::Effects(_) => {
-                let text = format!("entries of kind {:?} are not replayed yet", entry.kind);
-                return Err(Fault::Unsound(text));
+            EntryBody::Effects(images) => {
+                self.counts.replayed += 1;
+                let made = self.site.replay_effects(&header, images);
+                made.map_err(|failure| Fault::Unsound(failure.message))?;
             }
             EntryBody::Schema { .. }
             | EntryBody::Snapshot(_)

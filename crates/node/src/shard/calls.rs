@@ -177,6 +177,12 @@ impl Shard {
 
     /// Runs a call behind a transaction whose outcome is not known yet: its answer is kept.
     pub(super) fn speculate(&mut self, header: EntryHeader, call: HeldCall) {
+        if self.catalog.has_effects() && self.runs_once(&call) {
+            return match self.site.hold_until_decided(call) {
+                Ok(()) => {}
+                Err(call) => self.refuse_held(&call),
+            };
+        }
         self.statistics.count_speculative(call.origin().procedure);
         self.statistics.set_speculating(true);
         let answer = self.execute_held(&header, &call);
@@ -231,19 +237,7 @@ impl Shard {
 
     pub(super) fn hold(&mut self, call: HeldCall) {
         if let Err(call) = self.site.hold(call) {
-            let origin = call.origin();
-            let limit = self.facts.options.max_held_calls;
-            let text = format!(
-                "The partition holds {limit} calls behind a multi-partition transaction already \
-                 (option max_held_calls); try again later."
-            );
-            let status = Status::ServerUnavailable;
-            let mut frame = self.spare_buffer();
-            response::write_simple(&mut frame, origin.handle, status, Some(&text));
-            // As a message, to this thread as well: a connection that is being read takes no
-            // answer but by its reader.
-            let answer = ForwardedAnswer { origin, status, frame };
-            self.send(usize::from(origin.shard), Envelope::Answer(answer));
+            self.refuse_held(&call);
         }
     }
 

@@ -14,6 +14,7 @@ mod calls;
 mod destination;
 mod drain;
 mod gate;
+mod held;
 mod inner;
 mod input;
 mod load;

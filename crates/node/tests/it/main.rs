@@ -6,6 +6,7 @@ mod bad_input;
 mod calls;
 mod clients;
 mod durability;
+mod effects;
 mod frames;
 mod full_disk;
 mod global_index;

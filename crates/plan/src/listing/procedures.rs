@@ -59,8 +59,9 @@ fn remarks(procedure: &ProcedureDefinition) -> String {
             column_type.code()
         ),
     };
+    let effects = if procedure.effects { ",\"effects\":true" } else { "" };
     format!(
-        "{{\"readOnly\":{},\"singlePartition\":{},\"compound\":{}{routing}}}",
+        "{{\"readOnly\":{},\"singlePartition\":{},\"compound\":{}{routing}{effects}}}",
         procedure.read_only,
         procedure.is_single_partition() && !routing.is_empty(),
         procedure.is_compound()

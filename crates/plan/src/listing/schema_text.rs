@@ -191,6 +191,9 @@ fn create_procedure(out: &mut String, name: &str, create: &CreateProcedure) {
         let roles: Vec<&str> = create.allow.iter().map(|role| role.as_str()).collect();
         text.push_str(&format!(" ALLOW {}", roles.join(", ")));
     }
+    if create.effects {
+        text.push_str(" WITH EFFECTS");
+    }
     match &create.body {
         ProcedureBody::Statements(statements) => {
             let texts: Vec<&str> = statements.iter().map(|part| part.text.as_str()).collect();

@@ -91,6 +91,7 @@ impl Draft<'_> {
             parameters: statement_parameters(&statements),
             statements,
             read_only,
+            effects: false,
         })
     }
 }

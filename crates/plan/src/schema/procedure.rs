@@ -204,6 +204,8 @@ impl Draft<'_> {
                 (kind_of_class(class.text.clone(), found.class_use), parameters, statements)
             }
         };
+        check_effects(create, &kind)
+            .map_err(|reason| procedure_error(source.span, name, reason))?;
         if parameters.len() > MAX_PARAMETERS {
             let reason = format!("has {} parameters (max is {MAX_PARAMETERS})", parameters.len());
             return Err(procedure_error(source.span, name, reason));
@@ -221,6 +223,7 @@ impl Draft<'_> {
             declared,
             parameters,
             read_only: statements.iter().all(|(_, statement)| statement.read_only),
+            effects: create.effects,
             statements,
         })
     }
@@ -231,6 +234,16 @@ fn kind_of_class(class: String, class_use: ClassUse) -> ProcedureKind {
         ClassUse::Transactional => ProcedureKind::Java(class),
         ClassUse::NonTransactional => ProcedureKind::NonTransactional { class, compound: false },
         ClassUse::Compound => ProcedureKind::NonTransactional { class, compound: true },
+    }
+}
+
+/// Refuses WITH EFFECTS where there are none.
+fn check_effects(create: &CreateProcedure, kind: &ProcedureKind) -> Result<(), &'static str> {
+    match (create.effects, kind) {
+        (true, ProcedureKind::NonTransactional { .. }) => {
+            Err("is no transaction, so that it has no effects to log: leave WITH EFFECTS out")
+        }
+        _ => Ok(()),
     }
 }
 

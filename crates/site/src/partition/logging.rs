@@ -1,6 +1,7 @@
 //! What a partition writes to its log.
 //!
-//! Calls are logged before they run, for they end the same wherever they are repeated. A round of
+//! Calls are logged before they run, for they end the same wherever they are repeated; those that
+//! do not, by what they did, behind their run. A round of
 //! a multi-partition transaction is logged behind its run, with the partition's vote if it is the
 //! last one: so a crash in between leaves no yes of a partition that would have said no. A
 //! transaction whose every participant has logged a yes is committed, unless an abort is logged
@@ -11,6 +12,7 @@ use super::{Site, Work};
 use crate::message::{BoundStatement, FragmentPart, RoundTasks, SchemaTask, StatementCall};
 use crate::one_round::OneRoundCall;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
+use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::{
     PartKind, StatementSource, Vote, begin_fragments, put_call, put_entry_changes, put_load,
     put_part, put_schema, put_statement,
@@ -30,6 +32,31 @@ impl<H, A, C: Clone> Site<H, A, C> {
             put_statement(&mut body, &source_of(&bound.statement), &bound.parameters);
         }
         self.log.append(header, EntryKind::Statements, &body);
+        self.log_body = body;
+    }
+
+    /// Keeps a call that must not run behind something undecided, because it cannot run again.
+    ///
+    /// # Errors
+    /// As for [`Site::hold`].
+    pub fn hold_until_decided(&mut self, call: H) -> Result<(), H> {
+        self.initiator.hold_until_decided(call)
+    }
+
+    /// What a call did whose effects are logged: behind its run, and nothing if it changed
+    /// nothing.
+    #[cold]
+    pub(super) fn log_effects(&mut self, header: &EntryHeader, since: UndoMark) {
+        assert!(
+            !header.repeated && self.initiator.is_decided(),
+            "what is logged by its effects runs once"
+        );
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        self.database.write_images(since, &mut body);
+        if !body.is_empty() {
+            self.log.append(header, EntryKind::Effects, &body);
+        }
         self.log_body = body;
     }
 

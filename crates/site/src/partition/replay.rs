@@ -85,6 +85,27 @@ impl<H, A, C: Clone> Site<H, A, C> {
         ran
     }
 
+    /// Makes the images of rows that a call left.
+    ///
+    /// # Errors
+    /// They do not fit what is here: nothing of them is done.
+    pub fn replay_effects(&mut self, header: &EntryHeader, images: &[u8]) -> Result<(), Failure> {
+        assert!(self.initiator.is_decided(), "replay stops for nothing");
+        let mark = self.database.begin(&TransactionContext {
+            transaction_id: header.transaction,
+            timestamp_us: header.timestamp_us,
+            addresses_partition: true,
+            single_partition: true,
+            read_only: false,
+        });
+        let made = self.database.apply_images(images);
+        match made {
+            Ok(()) => self.database.commit(),
+            Err(_) => self.database.rollback_to(mark),
+        }
+        made
+    }
+
     /// The coordinator's messages are numbered from 1 again: it is another one.
     pub fn expect_new_coordinator(&mut self) {
         assert!(self.is_idle(), "a coordinator is replaced when nothing is under way");

@@ -13,6 +13,8 @@ pub struct CreateProcedure {
     pub partitions: Vec<ProcedurePartition>,
     /// ALLOW role, ...
     pub allow: Vec<Name>,
+    /// WITH EFFECTS: what calls do is logged as images of rows.
+    pub effects: bool,
     /// What it runs.
     pub body: ProcedureBody,
 }

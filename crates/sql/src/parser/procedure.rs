@@ -31,11 +31,15 @@ impl Parser<'_> {
         };
         let mut partitions = Vec::new();
         let mut allow = Vec::new();
+        let mut effects = false;
         loop {
             if partitions.is_empty() && self.eat_keyword(Keyword::Partition) {
                 partitions = self.procedure_partitions()?;
             } else if allow.is_empty() && self.eat_keyword(Keyword::Allow) {
                 allow = self.list("roles", |parser| parser.name("a role"))?;
+            } else if !effects && self.eat_keyword(Keyword::With) {
+                self.require_keyword(Keyword::Effects)?;
+                effects = true;
             } else if kind == ProcedureKind::Plain && self.eat_keyword(Keyword::Directed) {
                 kind = ProcedureKind::Directed;
             } else {
@@ -43,7 +47,7 @@ impl Parser<'_> {
             }
         }
         let body = self.procedure_body(name.is_some())?;
-        Ok(CreateProcedure { kind, name, partitions, allow, body })
+        Ok(CreateProcedure { kind, name, partitions, allow, effects, body })
     }
 
     /// Whether a clause stands where the name could: the name is the class's then.
@@ -54,6 +58,7 @@ impl Parser<'_> {
             (Keyword::Allow, next) => {
                 !matches!(next, Keyword::As | Keyword::From | Keyword::Partition)
             }
+            (Keyword::With, next) => next == Keyword::Effects,
             (Keyword::Directed, next) => matches!(next, Keyword::From | Keyword::Partition),
             _ => false,
         }

@@ -70,8 +70,10 @@ fn the_raw_ring_starts_at_the_smallest_token_and_agrees_with_the_json_form() {
 
 #[test]
 fn procedures_carry_their_routing_as_json() {
-    let entry =
-        |name, read_only, routing| ProcedureEntry { name, read_only, routing, compound: false };
+    let entry = |name, read_only, routing| {
+        let effects = name == "Sweep";
+        ProcedureEntry { name, read_only, routing, compound: false, effects }
+    };
     let by = ProcedureRouting::ByParameter { parameter: 1, column_type: SqlType::BigInt };
     let mut out = Vec::new();
     let procedures = [
@@ -98,7 +100,7 @@ fn procedures_carry_their_routing_as_json() {
         remarks(2),
         Datum::Text(
             "{\"readOnly\":false,\"singlePartition\":true,\"partitionParameter\":-1,\
-             \"partitionParameterType\":-1,\"compound\":false}"
+             \"partitionParameterType\":-1,\"compound\":false,\"effects\":true}"
         )
     );
     assert_eq!(rows[0].get(2), Ok(Datum::Text("Vote")));

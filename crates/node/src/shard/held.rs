@@ -1,0 +1,39 @@
+//! Calls that wait at a partition: those that must not run before all is decided, and those that
+//! are too many.
+
+use super::{HeldCall, Shard};
+use crate::message::{Envelope, ForwardedAnswer, ViaCall};
+use lockstep_types::Status;
+use lockstep_wire_volt::{Invocation, response};
+
+impl Shard {
+    /// Whether the log has what the call did, so that it cannot be taken back and run again.
+    #[cold]
+    pub(super) fn runs_once(&self, call: &HeldCall) -> bool {
+        let (HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. })) = call else {
+            return false;
+        };
+        let invocation = Invocation::decode(&call.body).expect("it was decoded when it came");
+        let procedure = self.catalog.called(&call.origin, invocation.procedure);
+        procedure.is_some_and(|procedure| {
+            procedure.definition.effects && !procedure.definition.read_only
+        })
+    }
+
+    #[cold]
+    pub(super) fn refuse_held(&mut self, call: &HeldCall) {
+        let origin = call.origin();
+        let limit = self.facts.options.max_held_calls;
+        let text = format!(
+            "The partition holds {limit} calls behind a multi-partition transaction already \
+             (option max_held_calls); try again later."
+        );
+        let status = Status::ServerUnavailable;
+        let mut frame = self.spare_buffer();
+        response::write_simple(&mut frame, origin.handle, status, Some(&text));
+        // As a message, to this thread as well: a connection that is being read takes no answer
+        // but by its reader.
+        let answer = ForwardedAnswer { origin, status, frame };
+        self.send(usize::from(origin.shard), Envelope::Answer(answer));
+    }
+}
