@@ -3,15 +3,15 @@
 //! A damaged snapshot is passed over only if the log behind an older one, or the log alone, has
 //! all that the damaged one had. How a snapshot is loaded and a log replayed is the caller's.
 
-use super::{Outcome, Survey};
+use super::{Outcome, Point, Survey};
 use crate::ClusterId;
-use crate::command_log::{FOLDER, LogEnd, LogReader};
+use crate::command_log::{FOLDER, LogEnd, LogReader, file_name};
 use crate::directory::SNAPSHOT_FOLDER;
 use crate::snapshot::{
     ContentKind, Manifest, PartitionPosition, SnapshotError, saved_transaction, scan,
 };
 use lockstep_env::{Disk, DiskErrorKind};
-use lockstep_types::PartitionId;
+use lockstep_types::{PartitionId, TransactionId};
 use std::cmp::Reverse;
 
 /// A snapshot of a host's directory, sound or not.
@@ -25,6 +25,23 @@ pub struct Candidate {
     pub sequences: Option<Vec<u64>>,
     /// Its manifest, or what is wrong with it.
     pub manifest: Result<Manifest, String>,
+}
+
+impl Candidate {
+    /// Whether all that it has, as far as that is known, comes before a point.
+    pub fn is_before(&self, point: &Point) -> bool {
+        // Of a damaged one nothing may be known: then nobody knows what it had.
+        let is_known = self.transaction != i64::MAX;
+        let key = TransactionId(self.transaction as u64).time_key();
+        let fits = |sequences: &Vec<u64>| sequences.iter().zip(&point.cut).all(|(a, b)| a <= b);
+        (!is_known || key <= point.limit_key) && self.sequences.as_ref().is_none_or(fits)
+    }
+
+    /// When it was taken, milliseconds since 1970, if that is known.
+    pub fn time_ms(&self) -> Option<i64> {
+        let is_known = self.transaction != i64::MAX;
+        is_known.then(|| TransactionId(self.transaction as u64).time_ms())
+    }
 }
 
 /// Why recovery cannot begin with a snapshot, or with the log alone.
@@ -127,15 +144,18 @@ fn with_problems(problem: String, mut problems: Vec<String>) -> String {
 }
 
 /// Reads the whole log once, behind a snapshot that was taken at `behind`, or behind nothing.
+/// Gives what it says, where it ends, and how many bytes of it come behind.
 ///
 /// # Errors
 /// The log cannot be read, or is not of the same history as the snapshot.
 pub fn survey_log(
+    disk: &dyn Disk,
     mut reader: LogReader,
     mut survey: Survey,
     behind: &[PartitionPosition],
     manifest: Option<&Manifest>,
-) -> Result<(Outcome, LogEnd), BeginFault> {
+) -> Result<(Outcome, LogEnd, u64), BeginFault> {
+    let mut log_bytes = 0;
     loop {
         let block = reader.next_block().map_err(|error| BeginFault::Log(error.to_string()))?;
         let Some(block) = block else { break };
@@ -156,14 +176,22 @@ pub fn survey_log(
                 manifest.nonce
             )));
         }
+        if block.first_sequence > saved.sequence {
+            log_bytes += block.body.len() as u64;
+        }
         let position = block.position;
         let read = survey.read(PartitionId(block.partition), block.body);
         read.map_err(|error| {
-            let (segment, offset) = (position.segment, position.offset);
-            BeginFault::Log(format!("segment {segment}, block at byte {offset}: {error}"))
+            BeginFault::Log(format!(
+                "{}, byte {}: {error}. Remedy: put back what is missing before it, segments of \
+                 the log or the snapshot that had their entries, or restore the file from a copy. \
+                 No file was changed.",
+                disk.shown(&file_name(position.segment)),
+                position.offset
+            ))
         })?;
     }
-    Ok((survey.finish(), reader.into_end()))
+    Ok((survey.finish(), reader.into_end(), log_bytes))
 }
 
 /// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that

@@ -2,17 +2,17 @@
 //! behind it, and its replay.
 
 use super::partition::PartitionSource;
-use super::snapshot::{self, Candidate, SnapshotSummary, Unfit};
+use super::snapshot::{self, SnapshotSummary, Unfit};
 use super::{HostState, ReplayError, ReplaySettings, replay};
 use crate::clock;
 use lockstep_durability::ClusterId;
-use lockstep_durability::command_log::{
-    FOLDER, LogEnd, LogPosition, LogReader, TornTail, file_name,
+use lockstep_durability::command_log::{FOLDER, LogEnd, LogPosition, LogReader, TornTail};
+use lockstep_durability::recovery::{
+    BeginFault, Candidate, Point, Survey, begin_with_first, candidates, check_reach, survey_log,
 };
-use lockstep_durability::recovery::{Outcome, Point, Survey};
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
-use lockstep_types::{PartitionId, TransactionId};
+use lockstep_types::TransactionId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,16 +89,6 @@ pub(crate) struct DiskLog<'a> {
     pub(crate) until: Option<&'a Point>,
 }
 
-/// Why recovery cannot begin with a snapshot, or with the log alone.
-enum Fault {
-    /// The snapshot is not to be used; the text says why, unless nobody needs to hear of it.
-    Snapshot(Option<String>),
-    /// It has numbers that entries of a later run have too: it is of another history.
-    Stranger(String),
-    /// The log cannot be read, does not reach, or cannot be replayed.
-    Log(String),
-}
-
 /// Brings a host back from its directory: the newest snapshot that is sound, and the log behind
 /// it. A damaged snapshot is passed over only if the log behind an older one has all that it had.
 ///
@@ -110,7 +100,7 @@ pub(crate) fn recover<H: Send, A: Send>(
     progress: &RecoveryProgress,
 ) -> Result<Recovered<H, A>, String> {
     let partitions = settings.ring.partition_count();
-    let found = snapshot::candidates(&**log.disk, log.cluster, partitions);
+    let found = candidates(&**log.disk, log.cluster, partitions);
     let mut found = found.map_err(|error| error.to_string())?;
     if let Some(point) = log.until {
         found.retain(|candidate| candidate.is_before(point));
@@ -118,44 +108,11 @@ pub(crate) fn recover<H: Send, A: Send>(
     let sound = found.iter().filter_map(|one| one.manifest.as_ref().ok());
     let epochs = sound.flat_map(|manifest| &manifest.positions).map(|position| position.epoch);
     let last_epoch = epochs.max().unwrap_or(0);
-    let (mut problems, mut passed) = (Vec::new(), Vec::new());
-    for candidate in &found {
-        let begun = match &candidate.manifest {
-            Err(problem) => Err(Fault::Snapshot(Some(problem.clone()))),
-            Ok(manifest) => {
-                begin_with(log, Some(manifest), (&passed, last_epoch), settings, progress)
-            }
-        };
-        match begun {
-            Ok(mut recovered) => {
-                recovered.summary.passed_over = problems;
-                return Ok(recovered);
-            }
-            Err(Fault::Snapshot(Some(problem))) => {
-                problems.push(problem);
-                passed.push(candidate);
-            }
-            Err(Fault::Snapshot(None)) => {}
-            Err(Fault::Stranger(problem)) => problems.push(problem),
-            Err(Fault::Log(problem)) => return Err(with_problems(problem, problems)),
-        }
-    }
-    match begin_with(log, None, (&passed, last_epoch), settings, progress) {
-        Ok(mut recovered) => {
-            recovered.summary.passed_over = problems;
-            Ok(recovered)
-        }
-        Err(Fault::Log(problem) | Fault::Stranger(problem)) => {
-            Err(with_problems(problem, problems))
-        }
-        Err(Fault::Snapshot(_)) => unreachable!("there is no snapshot to refuse"),
-    }
-}
-
-/// What stops recovery, and why it did not begin with newer snapshots.
-fn with_problems(problem: String, mut problems: Vec<String>) -> String {
-    problems.push(problem);
-    problems.join("\n")
+    let (mut recovered, problems) = begin_with_first(&found, |manifest, passed| {
+        begin_with(log, manifest, (passed, last_epoch), settings, progress)
+    })?;
+    recovered.summary.passed_over = problems;
+    Ok(recovered)
 }
 
 /// Brings a host back from a snapshot, or from nothing, and the log behind it. Snapshots that are
@@ -166,13 +123,19 @@ fn begin_with<H: Send, A: Send>(
     (passed, last_epoch): (&[&Candidate], u64),
     settings: &ReplaySettings<'_>,
     progress: &RecoveryProgress,
-) -> Result<Recovered<H, A>, Fault> {
+) -> Result<Recovered<H, A>, BeginFault> {
     let began_ns = clock::monotonic_ns();
     let partitions = settings.ring.partition_count();
     let nothing = vec![PartitionPosition::default(); partitions as usize];
     let behind = manifest.map_or(&nothing, |manifest| &manifest.positions);
-    let (mut outcome, end, log_bytes) = survey(log, behind, manifest)?;
-    check_reach(log, manifest, passed, &outcome, &end)?;
+    let sequences: Vec<u64> = behind.iter().map(|position| position.sequence).collect();
+    let mut survey = Survey::new(&sequences);
+    if let Some(point) = log.until {
+        survey.stop_behind(point.cut.clone());
+    }
+    let reader = open(log).map_err(BeginFault::Log)?;
+    let (mut outcome, end, log_bytes) = survey_log(&**log.disk, reader, survey, behind, manifest)?;
+    check_reach(&**log.disk, manifest, passed, &outcome, &end)?;
     // By the clock too: a run may have left no entry, and snapshots that are gone by now.
     let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
     outcome.last_epoch = outcome.last_epoch.max(last_epoch).max(started_ms);
@@ -184,12 +147,12 @@ fn begin_with<H: Send, A: Send>(
     let surveyed_ns = clock::monotonic_ns();
     let (state, replayed, loaded) = loop {
         progress.replayed.store(0, Ordering::Relaxed);
-        let sources = sources(log, partitions, end.position).map_err(Fault::Log)?;
+        let sources = sources(log, partitions, end.position).map_err(BeginFault::Log)?;
         let (state, loaded) = load(log, manifest, settings)?;
         match replay(state, sources, &outcome, settings) {
             Ok((state, replayed)) => break (state, replayed, loaded),
             Err(ReplayError::Stopped(problem)) => {
-                return Err(Fault::Log(format!(
+                return Err(BeginFault::Log(format!(
                     "{problem}. The command log in {} was not changed; `lockstep log inspect` \
                      shows what it holds.",
                     log.disk.shown(FOLDER)
@@ -221,99 +184,16 @@ fn load<H: Send, A: Send>(
     log: &DiskLog<'_>,
     manifest: Option<&Manifest>,
     settings: &ReplaySettings<'_>,
-) -> Result<(HostState<H, A>, Option<SnapshotSummary>), Fault> {
+) -> Result<(HostState<H, A>, Option<SnapshotSummary>), BeginFault> {
     let Some(manifest) = manifest else {
         let state = HostState::empty(settings);
-        return Ok((state.map_err(|error| Fault::Log(error.to_string()))?, None));
+        return Ok((state.map_err(|error| BeginFault::Log(error.to_string()))?, None));
     };
     match snapshot::load(&**log.disk, manifest, settings) {
         Ok((state, loaded)) => Ok((state, Some(loaded))),
-        Err(Unfit::Partial) => Err(Fault::Snapshot(None)),
-        Err(Unfit::Damaged(problem)) => Err(Fault::Snapshot(Some(problem))),
+        Err(Unfit::Partial) => Err(BeginFault::Snapshot(None)),
+        Err(Unfit::Damaged(problem)) => Err(BeginFault::Snapshot(Some(problem))),
     }
-}
-
-/// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that
-/// those had.
-fn check_reach(
-    log: &DiskLog<'_>,
-    manifest: Option<&Manifest>,
-    passed: &[&Candidate],
-    outcome: &Outcome,
-    end: &LogEnd,
-) -> Result<(), Fault> {
-    let first = end.segments.first().map_or(end.position.segment + 1, |first| first.number);
-    let is_pruned = first > 1;
-    let tails = &outcome.tails;
-    let reaches = |one: &&Candidate| match &one.sequences {
-        Some(sequences) => {
-            tails.iter().zip(sequences).all(|(tail, sequence)| tail.sequence >= *sequence)
-        }
-        // Whatever it had, its own beginning is an entry in the log of every partition.
-        None => !is_pruned || tails.iter().all(|tail| tail.entries > 0),
-    };
-    let has_beginning = manifest.is_some() || !is_pruned;
-    if has_beginning && passed.iter().all(reaches) {
-        return Ok(());
-    }
-    let from = manifest.map_or("the beginning".to_string(), |manifest| {
-        format!("the older snapshot {}", manifest.nonce)
-    });
-    Err(Fault::Log(format!(
-        "the command log in {} begins with segment {first} and does not have all that came \
-         behind {from}: the rest was in a newer snapshot. Put that snapshot's files back; nothing \
-         was changed.",
-        log.disk.shown(FOLDER)
-    )))
-}
-
-/// Reads the whole log once. Gives what it says, where it ends, and its bytes behind `behind`.
-fn survey(
-    log: &DiskLog<'_>,
-    behind: &[PartitionPosition],
-    manifest: Option<&Manifest>,
-) -> Result<(Outcome, LogEnd, u64), Fault> {
-    let mut reader = open(log).map_err(Fault::Log)?;
-    let sequences: Vec<u64> = behind.iter().map(|position| position.sequence).collect();
-    let mut survey = Survey::new(&sequences);
-    let mut log_bytes = 0;
-    if let Some(point) = log.until {
-        survey.stop_behind(point.cut.clone());
-    }
-    while let Some(block) = reader.next_block().map_err(|error| Fault::Log(error.to_string()))? {
-        let Some(saved) = behind.get(block.partition as usize) else {
-            return Err(Fault::Log(format!(
-                "the command log has entries of partition {}, and the host has {} partitions",
-                block.partition,
-                behind.len()
-            )));
-        };
-        if block.epoch > saved.epoch
-            && block.first_sequence <= saved.sequence
-            && let Some(manifest) = manifest
-        {
-            return Err(Fault::Stranger(format!(
-                "snapshot {} is of a run whose changes the command log does not have, and a later \
-                 run went on without them: it is not used",
-                manifest.nonce
-            )));
-        }
-        if block.first_sequence > saved.sequence {
-            log_bytes += block.body.len() as u64;
-        }
-        let position = block.position;
-        let read = survey.read(PartitionId(block.partition), block.body);
-        read.map_err(|error| {
-            Fault::Log(format!(
-                "{}, byte {}: {error}. Remedy: put back what is missing before it, segments of \
-                 the log or the snapshot that had their entries, or restore the file from a copy. \
-                 No file was changed.",
-                log.disk.shown(&file_name(position.segment)),
-                position.offset
-            ))
-        })?;
-    }
-    Ok((survey.finish(), reader.into_end(), log_bytes))
 }
 
 pub(super) fn open(log: &DiskLog<'_>) -> Result<LogReader, String> {
@@ -352,7 +232,7 @@ impl PartitionSource for DiskSource {
 mod tests {
     use super::*;
     use lockstep_durability::command_log::{
-        BLOCK_HEADER_BYTES, LogSettings, LogWriter, SEGMENT_BYTES_MIN,
+        BLOCK_HEADER_BYTES, LogSettings, LogWriter, SEGMENT_BYTES_MIN, file_name,
     };
     use lockstep_env::memory::MemoryDisk;
 

@@ -8,7 +8,7 @@
 //! stopped among them ([`lockstep_durability::switch`]).
 
 use super::disk::{DiskLog, Recovered, RecoverySummary, open, recover};
-use super::{HostState, ReplaySettings, carry_out, snapshot};
+use super::{HostState, ReplaySettings, carry_out};
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
 use crate::clock;
@@ -21,7 +21,7 @@ use crate::snapshot::lane::{RECORD_BYTES, SiteLane, lane};
 use crate::snapshot::save::{SaveJob, run};
 use crate::snapshot::{SaveResult, Saved};
 use lockstep_durability::directory::{DirectoryError, SNAPSHOT_FOLDER};
-use lockstep_durability::recovery::{PassEnd, Point, PointFinder, PointTarget};
+use lockstep_durability::recovery::{PassEnd, Point, PointFinder, PointTarget, candidates};
 use lockstep_durability::snapshot::{ContentKind, FoundSnapshot, remove, saved_transaction, scan};
 use lockstep_durability::switch::{self, SET_ASIDE_PREFIX, Switch};
 use lockstep_durability::{ClusterId, command_log};
@@ -279,7 +279,7 @@ fn check_reach(
     point: &Point,
     target: PointTarget,
 ) -> Result<(), String> {
-    let found = snapshot::candidates(&**log.disk, log.cluster, partitions);
+    let found = candidates(&**log.disk, log.cluster, partitions);
     let found = found.map_err(|error| error.to_string())?;
     if found.iter().any(|one| one.is_before(point)) {
         return Ok(());
@@ -349,7 +349,7 @@ fn plan(
 ) -> Result<usize, DirectoryError> {
     let log_aside = format!("{set_aside}/{}", command_log::FOLDER);
     switch.add_folder(disk, (command_log::FOLDER, &log_aside), |_| true)?;
-    let mut found = snapshot::candidates(disk, log.cluster, partitions)
+    let mut found = candidates(disk, log.cluster, partitions)
         .map_err(|error| DirectoryError(error.to_string()))?;
     found.retain(|one| !one.is_before(point));
     let later: BTreeSet<&str> = found.iter().map(|one| one.nonce.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Where recovery begins: the newest snapshot of a host's directory that is whole and sound.
+//! What recovery begins with: a host as a snapshot of its directory has it.
 
 use super::partition::{LogPieces, PartitionReplay};
 use super::{HostState, ReplaySettings, carry_out};
@@ -6,19 +6,14 @@ use crate::catalog::HostCatalog;
 use crate::classes;
 use crate::control::change::decode_saved_planning;
 use crate::snapshot::{Loaded, PartitionLoad, load_partition};
-use lockstep_durability::ClusterId;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
-use lockstep_durability::recovery::Point;
-use lockstep_durability::snapshot::{
-    ContentKind, Manifest, RowsReader, SnapshotError, saved_transaction, scan, verify_file,
-};
-use lockstep_env::{Disk, DiskErrorKind, OpenMode};
+use lockstep_durability::snapshot::{Manifest, RowsReader, SnapshotError, verify_file};
+use lockstep_env::{Disk, OpenMode};
 use lockstep_plan::Catalog;
 use lockstep_site::{SchemaTask, Site};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_txn::EntryHeader;
 use lockstep_types::{PartitionId, TableId, TransactionId};
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -27,35 +22,6 @@ use std::sync::atomic::AtomicU64;
 const SCHEMA_BYTES_MAX: u32 = 256 << 20;
 /// Most statements of a schema.
 const SCHEMA_STATEMENTS_MAX: u32 = 1 << 20;
-
-/// A snapshot of the directory, sound or not.
-pub(super) struct Candidate {
-    /// Its name.
-    pub(super) nonce: String,
-    /// When it was taken; the greatest number where that cannot be told.
-    transaction: i64,
-    /// By partition, the last entry that it has, if that is known.
-    pub(super) sequences: Option<Vec<u64>>,
-    /// Its manifest, or what is wrong with it.
-    pub(super) manifest: Result<Manifest, String>,
-}
-
-impl Candidate {
-    /// Whether all that it has, as far as that is known, comes before a point.
-    pub(super) fn is_before(&self, point: &Point) -> bool {
-        // Of a damaged one nothing may be known: then nobody knows what it had.
-        let is_known = self.transaction != i64::MAX;
-        let key = TransactionId(self.transaction as u64).time_key();
-        let fits = |sequences: &Vec<u64>| sequences.iter().zip(&point.cut).all(|(a, b)| a <= b);
-        (!is_known || key <= point.limit_key) && self.sequences.as_ref().is_none_or(fits)
-    }
-
-    /// When it was taken, milliseconds since 1970, if that is known.
-    pub(super) fn time_ms(&self) -> Option<i64> {
-        let is_known = self.transaction != i64::MAX;
-        is_known.then(|| TransactionId(self.transaction as u64).time_ms())
-    }
-}
 
 /// What a host was loaded from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -82,50 +48,6 @@ impl From<SnapshotError> for Unfit {
     fn from(error: SnapshotError) -> Unfit {
         Unfit::Damaged(error.to_string())
     }
-}
-
-/// The snapshots that recovery could begin with, and those of which nobody knows because they are
-/// damaged; newest first.
-pub(super) fn candidates(
-    disk: &dyn Disk,
-    cluster: ClusterId,
-    partitions: u32,
-) -> Result<Vec<Candidate>, SnapshotError> {
-    let mut candidates = Vec::new();
-    for found in scan(disk, SNAPSHOT_FOLDER)? {
-        let missing = found.missing().next().map(|file| {
-            let shown = disk.shown(&format!("{SNAPSHOT_FOLDER}/{}", file.name));
-            let problem = format!("it is not there with the {} bytes of the manifest", file.bytes);
-            SnapshotError::refused(shown, problem, "restore the file from a copy").to_string()
-        });
-        match found.manifest {
-            Ok(manifest) => {
-                let is_whole_host = manifest.content == ContentKind::Native
-                    && manifest.cluster == cluster
-                    && manifest.positions.len() == partitions as usize;
-                if !is_whole_host {
-                    continue;
-                }
-                let positions = manifest.positions.iter();
-                candidates.push(Candidate {
-                    nonce: found.nonce,
-                    transaction: manifest.transaction,
-                    sequences: Some(positions.map(|position| position.sequence).collect()),
-                    manifest: missing.map_or(Ok(manifest), Err),
-                });
-            }
-            // One that was not finished does not exist.
-            Err(error) if error.disk == Some(DiskErrorKind::NotFound) => {}
-            Err(error) => candidates.push(Candidate {
-                transaction: saved_transaction(disk, SNAPSHOT_FOLDER, &found.nonce),
-                nonce: found.nonce,
-                sequences: None,
-                manifest: Err(error.to_string()),
-            }),
-        }
-    }
-    candidates.sort_by_key(|candidate| Reverse(candidate.transaction));
-    Ok(candidates)
 }
 
 /// A host as a snapshot has it.

@@ -112,7 +112,8 @@ impl HostDisk {
             let behind = manifest.map_or(&nothing, |manifest| &manifest.positions);
             let sequences: Vec<u64> = behind.iter().map(|place| place.sequence).collect();
             let reader = self.open().map_err(BeginFault::Log)?;
-            let (mut outcome, end) = survey_log(reader, Survey::new(&sequences), behind, manifest)?;
+            let survey = Survey::new(&sequences);
+            let (mut outcome, end, _) = survey_log(&*self.disk, reader, survey, behind, manifest)?;
             check_reach(&*self.disk, manifest, passed, &outcome, &end)?;
             outcome.last_epoch = outcome.last_epoch.max(last_epoch);
             if let Some(manifest) = manifest {
