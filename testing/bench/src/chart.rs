@@ -53,12 +53,34 @@ const LEGEND_LINE: f64 = 18.0;
 const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
+/// Charts one below the other, as one `<svg>` element.
+pub fn stacked(charts: &[Chart]) -> String {
+    let height: f64 = charts.iter().map(Chart::height).sum();
+    let mut out =
+        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\">\n");
+    let mut top = 0.0;
+    for chart in charts {
+        let _ = writeln!(out, "<g transform=\"translate(0 {top})\">");
+        let height = chart.height();
+        let inner = chart.to_svg();
+        let sized = format!("<svg width=\"{WIDTH}\" height=\"{height}\" ");
+        out.push_str(&inner.replacen("<svg ", &sized, 1));
+        out.push_str("</g>\n");
+        top += height;
+    }
+    out + "</svg>\n"
+}
+
 impl Chart {
+    fn height(&self) -> f64 {
+        HEIGHT + LEGEND_LINE * self.series.len() as f64
+    }
+
     /// The chart as one `<svg>` element.
     pub fn to_svg(&self) -> String {
         let x_axis = Axis::over(self.values(|point| point.0), self.x_is_logarithmic);
         let y_axis = Axis::over(self.values(|point| point.1), false);
-        let height = HEIGHT + LEGEND_LINE * self.series.len() as f64;
+        let height = self.height();
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
              font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -284,6 +306,20 @@ mod tests {
 
     fn marks(svg: &str) -> Vec<&str> {
         svg.lines().filter(|line| line.starts_with("<circle")).collect()
+    }
+
+    #[test]
+    fn charts_stand_one_below_the_other() {
+        let one = chart(vec![(0.0, 1.0)], false);
+        let svg = stacked(&[one.clone(), one]);
+        assert!(
+            svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 876\">")
+        );
+        assert!(
+            svg.contains("<g transform=\"translate(0 0)\">\n<svg width=\"720\" height=\"438\" ")
+        );
+        assert!(svg.contains("<g transform=\"translate(0 438)\">\n<svg width"));
+        assert_eq!((svg.matches("<svg").count(), svg.matches("</svg>").count()), (3, 3));
     }
 
     #[test]

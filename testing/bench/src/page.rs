@@ -83,6 +83,7 @@ pub fn machine_facts() -> Vec<(String, String)> {
         ("processor", field(&cpu, "model name").map(str::to_string)),
         ("cores", (cores > 0).then(|| cores.to_string())),
         ("memory", memory_kb.map(|kb| format!("{:.1} GiB", kb as f64 / 1024.0 / 1024.0))),
+        ("lockstep", Some(env!("CARGO_PKG_VERSION").to_string())),
         ("kernel", Some(kernel.trim().to_string()).filter(|text| !text.is_empty())),
     ];
     let known = facts.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));

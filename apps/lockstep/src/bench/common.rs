@@ -1,17 +1,11 @@
 //! What all workloads have in common: where, how fast, for how long, and what is shown.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
-use lockstep_bench::report::{Progress, grouped};
 use lockstep_bench::run::ramp::Ramp;
-use lockstep_bench::run::{self, Pace, Report, RunOptions, RunResult, report};
+use lockstep_bench::run::{Pace, RunOptions};
 use lockstep_workloads::Workload;
 use serde_json::{Map, Value, json};
-use signal_hook::consts::SIGINT;
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Adds the arguments that all workloads take.
@@ -55,13 +49,19 @@ pub fn with_common(command: Command) -> Command {
                 .default_value("1")
                 .help("What the calls follow from"),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write the result as JSON"),
-        )
+        .args(outputs())
+}
+
+/// Where the result goes beside the table.
+pub fn outputs() -> [Arg; 3] {
+    let file = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).value_parser(value_parser!(PathBuf)).help(help)
+    };
+    [
+        file("json", "FILE", "Write the result as JSON"),
+        file("plot", "SVG", "Draw the charts into a file, one below the other"),
+        file("report", "HTML", "Write a page with charts, options and machine, whole in itself"),
+    ]
 }
 
 fn rate(name: &'static str, help: &'static str) -> Arg {
@@ -134,7 +134,8 @@ pub fn run_options(arguments: &ArgMatches) -> RunOptions {
     }
 }
 
-fn options_json(workload: &dyn Workload, options: &RunOptions) -> Value {
+/// All options of a run, for its JSON and its page.
+pub fn options_json(workload: &dyn Workload, options: &RunOptions) -> Value {
     let own = workload.options();
     let own: Map<String, Value> =
         own.into_iter().map(|(name, value)| (name.to_string(), Value::String(value))).collect();
@@ -159,102 +160,4 @@ fn options_json(workload: &dyn Workload, options: &RunOptions) -> Value {
         "warmup_s": options.warmup.as_secs_f64(),
         "seed": options.seed,
     })
-}
-
-/// What a workload shows beside the common figures.
-pub type Own = fn(&dyn Workload, &RunOptions, &RunResult) -> OwnFigures;
-
-/// See [`Own`].
-#[derive(Default)]
-pub struct OwnFigures {
-    /// Rows of the table.
-    pub rows: Vec<(String, String)>,
-    /// Keys of the JSON.
-    pub keys: Map<String, Value>,
-    /// Text in front of the tables.
-    pub text: String,
-}
-
-/// Runs a workload, shows its progress and its result.
-///
-/// # Errors
-/// As for [`run::run`]; the JSON file cannot be written.
-pub fn run_and_report(
-    workload: &mut dyn Workload,
-    arguments: &ArgMatches,
-    own: Own,
-) -> Result<ExitCode, String> {
-    let options = run_options(arguments);
-    let stop = Arc::new(AtomicBool::new(false));
-    // The first interrupt ends the run with its figures, the second one the program.
-    let registered = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, stop.clone())
-        .and_then(|_| signal_hook::flag::register(SIGINT, stop.clone()));
-    registered.map_err(|error| format!("interrupts cannot be caught: {error}"))?;
-    let mut line = ProgressLine::default();
-    let result = run::run(workload, &options, &stop, &mut |state| line.show(&text_of(state)));
-    line.end();
-    let result = result?;
-    let own = own(workload, &options, &result);
-    print!("{}{}", own.text, report::table(&result, &own.rows));
-    if let Some((rows, time)) = result.loaded {
-        println!("{} rows were loaded in {:.1} s", grouped(rows), time.as_secs_f64());
-    }
-    if let Some(error) = &result.figures.first_error {
-        eprintln!("lockstep: the first error was: {error}");
-    }
-    if let Some(file) = arguments.get_one::<PathBuf>("json") {
-        let json = report::json(&result, options_json(workload, &options), own.keys);
-        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
-        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    Ok(if result.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn text_of(state: &Report<'_>) -> String {
-    match state {
-        Report::Run(progress) => Progress::line(progress),
-        Report::Checking => "checking".to_string(),
-        Report::Fill(state) => {
-            const WIDTH: u64 = 16;
-            let filled = (state.rows * WIDTH / state.total.max(1)).min(WIDTH) as usize;
-            let bar = "#".repeat(filled) + &"-".repeat(WIDTH as usize - filled);
-            format!("[{bar}] loaded {} of {} rows", grouped(state.rows), grouped(state.total))
-        }
-    }
-}
-
-/// Progress on standard error: one line that changes on a terminal, else a line a few times.
-#[derive(Default)]
-pub struct ProgressLine {
-    shown_at: Option<std::time::Instant>,
-    drawn: bool,
-}
-
-/// Between two lines on a terminal, and elsewhere.
-const INTERVALS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
-
-impl ProgressLine {
-    /// Shows a state, if the last one stood long enough.
-    pub fn show(&mut self, text: &str) {
-        let mut errors = std::io::stderr();
-        let terminal = errors.is_terminal();
-        let interval = INTERVALS[usize::from(!terminal)];
-        if self.shown_at.get_or_insert_with(std::time::Instant::now).elapsed() < interval {
-            return;
-        }
-        self.shown_at = Some(std::time::Instant::now());
-        self.drawn = terminal;
-        // Progress that cannot be shown is no reason to stop measuring.
-        let _ = match terminal {
-            true => write!(errors, "\r\x1b[K{text}"),
-            false => writeln!(errors, "{text}"),
-        };
-    }
-
-    /// Takes the line away.
-    pub fn end(&self) {
-        if self.drawn {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

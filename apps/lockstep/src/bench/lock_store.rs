@@ -1,6 +1,7 @@
 //! `lockstep bench lock-store`: its options, and the delays of its steps.
 
-use super::common::{OwnFigures, count, number, run_and_report, with_common};
+use super::common::{count, number, with_common};
+use super::shown::{OwnFigures, run_and_report};
 use super::simple::choice;
 use clap::{ArgMatches, Command};
 use lockstep_bench::report::grouped;

@@ -2,6 +2,7 @@
 
 mod common;
 mod lock_store;
+mod shown;
 mod simple;
 mod tpcc;
 mod voter;

@@ -1,6 +1,7 @@
 //! Workloads of a few options: TATP, key-value, contention, bank and mp-mix.
 
-use super::common::{OwnFigures, count, number, run_and_report, with_common};
+use super::common::{count, number, with_common};
+use super::shown::{OwnFigures, run_and_report};
 use clap::{Arg, ArgMatches, Command};
 use lockstep_bench::run::{RunOptions, RunResult};
 use lockstep_workloads::Workload;

@@ -1,6 +1,7 @@
 //! `lockstep bench voter`, with the classic client options.
 
-use super::common::{ProgressLine, number, seconds};
+use super::common::{number, seconds};
+use super::shown::ProgressLine;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use lockstep_bench::driver::DriverOptions;
 use lockstep_bench::embedded::EmbeddedVoter;

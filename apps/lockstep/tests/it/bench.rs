@@ -226,6 +226,43 @@ fn workloads_run_embedded() {
     assert!(!good && shown.contains("no tables"), "{shown}");
 }
 
+/// A path for a file of a test, by its ending.
+fn place(ending: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("lockstep-bench-{}-{ending}", std::process::id()))
+}
+
+fn take(path: &std::path::Path) -> String {
+    let text = std::fs::read_to_string(path).expect("a file was written");
+    std::fs::remove_file(path).expect("the file is ours");
+    text
+}
+
+#[test]
+fn a_run_is_drawn_and_reported_in_files_that_load_nothing() {
+    let host = host();
+    let server = host.client_address().to_string();
+    let (plot, page) = (place("run.svg"), place("run.html"));
+    let files = ["--plot", plot.to_str().expect("text"), "--report", page.to_str().expect("text")];
+    let shape = ["--servers", server.as_str(), "--rows", "77", "--keys", "uniform"];
+    let json = good_workload("key-value", &[&shape[..], &files[..]].concat());
+    assert!(json["load_processor_s"].as_f64().expect("seconds") > 0.0, "{json}");
+    // The host runs in this process.
+    assert!(json["server_processor_s"].as_f64().is_some(), "{json}");
+    assert_eq!(json["server"]["partitions"], "2", "{json}");
+    assert!(json["machine"]["kernel"].is_string(), "{json}");
+    let (plot, page) = (take(&plot), take(&page));
+    for text in [&plot, &page] {
+        assert!(text.contains("Throughput over time") && text.contains(">UPDATE<"), "{text}");
+        for loader in ["https://", "src=", "<script", "@import", "url(", "href"] {
+            assert!(!text.contains(loader), "{loader}");
+        }
+    }
+    for part in ["<td>rows</td><td>77</td>", "<td>cores</td>", "<td>partitions</td><td>2</td>"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    host.stop().expect("the host stops");
+}
+
 #[test]
 fn the_demo_shows_standings_and_what_is_next() {
     let output = lockstep(&["demo", "--duration", "1"], "");

@@ -6,6 +6,7 @@
 //! correction for coordinated omission).
 
 use super::figures::Figures;
+use super::usage::ProcessorTime;
 use crate::report::Progress;
 use lockstep_client::{
     Call, ClientError, Completion, ConnectOptions, ConnectionIndex, Outgoing, ParameterWriter,
@@ -47,6 +48,8 @@ pub struct DriveOptions {
     pub warmup: Duration,
     /// What the sessions follow from.
     pub seed: u64,
+    /// Processes of the servers on this machine, whose processor time is taken.
+    pub server_processes: Vec<u32>,
 }
 
 /// An answer as workloads see it.
@@ -112,6 +115,7 @@ pub fn drive(
     let mut drive = Drive::new(workload, options, start);
     drive.begin(start, &mut pipeline);
     let mut reporter = Reporter { start, last: start, last_all: 0 };
+    let mut watch = Watch::new(&options.server_processes);
     let mut due = Due { start, interval_ns: 1e9 / options.rate_per_s.unwrap_or(1.0), begun: 0 };
     loop {
         let now = Instant::now();
@@ -129,11 +133,40 @@ pub fn drive(
             std::thread::sleep(NAP);
         }
         reporter.report(now, &drive, progress);
+        watch.look(now, &drive);
         if drive.has_ended(now, &pipeline) {
             break;
         }
     }
+    drive.figures.processor = watch.passed();
     Ok(drive.into_figures(pipeline.in_flight() == 0))
+}
+
+/// Takes the processor time at both ends of the measured time.
+struct Watch<'p> {
+    processes: &'p [u32],
+    begin: Option<ProcessorTime>,
+    end: Option<ProcessorTime>,
+}
+
+impl Watch<'_> {
+    fn new(processes: &[u32]) -> Watch<'_> {
+        Watch { processes, begin: None, end: None }
+    }
+
+    fn look(&mut self, now: Instant, drive: &Drive) {
+        if self.begin.is_none() && now >= drive.measuring_from {
+            self.begin = Some(ProcessorTime::now(self.processes));
+        }
+        if self.end.is_none() && now >= drive.until {
+            self.end = Some(ProcessorTime::now(self.processes));
+        }
+    }
+
+    fn passed(&self) -> ProcessorTime {
+        let end = self.end.unwrap_or_else(|| ProcessorTime::now(self.processes));
+        self.begin.map_or_else(ProcessorTime::default, |begin| end.since(&begin))
+    }
 }
 
 /// Where an open loop is.

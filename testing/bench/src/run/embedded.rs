@@ -4,6 +4,7 @@
 use super::drive::answer;
 use super::figures::Figures;
 use super::fill::FillProgress;
+use super::usage::ProcessorTime;
 use super::{Pace, Report, RunOptions, RunResult, refuse_missing, unasked};
 use crate::report::Progress;
 use lockstep_base::bytes::ByteReader;
@@ -215,7 +216,7 @@ pub fn run(
     let figures = drive(workload, options, &mut database, stop, &mut progress);
     report(&Report::Checking);
     let checks = workload.check(&mut database, &figures.counts, true).unwrap_or_else(unasked);
-    Ok(RunResult { figures, checks, loaded, steps: Vec::new() })
+    Ok(RunResult { figures, checks, loaded, steps: Vec::new(), server: Vec::new() })
 }
 
 fn drive(
@@ -234,7 +235,7 @@ fn drive(
     let (measuring_from, mut until) =
         (start + options.warmup, start + options.warmup + options.duration);
     let mut reported = (start, 0);
-    let mut begun = start;
+    let (mut begun, mut processor) = (start, None);
     'run: loop {
         for session in &mut sessions {
             let (kind, verdict) = loop {
@@ -250,6 +251,7 @@ fn drive(
             let now = Instant::now();
             figures.all += 1;
             if begun >= measuring_from {
+                processor.get_or_insert_with(|| ProcessorTime::now(&[]));
                 figures.record(kind, verdict, now - begun);
                 figures.count_second(measuring_from, now);
             }
@@ -268,6 +270,8 @@ fn drive(
         }
     }
     figures.duration = begun.max(until).saturating_duration_since(measuring_from);
+    figures.processor =
+        processor.map_or_else(ProcessorTime::default, |from| ProcessorTime::now(&[]).since(&from));
     for (session, within) in &mut sessions {
         while *within {
             *within = database.step(&mut **session).goes_on;

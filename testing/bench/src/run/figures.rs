@@ -1,5 +1,6 @@
 //! What a run measured, per kind of transaction.
 
+use super::usage::ProcessorTime;
 use crate::driver::latency_histogram;
 use hdrhistogram::Histogram;
 use lockstep_workloads::Verdict;
@@ -52,6 +53,8 @@ pub struct Figures {
     pub complete: bool,
     /// What sessions counted, over the whole run.
     pub counts: Vec<u64>,
+    /// Processor time within the measured time.
+    pub processor: ProcessorTime,
 }
 
 impl Figures {
@@ -76,6 +79,7 @@ impl Figures {
             interrupted: false,
             complete: true,
             counts: Vec::new(),
+            processor: ProcessorTime::default(),
         }
     }
 

@@ -4,10 +4,13 @@ pub mod drive;
 pub mod embedded;
 pub mod figures;
 pub mod fill;
+pub mod plots;
 pub mod ramp;
 pub mod report;
+pub mod study;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 
 use crate::report::Progress;
 use drive::{DriveOptions, drive};
@@ -63,13 +66,16 @@ pub struct RunResult {
     pub loaded: Option<(u64, Duration)>,
     /// The steps of a ramp.
     pub steps: Vec<RampStep>,
+    /// What the first server says of itself: name and value.
+    pub server: Vec<(String, String)>,
 }
 
 impl RunResult {
-    /// Whether no transaction failed and all checks hold.
+    /// Whether the run was whole, no transaction failed and all checks hold.
     pub fn is_good(&self) -> bool {
         self.figures.errors() == 0
             && self.figures.lost_connections == 0
+            && !self.figures.interrupted
             && self.checks.iter().all(|check| check.holds)
     }
 }
@@ -93,6 +99,28 @@ fn only_rows(tables: Vec<Table>, sql: &str) -> Result<Vec<Vec<Value>>, String> {
 }
 
 struct Server(Connection);
+
+impl Server {
+    /// Its version and its partitions, as far as it tells.
+    fn facts(&mut self) -> Vec<(String, String)> {
+        let mut parameters = ParameterWriter::default();
+        parameters.text("OVERVIEW");
+        let answer = self.0.call("@SystemInformation", &parameters);
+        let tables = answer.and_then(|answer| answer.tables()).unwrap_or_default();
+        let rows = tables.into_iter().flat_map(|table| table.rows);
+        let version = rows.filter_map(|row| match row.as_slice() {
+            [_, Value::Text(key), Value::Text(value)] if &**key == "VERSION" => {
+                Some(("version".to_string(), value.to_string()))
+            }
+            _ => None,
+        });
+        let mut facts: Vec<(String, String)> = version.take(1).collect();
+        if let Ok(keys) = self.partition_keys() {
+            facts.push(("partitions".to_string(), keys.len().to_string()));
+        }
+        facts
+    }
+}
 
 impl Database for Server {
     fn query(&mut self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
@@ -159,6 +187,7 @@ fn run_at_servers(
         loaded = Some((filler.finish()?, begun.elapsed()));
     }
     workload.begin(&mut database)?;
+    let server_facts = database.facts();
     let mut progress = |state: &Progress| report(&Report::Run(state));
     let drive_options = DriveOptions {
         servers: options.servers.clone(),
@@ -168,6 +197,7 @@ fn run_at_servers(
         duration: options.duration,
         warmup: options.warmup,
         seed: options.seed,
+        server_processes: usage::processes_of(&options.servers),
     };
     let mut drive_at = |rate_per_s, seed| {
         let options = DriveOptions { rate_per_s, seed, ..drive_options.clone() };
@@ -180,7 +210,7 @@ fn run_at_servers(
     };
     report(&Report::Checking);
     let checks = check(workload, &figures, server);
-    Ok(RunResult { figures, checks, loaded, steps })
+    Ok(RunResult { figures, checks, loaded, steps, server: server_facts })
 }
 
 /// Fails where rows are needed that are not there.

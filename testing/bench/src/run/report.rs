@@ -2,6 +2,7 @@
 
 use super::RunResult;
 use super::figures::{Figures, TransactionFigures};
+use crate::page::machine_facts;
 use crate::report::grouped;
 use hdrhistogram::Histogram;
 use lockstep_workloads::Check;
@@ -49,9 +50,8 @@ fn transaction_row(figures: &TransactionFigures, whole: &Figures) -> Vec<String>
     row
 }
 
-/// The result as aligned tables.
-pub fn table(result: &RunResult, own: &[(String, String)]) -> String {
-    let figures = &result.figures;
+/// The transactions as rows, their head in front.
+pub fn transaction_rows(figures: &Figures) -> Vec<Vec<String>> {
     let head = [
         "transaction",
         "count",
@@ -68,8 +68,8 @@ pub fn table(result: &RunResult, own: &[(String, String)]) -> String {
     let mut rows = vec![head.map(str::to_string).to_vec()];
     rows.extend(figures.transactions.iter().map(|kind| transaction_row(kind, figures)));
     if figures.transactions.len() > 1 {
-        let sum = |count: fn(&TransactionFigures) -> u64| {
-            grouped(figures.transactions.iter().map(count).sum())
+        let sum = |value: fn(&TransactionFigures) -> u64| {
+            grouped(figures.transactions.iter().map(value).sum())
         };
         let mut all = vec![
             "all".to_string(),
@@ -82,7 +82,13 @@ pub fn table(result: &RunResult, own: &[(String, String)]) -> String {
         all.extend(percentiles(&figures.latency_us));
         rows.push(all);
     }
-    let mut text = columns(&rows);
+    rows
+}
+
+/// The result as aligned tables.
+pub fn table(result: &RunResult, own: &[(String, String)]) -> String {
+    let figures = &result.figures;
+    let mut text = columns(&transaction_rows(figures));
     if figures.interrupted {
         let seconds = figures.duration.as_secs_f64();
         text.push_str(&format!("PARTIAL: the run was cut short after {seconds:.1} s\n"));
@@ -100,10 +106,8 @@ pub fn table(result: &RunResult, own: &[(String, String)]) -> String {
     text + &steps_table(result) + &checks_table(result)
 }
 
-fn steps_table(result: &RunResult) -> String {
-    if result.steps.is_empty() {
-        return String::new();
-    }
+/// The steps of a ramp as rows, their head in front.
+pub fn steps_rows(result: &RunResult) -> Vec<Vec<String>> {
     let head = ["requested per s", "reached", "p50 ms", "p99 ms", "errors", ""];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     rows.extend(result.steps.iter().map(|step| {
@@ -116,11 +120,27 @@ fn steps_table(result: &RunResult) -> String {
             if step.good { "good" } else { "too much" }.to_string(),
         ]
     }));
+    rows
+}
+
+fn steps_table(result: &RunResult) -> String {
+    if result.steps.is_empty() {
+        return String::new();
+    }
     let last = match result.steps.iter().rev().find(|step| step.good) {
         Some(step) => format!("last good step: {} per s\n", grouped(step.requested_per_s as u64)),
         None => "no step was good\n".to_string(),
     };
-    format!("\n{}{last}", columns(&rows))
+    format!("\n{}{last}", columns(&steps_rows(result)))
+}
+
+/// The checks as rows: what is held, whether it is, what was compared.
+pub fn checks_rows(result: &RunResult) -> Vec<Vec<String>> {
+    let row = |check: &Check| {
+        let verdict = if check.holds { "holds" } else { "WRONG" };
+        vec![check.name.clone(), verdict.to_string(), check.detail.clone()]
+    };
+    result.checks.iter().map(row).collect()
 }
 
 fn checks_table(result: &RunResult) -> String {
@@ -140,6 +160,11 @@ pub fn latency_json(latency_us: &Histogram<u64>) -> Value {
         "p75": at(0.75), "p80": at(0.8), "p90": at(0.9), "p95": at(0.95), "p99": at(0.99),
         "p999": at(0.999), "max": latency_us.max(), "mean": latency_us.mean(),
     })
+}
+
+/// Names and values as an object.
+pub fn object(pairs: &[(String, String)]) -> Value {
+    pairs.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<Map<_, _>>().into()
 }
 
 /// The result as JSON; the options and the workload's own keys stand beside.
@@ -175,12 +200,16 @@ pub fn json(result: &RunResult, options: Value, own: Map<String, Value>) -> Valu
         "late": figures.late,
         "lost_connections": figures.lost_connections,
         "interrupted": figures.interrupted,
+        "load_processor_s": figures.processor.load.as_secs_f64(),
+        "server_processor_s": figures.processor.servers.map(|time| time.as_secs_f64()),
         "loaded_rows": result.loaded.map(|(rows, _)| rows),
         "load_s": result.loaded.map(|(_, time)| time.as_secs_f64()),
         "steps": result.steps.iter().map(step).collect::<Vec<_>>(),
         "checks": result.checks.iter().map(check).collect::<Vec<_>>(),
         "consistent": result.checks.iter().all(|check| check.holds),
         "options": options,
+        "machine": object(&machine_facts()),
+        "server": object(&result.server),
     });
     if let Value::Object(map) = &mut value {
         map.extend(own);
@@ -201,7 +230,8 @@ mod tests {
         figures.record(1, Verdict::Aborted, Duration::from_millis(7));
         figures.record(1, Verdict::Error, Duration::from_millis(9));
         let checks = vec![Check::equal("rows are kept", 5, 6)];
-        let result = RunResult { figures, checks, loaded: None, steps: Vec::new() };
+        let (loaded, steps, server) = (None, Vec::new(), Vec::new());
+        let result = RunResult { figures, checks, loaded, steps, server };
         let expected = "\
 transaction  count    share  per s  aborts  errors  p50 ms   p95   p99  p99.9   max
 READ         3 000  100.0 %  1 500       0       0    1.50  2.85  2.97   3.00  3.00
