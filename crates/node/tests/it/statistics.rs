@@ -52,6 +52,40 @@ fn calls_are_counted_since_the_start_and_since_the_last_look() {
 }
 
 #[test]
+fn aborts_are_counted_beside_failures() {
+    let server = start(2, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE chances (k BIGINT NOT NULL, n BIGINT NOT NULL, v BIGINT, t VARCHAR(200),
+            PRIMARY KEY (k, n));
+        PARTITION TABLE chances ON COLUMN k;
+        CREATE PROCEDURE PARTITION ON TABLE chances COLUMN k FROM NATIVE Chance",
+    );
+    let mut ends = [0, 0, 0];
+    for call in 0..40 {
+        // Every fourth call aborts for certain; the others may.
+        let n = if call % 4 == 0 { Null } else { Int(call) };
+        let end = match peer.call("Chance", &[Int(call % 8), n]).status {
+            1 => 0,
+            -1 => 1,
+            _ => 2,
+        };
+        ends[end] += 1;
+    }
+    assert!(ends[0] > 0 && ends[1] >= 10 && ends[2] == 0, "{ends:?}");
+    for (selector, procedure, columns) in
+        [("PROCEDURE", 5, [6, 17, 18]), ("INITIATOR", 6, [7, 11, 12])]
+    {
+        let rows = table(&mut peer, selector, 0);
+        let own: Vec<_> = rows.iter().filter(|row| row[procedure] == "Chance").collect();
+        let sum = |column: usize| -> u64 {
+            own.iter().map(|row| row[column].parse::<u64>().expect("a count")).sum()
+        };
+        assert_eq!(columns.map(sum), [40, ends[1], 0], "{selector}: {own:?}");
+    }
+}
+
+#[test]
 fn tables_and_indexes_are_counted_per_site() {
     let server = start(3, &[]);
     let mut peer = Peer::login(server.client_address());

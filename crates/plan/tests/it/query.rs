@@ -34,6 +34,11 @@ fn changes() {
 }
 
 #[test]
+fn global_indexes() {
+    run("global_indexes", include_str!("query/global_indexes.txt"));
+}
+
+#[test]
 fn types() {
     run("types", include_str!("query/types.txt"));
 }

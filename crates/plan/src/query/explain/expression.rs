@@ -139,9 +139,11 @@ impl<'c> Names<'c> {
         self.learn_relation(&branch.relation);
     }
 
-    /// A table's name.
+    /// A table's name; of the entries of a global index, its own.
     pub(super) fn table(&self, table: TableId) -> String {
-        self.tables.get(&table).map_or_else(|| format!("table {table}"), |t| t.name.clone())
+        let Some(definition) = self.tables.get(&table) else { return format!("table {table}") };
+        let of = definition.entries_of.as_ref();
+        of.map_or_else(|| definition.name.clone(), |of| of.index_name.clone())
     }
 
     /// The name of a table's partitioning column, or of several, if it has one.
@@ -151,12 +153,12 @@ impl<'c> Names<'c> {
         let mut names = columns.map(|&column| column_name(definition, column));
         Some(match (definition.partition_columns.len(), names.next()) {
             (_, None) => return None,
-            (1, Some(only)) => format!("{}.{only}", definition.name),
+            (1, Some(only)) => format!("{}.{only}", self.table(table)),
             (_, Some(first)) => {
                 let all: Vec<String> = std::iter::once(first.to_string())
                     .chain(names.map(|n| n.to_string()))
                     .collect();
-                format!("{}.({})", definition.name, all.join(", "))
+                format!("{}.({})", self.table(table), all.join(", "))
             }
         })
     }
@@ -167,6 +169,14 @@ impl<'c> Names<'c> {
         let of = self.tables.get(&entries).and_then(|table| table.entries_of.as_ref());
         let index = of.map_or_else(|| format!("{entries}"), |of| of.index_name.clone());
         format!("what global index {index} has for ({})", self.list(keys))
+    }
+
+    /// What a scan reads: a table, or a global index that has all the columns that are needed.
+    pub(super) fn scanned(&self, table: TableId) -> String {
+        match self.tables.get(&table).and_then(|table| table.entries_of.as_ref()) {
+            Some(of) => format!("global index \"{}\" alone", of.index_name),
+            None => format!("\"{}\"", self.table(table)),
+        }
     }
 
     /// True for a table that every partition holds.

@@ -352,9 +352,9 @@ impl Writer<'_> {
     }
 
     fn scan(&mut self, depth: usize, relation: &Relation, scan: &Scan) {
-        let name = self.names.table(scan.table);
+        let source = self.names.scanned(scan.table);
         let line = match &scan.access {
-            Access::Full => format!("SEQUENTIAL SCAN of \"{name}\""),
+            Access::Full => format!("SEQUENTIAL SCAN of {source}"),
             Access::Index { index, equal, lower, upper, reverse, at_most_one, .. } => {
                 let index_name = self.names.index(scan.table, *index);
                 let mut parts = Vec::new();
@@ -380,7 +380,7 @@ impl Writer<'_> {
                 };
                 let reverse = if *reverse { " reverse" } else { "" };
                 let parts = parts.join(" AND ");
-                format!("INDEX SCAN of \"{name}\" using \"{index_name}\"{reverse}{how}{parts}")
+                format!("INDEX SCAN of {source} using \"{index_name}\"{reverse}{how}{parts}")
             }
             Access::IndexList { index, list } => {
                 let index_name = self.names.index(scan.table, *index);
@@ -390,7 +390,7 @@ impl Writer<'_> {
                     KeyList::Array(parameter) => format!("?{parameter}"),
                     KeyList::Subquery(_) => "a subquery".to_string(),
                 };
-                format!("INDEX SCAN of \"{name}\" using \"{index_name}\" for each {key} IN {list}")
+                format!("INDEX SCAN of {source} using \"{index_name}\" for each {key} IN {list}")
             }
         };
         self.step(depth, relation, &line);
