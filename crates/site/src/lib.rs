@@ -23,6 +23,7 @@ mod message;
 mod one_round;
 mod parameters;
 mod partition;
+mod quiet;
 mod round;
 mod tables;
 mod threaded;
@@ -40,5 +41,6 @@ pub use message::{
 };
 pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest};
 pub use partition::Site;
+pub use quiet::change_quiet_sites;
 pub use threaded::{FromThread, ToThread};
 pub use via::{ViaLeg, ViaNext, ViaStep};

@@ -13,4 +13,6 @@ pub struct LogFaults {
     pub forget_watermark: bool,
     /// One segment more is given up than is safe elsewhere.
     pub prune_too_many: bool,
+    /// No segment says that there is a next one.
+    pub forget_next_segment: bool,
 }

@@ -150,6 +150,11 @@ impl BlockHeader {
             .next_multiple_of(BLOCK_ALIGNMENT as u64)
     }
 
+    /// Whether it only says that the log goes on in the next segment.
+    pub fn names_next(&self) -> bool {
+        self.partition == NO_PARTITION && self.first_sequence != 0
+    }
+
     /// Writes the header over the first bytes of `out`.
     pub fn encode(&self, salt: u64, out: &mut [u8]) {
         let (magic, rest) = out.split_at_mut(4);

@@ -31,7 +31,7 @@
 //! 20  u32  partition; 0xFFFFFFFF in a block that only carries a watermark
 //! 24  u64  watermark: segment number, and offset there, up to which everything is synced
 //! 32  u64  epoch
-//! 40  u64  sequence number of the first entry
+//! 40  u64  sequence number of the first entry; without a partition 0, or the next segment's number
 //! 48  u32  number of entries
 //! 52  u32  0
 //! 56  body: the entries as the partition's log buffer writes them; zeros up to a multiple of 8
@@ -45,6 +45,11 @@
 //! that there were entries here, prove damage. Bytes of a file's earlier life carry its earlier
 //! number; bytes that clients sent cannot look like headers, because they do not know the salt.
 //! After a start a new segment is begun, so that what was cut off is never met again.
+//!
+//! When a segment's first page is durable, the segment before gets a block behind its end that
+//! names it, and that is durable before anything is written to the new one. Nobody reads that
+//! block as long as the new segment is there; without it, it proves that the end of the log is
+//! gone.
 
 mod error;
 mod faults;

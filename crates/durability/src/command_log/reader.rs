@@ -42,6 +42,8 @@ pub struct SegmentSummary {
     pub number: u32,
     /// Length of its file.
     pub length: u32,
+    /// Part of the checksums of its blocks.
+    pub(super) salt: u64,
     /// Where its blocks end.
     pub end: u32,
     /// The last entry of each partition that has some.
@@ -183,6 +185,7 @@ impl LogReader {
                 self.end.segments.push(SegmentSummary {
                     number,
                     length: own.length,
+                    salt: own.salt,
                     end: FIRST_BLOCK,
                     last_sequences: BTreeMap::new(),
                 });
@@ -196,6 +199,9 @@ impl LogReader {
             }
             let limit = ends_at.unwrap_or(own.length);
             if let Some(header) = self.whole_block(&own, limit)? {
+                if header.names_next() {
+                    return Err(no_next(&*self.disk, position));
+                }
                 self.step_over(&header);
                 return Ok(Some((position, header)));
             }
@@ -376,6 +382,23 @@ fn missing(disk: &dyn Disk, number: u32, later: u32) -> LogError {
         file: disk.shown(&file_name(number)),
         offset: None,
         problem: format!("the file is missing, and {} is there", disk.shown(&file_name(later))),
+        remedy: "put the file back, or restore the host from a snapshot".to_string(),
+    }
+}
+
+/// A segment says that there is a next one, and there is none.
+fn no_next(disk: &dyn Disk, position: LogPosition) -> LogError {
+    let next = file_name(position.segment + 1);
+    LogError {
+        kind: LogErrorKind::Missing,
+        file: disk.shown(&next),
+        offset: None,
+        problem: format!(
+            "the file is missing, or its first page is damaged; {} says at byte {} that the log \
+             goes on there",
+            disk.shown(&file_name(position.segment)),
+            position.offset
+        ),
         remedy: "put the file back, or restore the host from a snapshot".to_string(),
     }
 }

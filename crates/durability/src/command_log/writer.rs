@@ -17,6 +17,8 @@ use std::sync::Arc;
 /// A file that was never written to is filled with zeros so far ahead of the blocks: a sync is
 /// cheap when it only replaces bytes that are there.
 const FILL_BYTES: u64 = 4 << 20;
+/// What stays free at the end of a segment for the block that names the next one.
+const HAND_ON_BYTES: u64 = BLOCK_HEADER_BYTES as u64;
 /// Files that are no longer needed and are kept to be written again.
 const SPARE_FILES: usize = 2;
 
@@ -89,9 +91,11 @@ impl LogWriter {
         end: LogEnd,
     ) -> Result<LogWriter, LogError> {
         // What was read may still be on its way to the disk, from the process that wrote it.
+        let mut last_file = None;
         if !end.segments.is_empty() {
-            let last = file_name(end.position.segment);
-            disk.open(&last, OpenMode::Write)?.sync_data()?;
+            let mut file = disk.open(&file_name(end.position.segment), OpenMode::Write)?;
+            file.sync_data()?;
+            last_file = Some(file);
         }
         let names = disk.list(FOLDER)?;
         let is_spare = |name: &String| name.starts_with("spare-") && name.ends_with(".log");
@@ -107,6 +111,9 @@ impl LogWriter {
         let mut seed = settings.seed;
         let header = new_header(&settings, number, end.position.offset, 0, &mut seed);
         let (file, header, filled) = make_segment(&*disk, header, unused)?;
+        if let (Some(mut file), Some(last)) = (last_file, end.segments.last()) {
+            hand_on(&mut *file, end.position, (last.salt, last.length))?;
+        }
         let synced = LogPosition { segment: number, offset: FIRST_BLOCK };
         let mut writer = LogWriter {
             disk,
@@ -177,7 +184,7 @@ impl LogWriter {
     /// The disk failed. This is the one call that may be made again behind an error, if
     /// [`LogError::is_full`] says so: nothing was written then.
     pub fn make_room(&mut self) -> Result<(), LogError> {
-        let end = u64::from(self.offset) + self.group.len() as u64;
+        let end = u64::from(self.offset) + self.group.len() as u64 + HAND_ON_BYTES;
         match end > u64::from(self.header.length) {
             true => self.rotate(),
             false => Ok(()),
@@ -281,12 +288,15 @@ impl LogWriter {
     /// Begins the next segment, long enough for the group.
     fn rotate(&mut self) -> Result<(), LogError> {
         self.sync()?;
-        let room = u64::from(FIRST_BLOCK) + self.group.len() as u64;
+        let room = u64::from(FIRST_BLOCK) + self.group.len() as u64 + HAND_ON_BYTES;
         let number = self.header.number + 1;
         let header = new_header(&self.settings, number, self.offset, room, &mut self.seed);
         let fits = header.length == self.settings.segment_bytes;
         let spare = if fits { self.spares.pop_front() } else { None };
         let (file, header, filled) = make_segment(&*self.disk, header, spare)?;
+        if !self.faults.forget_next_segment {
+            hand_on(&mut *self.file, self.synced, (self.header.salt, self.header.length))?;
+        }
         (self.file, self.header, self.filled) = (file, header, filled);
         self.offset = FIRST_BLOCK;
         self.synced = self.position();
@@ -338,10 +348,39 @@ impl LogWriter {
     }
 }
 
+/// Writes into a segment that ends here, and makes durable, that there is a next one; that one's
+/// first page must be durable. Without the room, in a segment of an earlier release, nobody will
+/// know.
+fn hand_on(
+    file: &mut dyn File,
+    end: LogPosition,
+    (salt, length): (u64, u32),
+) -> Result<(), LogError> {
+    if u64::from(end.offset) + HAND_ON_BYTES > u64::from(length) {
+        return Ok(());
+    }
+    let mut block = [0; BLOCK_HEADER_BYTES];
+    let header = BlockHeader {
+        body_checksum: crc32fast::hash(&[]),
+        body_bytes: 0,
+        segment: end.segment,
+        partition: NO_PARTITION,
+        watermark: end,
+        epoch: 0,
+        first_sequence: u64::from(end.segment) + 1,
+        entries: 0,
+    };
+    header.encode(salt, &mut block);
+    file.write_at(u64::from(end.offset), &block)?;
+    file.sync_data()?;
+    Ok(())
+}
+
 fn empty_summary(header: &SegmentHeader) -> SegmentSummary {
     SegmentSummary {
         number: header.number,
         length: header.length,
+        salt: header.salt,
         end: FIRST_BLOCK,
         last_sequences: BTreeMap::new(),
     }

@@ -255,6 +255,58 @@ fn damage_in_an_earlier_segment_is_reported_even_at_its_end() {
 }
 
 #[test]
+fn a_last_segment_that_is_gone_is_reported() {
+    let disk = new_disk();
+    // One is followed by another because it is full, the next because the host started again.
+    let mut log = writer(&disk, 1);
+    let mut number = 0;
+    while log.position().segment == 1 {
+        number += 1;
+        commit(&mut log, &[(0, number, 1, vec![7; 5_000])]);
+    }
+    for seed in 2..5 {
+        drop(log);
+        let (_, end) = read(&disk).unwrap();
+        let (last, offset) = (end.position.segment, end.position.offset);
+        log = writer(&disk, seed);
+        disk.cut_power(|_| Survival::Lost);
+        let name = file_name(last + 1);
+        let damaged = disk.copy();
+        let refused = |problem: &str| {
+            let error = read(&damaged).expect_err(problem);
+            assert_eq!((&error.file, error.kind), (&name, LogErrorKind::Missing), "{error}");
+            let place = format!("{} says at byte {offset}", file_name(last));
+            assert!(error.to_string().contains(&place), "{error}");
+        };
+        damaged.remove(&name).unwrap();
+        refused("the file is gone");
+        damaged.replace(&name, vec![0; SEGMENT_BYTES_MIN as usize]);
+        refused("the file is void");
+        number += 1;
+        commit(&mut log, &[(0, number, 1, vec![8; 10])]);
+    }
+    assert_eq!(read(&disk).unwrap().0.len() as u64, number);
+}
+
+#[test]
+fn a_full_segment_has_room_to_name_the_next() {
+    let mut followed = 0;
+    for body in SEGMENT_BYTES_MIN - FIRST_BLOCK - 300..SEGMENT_BYTES_MIN - FIRST_BLOCK {
+        let disk = new_disk();
+        let mut log = writer(&disk, 1);
+        commit(&mut log, &[(0, 1, 1, vec![1; body as usize])]);
+        commit(&mut log, &[(0, 2, 1, vec![2])]);
+        let last = log.position().segment;
+        if last > 1 {
+            followed += 1;
+            disk.remove(&file_name(last)).unwrap();
+            assert_eq!(read(&disk).unwrap_err().kind, LogErrorKind::Missing, "{body}");
+        }
+    }
+    assert!((1..300).contains(&followed), "{followed}");
+}
+
+#[test]
 fn power_cuts_at_every_write_lose_nothing_that_was_synced() {
     let mut random = SeededRandom::new(3);
     for round in 0..300 {

@@ -25,10 +25,7 @@ use crate::options::Options;
 use lockstep_durability::recovery::Outcome;
 use lockstep_jvm::JavaSettings;
 use lockstep_plan::Catalog;
-use lockstep_site::{
-    Coordinator, CoordinatorOutput, MultiCall, MultiWork, PartitionEffect, SchemaTask, Site,
-    SnapshotBegun,
-};
+use lockstep_site::{Coordinator, SchemaTask, Site, SnapshotBegun, change_quiet_sites};
 use lockstep_types::{HashRing, PartitionId, TransactionId};
 use partition::{PartitionReplay, Stop};
 use std::fmt;
@@ -247,55 +244,5 @@ fn carry_out<H, A>(
     if let Some(last) = behind {
         coordinator.go_on_behind(last, 0);
     }
-    sites.iter_mut().for_each(|site| site.expect_new_coordinator());
-    let call = MultiCall {
-        origin: (),
-        procedure_number: crate::message::NO_PROCEDURE,
-        catalog_version: 0,
-        time_limit: None,
-        declared: Vec::new(),
-        home: None,
-        led: None,
-        work: MultiWork::Schema(Arc::new(task)),
-    };
-    let (mut outputs, mut begun) = (Vec::new(), Vec::new());
-    if coordinator.submit(call, now_us, &mut outputs).is_err() {
-        return Err("the coordinator takes no call (option max_waiting_multi)".to_string());
-    }
-    while let Some(output) = outputs.pop() {
-        match output {
-            CoordinatorOutput::Finished(finished) => {
-                if let Some(failure) = finished.outcome.failure {
-                    return Err(failure.message);
-                }
-            }
-            CoordinatorOutput::Send(message) => {
-                let partition = message.partition;
-                let site = &mut sites[partition.index()];
-                let mut effects = Vec::new();
-                site.receive(message.number, message.message, now_us, &mut effects);
-                let waiting = site.next(now_us, &mut effects);
-                assert!(waiting.is_none(), "nothing else runs while the log is replayed");
-                for effect in effects {
-                    match effect {
-                        PartitionEffect::Send(answer) => {
-                            coordinator.receive(answer, now_us, &mut outputs);
-                        }
-                        PartitionEffect::SnapshotBegun(one) => begun.push((partition, one)),
-                        _ => {}
-                    }
-                }
-            }
-            CoordinatorOutput::Stale(())
-            | CoordinatorOutput::OneRoundFinished(_)
-            | CoordinatorOutput::OneRoundStale(..)
-            | CoordinatorOutput::Thread { .. } => {
-                unreachable!("a schema change is of the catalog in force, and runs no procedure")
-            }
-        }
-    }
-    match coordinator.is_idle() {
-        true => Ok(begun),
-        false => Err("its rounds did not end".to_string()),
-    }
+    change_quiet_sites(sites, coordinator, task, now_us)
 }
