@@ -11,7 +11,21 @@ pub enum OpenMode {
     Write,
     /// A file that must not exist yet, for reading and writing.
     Create,
+    /// The same for much data that nobody reads again soon: whole blocks of [`BLOCK_BYTES`] at
+    /// offsets that are multiples of it go to the disk past the system's memory of files, where
+    /// the system can do that.
+    CreateLarge,
 }
+
+impl OpenMode {
+    /// Whether the file is made, and must not exist yet.
+    pub fn creates(self) -> bool {
+        matches!(self, OpenMode::Create | OpenMode::CreateLarge)
+    }
+}
+
+/// What files made by [`OpenMode::CreateLarge`] should be written in multiples of.
+pub const BLOCK_BYTES: usize = 4096;
 
 /// A directory that belongs to one host. Names are paths from its root with `/` between folders,
 /// such as `log/00000001.log`; the root itself is the empty name.

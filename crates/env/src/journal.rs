@@ -112,7 +112,7 @@ impl Disk for JournalDisk {
         let mut state = self.state();
         let number = state.next_file;
         state.next_file += 1;
-        let operation = if mode == OpenMode::Create { CREATE } else { OPEN };
+        let operation = if mode.creates() { CREATE } else { OPEN };
         let note = Note { operation, file: number, offset: 0, bytes: name.as_bytes() };
         (state.notes)(&note.encode());
         let file = self.disk.open(name, mode)?;

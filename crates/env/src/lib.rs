@@ -12,5 +12,5 @@ mod error;
 pub mod journal;
 pub mod memory;
 
-pub use disk::{Disk, File, OpenMode};
+pub use disk::{BLOCK_BYTES, Disk, File, OpenMode};
 pub use error::{DiskError, DiskErrorKind, DiskOperation};

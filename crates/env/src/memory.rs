@@ -309,8 +309,8 @@ impl Disk for MemoryDisk {
             return failed(DiskErrorKind::NotFound, "its folder is missing");
         }
         let file = match (mode, state.names.get(name).copied()) {
-            (OpenMode::Create, Some(_)) => return failed(DiskErrorKind::Exists, "it exists"),
-            (OpenMode::Create, None) => {
+            (mode, Some(_)) if mode.creates() => return failed(DiskErrorKind::Exists, "it exists"),
+            (mode, None) if mode.creates() => {
                 let file = state.next_file;
                 state.next_file += 1;
                 state.names.insert(name.to_string(), file);

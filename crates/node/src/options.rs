@@ -93,6 +93,10 @@ options! {
     snapshot_share_percent: 15, 1, 1_000, "percent",
         "How long a site encodes for a running snapshot, in percent of the time that its other \
          work takes; without other work it only encodes.";
+    snapshot_bytes_per_s: 32 * MIB, 0, 1 << 40, "bytes/s",
+        "What all sites of a host together hand out for a running snapshot while they have other \
+         work; more if the snapshot would take longer than half of snapshot_interval_s, or if \
+         changes force out more than memory should hold; 0 for as much as the disk takes.";
     snapshot_interval_s: 600, 0, 31_536_000, "s",
         "Every so often a host with a directory takes a snapshot by itself, if something was \
          logged; 0 for never.";

@@ -4,13 +4,19 @@ use super::heads::{self, TableHead};
 use super::manifest::{FileEntry, Manifest};
 use super::{FORMAT, ROWS_MAGIC, SnapshotError, manifest_name};
 use crate::directory::ClusterId;
-use lockstep_env::{Disk, File, OpenMode};
+use lockstep_env::{BLOCK_BYTES, Disk, File, OpenMode};
+
+/// Bytes are written when there are so many.
+const WRITE_BYTES: usize = 256 * 1024;
+const _: () = assert!(WRITE_BYTES.is_multiple_of(BLOCK_BYTES));
 
 /// A file that is written from its beginning to its end, with its checksum.
 pub struct FileWriter {
     file: Box<dyn File>,
     name: String,
     bytes: u64,
+    /// The last of them, which are not written yet; fewer than [`WRITE_BYTES`].
+    unwritten: Vec<u8>,
     checksum: crc32fast::Hasher,
 }
 
@@ -20,19 +26,35 @@ impl FileWriter {
     /// # Errors
     /// It exists, or the disk does not let it be made.
     pub fn create(disk: &dyn Disk, folder: &str, name: &str) -> Result<FileWriter, SnapshotError> {
-        let file = disk.open(&super::folder::path(folder, name), OpenMode::Create)?;
-        let checksum = crc32fast::Hasher::new();
-        Ok(FileWriter { file, name: name.to_string(), bytes: 0, checksum })
+        let file = disk.open(&super::folder::path(folder, name), OpenMode::CreateLarge)?;
+        let (checksum, unwritten) = (crc32fast::Hasher::new(), Vec::new());
+        Ok(FileWriter { file, name: name.to_string(), bytes: 0, unwritten, checksum })
     }
 
-    /// Appends bytes.
+    /// Appends bytes. They reach the disk in whole blocks, the last ones when the file ends.
     ///
     /// # Errors
     /// What the disk says.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
-        self.file.write_at(self.bytes, bytes)?;
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), SnapshotError> {
         self.checksum.update(bytes);
+        while self.unwritten.len() + bytes.len() >= WRITE_BYTES {
+            let (taken, rest) = bytes.split_at(WRITE_BYTES - self.unwritten.len());
+            self.unwritten.extend_from_slice(taken);
+            self.bytes += taken.len() as u64;
+            self.write_out()?;
+            bytes = rest;
+        }
+        self.unwritten.extend_from_slice(bytes);
         self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<(), SnapshotError> {
+        if !self.unwritten.is_empty() {
+            let at = self.bytes - self.unwritten.len() as u64;
+            self.file.write_at(at, &self.unwritten)?;
+            self.unwritten.clear();
+        }
         Ok(())
     }
 
@@ -46,6 +68,7 @@ impl FileWriter {
     /// # Errors
     /// What the disk says.
     pub fn finish(mut self) -> Result<FileEntry, SnapshotError> {
+        self.write_out()?;
         self.file.sync_data()?;
         let checksum = self.checksum.finalize();
         Ok(FileEntry { name: self.name, bytes: self.bytes, checksum })

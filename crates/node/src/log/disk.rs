@@ -1,12 +1,17 @@
 //! The real disk: a directory of the file system.
 
-use lockstep_env::{Disk, DiskError, DiskErrorKind, DiskOperation, File, OpenMode};
+use lockstep_env::{BLOCK_BYTES, Disk, DiskError, DiskErrorKind, DiskOperation, File, OpenMode};
+use std::cell::Cell;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+/// A write past the system's memory of files is at most this long: whatever else waits for the
+/// disk waits for no more than that.
+const DIRECT_BYTES: usize = 256 * 1024;
 
 /// A directory of the file system.
 pub struct RealDisk {
@@ -133,14 +138,16 @@ impl Disk for RealDisk {
             OpenMode::Write => {
                 options.write(true);
             }
-            OpenMode::Create => {
+            OpenMode::Create | OpenMode::CreateLarge => {
                 options.write(true).create_new(true);
             }
         }
         let file =
             options.open(&path).map_err(|error| failed(DiskOperation::Open, &path, &error))?;
-        let shown = path.display().to_string();
-        Ok(Box::new(RealFile { file, path, shown }))
+        let direct = mode == OpenMode::CreateLarge && set_direct(&file, true);
+        let blocks = if direct { vec![0; DIRECT_BYTES + BLOCK_BYTES] } else { Vec::new() };
+        let (shown, direct) = (path.display().to_string(), Cell::new(direct));
+        Ok(Box::new(RealFile { file, path, shown, direct, blocks }))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>, DiskError> {
@@ -201,16 +208,55 @@ struct RealFile {
     file: fs::File,
     path: PathBuf,
     shown: String,
+    /// Reads and writes go past the system's memory of files, and so are of whole blocks.
+    direct: Cell<bool>,
+    /// Bytes on their way past it: the system takes them from addresses that are multiples of a
+    /// block only.
+    blocks: Vec<u8>,
+}
+
+/// Lets what is read and written go past the system's memory of files, or not; false if the file
+/// system cannot.
+fn set_direct(file: &fs::File, direct: bool) -> bool {
+    let descriptor = file.as_raw_fd();
+    // SAFETY: the descriptor belongs to the file that lives as long as this borrow; the calls
+    // read and set its flags and take no addresses.
+    unsafe {
+        let flags = libc::fcntl(descriptor, libc::F_GETFL);
+        let wanted = if direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+        flags >= 0 && libc::fcntl(descriptor, libc::F_SETFL, wanted) == 0
+    }
 }
 
 impl RealFile {
     fn failed(&self, operation: DiskOperation, error: &io::Error) -> DiskError {
         failed(operation, &self.path, error)
     }
+
+    /// From now on the file is like any other.
+    fn leave_direct(&self) {
+        if self.direct.replace(false) {
+            set_direct(&self.file, false);
+        }
+    }
+
+    /// Writes whole blocks past the system's memory of files.
+    fn write_blocks(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let skipped = self.blocks.as_ptr().align_offset(BLOCK_BYTES);
+        let mut at = offset;
+        for piece in bytes.chunks(DIRECT_BYTES) {
+            let blocks = &mut self.blocks[skipped..skipped + piece.len()];
+            blocks.copy_from_slice(piece);
+            self.file.write_all_at(blocks, at)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
 }
 
 impl File for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
+        self.leave_direct();
         let mut read = 0;
         while read < buffer.len() {
             match self.file.read_at(&mut buffer[read..], offset + read as u64) {
@@ -226,6 +272,18 @@ impl File for RealFile {
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        let is_whole = |number: u64| number.is_multiple_of(BLOCK_BYTES as u64);
+        if self.direct.get() && is_whole(offset) && is_whole(bytes.len() as u64) {
+            match self.write_blocks(offset, bytes) {
+                // Some file systems say only now that they cannot.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {}
+                written => {
+                    return written
+                        .map_err(|error| self.failed(DiskOperation::Write, &error).at(offset));
+                }
+            }
+        }
+        self.leave_direct();
         self.file
             .write_all_at(bytes, offset)
             .map_err(|error| self.failed(DiskOperation::Write, &error).at(offset))
@@ -262,5 +320,37 @@ impl File for RealFile {
 
     fn shown(&self) -> &str {
         &self.shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCK_BYTES, DIRECT_BYTES, RealDisk};
+    use lockstep_env::{Disk, OpenMode};
+
+    #[test]
+    fn a_large_file_takes_writes_of_any_length_at_any_place() {
+        let name = format!("lockstep-large-file-{}", std::process::id());
+        // Beside the program, which is on a disk more likely than the folder of temporary files.
+        let program = std::env::current_exe().expect("tests are programs");
+        let disk = RealDisk::new(program.parent().expect("it is in a folder"));
+        let _ = disk.remove(&name);
+        let mut file = disk.open(&name, OpenMode::CreateLarge).expect("it is made");
+        let bytes: Vec<u8> = (0..3 * DIRECT_BYTES + 77).map(|place| (place % 251) as u8).collect();
+        let whole = 2 * DIRECT_BYTES + 3 * BLOCK_BYTES;
+        file.write_at(0, &bytes[..whole]).expect("whole blocks are written");
+        file.write_at(whole as u64, &bytes[whole..]).expect("and others behind them");
+        file.write_at(BLOCK_BYTES as u64, &[9; BLOCK_BYTES]).expect("and whole ones behind those");
+        file.sync_data().expect("it is made durable");
+        let mut read = vec![0; bytes.len() + 1];
+        assert_eq!(file.read_at(0, &mut read), Ok(bytes.len()));
+        let (first, rest) = (&read[..BLOCK_BYTES], &read[2 * BLOCK_BYTES..bytes.len()]);
+        assert!(first == &bytes[..BLOCK_BYTES] && rest == &bytes[2 * BLOCK_BYTES..]);
+        assert!(read[BLOCK_BYTES..2 * BLOCK_BYTES].iter().all(|byte| *byte == 9));
+        drop(file);
+        assert_eq!(disk.open(&name, OpenMode::CreateLarge).err().map(|e| e.kind), {
+            Some(lockstep_env::DiskErrorKind::Exists)
+        });
+        disk.remove(&name).expect("it is removed");
     }
 }

@@ -17,7 +17,7 @@ use crate::log::Data;
 use crate::log::directory::random_bits;
 use crate::mailbox::Bell;
 use crate::options::Options;
-use crate::snapshot::lane::{RECORD_BYTES, SiteLane, lane};
+use crate::snapshot::lane::{LaneLimits, RECORD_BYTES, SiteLane, lane};
 use crate::snapshot::save::{SaveJob, run};
 use crate::snapshot::{SaveResult, Saved};
 use lockstep_durability::directory::{DirectoryError, SNAPSHOT_FOLDER};
@@ -441,7 +441,7 @@ impl Place<'_> {
         let writer = writer.spawn(move || run(job)).map_err(refused)?;
         // They are encoded on this thread, and written on that one.
         let bind = |one: crate::snapshot::lane::UnboundLane| {
-            one.bind(writer.thread().clone(), Arc::clone(&given_up), 100)
+            one.bind(writer.thread().clone(), Arc::clone(&given_up), LaneLimits::NONE)
         };
         let mut bound: Vec<Option<SiteLane>> = unbound.into_iter().map(bind).map(Some).collect();
         for (partition, begun) in begun {
@@ -472,7 +472,7 @@ fn encode_all(
             }
         }
         bell.prepare_sleep();
-        let is_idle = lanes.iter_mut().flatten().all(|lane| !lane.wants_step());
+        let is_idle = lanes.iter_mut().flatten().all(|lane| lane.wait_ns() != Some(0));
         if is_idle && lanes.iter().any(Option::is_some) {
             poll.poll(&mut events, Some(PATIENCE))?;
         }

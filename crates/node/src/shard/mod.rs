@@ -371,17 +371,21 @@ impl Shard {
         self.polled_us = self.now_us;
         let mut timeout = Some(Duration::ZERO);
         let mut asleep_ns = None;
+        let snapshot_ns = if busy { None } else { self.snapshot.wait_ns() };
         if !busy && self.outbox.is_overflowing() {
             timeout = Some(Duration::from_micros(50));
-        } else if !busy && self.snapshot.wants_step() {
+        } else if snapshot_ns == Some(0) {
             // There is something to encode: sockets are only looked at.
         } else if !busy && !self.poll_busily(events)? {
             self.bell.prepare_sleep();
             if !self.has_message() {
-                timeout = Some(Duration::from_micros(DEADLINE_CHECK_US as u64));
+                let longest_ns = DEADLINE_CHECK_US as u64 * 1_000;
+                let sleep_ns = snapshot_ns.map_or(longest_ns, |ns| ns.min(longest_ns));
+                timeout = Some(Duration::from_nanos(sleep_ns));
                 asleep_ns = Some(clock::monotonic_ns());
             }
         } else if !busy {
+            self.snapshot.note_wait(false);
             return Ok(());
         }
         match self.poll.poll(events, timeout) {
@@ -389,7 +393,11 @@ impl Shard {
             other => other?,
         }
         self.bell.awake();
-        self.snapshot.note_wait(!busy && events.is_empty());
+        if self.snapshot.is_running() {
+            // Who writes a snapshot wakes the site too, and that is no other work.
+            let has_work = events.iter().any(|event| event.token() != WAKER) || self.has_message();
+            self.snapshot.note_wait(!busy && !has_work);
+        }
         if let Some(asleep_ns) = asleep_ns {
             self.statistics.count_sleep(clock::monotonic_ns() - asleep_ns);
         }

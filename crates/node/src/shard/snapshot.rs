@@ -19,9 +19,15 @@ pub(super) struct SiteSnapshot {
 }
 
 impl SiteSnapshot {
-    /// Whether a step has anything to do.
-    pub(super) fn wants_step(&mut self) -> bool {
-        self.lane.as_mut().is_some_and(|lane| lane.wants_step())
+    /// How long until a step has anything to do, in nanoseconds; `None` if nobody knows.
+    pub(super) fn wait_ns(&mut self) -> Option<u64> {
+        self.lane.as_mut().and_then(|lane| lane.wait_ns())
+    }
+
+    /// Whether a snapshot runs or begins here.
+    #[inline]
+    pub(super) fn is_running(&self) -> bool {
+        self.lane.is_some()
     }
 
     /// The site is about to wait for work, or has some.

@@ -1,5 +1,6 @@
 //! The way from a site to the thread that writes its snapshot, and back for empty buffers.
 
+use super::pace::Pace;
 use crate::clock;
 use crate::mailbox::Bell;
 use lockstep_base::ring::{Consumer, Producer, ring};
@@ -13,6 +14,10 @@ use std::thread::Thread;
 const BUFFERS: usize = 4;
 /// A buffer this full goes to the thread.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Under load this full: the disk is given little at a time.
+const PACED_BUFFER_BYTES: usize = 256 * 1024;
+/// Changes may have forced out so much before the pace is given up: it takes memory.
+const FORCED_OUT_BYTES: usize = 64 << 20;
 /// Encoded between two looks at the clock.
 const STEP_BYTES: usize = 32 * 1024;
 /// A record is about this long: what a change that forces one out waits for.
@@ -39,6 +44,21 @@ pub struct SiteLane {
     buffer: Option<Vec<u8>>,
     begun: bool,
     share_percent: u64,
+    pace: Pace,
+}
+
+/// How much of a site and of the disk a snapshot takes while there is other work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LaneLimits {
+    /// Of the time that other work takes, in percent.
+    pub(crate) share_percent: u64,
+    /// Bytes a second; 0 for as many as there are.
+    pub(crate) bytes_per_s: u64,
+}
+
+impl LaneLimits {
+    /// As much as there is, for a host that does not serve.
+    pub(crate) const NONE: LaneLimits = LaneLimits { share_percent: 100, bytes_per_s: 0 };
 }
 
 /// The thread's end.
@@ -76,16 +96,17 @@ pub(crate) struct UnboundLane {
 
 impl UnboundLane {
     /// The site's end: `thread` is woken with each message, and says in `given_up` that it writes
-    /// no more. While the site has other work it spends this share of its time on encoding.
+    /// no more. The limits hold while the site has other work.
     pub(crate) fn bind(
         self,
         thread: Thread,
         given_up: Arc<AtomicBool>,
-        share_percent: u64,
+        limits: LaneLimits,
     ) -> SiteLane {
         let UnboundLane { to_thread, empty } = self;
         let (buffer, begun) = (None, false);
-        SiteLane { to_thread, empty, thread, given_up, buffer, begun, share_percent }
+        let (pace, share_percent) = (Pace::new(limits.bytes_per_s), limits.share_percent);
+        SiteLane { to_thread, empty, thread, given_up, buffer, begun, share_percent, pace }
     }
 }
 
@@ -96,10 +117,14 @@ impl SiteLane {
         self.say(FromSite::Begun(begun));
     }
 
-    /// Whether a step has anything to do now.
-    pub(crate) fn wants_step(&mut self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
-            || self.begun && (self.buffer.is_some() || !self.empty.is_empty())
+    /// How long until a step has anything to do, in nanoseconds, if nobody wakes the site before;
+    /// `None` if that is for others to say.
+    pub(crate) fn wait_ns(&mut self) -> Option<u64> {
+        if self.given_up.load(Ordering::Relaxed) {
+            return Some(0);
+        }
+        let can_step = self.begun && (self.buffer.is_some() || !self.empty.is_empty());
+        can_step.then(|| self.pace.wait_ns(clock::monotonic_ns(), STEP_BYTES as u64))
     }
 
     fn say(&mut self, message: FromSite) {
@@ -126,7 +151,19 @@ impl SiteLane {
         let share = |worked_ns: u64| worked_ns.saturating_mul(self.share_percent) / 100;
         let budget_ns = worked_ns.map_or(IDLE_STEP_NS, share);
         let began_ns = clock::monotonic_ns();
+        if worked_ns.is_some() {
+            self.pace.note_work(began_ns);
+        }
+        let full_bytes = match self.pace.is_limited(began_ns) {
+            true => PACED_BUFFER_BYTES,
+            false => BUFFER_BYTES,
+        };
         loop {
+            if self.pace.wait_ns(began_ns, STEP_BYTES as u64) > 0
+                && site.snapshot_waiting_bytes() < FORCED_OUT_BYTES
+            {
+                return false;
+            }
             let Some(buffer) = self.buffer.as_mut() else {
                 self.buffer = self.empty.pop();
                 if self.buffer.is_none() {
@@ -134,8 +171,10 @@ impl SiteLane {
                 }
                 continue;
             };
+            let before = buffer.len();
             let done = site.snapshot_step(buffer, STEP_BYTES) == SnapshotProgress::Done;
-            if (done && !buffer.is_empty()) || buffer.len() >= BUFFER_BYTES {
+            self.pace.count(buffer.len() - before);
+            if (done && !buffer.is_empty()) || buffer.len() >= full_bytes {
                 let full = self.buffer.take().unwrap_or_default();
                 self.say(FromSite::Records(full));
             }

@@ -4,10 +4,12 @@
 //! was there, a little between rounds of its loop, into buffers that it hands to the thread of
 //! the snapshot through a ring and gets back through another. There are few buffers, so a slow
 //! disk slows the encoding down and nothing else; only what changes force out waits in memory,
-//! and that is never more than the tables held when the snapshot began.
+//! and that is never more than the tables held when the snapshot began. While a site has other
+//! work it hands out a given number of bytes a second, unless much was forced out.
 
 pub(crate) mod lane;
 pub(crate) mod load;
+mod pace;
 pub(crate) mod save;
 
 pub use load::{LoadError, Loaded, PartitionLoad, load_partition};

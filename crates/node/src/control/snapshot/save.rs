@@ -10,7 +10,7 @@ use crate::log::LogPruner;
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
 use crate::snapshot::SaveResult;
-use crate::snapshot::lane::{RECORD_BYTES, lane};
+use crate::snapshot::lane::{LaneLimits, RECORD_BYTES, lane};
 use crate::snapshot::save::{SaveJob, run, table_kind};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
@@ -207,6 +207,7 @@ impl Control {
         let (sender, bell) = (self.snapshots.sender.clone(), Arc::clone(&self.bell));
         let builder = std::thread::Builder::new().name("snapshot".to_string());
         let thread = builder.spawn(move || {
+            run_behind_others();
             // The control thread ends with the host, and nobody asks any more.
             let _ = sender.send(run(job));
             bell.ring();
@@ -215,12 +216,25 @@ impl Control {
             self.snapshots.past.pop_back();
             format!("the system gives no thread for the snapshot: {error}")
         })?;
-        let share_percent = self.facts.options.snapshot_share_percent;
+        let limits = self.lane_limits();
         for (site, lane) in site_lanes.into_iter().enumerate() {
-            let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), share_percent);
+            let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
             self.outbox.send(site, Envelope::SnapshotLane(Box::new(lane)));
         }
         Ok(())
+    }
+
+    /// What a snapshot may take under load. One that would not be done in half of the time until
+    /// the next may take more.
+    fn lane_limits(&self) -> LaneLimits {
+        let options = &self.facts.options;
+        let in_time = (self.expected_bytes() * 2).checked_div(options.snapshot_interval_s);
+        let sites = u64::from(self.facts.partition_count);
+        let bytes_per_s = match options.snapshot_bytes_per_s {
+            0 => 0,
+            rate => rate.max(in_time.unwrap_or(0)).div_ceil(sites),
+        };
+        LaneLimits { share_percent: options.snapshot_share_percent, bytes_per_s }
     }
 
     /// The transaction at which the snapshot stands goes to the coordinator.
@@ -474,6 +488,16 @@ impl Control {
             write_table(out, SAVED_TABLES, &[[&[Datum::Int(0)][..], &texts].concat()]);
             1
         });
+    }
+}
+
+/// From now on this thread leaves its core to others that want it, most of the time.
+fn run_behind_others() {
+    const NICE: libc::c_int = 10;
+    // SAFETY: the call takes no addresses. On Linux 0 is the thread that asks, not its process.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+    if result != 0 {
+        tracing::debug!("the thread of a snapshot has the priority of all others");
     }
 }
 

@@ -116,7 +116,8 @@ pub fn snapshot_speed(plan: &Plan) -> Result<SnapshotSpeed, String> {
 }
 
 /// Copies the snapshot's largest file: bytes a second of reading it from the disk, and of writing
-/// a copy and making it durable.
+/// a copy and making it durable, through the system's memory of files or past it, whichever is
+/// faster.
 fn disk_speed(folder: &Path) -> Result<(f64, f64), String> {
     host::forget_files(folder)?;
     let files = fs::read_dir(folder).map_err(text)?.flatten();
@@ -129,8 +130,28 @@ fn disk_speed(folder: &Path) -> Result<(f64, f64), String> {
     let begun = Instant::now();
     fs::write(&copy, &bytes).map_err(text)?;
     fs::File::open(&copy).and_then(|file| file.sync_all()).map_err(text)?;
-    let written = begun.elapsed();
+    let through = begun.elapsed();
     fs::remove_file(&copy).map_err(text)?;
+    let past = write_past_memory(&largest.path(), &copy)?;
+    let written = past.map_or(through, |past| past.min(through));
     let per_s = |time: Duration| bytes.len() as f64 / time.as_secs_f64().max(1e-9);
     Ok((per_s(written), per_s(read)))
+}
+
+/// How long the disk takes to copy a file that is in memory, written past the system's memory of
+/// files; `None` if the file system cannot.
+fn write_past_memory(from: &Path, to: &Path) -> Result<Option<Duration>, String> {
+    let named = |name: &str, path: &Path| {
+        let mut argument = std::ffi::OsString::from(name);
+        argument.push(path);
+        argument
+    };
+    let begun = Instant::now();
+    let mut command = std::process::Command::new("dd");
+    command.arg(named("if=", from)).arg(named("of=", to));
+    command.args(["bs=1M", "oflag=direct", "conv=fsync", "status=none"]);
+    let copied = command.status().map_err(|error| format!("dd (of coreutils): {error}"))?;
+    let time = begun.elapsed();
+    fs::remove_file(to).map_err(text)?;
+    Ok(copied.success().then_some(time))
 }

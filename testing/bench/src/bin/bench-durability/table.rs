@@ -190,9 +190,10 @@ fn under_load_rows(samples: &[UnderLoad]) -> Vec<Row> {
             (with / without, times),
             at_least(0.85, 0.95),
             format!(
-                "{} against {}; a snapshot runs {share:.0} % of the time",
+                "closed loop: {} against {}; a snapshot runs {share:.0} % of the time, at {}",
                 per_s(with),
-                per_s(without)
+                per_s(without),
+                megabytes_per_s(of(|s| s.snapshot_per_s))
             ),
         ),
         row(
@@ -200,7 +201,8 @@ fn under_load_rows(samples: &[UnderLoad]) -> Vec<Row> {
             (of(UnderLoad::judged_p99_us), milliseconds),
             at_most(5_000.0, 2_000.0),
             format!(
-                "{stalled}; of all {}; without a snapshot {}",
+                "open loop, {}; {stalled}; of all {}; without a snapshot {}",
+                per_s(of(|s| s.open_per_s)),
                 milliseconds(all),
                 milliseconds(of(|s| s.p99_without_us))
             ),

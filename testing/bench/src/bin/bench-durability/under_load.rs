@@ -8,9 +8,9 @@ use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,12 @@ pub struct UnderLoad {
     pub with_per_s: f64,
     /// How much of that time a snapshot was taken, from 0 to 1.
     pub share: f64,
+    /// Bytes of snapshots written per second of that time.
+    pub snapshot_per_s: f64,
     /// At half of the peak without a snapshot, the percentile in microseconds.
     pub p99_without_us: f64,
+    /// Calls per second of that open loop.
+    pub open_per_s: f64,
     /// The same while snapshots are taken, of all calls.
     pub p99_us: f64,
     /// And what the machine did to that run; `None` where nobody can tell.
@@ -64,7 +68,7 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
         let without = drive(plan, &host, None, &mut load)?;
         let snapshots = Snapshots::begin(&host, host::snapshots(&directory))?;
         let with = drive(plan, &host, None, &mut load)?;
-        let share = snapshots.end()?;
+        let taken = snapshots.end()?;
         let rate = Some(without.throughput_per_s * OPEN_LOAD);
         let calm = drive(plan, &host, rate, &mut load)?;
         let snapshots = Snapshots::begin(&host, host::snapshots(&directory))?;
@@ -73,17 +77,22 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
         let sample = UnderLoad {
             without_per_s: without.throughput_per_s,
             with_per_s: with.throughput_per_s,
-            share,
+            share: taken.share,
+            snapshot_per_s: taken.bytes_per_s,
+            open_per_s: without.throughput_per_s * OPEN_LOAD,
             p99_without_us: calm.judged_p99_us(),
             p99_us: open.p99_us,
             undisturbed: open.undisturbed,
         };
         eprintln!(
-            "repeat {repeat}: voter, no snapshot {:.0}/s, snapshots {:.0}/s ({:.0} % of the time), \
-             p99 {:.0} us, of all calls {:.0} us, without a snapshot {:.0} us",
+            "repeat {repeat}: voter, no snapshot {:.0}/s, snapshots {:.0}/s ({:.0} % of the time, \
+             {:.0} MB/s), at {:.0}/s p99 {:.0} us, \
+             of all calls {:.0} us, without a snapshot {:.0} us",
             sample.without_per_s,
             sample.with_per_s,
-            share * 100.0,
+            sample.share * 100.0,
+            sample.snapshot_per_s / 1e6,
+            sample.open_per_s,
             sample.judged_p99_us(),
             sample.p99_us,
             sample.p99_without_us
@@ -154,17 +163,26 @@ fn undisturbed(
     Some(stalls::undisturbed(&measured.calls, &stalls, OPEN_LOAD, plan.duration))
 }
 
+/// How much of the time a snapshot was taken, and how fast.
+struct Taken {
+    share: f64,
+    bytes_per_s: f64,
+}
+
 /// One snapshot after the other, each deleted when the next is there.
 struct Snapshots {
     stopping: Arc<AtomicBool>,
     thread: JoinHandle<Result<Duration, String>>,
     begun: Instant,
+    folder: PathBuf,
+    /// Of those that were deleted.
+    bytes: Arc<AtomicU64>,
 }
 
 impl Snapshots {
     fn begin(host: &Host, folder: PathBuf) -> Result<Snapshots, String> {
-        let stopping = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopping);
+        let (stopping, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, sum, taken_to) = (Arc::clone(&stopping), Arc::clone(&bytes), folder.clone());
         let mut connection = host.connect()?;
         let take = move || {
             let mut taking = Duration::ZERO;
@@ -176,17 +194,28 @@ impl Snapshots {
                 let begun = Instant::now();
                 host::save_snapshot(&mut connection, &nonce)?;
                 taking += begun.elapsed();
-                host::delete_snapshot(&mut connection, &folder, &nonce)?;
+                sum.fetch_add(bytes_in(&taken_to), Ordering::AcqRel);
+                host::delete_snapshot(&mut connection, &taken_to, &nonce)?;
             }
             Ok(taking)
         };
-        Ok(Snapshots { stopping, thread: std::thread::spawn(take), begun: Instant::now() })
+        let thread = std::thread::spawn(take);
+        Ok(Snapshots { stopping, thread, begun: Instant::now(), folder, bytes })
     }
 
-    /// Waits for the last one; the share of the time in which one was taken.
-    fn end(self) -> Result<f64, String> {
+    /// Waits for the last one, which the host ends without load.
+    fn end(self) -> Result<Taken, String> {
+        let loaded_s = self.begun.elapsed().as_secs_f64().max(1e-9);
+        let bytes = self.bytes.load(Ordering::Acquire) + bytes_in(&self.folder);
         self.stopping.store(true, Ordering::Release);
         let taking = self.thread.join().map_err(|_| "the thread of snapshots panicked")??;
-        Ok(taking.as_secs_f64() / self.begun.elapsed().as_secs_f64().max(1e-9))
+        let share = taking.as_secs_f64() / self.begun.elapsed().as_secs_f64().max(1e-9);
+        Ok(Taken { share, bytes_per_s: bytes as f64 / loaded_s })
     }
+}
+
+/// Bytes of the files of a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.map(|file| file.metadata().map_or(0, |facts| facts.len())).sum()
 }
