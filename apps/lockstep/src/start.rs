@@ -69,6 +69,12 @@ pub fn command() -> Command {
                 .help("An option for the JVM of Java procedures, such as -Xlog:gc"),
         )
         .arg(
+            Arg::new("stop-with-input")
+                .long("stop-with-input")
+                .action(ArgAction::SetTrue)
+                .help("Stop when standard input ends, as it does with whoever started the host"),
+        )
+        .arg(
             Arg::new("pin")
                 .long("pin")
                 .value_name("CORES")
@@ -133,6 +139,17 @@ fn said_of_data(data: Option<&Data>) -> String {
     }
 }
 
+/// Sends this process the signal to stop when its input ends.
+fn stop_with_input() {
+    std::thread::spawn(|| {
+        // What is written there means nothing; an input that cannot be read has ended.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
+            eprintln!("lockstep: cannot stop: {error}");
+        }
+    });
+}
+
 pub fn run(
     arguments: &ArgMatches,
     procedures: Procedures,
@@ -185,6 +202,9 @@ pub fn run(
             println!("lockstep: {}", recovery::told(summary))
         }
         _ => {}
+    }
+    if arguments.get_flag("stop-with-input") {
+        stop_with_input();
     }
     println!("lockstep: ready on {}", server.client_address());
     signals.forever().next();

@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,9 +39,22 @@ impl ServerProcess {
     /// It cannot be started, or ends without that line.
     pub fn start_with_lines(
         mut command: Command,
-        mut note: impl FnMut(&str),
+        note: impl FnMut(&str),
     ) -> io::Result<ServerProcess> {
-        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn()?;
+        ServerProcess::start(command.stdin(Stdio::null()), note)
+    }
+
+    /// Starts a server that prints such a line and that ends, by itself, when its input does: with
+    /// this process, however that ends. An interrupt from the terminal reaches this process only.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends without that line.
+    pub fn start_on_leash(mut command: Command) -> io::Result<ServerProcess> {
+        ServerProcess::start(command.stdin(Stdio::piped()).process_group(0), |_| {})
+    }
+
+    fn start(command: &mut Command, mut note: impl FnMut(&str)) -> io::Result<ServerProcess> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().expect("the output is piped");
         let mut lines = BufReader::new(output).lines();
         let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
@@ -72,6 +86,11 @@ impl ServerProcess {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(server)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// CPU time of all its threads so far.

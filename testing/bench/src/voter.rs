@@ -1,9 +1,9 @@
 //! Voter as a load: sets the schema up through a connection, draws calls, counts what the server
 //! accepted, and checks the count at the end.
 
-use crate::driver::{DriverOptions, Measured, Verdict, Workload, drive};
-use crate::report::{Progress, grouped};
-use lockstep_client::{ClientError, ConnectOptions, Connection, ParameterWriter, Response};
+use crate::driver::{Measured, Verdict, Workload};
+use crate::report::grouped;
+use lockstep_client::{ClientError, Connection, ParameterWriter, Response};
 use lockstep_types::{Datum, Value};
 use lockstep_workloads::voter;
 
@@ -171,38 +171,6 @@ impl VoterResult {
             row("select count(*) from votes", check),
         ]
     }
-
-    /// The workload's own keys of the JSON result.
-    pub fn json(&self) -> serde_json::Map<String, serde_json::Value> {
-        let keys = serde_json::json!({
-            "accepted": self.accepted,
-            "over_limit": self.over_limit,
-            "unknown_contestant": self.unknown_contestant,
-            "votes_before": self.votes_before,
-            "votes_after": self.votes_after,
-            "consistent": self.is_consistent(),
-        });
-        keys.as_object().cloned().unwrap_or_default()
-    }
-}
-
-/// Sets voter up, runs it over TCP, and counts the votes behind it.
-///
-/// # Errors
-/// A server cannot be reached, or refused the set-up or the count.
-pub fn run(
-    options: &DriverOptions,
-    form: Form,
-    seed: u64,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<VoterResult, ClientError> {
-    let mut connection = Connection::connect(&options.servers[0], &ConnectOptions::default())?;
-    set_up(&mut connection, form)?;
-    let votes_before = vote_count(&mut connection)?;
-    let mut load = VoterLoad::new(seed, voter::CONTESTANTS, form);
-    let measured = drive(options, &mut load, progress)?;
-    let votes_after = vote_count(&mut connection)?;
-    Ok(load.result(measured, votes_before, votes_after))
 }
 
 /// The number of votes that the database holds.

@@ -19,6 +19,12 @@ pub trait Workload {
     /// Texts of DDL that make tables and procedures where there are none, in order.
     fn schema(&self) -> Vec<String>;
 
+    /// Texts of DDL that make the procedures of this very run anew, before each run, where those of
+    /// an earlier run of another form may be there.
+    fn procedures(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The tables that [`Workload::fill`] gives rows of, by their place.
     fn tables(&self) -> Vec<TableToFill>;
 
@@ -40,6 +46,11 @@ pub trait Workload {
     /// The database cannot be asked.
     fn begin(&mut self, _database: &mut dyn Database) -> Result<(), String> {
         Ok(())
+    }
+
+    /// What [`Workload::begin`] took note of, by name, for reports.
+    fn noted(&self) -> Vec<(&'static str, i64)> {
+        Vec::new()
     }
 
     /// A session's calls; they follow from its number and the seed of the run.

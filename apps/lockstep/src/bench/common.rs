@@ -1,7 +1,9 @@
 //! What all workloads have in common: where, how fast, for how long, and what is shown.
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use lockstep_bench::run::ramp::Ramp;
+use lockstep_bench::run::workers::{MAX_WORKERS, WorkerOptions, Workers};
 use lockstep_bench::run::{Pace, RunOptions};
 use lockstep_workloads::Workload;
 use serde_json::{Map, Value, json};
@@ -38,8 +40,25 @@ pub fn with_common(command: Command) -> Command {
             )
             .requires("ramp"),
         )
+        .group(ArgGroup::new("paced").args(["rate", "ramp"]))
+        .arg(
+            number("burst", "N", "1", "Of a rate or ramp, transactions that are due at once")
+                .requires("paced"),
+        )
         .arg(seconds("duration", "15", "Measured time in seconds; of a ramp, that of each step"))
         .arg(seconds("warmup", "2", "Time before the measured time in seconds"))
+        .arg(
+            Arg::new("workers")
+                .long("workers")
+                .value_name("N|HOST:PORT,...")
+                .value_parser(workers)
+                .conflicts_with("embedded")
+                .help("Load from so many processes, or from `lockstep bench worker` elsewhere"),
+        )
+        .arg(
+            number("clock-limit-ms", "MS", "10", "Warn of workers' clocks that are further apart")
+                .requires("workers"),
+        )
         .arg(flag("no-load", "Use the rows that are there; fail where there are none"))
         .arg(
             Arg::new("seed")
@@ -108,7 +127,7 @@ pub fn count(arguments: &ArgMatches, name: &str) -> u64 {
 }
 
 /// What the command line says of how to run.
-pub fn run_options(arguments: &ArgMatches) -> RunOptions {
+pub fn run_options(name: &str, arguments: &ArgMatches) -> RunOptions {
     let time = |name: &str| {
         Duration::from_secs_f64(arguments.get_one::<f64>(name).copied().unwrap_or(0.0))
     };
@@ -122,16 +141,80 @@ pub fn run_options(arguments: &ArgMatches) -> RunOptions {
         }),
         (None, None) => Pace::Closed,
     };
+    let connections = count(arguments, "connections") as usize;
     RunOptions {
         servers: arguments.get_many("servers").into_iter().flatten().cloned().collect(),
-        connections: count(arguments, "connections") as usize,
-        clients: count(arguments, "clients") as usize,
+        connections,
+        clients: clients(arguments, connections),
         pace,
+        burst: count(arguments, "burst"),
         duration: time("duration"),
         warmup: time("warmup"),
         seed: arguments.get_one::<u64>("seed").copied().unwrap_or(1),
         no_load: arguments.get_flag("no-load"),
+        workers: worker_options(name, arguments),
     }
+}
+
+/// Clients as they are named, or by the calls in flight on each connection.
+fn clients(arguments: &ArgMatches, connections: usize) -> usize {
+    match (arguments.get_one::<u32>("clients"), arguments.try_get_one::<u32>("pipeline")) {
+        (None, Ok(Some(pipeline))) => connections.saturating_mul(*pipeline as usize),
+        _ => count(arguments, "clients") as usize,
+    }
+}
+
+fn workers(text: &str) -> Result<Workers, String> {
+    let count = match text.parse::<usize>() {
+        Ok(count) => count,
+        Err(_) => text.split(',').count(),
+    };
+    if !(1..=MAX_WORKERS).contains(&count) {
+        return Err(format!("there may be 1 to {MAX_WORKERS} workers"));
+    }
+    if text.parse::<usize>().is_ok() {
+        return Ok(Workers::Started(count));
+    }
+    match text.split(',').find(|address| !address.contains(':')) {
+        Some(wrong) => Err(format!("a number, or addresses of workers; {wrong} has no port")),
+        None => Ok(Workers::At(text.split(',').map(str::to_string).collect())),
+    }
+}
+
+/// Where the load runs, and of what command line workers make the workload.
+fn worker_options(name: &str, arguments: &ArgMatches) -> WorkerOptions {
+    const OWN: [&str; 5] = ["workers", "clock-limit-ms", "json", "plot", "report"];
+    let mut line = vec!["bench".to_string(), name.to_string()];
+    line.extend(command_line(arguments, &OWN));
+    WorkerOptions {
+        workers: arguments.get_one::<Workers>("workers").cloned().unwrap_or_default(),
+        arguments: line,
+        clock_limit: Duration::from_millis(count(arguments, "clock-limit-ms")),
+    }
+}
+
+/// The arguments that stood on the command line, but for some.
+pub fn command_line(arguments: &ArgMatches, but: &[&str]) -> Vec<String> {
+    // These name groups, not arguments.
+    const GROUPS: [&str; 2] = ["target", "paced"];
+    let mut line = Vec::new();
+    let given = |id: &&clap::Id| {
+        let id = id.as_str();
+        arguments.value_source(id) == Some(ValueSource::CommandLine)
+            && !but.contains(&id)
+            && !GROUPS.contains(&id)
+    };
+    for id in arguments.ids().filter(given) {
+        // A flag's value is no text of the command line.
+        if let Ok(Some(true)) = arguments.try_get_one::<bool>(id.as_str()) {
+            line.push(format!("--{id}"));
+            continue;
+        }
+        for value in arguments.get_raw(id.as_str()).into_iter().flatten() {
+            line.extend([format!("--{id}"), value.to_string_lossy().into_owned()]);
+        }
+    }
+    line
 }
 
 /// All options of a run, for its JSON and its page.
@@ -156,6 +239,12 @@ pub fn options_json(workload: &dyn Workload, options: &RunOptions) -> Value {
             "first_per_s": ramp.first_per_s, "step_per_s": ramp.step_per_s,
             "p99_limit_ms": ramp.p99_limit.as_millis() as u64,
         })),
+        "burst": options.burst,
+        "workers": match &options.workers.workers {
+            Workers::Own => Value::Null,
+            Workers::Started(count) => json!(count),
+            Workers::At(addresses) => json!(addresses),
+        },
         "duration_s": options.duration.as_secs_f64(),
         "warmup_s": options.warmup.as_secs_f64(),
         "seed": options.seed,

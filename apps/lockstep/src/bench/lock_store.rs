@@ -1,7 +1,7 @@
 //! `lockstep bench lock-store`: its options, and the delays of its steps.
 
 use super::common::{count, number, with_common};
-use super::shown::{OwnFigures, run_and_report};
+use super::shown::OwnFigures;
 use super::simple::choice;
 use clap::{ArgMatches, Command};
 use lockstep_bench::report::grouped;
@@ -9,7 +9,6 @@ use lockstep_bench::run::{RunOptions, RunResult};
 use lockstep_workloads::Workload;
 use lockstep_workloads::lock_store::{LockStore, SecondaryKey};
 use serde_json::{Map, Value, json};
-use std::process::ExitCode;
 
 const WAYS: [&str; 3] = ["global-index", "find-then-lock", "one-transaction"];
 /// The percentiles at which the delays of steps are published.
@@ -33,15 +32,11 @@ pub fn command() -> Command {
     with_common(command)
 }
 
-/// Runs it.
+/// The records and how they are found.
 ///
 /// # Errors
-/// As for [`run_and_report`].
-pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
-    run_and_report(&mut workload(arguments)?, arguments, delays)
-}
-
-fn workload(arguments: &ArgMatches) -> Result<LockStore, String> {
+/// Options that do not go together.
+pub fn workload(arguments: &ArgMatches) -> Result<LockStore, String> {
     let secondary_key = match arguments.get_one::<String>("secondary-key").map(String::as_str) {
         Some("find-then-lock") => SecondaryKey::FindThenLock,
         Some("one-transaction") => SecondaryKey::OneTransaction,
@@ -66,7 +61,7 @@ fn workload(arguments: &ArgMatches) -> Result<LockStore, String> {
 }
 
 /// The delays of each step, and what became of locks.
-fn delays(workload: &dyn Workload, _: &RunOptions, result: &RunResult) -> OwnFigures {
+pub fn delays(workload: &dyn Workload, _: &RunOptions, result: &RunResult) -> OwnFigures {
     let mut own = OwnFigures::default();
     let mut keys = Map::new();
     for kind in &result.figures.transactions {

@@ -2,12 +2,16 @@
 
 mod common;
 mod lock_store;
+mod scale;
 mod shown;
 mod simple;
 mod tpcc;
 mod voter;
+mod worker;
 
 use clap::{ArgMatches, Command};
+use lockstep_workloads::Workload;
+use shown::Own;
 use std::process::ExitCode;
 
 /// The command line of `lockstep bench`.
@@ -16,22 +20,41 @@ pub fn command() -> Command {
         .about("Measure throughput and latency")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(voter::command())
-        .subcommand(tpcc::command())
-        .subcommands(simple::commands())
-        .subcommand(lock_store::command())
+        .subcommands(workload_commands())
+        .subcommand(scale::command())
+        .subcommand(worker::command())
+}
+
+/// The command lines of all workloads.
+fn workload_commands() -> Vec<Command> {
+    let mut commands = vec![voter::command(), tpcc::command()];
+    commands.extend(simple::commands());
+    commands.push(lock_store::command());
+    commands
+}
+
+/// The workload that a command line wants, and what it shows beside the common figures.
+fn build(name: &str, arguments: &ArgMatches) -> Result<(Box<dyn Workload>, Own), String> {
+    Ok(match name {
+        "voter" => (Box::new(voter::workload(arguments)), voter::shown),
+        "lock-store" => (Box::new(lock_store::workload(arguments)?), lock_store::delays),
+        "tpcc" => (Box::new(tpcc::workload(arguments)?), tpcc::shown),
+        name => (simple::workload(name, arguments)?, shown::nothing),
+    })
 }
 
 /// Runs the workload that was asked for.
 ///
 /// # Errors
-/// A server cannot be reached or refuses the set-up; the JSON file cannot be written.
+/// A server cannot be reached or refuses the set-up; a file cannot be written.
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     match arguments.subcommand() {
-        Some(("voter", arguments)) => voter::run(arguments),
-        Some(("lock-store", arguments)) => lock_store::run(arguments),
-        Some(("tpcc", arguments)) => tpcc::run(arguments),
-        Some((name, arguments)) => simple::run(name, arguments),
+        Some(("scale", arguments)) => scale::run(arguments),
+        Some(("worker", arguments)) => worker::run(arguments),
+        Some((name, arguments)) => {
+            let (mut workload, own) = build(name, arguments)?;
+            shown::run_and_report(&mut *workload, (name, arguments), own)
+        }
         None => Err("there is no such workload; try `lockstep bench --help`".to_string()),
     }
 }

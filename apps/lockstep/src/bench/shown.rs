@@ -30,6 +30,11 @@ pub struct OwnFigures {
     pub text: String,
 }
 
+/// Of a workload that shows nothing more.
+pub fn nothing(_: &dyn Workload, _: &RunOptions, _: &RunResult) -> OwnFigures {
+    OwnFigures::default()
+}
+
 /// Becomes true with the first interrupt; the second one ends the program.
 ///
 /// # Errors
@@ -48,10 +53,10 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>, String> {
 /// As for [`run::run`]; a file cannot be written.
 pub fn run_and_report(
     workload: &mut dyn Workload,
-    arguments: &ArgMatches,
+    (name, arguments): (&str, &ArgMatches),
     own: Own,
 ) -> Result<ExitCode, String> {
-    let options = run_options(arguments);
+    let options = run_options(name, arguments);
     let stop = stop_flag()?;
     let mut line = ProgressLine::default();
     let result = run::run(workload, &options, &stop, &mut |state| line.show(&text_of(state)));

@@ -1,14 +1,11 @@
 //! Workloads of a few options: TATP, key-value, contention, bank and mp-mix.
 
 use super::common::{count, number, with_common};
-use super::shown::{OwnFigures, run_and_report};
 use clap::{Arg, ArgMatches, Command};
-use lockstep_bench::run::{RunOptions, RunResult};
 use lockstep_workloads::Workload;
 use lockstep_workloads::bank_load::{BankLoad, Transfers};
 use lockstep_workloads::key_value::{KeyValue, Keys};
 use lockstep_workloads::tatp::{AlternateKey, Tatp};
-use std::process::ExitCode;
 
 /// Their command lines.
 pub fn commands() -> [Command; 5] {
@@ -61,19 +58,11 @@ fn percent(default: &'static str) -> Arg {
         .help("The share of transfers")
 }
 
-/// Runs one of them.
+/// One of them, by its name.
 ///
 /// # Errors
-/// As for [`run_and_report`].
-pub fn run(name: &str, arguments: &ArgMatches) -> Result<ExitCode, String> {
-    run_and_report(&mut *workload(name, arguments)?, arguments, nothing)
-}
-
-fn nothing(_: &dyn Workload, _: &RunOptions, _: &RunResult) -> OwnFigures {
-    OwnFigures::default()
-}
-
-fn workload(name: &str, arguments: &ArgMatches) -> Result<Box<dyn Workload>, String> {
+/// A scale that there is not, or a name.
+pub fn workload(name: &str, arguments: &ArgMatches) -> Result<Box<dyn Workload>, String> {
     let chosen = |name: &str, value: &str| {
         arguments.get_one::<String>(name).is_some_and(|chosen| chosen == value)
     };
@@ -113,13 +102,13 @@ mod tests {
         let matches = parse("bench key-value --servers a:1 --mix b --rows 7 --rate 10 --seed 3")
             .expect("a command line");
         let (name, arguments) = matches.subcommand().expect("a workload");
-        let options = run_options(arguments);
+        let options = run_options(name, arguments);
         assert_eq!((options.pace, options.seed), (Pace::Rate(10.0), 3));
         let shown = workload(name, arguments).expect("a workload").options();
         assert!(shown.contains(&("read_percent", "95".to_string())), "{shown:?}");
         assert!(shown.contains(&("rows", "7".to_string())), "{shown:?}");
         let matches = parse("bench bank --servers a:1 --ramp 500 --ramp-p99-ms 20").expect("this");
-        let options = run_options(matches.subcommand().expect("a workload").1);
+        let options = run_options("bank", matches.subcommand().expect("a workload").1);
         let Pace::Ramp(ramp) = options.pace else { panic!("a ramp") };
         assert_eq!((ramp.first_per_s, ramp.p99_limit.as_millis()), (500.0, 20));
         for wrong in [

@@ -1,7 +1,7 @@
 //! `lockstep bench tpcc`, and what it shows in the form of the PyTPCC harness.
 
 use super::common::{count, number, with_common};
-use super::shown::{OwnFigures, run_and_report};
+use super::shown::OwnFigures;
 use super::simple::choice;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lockstep_bench::report::grouped;
@@ -13,7 +13,6 @@ use lockstep_workloads::tpcc::scale::{Delivery, Partitioning, Rules, Scale};
 use lockstep_workloads::tpcc::session::NEW_ORDER;
 use lockstep_workloads::tpcc::{Tpcc, TpccOptions};
 use serde_json::{Map, Value, json};
-use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The command line.
@@ -40,12 +39,12 @@ pub fn command() -> Command {
     with_common(command)
 }
 
-/// Runs TPC-C.
+/// TPC-C as the command line wants it.
 ///
 /// # Errors
-/// As for [`run_and_report`]; a scale that there is not.
-pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
-    run_and_report(&mut Tpcc::new(options(arguments)?), arguments, shown)
+/// A scale that there is not.
+pub fn workload(arguments: &ArgMatches) -> Result<Tpcc, String> {
+    Ok(Tpcc::new(options(arguments)?))
 }
 
 fn options(arguments: &ArgMatches) -> Result<TpccOptions, String> {
@@ -75,7 +74,8 @@ fn options(arguments: &ArgMatches) -> Result<TpccOptions, String> {
     })
 }
 
-fn shown(workload: &dyn Workload, options: &RunOptions, result: &RunResult) -> OwnFigures {
+/// The harness's lines and keys.
+pub fn shown(workload: &dyn Workload, options: &RunOptions, result: &RunResult) -> OwnFigures {
     let figures = &result.figures;
     let tpmc = tpmc(figures);
     let warehouses = workload.options().iter().find(|(name, _)| *name == "warehouses").cloned();

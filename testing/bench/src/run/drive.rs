@@ -42,6 +42,8 @@ pub struct DriveOptions {
     pub clients: usize,
     /// Transactions per second; `None` is a closed loop.
     pub rate_per_s: Option<f64>,
+    /// Transactions of an open loop that are due at once; 1 spreads them evenly.
+    pub burst: u64,
     /// What is measured.
     pub duration: Duration,
     /// What runs before, unmeasured.
@@ -50,6 +52,25 @@ pub struct DriveOptions {
     pub seed: u64,
     /// Processes of the servers on this machine, whose processor time is taken.
     pub server_processes: Vec<u32>,
+    /// The number of the first session: several loads have sessions of different numbers.
+    pub first_session: u64,
+    /// Which of an open loop's transactions this load makes.
+    pub share: Share,
+}
+
+/// One of several loads that share an open loop: of all transactions in order, it makes those of
+/// its number, and every so many after that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Its number, from 0.
+    pub number: u64,
+    /// How many loads there are.
+    pub of: u64,
+}
+
+impl Share {
+    /// The only load.
+    pub const WHOLE: Share = Share { number: 0, of: 1 };
 }
 
 /// An answer as workloads see it.
@@ -97,26 +118,36 @@ struct Drive {
 /// early when `stop` becomes true.
 ///
 /// # Errors
-/// A server cannot be reached at the beginning, or calls remain without an answer.
+/// A server cannot be reached at the beginning.
 pub fn drive(
     workload: &dyn Workload,
     options: &DriveOptions,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Figures, ClientError> {
-    let connections = options.connections.clamp(1, options.clients.max(1));
-    let max_in_flight = options.clients.div_ceil(connections).max(1);
-    let connect = ConnectOptions { max_in_flight, ..ConnectOptions::default() };
-    let mut pipeline = Pipeline::new(&connect)?;
-    for number in 0..connections {
-        pipeline.connect(&options.servers[number % options.servers.len()])?;
-    }
-    let start = Instant::now();
+) -> Result<Figures, String> {
+    drive_from(workload, options, || Ok(Instant::now()), stop, progress)
+}
+
+/// As [`drive`]; when all is connected, `start` says when to begin.
+///
+/// # Errors
+/// A server cannot be reached at the beginning; `start` fails.
+pub fn drive_from(
+    workload: &dyn Workload,
+    options: &DriveOptions,
+    start: impl FnOnce() -> Result<Instant, String>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Figures, String> {
+    let text = |error: ClientError| error.to_string();
+    let mut pipeline = connected(options).map_err(text)?;
+    let start = start()?;
+    std::thread::sleep(start.saturating_duration_since(Instant::now()));
     let mut drive = Drive::new(workload, options, start);
     drive.begin(start, &mut pipeline);
     let mut reporter = Reporter { start, last: start, last_all: 0 };
     let mut watch = Watch::new(&options.server_processes);
-    let mut due = Due { start, interval_ns: 1e9 / options.rate_per_s.unwrap_or(1.0), begun: 0 };
+    let mut due = Due::new(start, options);
     loop {
         let now = Instant::now();
         if stop.load(Ordering::Relaxed) && now < drive.until {
@@ -128,7 +159,8 @@ pub fn drive(
         }
         let wait = drive.wait(now);
         let completed =
-            pipeline.poll(wait, |completion, outgoing| drive.complete(completion, outgoing))?;
+            pipeline.poll(wait, |completion, outgoing| drive.complete(completion, outgoing));
+        let completed = completed.map_err(text)?;
         if completed == 0 && wait.is_zero() {
             std::thread::sleep(NAP);
         }
@@ -140,6 +172,18 @@ pub fn drive(
     }
     drive.figures.processor = watch.passed();
     Ok(drive.into_figures(pipeline.in_flight() == 0))
+}
+
+/// All connections.
+fn connected(options: &DriveOptions) -> Result<Pipeline, ClientError> {
+    let connections = options.connections.clamp(1, options.clients.max(1));
+    let max_in_flight = options.clients.div_ceil(connections).max(1);
+    let connect = ConnectOptions { max_in_flight, ..ConnectOptions::default() };
+    let mut pipeline = Pipeline::new(&connect)?;
+    for number in 0..connections {
+        pipeline.connect(&options.servers[number % options.servers.len()])?;
+    }
+    Ok(pipeline)
 }
 
 /// Takes the processor time at both ends of the measured time.
@@ -173,20 +217,29 @@ impl Watch<'_> {
 struct Due {
     start: Instant,
     interval_ns: f64,
+    burst: u64,
+    share: Share,
     begun: u64,
 }
 
 impl Due {
-    /// When the next transaction is due.
+    fn new(start: Instant, options: &DriveOptions) -> Due {
+        let interval_ns = 1e9 / options.rate_per_s.unwrap_or(1.0);
+        Due { start, interval_ns, burst: options.burst.max(1), share: options.share, begun: 0 }
+    }
+
+    /// When the next transaction is due: with the first one of its burst.
     fn next(&self) -> Instant {
-        self.start + Duration::from_nanos((self.begun as f64 * self.interval_ns) as u64)
+        let number = self.begun * self.share.of + self.share.number;
+        let first = number / self.burst * self.burst;
+        self.start + Duration::from_nanos((first as f64 * self.interval_ns) as u64)
     }
 }
 
 impl Drive {
     fn new(workload: &dyn Workload, options: &DriveOptions, start: Instant) -> Drive {
         let slot = |number: usize| Slot {
-            session: workload.session(number as u64, options.seed),
+            session: workload.session(options.first_session + number as u64, options.seed),
             started_at: start,
             transaction: 0,
             within: false,
@@ -416,5 +469,42 @@ impl Reporter {
         });
         self.last = now;
         self.last_all = figures.all;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_due_at_once_and_keep_the_rate() {
+        let options = DriveOptions {
+            servers: Vec::new(),
+            connections: 1,
+            clients: 1,
+            rate_per_s: Some(1000.0),
+            burst: 4,
+            duration: Duration::ZERO,
+            warmup: Duration::ZERO,
+            seed: 1,
+            server_processes: Vec::new(),
+            first_session: 0,
+            share: Share::WHOLE,
+        };
+        let times = |options: &DriveOptions, count| -> Vec<u128> {
+            let mut due = Due::new(Instant::now(), options);
+            let mut next = |begun| {
+                due.begun = begun;
+                (due.next() - due.start).as_millis()
+            };
+            (0..count).map(&mut next).collect()
+        };
+        let whole = times(&options, 9);
+        assert_eq!(whole, [0, 0, 0, 0, 4, 4, 4, 4, 8]);
+        // Three loads make together what one makes.
+        let share = |number| DriveOptions { share: Share { number, of: 3 }, ..options.clone() };
+        let mut together: Vec<u128> = (0..3).flat_map(|n| times(&share(n), 3)).collect();
+        together.sort_unstable();
+        assert_eq!(together, whole);
     }
 }

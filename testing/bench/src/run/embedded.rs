@@ -72,7 +72,7 @@ impl EmbeddedDatabase {
         workload: &dyn Workload,
         progress: &mut dyn FnMut(FillProgress),
     ) -> Result<u64, String> {
-        for text in workload.schema() {
+        for text in workload.schema().into_iter().chain(workload.procedures()) {
             self.execute(&text)?;
         }
         let tables = workload.tables();
@@ -216,7 +216,8 @@ pub fn run(
     let figures = drive(workload, options, &mut database, stop, &mut progress);
     report(&Report::Checking);
     let checks = workload.check(&mut database, &figures.counts, true).unwrap_or_else(unasked);
-    Ok(RunResult { figures, checks, loaded, steps: Vec::new(), server: Vec::new() })
+    let (steps, server, workers) = (Vec::new(), Vec::new(), Vec::new());
+    Ok(RunResult { figures, checks, loaded, steps, server, workers })
 }
 
 fn drive(

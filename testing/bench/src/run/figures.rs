@@ -109,6 +109,28 @@ impl Figures {
         self.per_second[second] += 1;
     }
 
+    /// Adds those of another load that ran at the same time.
+    pub fn add(&mut self, other: &Figures) {
+        for (kind, more) in self.transactions.iter_mut().zip(&other.transactions) {
+            kind.good += more.good;
+            kind.aborted += more.aborted;
+            kind.errors += more.errors;
+            add_histogram(&mut kind.latency_us, &more.latency_us);
+        }
+        add_histogram(&mut self.latency_us, &other.latency_us);
+        add_counts(&mut self.per_second, &other.per_second);
+        add_counts(&mut self.counts, &other.counts);
+        self.late += other.late;
+        self.all += other.all;
+        self.lost_connections += other.lost_connections;
+        self.interrupted |= other.interrupted;
+        self.complete &= other.complete;
+        if self.first_error.is_none() {
+            self.first_error.clone_from(&other.first_error);
+        }
+        self.processor = self.processor.and(&other.processor);
+    }
+
     /// Transactions that were answered without failing.
     pub fn answered(&self) -> u64 {
         self.transactions.iter().map(TransactionFigures::answered).sum()
@@ -123,4 +145,13 @@ impl Figures {
     pub fn throughput_per_s(&self) -> f64 {
         self.answered() as f64 / self.duration.as_secs_f64().max(1e-9)
     }
+}
+
+fn add_histogram(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
+    sum.add(more).expect("all latency histograms have one range");
+}
+
+fn add_counts(sum: &mut Vec<u64>, more: &[u64]) {
+    sum.resize(sum.len().max(more.len()), 0);
+    sum.iter_mut().zip(more).for_each(|(sum, count)| *sum += count);
 }

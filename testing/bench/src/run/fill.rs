@@ -7,6 +7,7 @@ use lockstep_client::{
 use lockstep_types::table::write_datum;
 use lockstep_types::{Datum, SqlType, TableBuilder, TableSchema};
 use lockstep_workloads::{RowSink, TableToFill};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Rows of a batch.
@@ -57,17 +58,19 @@ pub struct Filler<'p> {
     refused: Option<String>,
     rows: u64,
     total: u64,
+    stop: &'p AtomicBool,
     progress: &'p mut dyn FnMut(FillProgress),
 }
 
 impl<'p> Filler<'p> {
-    /// Connects and learns where partitions are.
+    /// Connects and learns where partitions are. The filling fails when `stop` becomes true.
     ///
     /// # Errors
     /// The server cannot be reached.
     pub fn connect(
         server: &str,
         tables: Vec<TableToFill>,
+        stop: &'p AtomicBool,
         progress: &'p mut dyn FnMut(FillProgress),
     ) -> Result<Filler<'p>, String> {
         let text = |error: lockstep_client::ClientError| error.to_string();
@@ -96,6 +99,7 @@ impl<'p> Filler<'p> {
             refused: None,
             rows: 0,
             total,
+            stop,
             progress,
         })
     }
@@ -169,6 +173,12 @@ impl<'p> Filler<'p> {
             }
             if enough(self.pipeline.in_flight()) {
                 return Ok(());
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                let (rows, total) = (self.rows, self.total);
+                return Err(format!(
+                    "interrupted while rows were loaded: {rows} of {total} were sent, and are there"
+                ));
             }
             if heard.elapsed() > PATIENCE {
                 let seconds = PATIENCE.as_secs();

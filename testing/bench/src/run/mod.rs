@@ -11,9 +11,10 @@ pub mod study;
 #[cfg(test)]
 mod tests;
 pub mod usage;
+pub mod workers;
 
 use crate::report::Progress;
-use drive::{DriveOptions, drive};
+use drive::{DriveOptions, Share, drive};
 use figures::Figures;
 use fill::{FillProgress, Filler};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter, rows::Table};
@@ -22,6 +23,7 @@ use lockstep_workloads::{Check, Database, Found, Workload};
 use ramp::{Ramp, RampStep};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use workers::{Team, WorkerFacts, WorkerOptions, Workers};
 
 /// How fast calls come.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +47,8 @@ pub struct RunOptions {
     pub clients: usize,
     /// How fast.
     pub pace: Pace,
+    /// Transactions of a rate or ramp that are due at once; 1 spreads them evenly.
+    pub burst: u64,
     /// The measured time; of a ramp, that of each step.
     pub duration: Duration,
     /// What runs before.
@@ -53,6 +57,8 @@ pub struct RunOptions {
     pub seed: u64,
     /// Use the rows that are there, and fail where there are none.
     pub no_load: bool,
+    /// Where the load runs.
+    pub workers: WorkerOptions,
 }
 
 /// What came of a run.
@@ -68,6 +74,8 @@ pub struct RunResult {
     pub steps: Vec<RampStep>,
     /// What the first server says of itself: name and value.
     pub server: Vec<(String, String)>,
+    /// The workers that made the load, where it was not this process.
+    pub workers: Vec<WorkerFacts>,
 }
 
 impl RunResult {
@@ -98,6 +106,11 @@ fn only_rows(tables: Vec<Table>, sql: &str) -> Result<Vec<Vec<Value>>, String> {
     }
 }
 
+fn connect(server: &str) -> Result<Connection, String> {
+    Connection::connect(server, &ConnectOptions::default()).map_err(|error| error.to_string())
+}
+
+/// A database behind a connection.
 struct Server(Connection);
 
 impl Server {
@@ -168,9 +181,8 @@ fn run_at_servers(
     stop: &AtomicBool,
     report: &mut dyn FnMut(&Report<'_>),
 ) -> Result<RunResult, String> {
-    let connect = ConnectOptions::default();
-    let connection = Connection::connect(server, &connect).map_err(|error| error.to_string())?;
-    let mut database = Server(connection);
+    check_workers(options)?;
+    let mut database = Server(connect(server)?);
     let found = workload.survey(&mut database)?;
     refuse_missing(workload, found, options)?;
     if found == Found::Nothing {
@@ -178,11 +190,14 @@ fn run_at_servers(
             database.0.sql(&text).map_err(|error| error.to_string())?;
         }
     }
+    for text in workload.procedures() {
+        database.0.sql(&text).map_err(|error| error.to_string())?;
+    }
     let mut loaded = None;
     if found != Found::Rows {
         let begun = Instant::now();
         let mut progress = |state| report(&Report::Fill(state));
-        let mut filler = Filler::connect(server, workload.tables(), &mut progress)?;
+        let mut filler = Filler::connect(server, workload.tables(), stop, &mut progress)?;
         workload.fill(&mut filler)?;
         loaded = Some((filler.finish()?, begun.elapsed()));
     }
@@ -194,14 +209,25 @@ fn run_at_servers(
         connections: options.connections,
         clients: options.clients,
         rate_per_s: None,
+        burst: options.burst,
         duration: options.duration,
         warmup: options.warmup,
         seed: options.seed,
         server_processes: usage::processes_of(&options.servers),
+        first_session: 0,
+        share: Share::WHOLE,
     };
+    let mut team = match &options.workers.workers {
+        Workers::Own => None,
+        _ => Some(Team::gather(&options.workers, server, workload.transactions())?),
+    };
+    let workers = team.as_ref().map(Team::facts).unwrap_or_default();
     let mut drive_at = |rate_per_s, seed| {
         let options = DriveOptions { rate_per_s, seed, ..drive_options.clone() };
-        drive(&*workload, &options, stop, &mut progress).map_err(|error| error.to_string())
+        match &mut team {
+            None => drive(&*workload, &options, stop, &mut progress),
+            Some(team) => team.drive(&options, stop, &mut progress),
+        }
     };
     let (figures, steps) = match &options.pace {
         Pace::Closed => (drive_at(None, options.seed)?, Vec::new()),
@@ -210,7 +236,20 @@ fn run_at_servers(
     };
     report(&Report::Checking);
     let checks = check(workload, &figures, server);
-    Ok(RunResult { figures, checks, loaded, steps, server: server_facts })
+    Ok(RunResult { figures, checks, loaded, steps, server: server_facts, workers })
+}
+
+/// Fails where a worker would have nothing to do.
+fn check_workers(options: &RunOptions) -> Result<(), String> {
+    let workers = match &options.workers.workers {
+        Workers::Own => 1,
+        Workers::Started(count) => *count,
+        Workers::At(addresses) => addresses.len(),
+    };
+    match options.clients < workers {
+        true => Err(format!("{workers} workers need as many clients, not {}", options.clients)),
+        false => Ok(()),
+    }
 }
 
 /// Fails where rows are needed that are not there.
@@ -233,8 +272,7 @@ fn refuse_missing(
 
 /// The checks; a server that cannot be asked any more is a check that does not hold.
 fn check(workload: &dyn Workload, figures: &Figures, server: &str) -> Vec<Check> {
-    let connection = Connection::connect(server, &ConnectOptions::default());
-    let checks = connection.map_err(|error| error.to_string()).and_then(|connection| {
+    let checks = connect(server).and_then(|connection| {
         workload.check(&mut Server(connection), &figures.counts, figures.complete)
     });
     checks.unwrap_or_else(unasked)

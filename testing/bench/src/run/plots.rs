@@ -189,6 +189,7 @@ mod tests {
             loaded: None,
             steps: Vec::new(),
             server: Vec::new(),
+            workers: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A ramp: the rate rises step by step until the database cannot follow.
 
-use super::figures::Figures;
+use super::figures::{Figures, TransactionFigures};
+use super::study::DELAYS;
 use std::time::Duration;
 
 /// Of what is asked for, the share that a good step reaches.
@@ -30,6 +31,8 @@ pub struct RampStep {
     pub p50_us: u64,
     /// The 99th percentile.
     pub p99_us: u64,
+    /// Latency of each kind of transaction in microseconds, at [`DELAYS`].
+    pub delays_us: Vec<(&'static str, [u64; DELAYS.len()])>,
     /// Transactions that failed.
     pub errors: u64,
     /// Whether the database followed.
@@ -43,12 +46,19 @@ impl Ramp {
         let p99_us = figures.latency_us.value_at_quantile(0.99);
         let good = reached_per_s >= REACHED * requested_per_s
             && u128::from(p99_us) <= self.p99_limit.as_micros()
+            && figures.errors() == 0
             && !figures.interrupted;
+        let kinds = figures.transactions.iter().filter(|kind| kind.answered() > 0);
+        let delays = |kind: &TransactionFigures| {
+            let at = |percent: u32| kind.latency_us.value_at_quantile(f64::from(percent) / 100.0);
+            (kind.name, DELAYS.map(at))
+        };
         RampStep {
             requested_per_s,
             reached_per_s,
             p50_us: figures.latency_us.value_at_quantile(0.5),
             p99_us,
+            delays_us: kinds.map(delays).collect(),
             errors: figures.errors(),
             good,
         }
@@ -122,6 +132,17 @@ mod tests {
         assert_eq!((best.answered(), best.counts), (5000, vec![4]));
         seeds.dedup();
         assert_eq!(seeds.len(), 4);
+        // A failure ends it as well.
+        let mut fails = |rate: Option<f64>, _| {
+            let mut figures = figures(rate.expect("a rate"), 6000.0);
+            if rate > Some(2000.0) {
+                figures.record(0, Verdict::Error, Duration::ZERO);
+            }
+            Ok(figures)
+        };
+        let (_, steps) = climb(&ramp, 7, &mut fails).expect("it climbs");
+        assert_eq!(steps.iter().map(|step| step.good).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(steps[0].delays_us, [("t", [100; 6])]);
         // 6 000 of 6 500 are enough, but for the latency.
         (ramp.first_per_s, ramp.step_per_s) = (6500.0, 0.0);
         let mut steps = |limit_ms| {

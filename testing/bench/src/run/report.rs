@@ -2,6 +2,8 @@
 
 use super::RunResult;
 use super::figures::{Figures, TransactionFigures};
+use super::study::DELAYS;
+use super::workers::WorkerFacts;
 use crate::page::machine_facts;
 use crate::report::grouped;
 use hdrhistogram::Histogram;
@@ -100,10 +102,25 @@ pub fn table(result: &RunResult, own: &[(String, String)]) -> String {
         let late = grouped(figures.late);
         text.push_str(&format!("{late} transactions began late: all clients were busy\n"));
     }
+    workers_text(&result.workers, &mut text);
     let own: Vec<Vec<String>> =
         own.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
     text.push_str(&columns(&own));
     text + &steps_table(result) + &checks_table(result)
+}
+
+/// How far the clocks of workers elsewhere were apart.
+fn workers_text(workers: &[WorkerFacts], text: &mut String) {
+    for worker in workers {
+        let Some(ahead_us) = worker.clock_ahead_us else { continue };
+        let WorkerFacts { address, round_trip_us, apart, .. } = worker;
+        let warning = if *apart { "WARNING: " } else { "" };
+        text.push_str(&format!(
+            "{warning}the clock of the worker at {address} is {ahead_us} us ahead, give or take \
+             {} us\n",
+            round_trip_us / 2
+        ));
+    }
 }
 
 /// The steps of a ramp as rows, their head in front.
@@ -182,13 +199,27 @@ pub fn json(result: &RunResult, options: Value, own: Map<String, Value>) -> Valu
         json!({ "name": name, "holds": holds, "detail": detail })
     };
     let step = |step: &super::ramp::RampStep| {
+        let delays = |(name, at): &(&str, [u64; 6])| {
+            let at = DELAYS.iter().zip(at);
+            let at: Map<String, Value> =
+                at.map(|(percent, us)| (format!("p{percent}"), json!(us))).collect();
+            ((*name).to_string(), Value::Object(at))
+        };
         json!({
+            "delays_us": step.delays_us.iter().map(delays).collect::<Map<_, _>>(),
             "requested_per_s": step.requested_per_s, "reached_per_s": step.reached_per_s,
             "p50_us": step.p50_us, "p99_us": step.p99_us, "errors": step.errors,
             "good": step.good,
         })
     };
+    let worker = |worker: &WorkerFacts| {
+        json!({
+            "address": worker.address, "clock_ahead_us": worker.clock_ahead_us,
+            "round_trip_us": worker.round_trip_us, "clock_apart": worker.apart,
+        })
+    };
     let mut value = json!({
+        "workers": result.workers.iter().map(worker).collect::<Vec<_>>(),
         "throughput_per_s": figures.throughput_per_s(),
         "transactions": figures.answered(),
         "errors": figures.errors(),
@@ -230,8 +261,8 @@ mod tests {
         figures.record(1, Verdict::Aborted, Duration::from_millis(7));
         figures.record(1, Verdict::Error, Duration::from_millis(9));
         let checks = vec![Check::equal("rows are kept", 5, 6)];
-        let (loaded, steps, server) = (None, Vec::new(), Vec::new());
-        let result = RunResult { figures, checks, loaded, steps, server };
+        let (loaded, steps, server, workers) = (None, Vec::new(), Vec::new(), Vec::new());
+        let result = RunResult { figures, checks, loaded, steps, server, workers };
         let expected = "\
 transaction  count    share  per s  aborts  errors  p50 ms   p95   p99  p99.9   max
 READ         3 000  100.0 %  1 500       0       0    1.50  2.85  2.97   3.00  3.00

@@ -3,6 +3,7 @@
 //! in-memory transaction systems are compared by.
 
 mod area_codes;
+pub mod load;
 mod vote;
 
 pub use area_codes::AREA_CODES;

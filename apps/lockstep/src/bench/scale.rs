@@ -1,0 +1,486 @@
+//! `lockstep bench scale`: a workload over a list of values of something, or over all combinations
+//! of several lists; on hosts that it starts itself, or on those that are named.
+
+use super::common::{command_line, number, options_json, run_options};
+use super::shown::{ProgressLine, option_rows, stop_flag, text_of, write_outputs};
+use super::{build, workload_commands};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use lockstep_bench::process::ServerProcess;
+use lockstep_bench::run::study::{Repeat, Study, StudyPoint, report};
+use lockstep_bench::run::{self, RunResult};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The most points of a study.
+const MAX_POINTS: usize = 1000;
+/// Arguments of the study, which its runs do not have.
+const OWN: [&str; 8] =
+    ["vary", "repeats", "leave-out", "sites", "server-option", "json", "plot", "report"];
+
+/// Something that can be varied.
+struct Dimension {
+    name: &'static str,
+    /// The workloads' argument that it is; without one it is the server's.
+    argument: Option<&'static str>,
+    /// Whether the law is fitted over it.
+    fits: bool,
+    /// Its values make other rows or another host.
+    new_server: bool,
+    /// The only value that a host can have so far.
+    only: Option<u64>,
+}
+
+const fn workloads(name: &'static str, argument: &'static str, new_server: bool) -> Dimension {
+    Dimension { name, argument: Some(argument), fits: false, new_server, only: None }
+}
+
+const fn servers(name: &'static str, fits: bool, only: Option<u64>) -> Dimension {
+    Dimension { name, argument: None, fits, new_server: true, only }
+}
+
+const DIMENSIONS: [Dimension; 7] = [
+    servers("sites", true, None),
+    Dimension { fits: true, ..workloads("clients", "clients", false) },
+    workloads("warehouses", "warehouses", true),
+    workloads("payload", "content-bytes", true),
+    workloads("burst", "burst", false),
+    servers("hosts", true, Some(1)),
+    servers("k", false, Some(0)),
+];
+
+/// Its command line: that of each workload, and what is varied.
+pub fn command() -> Command {
+    Command::new("scale")
+        .about("Run a workload over a list of values, and fit the scalability law")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(workload_commands().into_iter().map(with_study))
+}
+
+fn with_study(command: Command) -> Command {
+    command
+        .mut_group("target", |group| group.required(false))
+        .arg(
+            Arg::new("vary")
+                .long("vary")
+                .num_args(2)
+                .value_names(["WHAT", "LIST"])
+                .action(ArgAction::Append)
+                .required(true)
+                .help(
+                    "What, of sites, clients, warehouses, payload, burst, hosts and k, and its \
+                     values; several lists make all combinations",
+                ),
+        )
+        .arg(number("repeats", "N", "3", "Runs of each point"))
+        .arg(
+            Arg::new("leave-out")
+                .long("leave-out")
+                .value_name("LIST")
+                .value_delimiter(',')
+                .value_parser(clap::value_parser!(u64))
+                .help("Values that the fit does without; they are drawn all the same"),
+        )
+        .arg(
+            number("sites", "N", "1", "Sites of the host that is started, where not varied")
+                .conflicts_with_all(["servers", "embedded"]),
+        )
+        .arg(
+            Arg::new("server-option")
+                .long("server-option")
+                .value_name("NAME=VALUE")
+                .action(ArgAction::Append)
+                .conflicts_with_all(["servers", "embedded"])
+                .help("An option of the host that is started"),
+        )
+}
+
+/// A dimension and its values.
+struct Varied {
+    dimension: &'static Dimension,
+    values: Vec<u64>,
+}
+
+/// What is to be studied.
+struct Plan<'a> {
+    workload: &'a str,
+    arguments: &'a ArgMatches,
+    varied: Vec<Varied>,
+    repeats: u64,
+}
+
+impl Plan<'_> {
+    fn new<'a>(workload: &'a str, arguments: &'a ArgMatches) -> Result<Plan<'a>, String> {
+        let occurrences = arguments.get_occurrences::<String>("vary").into_iter().flatten();
+        let pairs: Vec<Vec<&String>> = occurrences.map(Iterator::collect).collect();
+        let mut varied: Vec<Varied> = Vec::new();
+        for pair in pairs {
+            let [name, list] = pair.as_slice() else {
+                return Err("--vary takes a name and a list".to_string());
+            };
+            let found = dimension(name, workload)?;
+            if varied.iter().any(|varied| varied.dimension.name == found.name) {
+                return Err(format!("--vary {name} is given twice"));
+            }
+            varied.push(Varied { dimension: found, values: values(name, list)? });
+        }
+        let plan = Plan {
+            workload,
+            arguments,
+            varied,
+            repeats: super::common::count(arguments, "repeats"),
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let points: usize =
+            self.varied.iter().fold(1, |points, varied| points.saturating_mul(varied.values.len()));
+        if points > MAX_POINTS {
+            return Err(format!("{points} points are more than a study has: {MAX_POINTS}"));
+        }
+        for Varied { dimension: Dimension { name, argument, only, new_server, .. }, values } in
+            &self.varied
+        {
+            if let Some((only, other)) =
+                only.and_then(|only| Some((only, values.iter().find(|value| **value != only)?)))
+            {
+                return Err(format!(
+                    "{name} {other} cannot be run: there is one host, without copies, so far; \
+                     {name} is {only}"
+                ));
+            }
+            let given = self.arguments.value_source(argument.unwrap_or(name));
+            if given == Some(ValueSource::CommandLine) {
+                return Err(format!("{name} is varied: leave its own option out"));
+            }
+            if *new_server && self.has("servers") {
+                return Err(format!(
+                    "each value of {name} needs a host of its own: leave --servers out, and hosts \
+                     are started"
+                ));
+            }
+            if *name == "sites" && self.has("embedded") && values.iter().any(|sites| *sites != 1) {
+                return Err("--embedded is one site: leave it out to vary sites".to_string());
+            }
+        }
+        let left_out: Vec<&u64> = self.left_out().collect();
+        match (self.varied.as_slice(), left_out.first()) {
+            (_, None) => Ok(()),
+            ([one], Some(_)) if one.dimension.fits => {
+                match left_out.iter().find(|value| !one.values.contains(value)) {
+                    Some(other) => Err(format!("--leave-out {other} is none of the values")),
+                    None => Ok(()),
+                }
+            }
+            _ => Err("--leave-out needs one list, of sites, clients or hosts".to_string()),
+        }
+    }
+
+    fn has(&self, argument: &str) -> bool {
+        self.arguments.value_source(argument) == Some(ValueSource::CommandLine)
+    }
+
+    fn left_out(&self) -> impl Iterator<Item = &u64> {
+        self.arguments.get_many::<u64>("leave-out").into_iter().flatten()
+    }
+
+    /// Whether hosts are started.
+    fn starts_servers(&self) -> bool {
+        !self.has("servers") && !self.has("embedded")
+    }
+
+    /// All combinations, the first list's values changing first.
+    fn points(&self) -> Vec<Vec<u64>> {
+        let mut points: Vec<Vec<u64>> = vec![Vec::new()];
+        for Varied { values, .. } in self.varied.iter().rev() {
+            let longer = points.iter().flat_map(|rest| {
+                values.iter().map(move |value| {
+                    let mut point = vec![*value];
+                    point.extend(rest);
+                    point
+                })
+            });
+            points = longer.collect();
+        }
+        points
+    }
+
+    /// What must be the same for two points to share a host: sites, and what makes rows.
+    fn host_of(&self, point: &[u64]) -> Vec<u64> {
+        let varied = self.varied.iter().zip(point);
+        varied.filter(|(varied, _)| varied.dimension.new_server).map(|(_, value)| *value).collect()
+    }
+
+    fn start_server(&self, point: &[u64]) -> Result<ServerProcess, String> {
+        let mut varied = self.varied.iter().zip(point);
+        let sites = varied.find(|(varied, _)| varied.dimension.name == "sites");
+        let sites = sites
+            .map_or_else(|| super::common::count(self.arguments, "sites"), |(_, sites)| *sites);
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = std::process::Command::new(program);
+        let free = "127.0.0.1:0";
+        command.args(["start", "--stop-with-input", "--client", free, "--admin", free]);
+        command.args(["--sites", &sites.to_string()]);
+        for option in self.arguments.get_many::<String>("server-option").into_iter().flatten() {
+            command.args(["--option", option]);
+        }
+        ServerProcess::start_on_leash(command).map_err(|error| error.to_string())
+    }
+
+    /// The command line of a point's run.
+    fn line(&self, point: &[u64], server: Option<&ServerProcess>) -> Vec<String> {
+        let mut line = vec!["bench".to_string(), self.workload.to_string()];
+        line.extend(command_line(self.arguments, &OWN));
+        if let Some(server) = server {
+            line.extend(["--servers".to_string(), server.address.to_string()]);
+        }
+        for (varied, value) in self.varied.iter().zip(point) {
+            if let Some(argument) = varied.dimension.argument {
+                line.extend([format!("--{argument}"), value.to_string()]);
+            }
+        }
+        line
+    }
+
+    fn title_of(&self, point: &[u64]) -> String {
+        let varied = self.varied.iter().zip(point);
+        let parts: Vec<String> =
+            varied.map(|(varied, value)| format!("{} {value}", varied.dimension.name)).collect();
+        parts.join(", ")
+    }
+}
+
+fn dimension(name: &str, workload: &str) -> Result<&'static Dimension, String> {
+    let Some(found) = DIMENSIONS.iter().find(|dimension| dimension.name == name) else {
+        let names = DIMENSIONS.map(|dimension| dimension.name).join(", ");
+        return Err(format!("--vary {name}: there is {names}"));
+    };
+    let Some(argument) = found.argument else { return Ok(found) };
+    let has = |command: &Command| command.get_arguments().any(|own| own.get_id() == argument);
+    let with: Vec<String> = workload_commands()
+        .iter()
+        .filter(|command| has(command))
+        .map(|command| command.get_name().to_string())
+        .collect();
+    match with.iter().any(|name| name == workload) {
+        true => Ok(found),
+        false => Err(format!("{workload} has no {name}; {} have it", with.join(", "))),
+    }
+}
+
+fn values(name: &str, list: &str) -> Result<Vec<u64>, String> {
+    let value = |text: &str| match text.trim().parse::<u64>() {
+        Ok(value) if value <= 100_000_000 => Ok(value),
+        _ => Err(format!("--vary {name} {list}: '{text}' is no number up to 100000000")),
+    };
+    let values: Vec<u64> = list.split(',').map(value).collect::<Result<_, _>>()?;
+    let mut sorted = values.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    match sorted.len() == values.len() {
+        true => Ok(values),
+        false => Err(format!("--vary {name} {list}: a value is there twice")),
+    }
+}
+
+/// Runs a study.
+///
+/// # Errors
+/// What is to be varied cannot be; a file cannot be written. A point that does not run ends the
+/// study with what there is.
+pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
+    let (workload, arguments) =
+        arguments.subcommand().ok_or("a workload is needed; try `lockstep bench scale --help`")?;
+    let plan = Plan::new(workload, arguments)?;
+    let stop = stop_flag()?;
+    let mut study = Study {
+        workload: workload.to_string(),
+        varied: plan.varied.iter().map(|varied| varied.dimension.name.to_string()).collect(),
+        fits: plan.varied.len() == 1 && plan.varied[0].dimension.fits,
+        ..Study::default()
+    };
+    let mut options = Value::Null;
+    measure(&plan, &stop, &mut study, &mut options);
+    study.interrupted = stop.load(Ordering::Relaxed);
+    print!("{}", report::table(&study));
+    let title = format!("lockstep bench scale {workload}");
+    let options = all_options(&plan, options);
+    write_outputs(
+        arguments,
+        &|| report::charts(&study),
+        &|| report::page(&title, &study, &option_rows(&options)),
+        &|| report::json(&study, &options),
+    )?;
+    Ok(if study.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The options of the study's last run, those that are varied as the lists that they take.
+fn all_options(plan: &Plan<'_>, mut options: Value) -> Value {
+    if let Value::Object(map) = &mut options {
+        if plan.starts_servers() {
+            map.remove("servers");
+        }
+        for varied in &plan.varied {
+            let values: Vec<String> = varied.values.iter().map(u64::to_string).collect();
+            map.insert(varied.dimension.name.to_string(), json!(values));
+        }
+        map.insert("repeats".to_string(), json!(plan.repeats));
+        if plan.starts_servers() && !map.contains_key("sites") {
+            let sites = super::common::count(plan.arguments, "sites");
+            map.insert("sites".to_string(), json!(sites));
+        }
+    }
+    options
+}
+
+/// Runs the points in order, each as often as it is repeated, until one does not run. A host
+/// serves as many points as it fits.
+fn measure(plan: &Plan<'_>, stop: &AtomicBool, study: &mut Study, options: &mut Value) {
+    let points = plan.points();
+    let mut server: Option<(Vec<u64>, ServerProcess)> = None;
+    for (number, values) in points.iter().enumerate() {
+        let mut point = StudyPoint {
+            left_out: plan.left_out().any(|left_out| values.first() == Some(left_out)),
+            values: values.clone(),
+            ..StudyPoint::default()
+        };
+        for repeat in 1..=plan.repeats {
+            let what = plan.title_of(values);
+            let of = points.len();
+            let title =
+                format!("{what}, point {} of {of}, run {repeat} of {}", number + 1, plan.repeats);
+            let ran = run_point(plan, values, &mut server, stop, &title);
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            match ran {
+                Ok((kept, result, shown)) => {
+                    point.repeats.push(kept);
+                    (study.server, *options) = (result.server, shown);
+                }
+                Err(error) => {
+                    point.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let ends = point.failed.is_some() || stop.load(Ordering::Relaxed);
+        if point.failed.is_some() || !point.repeats.is_empty() {
+            study.points.push(point);
+        }
+        if ends {
+            return;
+        }
+    }
+}
+
+/// One run of a point, on the host of the last one if it fits.
+fn run_point(
+    plan: &Plan<'_>,
+    values: &[u64],
+    server: &mut Option<(Vec<u64>, ServerProcess)>,
+    stop: &AtomicBool,
+    title: &str,
+) -> Result<(Repeat, RunResult, Value), String> {
+    if plan.starts_servers() {
+        let host = plan.host_of(values);
+        if server.as_ref().is_none_or(|(of, _)| *of != host) {
+            // The old one ends before the new one takes its memory.
+            drop(server.take());
+            *server = Some((host, plan.start_server(values)?));
+        }
+    }
+    let started = server.as_ref().map(|(_, server)| server);
+    let line = plan.line(values, started);
+    let matches = super::command().try_get_matches_from(&line).map_err(|error| {
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
+    })?;
+    let (name, arguments) = matches.subcommand().ok_or("a workload is needed")?;
+    let (mut workload, _) = build(name, arguments)?;
+    let options = run_options(name, arguments);
+    let mut progress = ProgressLine::default();
+    let result = run::run(&mut *workload, &options, stop, &mut |state| {
+        progress.show(&format!("{title}: {}", text_of(state)));
+    });
+    progress.end();
+    let result = result?;
+    let bytes = started.and_then(|server| server.peak_resident_bytes().ok());
+    let shown = options_json(&*workload, &options);
+    Ok((Repeat::of(&result, bytes), result, shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench;
+
+    fn plan(line: &str, check: impl FnOnce(Plan<'_>)) {
+        let matches = bench::command().get_matches_from(line.split_whitespace());
+        let arguments = matches.subcommand().expect("scale").1;
+        let (workload, arguments) = arguments.subcommand().expect("a workload");
+        check(Plan::new(workload, arguments).expect("a plan"));
+    }
+
+    #[test]
+    fn points_are_runs_of_the_workload() {
+        plan(
+            "bench scale lock-store --vary clients 5,10 --vary payload 100,4000 --rate 50 \
+             --records 9 --no-load --repeats 2 --json x",
+            |plan| {
+                assert_eq!(
+                    plan.points(),
+                    [[5, 100], [10, 100], [5, 4000], [10, 4000]].map(Vec::from)
+                );
+                assert_eq!((plan.repeats, plan.starts_servers()), (2, true));
+                let line = plan.line(&[5, 100], None).join(" ");
+                assert!(line.starts_with("bench lock-store "), "{line}");
+                for part in
+                    ["--rate 50", "--records 9", "--no-load", "--clients 5", "--content-bytes 100"]
+                {
+                    assert!(line.contains(part), "{part}: {line}");
+                }
+                for part in ["vary", "repeats", "json", "connections"] {
+                    assert!(!line.contains(part), "{part}: {line}");
+                }
+                assert_eq!(
+                    (plan.host_of(&[5, 100]), plan.host_of(&[10, 100])),
+                    (vec![100], vec![100])
+                );
+            },
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_varied_is_said() {
+        for (line, says) in [
+            (
+                "tpcc --vary payload 1",
+                "tpcc has no payload; key-value, contention, lock-store have it",
+            ),
+            ("voter --vary warehouses 1", "voter has no warehouses; tpcc have it"),
+            ("voter --vary cores 1", "--vary cores: there is sites, clients"),
+            ("voter --vary hosts 1,3", "hosts 3 cannot be run: there is one host"),
+            ("voter --vary k 1", "k 1 cannot be run: there is one host, without copies"),
+            ("voter --vary clients 1,x", "'x' is no number"),
+            ("voter --vary clients 1,1", "a value is there twice"),
+            ("voter --vary clients 1 --vary clients 2", "--vary clients is given twice"),
+            ("voter --vary clients 1,2 --leave-out 3", "--leave-out 3 is none of the values"),
+            ("key-value --vary payload 1,2 --leave-out 1", "--leave-out needs one list"),
+            ("voter --vary sites 1,2 --servers a:1", "each value of sites needs a host of its own"),
+            ("voter --vary sites 1,2 --embedded", "--embedded is one site"),
+            ("voter --vary clients 1,2 --clients 3", "clients is varied: leave its own option"),
+        ] {
+            let line = format!("bench scale {line}");
+            let matches = bench::command().get_matches_from(line.split_whitespace());
+            let (_, arguments) = matches.subcommand().expect("scale");
+            let (workload, arguments) = arguments.subcommand().expect("a workload");
+            let error = Plan::new(workload, arguments).err().unwrap_or_default();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+}
