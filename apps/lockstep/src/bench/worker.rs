@@ -1,4 +1,4 @@
-//! `lockstep bench worker`: drives a share of a load for a `lockstep bench ... --workers` elsewhere.
+//! `lockstep bench worker`: drives a share of a load for a `lockstep bench` elsewhere.
 
 use super::{build, command as bench};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
