@@ -141,6 +141,7 @@ impl Table {
             let slot = self.blocks.slot(row);
             let before = std::slice::from_raw_parts(slot, self.layout.slot_bytes);
             undo.push_update(self.id, row, before, false);
+            self.blocks.about_to_change(row);
             let at = slot.add(tally.count_offset as usize).cast::<i64>();
             at.write_unaligned(at.read_unaligned().wrapping_add(1));
         }

@@ -4,7 +4,7 @@ use crate::support::{fixed, on, table, text};
 use lockstep_base::random::SeededRandom;
 use lockstep_storage::{
     ColumnLayout, RowId, RowsRecord, SnapshotProgress, SnapshotTable, StorageError, Table,
-    TableLayout, TableRestore, Tables, UndoLog,
+    TableLayout, TableRestore, Tables, Tally, UndoLog,
 };
 use lockstep_types::{Datum, Decimal, SqlType, TableId, Value};
 
@@ -202,6 +202,42 @@ fn sample(shape: usize) -> (Run, Vec<SnapshotTable>, Vec<u8>) {
     let mut stream = Vec::new();
     assert_eq!(run.tables.snapshot_step(&mut stream, usize::MAX), SnapshotProgress::Done);
     (run, headers, stream)
+}
+
+/// Counts of groups are changed in their place, past the way that other rows are changed.
+#[test]
+fn a_snapshot_has_the_counts_of_when_it_began() {
+    let columns = [fixed(SqlType::BigInt).not_null(), fixed(SqlType::BigInt).not_null()];
+    let (votes, mut tallies) = (table("VOTES", &columns), table("TALLIES", &columns));
+    tallies.add_index(on("GROUPS", true, &[0])).expect("a legal index");
+    let tally = Tally::new(&votes, &tallies, &[0]).expect("a simple view");
+    let (mut tables, mut undo) = (Tables::new(), UndoLog::new(1 << 20));
+    let (votes, tallies) = (tables.add(votes), tables.add(tallies));
+    let mut vote = |tables: &mut Tables, group: i64| {
+        let values = [Datum::Int(group), Datum::Int(0)];
+        let row = tables[votes].insert(&values, &mut undo).expect("there is room");
+        let (votes, tallies) = tables.pair(votes, tallies).expect("two tables");
+        assert_eq!(tallies.count_in(&tally, (votes, row), &mut undo), Ok(true));
+        undo.release_all(tables);
+    };
+    (0..40).for_each(|number| vote(&mut tables, number % 4));
+    let before = tables[tallies].content_hash();
+    let headers = tables.begin_snapshot(64, |id| id == tallies);
+    let mut stream = Vec::new();
+    (0..40).for_each(|number| {
+        vote(&mut tables, number % 3);
+        tables.snapshot_step(&mut stream, 1);
+    });
+    assert_eq!(tables.snapshot_step(&mut stream, usize::MAX), SnapshotProgress::Done);
+    let mut empty = table("TALLIES", &columns);
+    empty.add_index(on("GROUPS", true, &[0])).expect("a legal index");
+    let mut restore = TableRestore::new(empty, headers[0].used_slots, headers[0].free_head)
+        .expect("a sound header");
+    let mut input = &stream[..];
+    while let Some(record) = RowsRecord::take(&mut input).expect("a sound record") {
+        restore.add(&record).expect("a sound record");
+    }
+    assert_eq!(restore.finish().expect("a whole snapshot").content_hash(), before);
 }
 
 #[test]
