@@ -229,12 +229,22 @@ impl LogWriter {
 
     /// Writes a block that says how far everything is durable, so that damage at the very end of
     /// the log is told from a torn end. Worth while when nothing else is to be written for now.
+    /// Nothing is written where that would take a new segment, and the disk has no space for it.
     ///
     /// # Errors
     /// The disk failed.
     pub fn seal(&mut self) -> Result<(), LogError> {
+        assert!(self.parts.is_empty(), "no group is gathered");
         self.add(NO_PARTITION, 0, 0, 0, &[]);
-        self.write()
+        match self.make_room() {
+            Err(error) if error.is_full() => {
+                self.group.clear();
+                self.parts.clear();
+                Ok(())
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.write(),
+        }
     }
 
     /// Where the next block goes.

@@ -307,6 +307,24 @@ fn a_full_segment_has_room_to_name_the_next() {
 }
 
 #[test]
+fn a_log_at_a_segments_end_on_a_full_disk_goes_on_without_a_seal() {
+    let disk = new_disk();
+    let mut log = writer(&disk, 1);
+    let room = SEGMENT_BYTES_MIN - FIRST_BLOCK - 56 - 56;
+    commit(&mut log, &[(0, 1, 1, vec![1; room as usize])]);
+    disk.limit_capacity(Some(u64::from(SEGMENT_BYTES_MIN)));
+    log.seal().expect("nothing is written");
+    log.sync().expect("nothing is written");
+    add(&mut log, &(0, 2, 1, vec![2]));
+    assert!(log.make_room().expect_err("the disk is full").is_full());
+    disk.limit_capacity(None);
+    log.write().expect("there is space");
+    log.seal().expect("there is space");
+    log.sync().expect("there is space");
+    assert_eq!((log.position().segment, read(&disk).unwrap().0.len()), (2, 2));
+}
+
+#[test]
 fn power_cuts_at_every_write_lose_nothing_that_was_synced() {
     let mut random = SeededRandom::new(3);
     for round in 0..300 {
