@@ -114,10 +114,15 @@ impl Database {
 
     /// A hash of everything that replicas must agree on.
     pub fn content_hash(&self) -> u64 {
-        self.tables.iter().fold(0, |hash, (id, table)| {
-            let mut state = hash ^ u64::from(id.0) ^ table.content_hash();
+        self.table_hashes().fold(0, |hash, (id, table)| {
+            let mut state = hash ^ u64::from(id.0) ^ table;
             lockstep_base::random::split_mix(&mut state)
         })
+    }
+
+    /// Such a hash of each table.
+    pub fn table_hashes(&self) -> impl Iterator<Item = (TableId, u64)> {
+        self.tables.iter().map(|(id, table)| (id, table.content_hash()))
     }
 
     /// Rows of partitioned tables that do not belong at this partition, per table that has any.

@@ -3,14 +3,14 @@
 //! a schema change puts it in force. Calls run between the steps. A step that fails ends it: a
 //! schema change takes the index away.
 
-use crate::plans::SimCatalog;
-use crate::world::{BUILD_CALL, Message, World};
+use crate::plans::{Change, SimCatalog};
+use crate::world::{BUILD_CALL, Message, SimSite, World};
 use lockstep_base::bytes::ByteReader;
 use lockstep_exec::PreparedStatement;
 use lockstep_exec::entries::check_entries;
 use lockstep_plan::{Catalog, GlobalIndexBuild};
 use lockstep_site::{BoundStatement, MultiCall, MultiWork, Site, StatementCall};
-use lockstep_types::{Datum, Outcome, TableView};
+use lockstep_types::{Datum, Outcome, TableId, TableView};
 use std::sync::Arc;
 
 /// Most rows that a step takes in at a partition: few, so that calls come between the steps.
@@ -55,10 +55,24 @@ impl World {
         if self.changing {
             return false;
         }
-        let (catalog, changes, build) = self.latest().1.begin_index(ddl, &self.natives);
+        let build = self.latest().1.build_of(ddl);
         self.index_build = Some(IndexBuild { build, stage: Stage::Begin, ended: None });
-        self.change_catalog(catalog, changes);
+        self.change_catalog(&Change::BeginIndex(ddl));
         true
+    }
+
+    /// The name of the global index whose building was under way when the host stopped, if one
+    /// was.
+    pub(crate) fn interrupted_index(&self) -> Option<String> {
+        self.latest().1.plan.builds().next().map(|build| build.index)
+    }
+
+    /// Goes on with it.
+    pub(crate) fn go_on_with_index(&mut self) {
+        let build = self.latest().1.plan.builds().next().expect("one is being built");
+        self.changing = true;
+        self.index_build = Some(IndexBuild { build, stage: Stage::Cover, ended: None });
+        self.cover();
     }
 
     /// A schema change of the build has ended. Gives how the whole ended, if it has.
@@ -98,9 +112,44 @@ impl World {
         (*version, catalog)
     }
 
+    /// The text of the newest schema.
+    pub(crate) fn schema_text(&self) -> String {
+        self.latest().1.plan.schema_text()
+    }
+
+    /// The text of the schema behind a change.
+    pub(crate) fn schema_behind(&self, ddl: &str) -> String {
+        let (catalog, _) = self.latest().1.make(&Change::Ddl(ddl), &self.natives);
+        catalog.plan.schema_text()
+    }
+
     /// Hashes of all partitions' data.
     pub fn content_hashes(&self) -> Vec<u64> {
         self.sites.iter().map(|site| site.database().content_hash()).collect()
+    }
+
+    /// The first table that is not the same in another host.
+    pub(crate) fn difference(&self, other: &World) -> String {
+        for (one, two) in self.sites.iter().zip(&other.sites) {
+            let tables = |site: &SimSite| -> Vec<(TableId, u64, u64)> {
+                let database = site.database();
+                let rows = database.row_counts();
+                database
+                    .table_hashes()
+                    .zip(rows)
+                    .map(|((id, h), (_, rows))| (id, h, rows))
+                    .collect()
+            };
+            let (first, second) = (tables(one), tables(two));
+            let same = first.iter().zip(&second).take_while(|(a, b)| a == b).count();
+            if same < first.len().max(second.len()) {
+                let (of, with) = (first.get(same), second.get(same));
+                let name = of.and_then(|(id, _, _)| one.database().definition(*id));
+                let name = name.map_or("", |definition| &definition.name);
+                return format!("table {name}: {of:?} against {with:?}");
+            }
+        }
+        "no table".to_string()
     }
 
     /// Holds the entries of all global indexes against their tables, if nothing is under way.
@@ -154,8 +203,7 @@ impl World {
         let build = self.index_build.as_mut().expect("one is being built");
         build.stage = stage;
         let index = build.build.index.clone();
-        let (catalog, changes) = self.latest().1.end_index(&index, keep, &self.natives);
-        self.change_catalog(catalog, changes);
+        self.change_catalog(&Change::EndIndex(&index, keep));
     }
 }
 

@@ -3,19 +3,23 @@
 use crate::{power, walk};
 use lockstep_exec::lookup::{KeyRoute, lookups};
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
+use lockstep_exec::statement::StatementOrigin;
 use lockstep_exec::{PreparedStatement, routing_value};
 use lockstep_plan::{
     Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, plan_statement,
 };
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_plan_ir::{Execution, StorageChange};
+use lockstep_plan_ir::{Execution, StorageChange, TableDefinition};
 use lockstep_site::{
     BoundStatement, Home, MultiWork, OneRoundCall, OneRoundCalls, OneRoundRequest, StatementCall,
 };
+use lockstep_sql::ast::ParsedStatement;
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, HashRing, ParameterSet, PartitionId};
+use lockstep_types::{
+    Datum, HashRing, ParameterSet, PartitionId, SqlType, TableBuilder, TableSchema,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -38,6 +42,8 @@ pub enum Request {
     },
     /// Ad hoc statements at a partition that the client names: reads of replicated tables.
     At(PartitionId, Sql),
+    /// Rows of a table in bulk, by its first columns; the others get no value.
+    Load(&'static str, Vec<Vec<i64>>),
 }
 
 /// Work of one catalog version, for one partition.
@@ -48,6 +54,8 @@ pub(crate) enum LocalWork {
         name: &'static str,
         parameters: Arc<[u8]>,
     },
+    /// The statement of the table's generated procedure, and a table of rows.
+    Load(Arc<PreparedStatement>, Arc<[u8]>),
     /// A call of a procedure that an index leads to its row, and the key.
     Led {
         name: &'static str,
@@ -76,10 +84,11 @@ pub(crate) struct SimCatalog {
 /// The procedures of the simulator's workloads.
 pub(crate) struct Natives(BTreeMap<String, Arc<dyn NativeProcedure>>);
 
-impl Default for Natives {
-    fn default() -> Natives {
+impl Natives {
+    /// The seed is for the one that does not do the same twice.
+    pub(crate) fn new(seed: u64) -> Natives {
         let named = |procedure: Arc<dyn NativeProcedure>| (procedure.name().to_string(), procedure);
-        let all = walk::procedures().into_iter().chain([power::procedure()]);
+        let all = walk::procedures().into_iter().chain(power::procedures(seed));
         Natives(all.map(named).collect())
     }
 }
@@ -93,6 +102,44 @@ impl NativeProcedures for Natives {
             statements: procedure.statements().iter().map(statement).collect(),
         })
     }
+}
+
+/// A change of the catalog, as the log has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    Ddl(&'a str),
+    /// The global index that a statement creates is declared.
+    BeginIndex(&'a str),
+    /// It comes into force, or is taken away.
+    EndIndex(&'a str, bool),
+}
+
+impl<'a> Change<'a> {
+    pub(crate) fn encode(&self) -> Arc<[u8]> {
+        let (mark, text) = match *self {
+            Change::Ddl(text) => ("d", text),
+            Change::BeginIndex(text) => ("b", text),
+            Change::EndIndex(index, true) => ("k", index),
+            Change::EndIndex(index, false) => ("t", index),
+        };
+        [mark, text].concat().into_bytes().into()
+    }
+
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Change<'a>> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let rest = text.get(1..)?;
+        Some(match text.as_bytes()[0] {
+            b'd' => Change::Ddl(rest),
+            b'b' => Change::BeginIndex(rest),
+            b'k' => Change::EndIndex(rest, true),
+            b't' => Change::EndIndex(rest, false),
+            _ => return None,
+        })
+    }
+}
+
+fn parsed(ddl: &str) -> Vec<ParsedStatement> {
+    parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound")
 }
 
 impl SimCatalog {
@@ -119,34 +166,70 @@ impl SimCatalog {
         SimCatalog { plan, procedures, routes, statements: BTreeMap::new() }
     }
 
-    /// The catalog behind a batch of DDL, and the steps of the sites.
-    pub(crate) fn apply(&self, ddl: &str, natives: &Natives) -> (SimCatalog, Vec<StorageChange>) {
-        let parsed = parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound");
-        let change = self.plan.apply(&parsed, natives).expect("it can be applied");
-        (SimCatalog::new(change.catalog, natives), change.changes)
-    }
-
-    /// The catalog in which a global index is being built, the steps of the sites, and the build.
-    pub(crate) fn begin_index(
+    /// The catalog behind a change, and the steps of the sites.
+    pub(crate) fn make(
         &self,
-        ddl: &str,
-        natives: &Natives,
-    ) -> (SimCatalog, Vec<StorageChange>, GlobalIndexBuild) {
-        let parsed = parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound");
-        let build = self.plan.build_of(&parsed).expect("it creates a global index");
-        let change = self.plan.begin_global_index(&parsed, natives).expect("it can be created");
-        (SimCatalog::new(change.catalog, natives), change.changes, build)
-    }
-
-    /// The catalog where it is in force, or gone.
-    pub(crate) fn end_index(
-        &self,
-        index: &str,
-        keep: bool,
+        change: &Change<'_>,
         natives: &Natives,
     ) -> (SimCatalog, Vec<StorageChange>) {
-        let change = self.plan.end_global_index(index, keep, natives).expect("it can end");
-        (SimCatalog::new(change.catalog, natives), change.changes)
+        let made = match change {
+            Change::Ddl(text) => self.plan.apply(&parsed(text), natives),
+            Change::BeginIndex(text) => self.plan.begin_global_index(&parsed(text), natives),
+            Change::EndIndex(index, keep) => self.plan.end_global_index(index, *keep, natives),
+        };
+        let made = made.expect("it can be applied");
+        (SimCatalog::new(made.catalog, natives), made.changes)
+    }
+
+    /// What is built by a statement that creates a global index.
+    pub(crate) fn build_of(&self, ddl: &str) -> GlobalIndexBuild {
+        self.plan.build_of(&parsed(ddl)).expect("it creates a global index")
+    }
+
+    /// The statement that rows of a table are loaded by.
+    pub(crate) fn load_statement(&self, procedure: &str) -> Option<Arc<PreparedStatement>> {
+        let definition = Arc::clone(self.plan.procedure(procedure)?);
+        let statement = Arc::clone(&definition.statements.first()?.1);
+        let origin = StatementOrigin::Procedure { definition, number: 0 };
+        Some(Arc::new(PreparedStatement::new(statement).with_origin(origin)))
+    }
+
+    /// Where rows of a table go, and how.
+    fn plan_load(&self, table: &str, rows: &[Vec<i64>], ring: &HashRing) -> Planned {
+        let found = self.plan.table(table).expect("the workload's tables are there");
+        let definition = &*found.definition;
+        let statement = self.load_statement(&format!("{table}.insert"));
+        let statement = statement.expect("it is generated with the table");
+        let owner = |row: &Vec<i64>| {
+            let column = definition.partition_columns.first();
+            column.map(|column| ring.partition_of(Datum::Int(row[usize::from(*column)])))
+        };
+        let owners: Vec<Option<PartitionId>> = rows.iter().map(owner).collect();
+        let only = owners.first().copied().flatten();
+        let is_local =
+            ring.partition_count() == 1 || statement.statement().upkeep == IndexUpkeep::None;
+        if let Some(only) = only
+            && is_local
+            && owners.iter().all(|owner| *owner == Some(only))
+        {
+            let table = table_of(definition, rows.iter());
+            return Planned::Partition(only, LocalWork::Load(statement, table.into()));
+        }
+        let shipped = (0..ring.partition_count()).map(|partition| {
+            let is_here = |owner: &Option<PartitionId>| owner.is_none_or(|at| at.0 == partition);
+            let here = rows.iter().zip(&owners).filter(|(_, owner)| is_here(owner));
+            let here: Vec<&Vec<i64>> = here.map(|(row, _)| row).collect();
+            if here.is_empty() { Vec::new() } else { table_of(definition, here.into_iter()) }
+        });
+        let bound = BoundStatement {
+            statement,
+            parameters: ParameterWriter::default().bytes().into(),
+            shipped: Some(Arc::new(shipped.collect())),
+            found: None,
+            profile: None,
+        };
+        let work = MultiWork::Statements(statement_call(vec![bound]));
+        Planned::Multi { declared: Vec::new(), home: None, work }
     }
 
     pub(crate) fn procedure(&self, name: &str) -> &Arc<PreparedProcedure> {
@@ -155,6 +238,15 @@ impl SimCatalog {
 
     pub(crate) fn route(&self, name: &str) -> Option<&KeyRoute> {
         self.routes.get(name)
+    }
+
+    /// Whether work must not run behind something undecided, because it cannot run again.
+    pub(crate) fn runs_once(&self, work: &LocalWork) -> bool {
+        let (LocalWork::Procedure { name, .. } | LocalWork::Led { name, .. }) = work else {
+            return false;
+        };
+        let definition = self.procedure(name).definition();
+        definition.effects && !definition.read_only
     }
 
     /// The number under which a partition logs a procedure's calls.
@@ -171,8 +263,8 @@ impl SimCatalog {
             return Arc::clone(prepared);
         }
         let parsed = parse_batch(sql, &Limits::default()).expect("the workload's SQL is sound");
-        let planned = plan_statement(&self.plan, &parsed[0], PlanContext::MultiPartition)
-            .expect("it can be planned");
+        let planned = plan_statement(&self.plan, &parsed[0], PlanContext::MultiPartition);
+        let planned = planned.unwrap_or_else(|error| panic!("{sql} can be planned: {error:?}"));
         let prepared = Arc::new(PreparedStatement::new(Arc::new(planned)));
         self.statements.insert(Arc::clone(sql), Arc::clone(&prepared));
         prepared
@@ -205,6 +297,7 @@ impl SimCatalog {
                 let call = statement_call(vec![self.bind(sql, &[])]);
                 Planned::Partition(*partition, LocalWork::Statements(call))
             }
+            Request::Load(table, rows) => self.plan_load(table, rows, ring),
             Request::Procedure { name, keys, parameters } => {
                 let owner = |key: &i64| ring.partition_of(Datum::Int(*key));
                 let parameters = Arc::clone(parameters);
@@ -264,6 +357,23 @@ impl SimCatalog {
     }
 }
 
+/// A table of rows in its wire form; columns without a value are NULL.
+fn table_of<'a>(definition: &TableDefinition, rows: impl Iterator<Item = &'a Vec<i64>>) -> Vec<u8> {
+    let columns = definition.columns.iter().take(usize::from(definition.visible_columns));
+    let named: Vec<(&str, SqlType)> = columns.map(|column| ("", column.sql_type)).collect();
+    let schema = TableSchema::new(&named);
+    let mut out = Vec::new();
+    let mut table = TableBuilder::begin(&mut out, &schema);
+    for row in rows {
+        let given = row.iter().map(|value| Datum::Int(*value));
+        let values: Vec<Datum<'_>> =
+            given.chain(std::iter::repeat(Datum::Null)).take(named.len()).collect();
+        table.row(&schema, &values);
+    }
+    table.finish();
+    out
+}
+
 fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
     let read_only = statements.iter().all(|bound| bound.statement.statement().read_only);
     StatementCall { statements, read_only, counted: false, answer: None }
@@ -308,12 +418,13 @@ mod tests {
 
     #[test]
     fn an_insert_with_a_known_index_entry_is_a_call_of_one_round() {
-        let natives = Natives::default();
+        let natives = Natives::new(0);
         let ddl = "CREATE TABLE indexed (s_id BIGINT NOT NULL, sub_nbr VARCHAR(15) NOT NULL,
               location INTEGER, PRIMARY KEY (s_id));
             PARTITION TABLE indexed ON COLUMN s_id;
             CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON indexed (sub_nbr);";
-        let (catalog, _) = SimCatalog::new(Catalog::default(), &natives).apply(ddl, &natives);
+        let (catalog, _) =
+            SimCatalog::new(Catalog::default(), &natives).make(&Change::Ddl(ddl), &natives);
         let mut generated = catalog.plan.generated.values();
         let insert = generated.find(|definition| definition.name == "INDEXED.insert");
         let insert = insert.expect("it is generated with the table");

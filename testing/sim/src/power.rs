@@ -7,15 +7,20 @@
 //! that it touches, so the notes tell which calls the host has: those that were answered, all of
 //! them wholly; others wholly or not at all; and those that were told to have failed, none.
 //!
+//! Beside that a replicated table is written, rows are loaded in bulk, a procedure that never does
+//! the same twice is logged by its effects, and the schema changes: tables, columns, views,
+//! indexes and procedures come and go, and global indexes are built while calls run.
+//!
 //! A life ends by a power cut between two steps, a disk that fails from some operation on, one
-//! sync that fails, a disk that is full, or in order. What of unsynced writes is left, the seed
+//! sync that fails, a disk that is full, or in order; there a full disk may have been emptied
+//! before. What of unsynced writes is left, the seed
 //! decides write by write: nothing, all or a first part; so writes are lost, torn and reordered.
 //! The power can fail again while the host is recovered. Each recovery is made twice and must
 //! give the same rows in the same slots; behind an orderly end they are those of the host that
 //! ended. A bit that flips in what was synced must be reported.
 
 use crate::bank::Failure;
-use crate::plans::Sql;
+use crate::plans::{Request, Sql};
 use crate::world::log::HostLog;
 use crate::world::replay::{HostDisk, Recovered};
 use crate::world::save::SavePlan;
@@ -32,13 +37,14 @@ use std::sync::Arc;
 mod damage;
 mod judge;
 mod report;
+mod schema;
 mod strike;
 mod workload;
 
 pub use report::Report;
 use strike::{PLACES, Strike, Target};
 
-pub(crate) use workload::procedure;
+pub(crate) use workload::procedures;
 
 const SCHEMA: &str = "
 CREATE TABLE accounts (account BIGINT NOT NULL, money BIGINT NOT NULL, PRIMARY KEY (account));
@@ -52,36 +58,46 @@ CREATE TABLE holds (account BIGINT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY
 PARTITION TABLE holds ON COLUMN account;
 CREATE TABLE tags (id BIGINT NOT NULL, tag BIGINT NOT NULL, PRIMARY KEY (id));
 PARTITION TABLE tags ON COLUMN id;
+CREATE TABLE rates (id BIGINT NOT NULL, value BIGINT NOT NULL, PRIMARY KEY (id));
 CREATE GLOBAL UNIQUE INDEX tags_by_tag ON tags (tag);
 CREATE VIEW totals (account, notes, amount) AS
   SELECT account, COUNT(*), SUM(amount) FROM moves GROUP BY account;
 CREATE PROCEDURE FROM NATIVE SlowMove;
 CREATE PROCEDURE Deposit PARTITION ON TABLE moves COLUMN account PARAMETER 0 AS BEGIN
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
   UPDATE accounts SET money = money + ? WHERE account = ?;
 END;
 CREATE PROCEDURE Move AS BEGIN
   UPDATE accounts SET money = money + ? WHERE account = ?;
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
   UPDATE accounts SET money = money + ? WHERE account = ?;
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
+END;
+CREATE PROCEDURE PARTITION ON TABLE moves COLUMN account PARAMETER 0 WITH EFFECTS FROM NATIVE Draw;
+CREATE PROCEDURE Rate AS BEGIN
+  UPDATE rates SET value = value + ? WHERE id = ?;
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
+END;
+CREATE PROCEDURE BreakRate AS BEGIN
+  UPDATE rates SET value = value + ? WHERE id = ?;
+  INSERT INTO accounts VALUES (?, 0);
 END;
 CREATE PROCEDURE Break AS BEGIN
   UPDATE accounts SET money = money + ? WHERE account = ?;
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
   INSERT INTO accounts VALUES (?, 0);
 END;
 CREATE PROCEDURE Hold AS BEGIN
   INSERT INTO holds VALUES (?, ?);
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
   INSERT INTO holds VALUES (?, ?);
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
 END;
 CREATE PROCEDURE Release AS BEGIN
   DELETE FROM holds WHERE account = ?;
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
   DELETE FROM holds WHERE account = ?;
-  INSERT INTO moves VALUES (?, ?, ?, ?);
+  INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
 END;
 CREATE PROCEDURE BreakRelease AS BEGIN
   DELETE FROM holds WHERE account = ?;
@@ -91,6 +107,9 @@ END;
 ";
 
 const MONEY: i64 = 1_000;
+/// Rows of the replicated table that are there from the beginning, and what they begin with.
+const RATES: i64 = 3;
+const RATE: i64 = 100;
 
 /// What is broken in a host, to see that the checks notice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,6 +126,26 @@ pub struct Broken {
     pub lies_of: Option<&'static str>,
     /// Recovery runs again what was not committed.
     pub replays_all: bool,
+    /// Recovery leaves out what was committed.
+    pub skips: Option<Skip>,
+}
+
+/// What a broken recovery leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skip {
+    /// Changes of the schema, all but the first.
+    SchemaChanges,
+    /// What the last partition does to replicated tables.
+    ReplicatedWritesOfOne,
+    /// The images of calls that are logged by their effects.
+    Effects,
+    /// Rows that were loaded in bulk at one partition.
+    Loads,
+}
+
+impl Skip {
+    /// How statements begin that write a replicated table.
+    pub(crate) const REPLICATED: &str = "UPDATE rates";
 }
 
 /// How a call ended, as far as is known.
@@ -127,6 +166,12 @@ struct Call {
     must_fail: bool,
     /// Counts notes: of one account, or of all.
     counts: Option<Option<i64>>,
+    /// It draws the amount of a note of this account, which is this if it has been told.
+    drawn: Option<(i64, Option<i64>)>,
+    /// It changes a row of the replicated table.
+    rate: Option<(i64, i64)>,
+    /// It inserts a row into the extra table.
+    has_extra: bool,
     end: End,
 }
 
@@ -147,6 +192,7 @@ struct Run {
     outstanding: usize,
     /// Notes that reads have seen at least: of an account, and of all.
     seen: BTreeMap<Option<i64>, i64>,
+    schema: schema::Schema,
     report: Report,
 }
 
@@ -169,6 +215,7 @@ impl Run {
         shape.active_multi = [1, 3, 64][random.below(3) as usize];
         shape.speculates = random.chance(4, 5);
         shape.faults = broken.protocol;
+        let one_in = [0, 30, 8][random.below(3) as usize];
         Run {
             seed,
             shape,
@@ -189,6 +236,7 @@ impl Run {
             calls: Vec::new(),
             outstanding: 0,
             seen: BTreeMap::new(),
+            schema: schema::Schema::new(one_in),
             report: Report::default(),
         }
     }
@@ -201,12 +249,16 @@ impl Run {
             self.disk.set_lies(Some(Box::new(move |name| name.ends_with(end))));
         }
         let mut world = self.recover(0)?;
+        world.schema(SCHEMA);
+        self.schema.set(world.schema_text());
         for account in 0..self.accounts {
             world.call(0, &[(&sql("INSERT INTO accounts VALUES (?, ?)"), &[account, MONEY])]);
         }
+        let rates = (0..RATES).map(|id| vec![id, RATE]).collect();
+        world.request(0, Request::Load("RATES", rates));
         world.settle();
         let loaded = world.take_answers();
-        if loaded.len() as i64 != self.accounts
+        if loaded.len() as i64 != self.accounts + 1
             || loaded.iter().any(|answer| answer.outcome.failure.is_some())
         {
             return Err(format!("the accounts cannot be loaded: {loaded:?}"));
@@ -224,6 +276,9 @@ impl Run {
             }
             recovered.iter().for_each(|hash| self.note(*hash));
             self.judge(&mut world)?;
+            if self.schema.is_changing() {
+                world.go_on_with_index();
+            }
         }
         Ok(())
     }
@@ -235,7 +290,7 @@ impl Run {
 
     /// Goes on until the life ends; true if it ends in order.
     fn live(&mut self, world: &mut World, calls: usize) -> Result<bool, String> {
-        let end = [0, 0, 1, 1, 1, 2, 3, 4][self.random.below(8) as usize];
+        let end = [0, 0, 1, 1, 1, 2, 3, 4, 5][self.random.below(9) as usize];
         self.proven = None;
         self.report.ends[end] += 1;
         let mut steps = u64::MAX;
@@ -246,29 +301,39 @@ impl Run {
                 let number = self.random.below(40);
                 self.disk.set_hook(Some(self.strike.fails_from(number, Target::Syncs)));
             }
-            3 => self.fill_disk(),
+            3 | 5 => self.fill_disk(),
             _ => {}
         }
         let clients = 1 + self.random.below(12) as usize;
         world.repeat_one_in = [0, 3, 20][self.random.below(3) as usize];
         let expires = self.random.chance(1, 4);
         let mut begun = 0;
+        let mut patience = self.random.below(300);
         while begun < calls && steps > 0 && world.log_failure().is_none() {
             steps -= 1;
             let begins = self.outstanding < clients && self.random.chance(1, 3);
             if begins || !world.step() {
                 self.begin(world);
                 begun += 1;
+                self.draw_change(world);
+            }
+            if world.log_waits_for_space() {
+                match (patience.checked_sub(1), end) {
+                    (Some(less), _) => patience = less,
+                    (None, 5) => self.disk.limit_capacity(None),
+                    (None, _) => steps = 0,
+                }
             }
             if expires && self.random.chance(1, 40) {
                 world.expire();
             }
             world.draw_save();
+            self.hear_change(world);
             self.judge_answers(world)?;
         }
-        if end == 4 {
-            world.settle();
-            self.judge_answers(world)?;
+        let in_order = matches!(end, 4 | 5);
+        if in_order {
+            self.come_to_rest(world)?;
         }
         let saves = world.save_counts();
         self.save_plan.next += saves[0] + saves[1] + u64::from(world.is_saving());
@@ -276,8 +341,11 @@ impl Run {
         if let Some(place) = self.strike.place() {
             self.report.struck[place] += 1;
         }
-        if end != 4 {
-            return Ok(false);
+        if !in_order {
+            return match world.log_failure() {
+                Some(failure) if end == 3 => Err(format!("a full disk ends the host: {failure}")),
+                _ => Ok(false),
+            };
         }
         match (world.log_failure(), self.outstanding, world.is_idle()) {
             (Some(failure), _, _) => Err(format!("the log failed on a sound disk: {failure}")),
@@ -287,6 +355,19 @@ impl Run {
             }
             (None, open, _) => Err(format!("{open} calls unanswered, or the host is not at rest")),
         }
+    }
+
+    /// Everything that is under way ends, a change of the schema too.
+    fn come_to_rest(&mut self, world: &mut World) -> Result<(), String> {
+        self.disk.limit_capacity(None);
+        world.settle();
+        self.judge_answers(world)?;
+        self.hear_change(world);
+        while self.schema.is_changing() {
+            world.settle();
+            self.hear_change(world);
+        }
+        Ok(())
     }
 
     /// From now on the disk has little room.
@@ -309,12 +390,12 @@ impl Run {
     }
 
     fn host_disk(&self) -> HostDisk {
-        let (faults, replays_all) = (self.broken.log, self.broken.replays_all);
-        HostDisk { disk: Arc::new(self.disk.clone()), faults, replays_all }
+        let Broken { log: faults, replays_all, skips, .. } = self.broken;
+        HostDisk { disk: Arc::new(self.disk.clone()), faults, replays_all, skips }
     }
 
     fn read_disk(&self, seed: u64) -> Result<Recovered, String> {
-        self.host_disk().recover(seed, self.shape, SCHEMA)
+        self.host_disk().recover(seed, self.shape)
     }
 
     fn open_log(&mut self, recovered: &mut Recovered) -> Result<HostLog, String> {
@@ -331,8 +412,9 @@ impl Run {
         self.report.torn += u64::from(first.end.0.torn.is_some());
         let (content, sequences) = (first.world.content_hashes(), first.end.1.clone());
         self.expect_damage_reported()?;
+        self.expect_loss_reported()?;
         self.damage_snapshot(&content)?;
-        self.compare_beginnings(&content)?;
+        self.compare_beginnings(&first.world)?;
         while self.random.chance(1, 2) {
             let number = self.random.below(12);
             self.disk.set_hook(Some(self.strike.fails_from(number, Target::All)));
@@ -360,16 +442,17 @@ impl Run {
     }
 
     /// Older snapshots, and the log alone, must give the same, as far as the log reaches.
-    fn compare_beginnings(&mut self, content: &[u64]) -> Result<(), String> {
+    fn compare_beginnings(&mut self, newest: &World) -> Result<(), String> {
         let (host, shape, seed) = (self.host_disk(), self.shape, self.seed);
         let mut found = host.candidates(shape.partitions)?;
         while !found.is_empty() {
             found.remove(0);
-            let Ok(older) = host.recover_with(&found, seed, shape, SCHEMA) else { continue };
+            let Ok(older) = host.recover_with(&found, seed, shape) else { continue };
             self.report.beginnings[1] += 1;
-            if older.world.content_hashes() != content {
+            if older.world.content_hashes() != newest.content_hashes() {
                 let begun = found.first().map_or("the log alone", |one| &one.nonce);
-                return Err(format!("recovery from {begun} gives other rows"));
+                let difference = newest.difference(&older.world);
+                return Err(format!("recovery from {begun} gives other rows: {difference}"));
             }
         }
         Ok(())

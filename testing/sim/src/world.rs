@@ -2,22 +2,23 @@
 
 use crate::build::IndexBuild;
 use crate::census::Census;
-use crate::plans::{LocalWork, Natives, Planned, Request, SimCatalog, Sql};
+use crate::plans::{Change, LocalWork, Natives, Planned, Request, SimCatalog, Sql};
 use crate::world::log::{Held, HostLog};
 use crate::world::save::Saves;
+use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_plan::Catalog;
-use lockstep_plan_ir::StorageChange;
 use lockstep_site::{
     Coordinator, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall, OneRoundCalls,
     PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
 };
 use lockstep_txn::{Admission, EntryHeader};
-use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId};
+use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, TableView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod led;
+mod load;
 pub(crate) mod log;
 mod outputs;
 pub(crate) mod replay;
@@ -168,7 +169,7 @@ impl World {
             entry_changes_bytes: 64 << 20,
         };
         let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);
-        let natives = Natives::default();
+        let natives = Natives::new(seed);
         World {
             random: SeededRandom::new(seed),
             sites: (0..partitions).map(site).collect(),
@@ -215,14 +216,14 @@ impl World {
         if self.changing {
             return false;
         }
-        let (catalog, changes) = self.latest().1.apply(ddl, &self.natives);
-        self.change_catalog(catalog, changes);
+        self.change_catalog(&Change::Ddl(ddl));
         true
     }
 
     /// Sends the change to another catalog.
-    pub(crate) fn change_catalog(&mut self, catalog: SimCatalog, changes: Vec<StorageChange>) {
+    pub(crate) fn change_catalog(&mut self, change: &Change<'_>) {
         let before = self.latest().0;
+        let (catalog, changes) = self.latest().1.make(change, &self.natives);
         let version = catalog.plan.version;
         assert_eq!(version, before + 1, "each change has a version");
         self.catalogs.insert(version, catalog);
@@ -232,7 +233,7 @@ impl World {
             snapshot: None,
             catalog: version,
             catalog_version: version,
-            source: Arc::default(),
+            source: change.encode(),
             advice: None,
         };
         self.changing = true;
@@ -492,13 +493,17 @@ impl World {
             return self.plan_again(call.call);
         }
         let Some(ready) = self.lead(partition, ready) else { return };
-        self.executed += 1;
         let catalog = &self.catalogs[&self.versions[partition.index()]];
         let site = &mut self.sites[partition.index()];
+        self.executed += 1;
         match ready {
             Ready::Run(call, header) => {
                 let answer = run(site, catalog, &header, &call);
                 self.leave(partition, Held::Answer(answer));
+            }
+            Ready::Speculate(call, _) if catalog.runs_once(&call.work) => {
+                let held = site.hold_until_decided(call);
+                assert!(held.is_ok(), "the workload stays within the limits");
             }
             Ready::Speculate(call, header) => {
                 let answer = run(site, catalog, &header, &call);
@@ -548,6 +553,10 @@ fn run(
             let parameters = ParameterSet::new(parameters).expect("the workload writes it");
             let number = catalog.procedure_number(name);
             site.call(header, procedure, number, &parameters, false, &mut tables)
+        }
+        LocalWork::Load(statement, rows) => {
+            let rows = TableView::read(&mut ByteReader::new(rows)).expect("its own table");
+            site.load(header, statement, &rows, &mut tables)
         }
     };
     if outcome.failure.is_some() {

@@ -3,7 +3,9 @@
 use super::Run;
 use crate::world::log::CLUSTER;
 use crate::world::replay::Recovered;
-use lockstep_durability::command_log::{BLOCK_HEADER_BYTES, LogPosition, LogReader, file_name};
+use lockstep_durability::command_log::{
+    BLOCK_HEADER_BYTES, FOLDER, LogPosition, LogReader, file_name,
+};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_env::memory::SECTOR_BYTES;
 use lockstep_env::{Disk, DiskErrorKind, DiskOperation};
@@ -87,6 +89,27 @@ impl Run {
             Err(problem) if problem.contains(&name) => Ok(()),
             Err(problem) => Err(format!("damage in {name} is reported as: {problem}")),
             Ok(_) => Err(format!("damage at byte {at} of {name} goes unreported")),
+        }
+    }
+
+    /// The last file of the log is gone: the one before says that it was there.
+    pub(super) fn expect_loss_reported(&mut self) -> Result<(), String> {
+        let Some(last) = self.blocks()?.last().map(|block| block.position.segment) else {
+            return Ok(());
+        };
+        let name = file_name(last);
+        let names = self.disk.list(FOLDER).map_err(|error| error.to_string())?;
+        let is_there = |number: u32| names.iter().any(|n| file_name(number).ends_with(n.as_str()));
+        // A first one cannot be missed, and a last one that was never used need not be.
+        if !is_there(last - 1) || is_there(last + 1) {
+            return Ok(());
+        }
+        let bytes = self.disk.bytes(&name).ok_or_else(|| format!("{name} is missing"))?;
+        self.report.damaged += 1;
+        match self.with_damage(&name, &bytes, Damage::Gone) {
+            Err(problem) if problem.contains(&name) => Ok(()),
+            Err(problem) => Err(format!("the loss of {name} is reported as: {problem}")),
+            Ok(_) => Err(format!("the loss of {name} goes unreported")),
         }
     }
 

@@ -1,13 +1,15 @@
 //! What must be there behind a recovery.
 
-use super::{End, MONEY, Note, Run, sql};
+use super::workload::{DRAWN, LOADED};
+use super::{End, MONEY, Note, RATE, RATES, Run, sql};
+use crate::plans::Request;
 use crate::world::{CallNumber, World};
 use lockstep_base::bytes::ByteReader;
-use lockstep_types::{Datum, Status, TableView};
+use lockstep_types::{Datum, PartitionId, Status, TableView};
 use std::collections::BTreeMap;
 
 /// Stands for the reads of the checks.
-const CHECK: CallNumber = usize::MAX - 1;
+const CHECK: CallNumber = usize::MAX - 4;
 
 impl Run {
     pub(super) fn judge_answers(&mut self, world: &mut World) -> Result<(), String> {
@@ -22,6 +24,7 @@ impl Run {
                 return Err(format!("call {number} was to fail and passed"));
             }
             self.outstanding -= 1;
+            self.schema.extra_open -= usize::from(call.has_extra);
             let failure = answer.outcome.failure.as_ref();
             if failure.is_some_and(|failure| failure.status == Status::ResponseUnknown) {
                 self.report.unknown += 1;
@@ -29,7 +32,12 @@ impl Run {
             }
             call.end = End::Known(succeeded);
             self.report.answered[usize::from(!succeeded)] += 1;
+            if let (Some((_, drawn)), true) = (&mut call.drawn, succeeded) {
+                let told = rows(&answer.tables)?.first().and_then(|row| row.first()).copied();
+                *drawn = Some(told.ok_or_else(|| format!("call {number} tells nothing"))?);
+            }
             if let (Some(counted), true) = (call.counts, succeeded) {
+                self.report.read_while_full += u64::from(world.log_waits_for_space());
                 let rows = rows(&answer.tables)?;
                 let count = rows.first().and_then(|row| row.first()).copied();
                 let count = count.ok_or_else(|| format!("call {number} counted nothing"))?;
@@ -42,17 +50,25 @@ impl Run {
 
     /// Everything that must hold behind a recovery.
     pub(super) fn judge(&mut self, world: &mut World) -> Result<(), String> {
+        self.judge_schema(world)?;
         let mut notes: BTreeMap<usize, Vec<Note>> = BTreeMap::new();
         for row in read(world, "SELECT number, account, side, amount FROM moves")? {
             notes.entry(row[0] as usize).or_default().push((row[1], row[2], row[3]));
+        }
+        let rates = self.replicated(world)?;
+        for row in rates.iter().filter(|row| row[0] >= LOADED) {
+            notes.entry((row[0] - LOADED) as usize).or_default().push((-1, 0, row[1]));
         }
         notes.values_mut().for_each(|notes| notes.sort_unstable());
         if let Some((number, _)) = notes.iter().find(|(number, _)| **number >= self.calls.len()) {
             return Err(format!("there are notes of call {number}, which nobody made"));
         }
         self.judge_calls(&notes)?;
-        let of_all: Vec<Note> = notes.into_values().flatten().collect();
+        self.judge_rates(&rates)?;
+        let of_all = notes.into_values().flatten().filter(|note| note.0 >= 0);
+        let of_all: Vec<Note> = of_all.collect();
         self.judge_money(world, &of_all)?;
+        self.judge_made(world, &of_all)?;
         self.judge_reads(&of_all)?;
         judge_holds(&read(world, "SELECT account, number FROM holds ORDER BY account")?)?;
         let rows = read(world, "SELECT tag, id FROM tags ORDER BY tag")?;
@@ -69,8 +85,13 @@ impl Run {
     fn judge_calls(&mut self, notes: &BTreeMap<usize, Vec<Note>>) -> Result<(), String> {
         for (number, call) in self.calls.iter_mut().enumerate() {
             let mut expected = call.notes.clone();
-            expected.sort_unstable();
             let there = notes.get(&number).map_or(&[][..], Vec::as_slice);
+            if let Some((account, drawn)) = &mut call.drawn {
+                let found = there.iter().find(|note| (note.0, note.1) == (*account, DRAWN));
+                *drawn = drawn.or_else(|| found.map(|note| note.2));
+                expected.push((*account, DRAWN, drawn.unwrap_or(0)));
+            }
+            expected.sort_unstable();
             let is_whole = there == expected;
             if !there.is_empty() && !is_whole {
                 return Err(format!("of call {number} there is {there:?}, not {expected:?}"));
@@ -96,6 +117,40 @@ impl Run {
         }
         self.report.calls = self.calls.len() as u64;
         Ok(())
+    }
+
+    /// The rows of the replicated table, which must be the same everywhere.
+    fn replicated(&self, world: &mut World) -> Result<Vec<Vec<i64>>, String> {
+        let mut first: Option<Vec<Vec<i64>>> = None;
+        for partition in (0..world.partition_count()).map(PartitionId) {
+            let text = sql("SELECT id, value FROM rates ORDER BY id");
+            let found = ask(world, Request::At(partition, text))?;
+            match &first {
+                None => first = Some(found),
+                Some(first) if *first == found => {}
+                Some(first) => {
+                    return Err(format!(
+                        "the replicated table has {first:?} at partition 0, and {found:?} at \
+                         partition {partition}"
+                    ));
+                }
+            }
+        }
+        Ok(first.unwrap_or_default())
+    }
+
+    /// The replicated table has what the calls did that are there.
+    fn judge_rates(&self, rates: &[Vec<i64>]) -> Result<(), String> {
+        let mut expected: Vec<Vec<i64>> = (0..RATES).map(|id| vec![id, RATE]).collect();
+        let there = self.calls.iter().filter(|call| call.end == End::Known(true));
+        for (id, change) in there.filter_map(|call| call.rate) {
+            expected[id as usize][1] += change;
+        }
+        let found: Vec<&Vec<i64>> = rates.iter().filter(|row| row[0] < LOADED).collect();
+        match found == expected.iter().collect::<Vec<_>>() {
+            true => Ok(()),
+            false => Err(format!("the replicated table has {found:?}, not {expected:?}")),
+        }
     }
 
     fn judge_money(&self, world: &mut World, notes: &[Note]) -> Result<(), String> {
@@ -147,13 +202,17 @@ fn judge_holds(holds: &[Vec<i64>]) -> Result<(), String> {
 }
 
 /// The rows that a statement reads, once everything has come to rest.
-fn read(world: &mut World, text: &str) -> Result<Vec<Vec<i64>>, String> {
-    world.call(CHECK, &[(&sql(text), &[])]);
+pub(super) fn read(world: &mut World, text: &str) -> Result<Vec<Vec<i64>>, String> {
+    ask(world, Request::Statements(vec![(sql(text), Vec::new())]))
+}
+
+fn ask(world: &mut World, request: Request) -> Result<Vec<Vec<i64>>, String> {
+    world.request(CHECK, request.clone());
     world.settle();
     let answers = world.take_answers();
     match answers.as_slice() {
         [answer] if answer.outcome.failure.is_none() => rows(&answer.tables),
-        _ => Err(format!("{text} gives {answers:?}")),
+        _ => Err(format!("{request:?} gives {answers:?}")),
     }
 }
 

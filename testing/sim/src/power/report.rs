@@ -15,8 +15,14 @@ pub struct Report {
     pub unknown: u64,
     /// Those that were cut off and are there, and that are not.
     pub cut_off: [u64; 2],
-    /// Lives that ended by a cut, a failing disk, a failing sync, a full disk, in order.
-    pub ends: [u64; 5],
+    /// Lives that ended by a cut, a failing disk, a failing sync, a full disk, in order, in order
+    /// behind a full disk.
+    pub ends: [u64; 6],
+    /// Changes of the schema that began, were answered with success and with a failure; and of
+    /// those that were cut off: builds that went on, and changes that are not there, and that are.
+    pub changes: [u64; 6],
+    /// Reads that were answered while the log waited for space.
+    pub read_while_full: u64,
     /// Disks that failed in a group commit, a change of segments, pruning, a snapshot, the removal
     /// of an old one, a recovery.
     pub struck: [u64; 6],
@@ -53,6 +59,7 @@ impl Report {
         all(&mut self.answered, &other.answered);
         all(&mut self.cut_off, &other.cut_off);
         all(&mut self.ends, &other.ends);
+        all(&mut self.changes, &other.changes);
         all(&mut self.struck, &other.struck);
         all(&mut self.saves, &other.saves);
         all(&mut self.beginnings, &other.beginnings);
@@ -64,6 +71,7 @@ impl Report {
             (&mut self.passed_over, other.passed_over),
             (&mut self.given_up_for_damage, other.given_up_for_damage),
             (&mut self.torn, other.torn),
+            (&mut self.read_while_full, other.read_while_full),
             (&mut self.replayed, other.replayed),
             (&mut self.left_out, other.left_out),
             (&mut self.unrepeatable, other.unrepeatable),
@@ -80,7 +88,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [done, failed] = self.answered;
         let [there, absent] = self.cut_off;
-        let [cuts, disks, syncs, full, in_order] = self.ends;
+        let [cuts, disks, syncs, full, in_order, emptied] = self.ends;
+        let [begun, made, refused, gone_on, undone, late] = self.changes;
         let [groups, segments, pruning, snapshots, removals, recoveries] = self.struck;
         let [saved, given_up, pruned] = self.saves;
         let [from_snapshots, compared] = self.beginnings;
@@ -97,7 +106,16 @@ impl fmt::Display for Report {
             "lives",
             format!(
                 "ended by {cuts} cuts, {disks} failing disks, {syncs} failing syncs, {full} full \
-                 disks, {in_order} in order"
+                 disks, {in_order} in order, {emptied} in order behind a full disk; {} reads \
+                 answered while the log waited for space",
+                self.read_while_full
+            ),
+        )?;
+        line(
+            "schema",
+            format!(
+                "{begun} changes: {made} made, {refused} refused, {late} cut off and there, \
+                 {undone} cut off and not, {gone_on} builds that went on behind a recovery"
             ),
         )?;
         line(

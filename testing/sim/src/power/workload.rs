@@ -1,17 +1,26 @@
 //! What clients of the power cuts ask for.
 
-use super::{Call, End, Run, sql};
+use super::{Call, End, RATES, Run, sql};
 use crate::plans::{Request, Sql};
 use crate::world::{CallNumber, World};
+use lockstep_base::random::split_mix;
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
 use lockstep_plan_ir::procedure::ProcedureParameter;
-use lockstep_types::SqlType;
 use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{PartitionId, SqlType};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The side of notes with a drawn amount.
+pub(super) const DRAWN: i64 = 3;
+/// Rows of the replicated table that calls load have their numbers behind this.
+pub(super) const LOADED: i64 = 1_000;
 
 const TAGS: u64 = 24;
+const CHANGE_RATE: &str = "UPDATE rates SET value = value + ? WHERE id = ?";
+const EXTRA_ROW: &str = "INSERT INTO extra (id, account) VALUES (?, ?)";
 const CHANGE: &str = "UPDATE accounts SET money = money + ? WHERE account = ?";
-const NOTE: &str = "INSERT INTO moves VALUES (?, ?, ?, ?)";
+const NOTE: &str = "INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?)";
 const TAKEN: &str = "INSERT INTO accounts VALUES (?, 0)";
 const TAG: &str = "INSERT INTO tags VALUES (?, ?)";
 const TAG_ANEW: &str = "UPDATE tags SET tag = ? WHERE id = ?";
@@ -21,7 +30,8 @@ const COUNT_HERE: &str = "SELECT COUNT(*) FROM moves WHERE account = ?";
 
 impl Call {
     fn new(notes: Vec<super::Note>) -> Call {
-        Call { notes, must_fail: false, counts: None, end: End::Open }
+        let (must_fail, has_extra, end) = (false, false, End::Open);
+        Call { notes, must_fail, counts: None, drawn: None, rate: None, has_extra, end }
     }
 
     fn failing() -> Call {
@@ -31,7 +41,7 @@ impl Call {
 
 impl Run {
     pub(super) fn begin(&mut self, world: &mut World) {
-        let call = match self.random.below(16) {
+        let call = match self.random.below(23) {
             0..=2 => self.move_money(world),
             3 | 4 => self.move_slowly(world),
             5 => self.deposit(world),
@@ -44,6 +54,10 @@ impl Run {
                 self.statements(world, &[(COUNT, &[])]);
                 Call { counts: Some(None), ..Call::new(Vec::new()) }
             }
+            16 | 17 => self.rate(world),
+            18 | 19 => self.load(world),
+            20 | 21 => self.draw(world),
+            22 if self.schema.has_extra() => self.insert_extra(world),
             _ => {
                 let account = self.account();
                 self.statements(world, &[(COUNT_HERE, &[account])]);
@@ -163,6 +177,64 @@ impl Run {
         Call::new(notes.iter().map(|note| (note[0], note[2], 0)).collect())
     }
 
+    /// Changes what every partition has.
+    fn rate(&mut self, world: &mut World) -> Call {
+        let (n, account) = (self.next_number(), self.account());
+        let (id, change) = (self.random.below(RATES as u64) as i64, self.random.between(-9, 9));
+        let (rate, note) = ([change, id], [account, n, 0, 0]);
+        match self.random.below(5) {
+            0 | 1 => self.statements(world, &[(CHANGE_RATE, &rate), (NOTE, &note)]),
+            2 | 3 => self.procedure(world, "Rate", &[], &[&rate, &note]),
+            _ => {
+                self.procedure(world, "BreakRate", &[], &[&rate, &[account]]);
+                return Call::failing();
+            }
+        }
+        Call { rate: Some((id, change)), ..Call::new(vec![(account, 0, 0)]) }
+    }
+
+    /// Rows in bulk: notes of one account or of several, rows that a global index finds, or rows
+    /// of a replicated table.
+    fn load(&mut self, world: &mut World) -> Call {
+        let n = self.next_number();
+        let count = 1 + self.random.below(3) as i64;
+        let (table, rows, notes) = match self.random.below(5) {
+            0 => ("RATES", vec![vec![LOADED + n, n]], vec![(-1, 0, n)]),
+            1 => {
+                let tags = (0..count).map(|_| self.random.below(TAGS) as i64);
+                let rows = tags.zip(0..).map(|(tag, more)| vec![n + more * 100_000, tag]);
+                ("TAGS", rows.collect(), Vec::new())
+            }
+            several => {
+                let one = self.account();
+                let mut accounts = Vec::new();
+                for _ in 0..count {
+                    accounts.push(if several == 2 { self.account() } else { one });
+                }
+                let notes = accounts.into_iter().zip(0..).map(|(account, side)| (account, side, 0));
+                let notes: Vec<super::Note> = notes.collect();
+                let row = |note: &super::Note| vec![note.0, n, note.1, note.2];
+                ("MOVES", notes.iter().map(row).collect(), notes)
+            }
+        };
+        world.request(self.calls.len(), Request::Load(table, rows));
+        Call::new(notes)
+    }
+
+    /// The call draws an amount, which nobody knows before.
+    fn draw(&mut self, world: &mut World) -> Call {
+        let (n, account) = (self.next_number(), self.account());
+        self.procedure(world, "Draw", &[account], &[&[account, n]]);
+        Call { drawn: Some((account, None)), ..Call::new(Vec::new()) }
+    }
+
+    fn insert_extra(&mut self, world: &mut World) -> Call {
+        let (n, account) = (self.next_number(), self.account());
+        self.statements(world, &[(EXTRA_ROW, &[n, account]), (NOTE, &[account, n, 0, 0])]);
+        self.schema.add_extra(n as usize);
+        Call { has_extra: true, ..Call::new(vec![(account, 0, 0)]) }
+    }
+
     fn statements(&mut self, world: &mut World, statements: &[(&str, &[i64])]) {
         let number: CallNumber = self.calls.len();
         let texts: Vec<Sql> = statements.iter().map(|(text, _)| sql(text)).collect();
@@ -192,9 +264,9 @@ impl Run {
 /// round of its own, and aborts at the end if it is to.
 struct SlowMove;
 
-/// The procedure of several rounds.
-pub(crate) fn procedure() -> Arc<dyn NativeProcedure> {
-    Arc::new(SlowMove)
+/// The procedure of several rounds, and the one that never does the same twice.
+pub(crate) fn procedures(seed: u64) -> [Arc<dyn NativeProcedure>; 2] {
+    [Arc::new(SlowMove), Arc::new(Draw { drawn: AtomicU64::new(seed) })]
 }
 
 impl NativeProcedure for SlowMove {
@@ -212,7 +284,7 @@ impl NativeProcedure for SlowMove {
         &[
             ("look", "SELECT money FROM accounts WHERE account = ?;"),
             ("change", "UPDATE accounts SET money = money + ? WHERE account = ?;"),
-            ("note", "INSERT INTO moves VALUES (?, ?, ?, ?);"),
+            ("note", "INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);"),
         ]
     }
 
@@ -235,5 +307,46 @@ impl NativeProcedure for SlowMove {
             0 => Ok(()),
             _ => Err(context.abort("the move ends here")),
         }
+    }
+}
+
+/// `(account, number)`: gives the account an amount that is drawn, and tells it. What is drawn is
+/// no part of the data, so that the call does something else when it runs again.
+struct Draw {
+    drawn: AtomicU64,
+}
+
+impl NativeProcedure for Draw {
+    fn name(&self) -> &str {
+        "Draw"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        const NUMBER: ProcedureParameter =
+            ProcedureParameter { sql_type: SqlType::BigInt, is_array: false };
+        const { &[NUMBER, NUMBER] }
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[
+            ("change", "UPDATE accounts SET money = money + ? WHERE account = ?;"),
+            ("note", "INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);"),
+        ]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        use lockstep_types::Datum::Int;
+        let (account, number) = (context.parameter(0), context.parameter(1));
+        let mut state = self.drawn.fetch_add(1, Ordering::Relaxed);
+        // Over several partitions it runs again for every round, and its statements are logged.
+        let amount = match context.partition() {
+            PartitionId::MULTI => context.random().below(100) as i64,
+            _ => (split_mix(&mut state) % 100) as i64,
+        };
+        context.queue(0, &[Int(amount), account])?;
+        context.queue(1, &[account, number, Int(DRAWN), Int(amount)])?;
+        context.execute()?;
+        context.return_scalar(amount);
+        Ok(())
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct HostLog {
     durable: Vec<u64>,
     gates: Vec<DurabilityGate<Held>>,
     failed: Option<LogError>,
+    /// The disk has no room for what comes next.
+    pub(super) waits_for_space: bool,
     broken: Broken,
     /// One step of the host in so many is the log's.
     one_in: u64,
@@ -71,6 +73,7 @@ impl HostLog {
             gathered: sequences.clone(),
             durable: sequences,
             failed: None,
+            waits_for_space: false,
             broken,
             one_in,
             covered: None,
@@ -131,6 +134,16 @@ impl HostLog {
                 self.is_sealed = true;
             }
             Phase::Write => {
+                let room = self.writer.make_room();
+                self.waits_for_space = room.as_ref().is_err_and(LogError::is_full);
+                if self.waits_for_space {
+                    // A snapshot may have made segments free.
+                    if let Some(covered) = self.covered.take() {
+                        self.pruned += self.writer.prune(&covered)? as u64;
+                    }
+                    return Ok(());
+                }
+                room?;
                 self.writer.write()?;
                 self.is_sealed = false;
                 self.phase = Phase::Sync;
@@ -182,6 +195,11 @@ impl World {
     /// Why the log cannot go on, if it cannot: the host stops.
     pub(crate) fn log_failure(&self) -> Option<String> {
         self.log.as_ref()?.failed.as_ref().map(ToString::to_string)
+    }
+
+    /// Whether the log waits for space on its disk.
+    pub(crate) fn log_waits_for_space(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.waits_for_space)
     }
 
     pub(super) fn log_is_due(&mut self) -> bool {

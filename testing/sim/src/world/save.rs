@@ -55,6 +55,10 @@ struct Lane {
 struct Running {
     nonce: String,
     lanes: Vec<Lane>,
+    /// The catalog when it began.
+    catalog_version: u64,
+    schema: String,
+    tables: Vec<Arc<TableDefinition>>,
     transaction: i64,
     positions: Vec<PartitionPosition>,
     heads: Vec<TableHead>,
@@ -108,20 +112,29 @@ impl World {
     pub(crate) fn draw_save(&mut self) {
         let Some(saves) = &self.saves else { return };
         let one_in = saves.plan.one_in;
-        if one_in > 0 && saves.running.is_none() && self.random.chance(1, one_in) {
+        let may_begin = saves.running.is_none() && !self.changing;
+        if one_in > 0 && may_begin && self.random.chance(1, one_in) {
             self.begin_save();
         }
     }
 
     fn begin_save(&mut self) {
         let partitions = self.sites.len();
-        let catalog_version = self.latest().0;
+        let (catalog_version, catalog) = self.latest();
+        let schema = catalog.plan.schema_text();
+        let tables = catalog.plan.tables.values().map(|table| Arc::clone(&table.definition));
+        let tables = tables.collect();
+        // Changes of the catalog wait until it has begun.
+        self.changing = true;
         let Some(saves) = &mut self.saves else { return };
         let nonce = format!("{PREFIX}{:08}", saves.plan.next);
         saves.plan.next += 1;
         saves.running = Some(Running {
             nonce: nonce.clone(),
             lanes: (0..partitions).map(|_| Lane::default()).collect(),
+            catalog_version,
+            schema,
+            tables,
             transaction: 0,
             positions: vec![PartitionPosition::default(); partitions],
             heads: Vec::new(),
@@ -160,6 +173,7 @@ impl World {
 
     /// The transaction of the snapshot is decided.
     pub(super) fn save_decided(&mut self, outcome: &Outcome) {
+        self.changing = false;
         if outcome.failure.is_some() {
             self.give_up_save();
         }
@@ -196,9 +210,7 @@ impl World {
             return;
         }
         let Some(message) = lane.messages.pop_front() else { return };
-        let tables = self.catalogs.last_key_value().expect("there is a catalog").1;
-        let tables: Vec<_> = tables.plan.tables.values().map(|table| &*table.definition).collect();
-        if running.write(&*saves.disk, partition, message, &tables).is_err() {
+        if running.write(&*saves.disk, partition, message).is_err() {
             return self.give_up_save();
         }
         if running.files.len() == self.sites.len() {
@@ -208,11 +220,9 @@ impl World {
 
     /// All rows are written and durable.
     fn finish_save(&mut self) {
-        let (version, catalog) = self.catalogs.last_key_value().expect("there is a catalog");
-        let (version, schema) = (*version, catalog.plan.schema_text());
         let Some(saves) = &mut self.saves else { return };
         let Some(running) = &mut saves.running else { return };
-        let manifest = running.manifest(version, schema);
+        let manifest = running.manifest();
         if write_manifest(&*saves.disk, SNAPSHOT_FOLDER, &manifest).is_err() {
             return self.give_up_save();
         }
@@ -237,7 +247,6 @@ impl Running {
         disk: &dyn Disk,
         partition: usize,
         message: FromSite,
-        tables: &[&TableDefinition],
     ) -> Result<(), SnapshotError> {
         let lane = &mut self.lanes[partition];
         match message {
@@ -245,7 +254,8 @@ impl Running {
                 self.transaction = begun.transaction.0 as i64;
                 let SnapshotBegun { epoch, sequence, .. } = *begun;
                 self.positions[partition] = PartitionPosition { epoch, sequence };
-                let heads: Vec<_> = begun.tables.iter().map(|table| head(table, tables)).collect();
+                let heads = begun.tables.iter().map(|table| head(table, &self.tables));
+                let heads: Vec<_> = heads.collect();
                 let name = rows_name(&self.nonce, partition as u32);
                 let of = (CLUSTER, self.transaction, partition as u32);
                 lane.rows = Some(RowsWriter::create(disk, SNAPSHOT_FOLDER, &name, of, &heads)?);
@@ -262,10 +272,17 @@ impl Running {
         Ok(())
     }
 
-    fn manifest(&mut self, catalog_version: u64, schema: String) -> Manifest {
+    fn manifest(&mut self) -> Manifest {
+        let is_partitioned = |head: &TableHead| {
+            let found = self.tables.iter().find(|table| table.id.0 == head.table);
+            found.is_some_and(|table| table.is_partitioned())
+        };
         let entry = |head: &TableHead| TableEntry {
             name: head.name.clone(),
-            kind: TableKind::Partitioned,
+            kind: match is_partitioned(head) {
+                true => TableKind::Partitioned,
+                false => TableKind::Replicated,
+            },
             rows: head.rows,
         };
         let mut tables: Vec<_> = self.heads.iter().map(entry).collect();
@@ -276,17 +293,17 @@ impl Running {
             content: ContentKind::Native,
             transaction: self.transaction,
             created_ms: 0,
-            catalog_version,
+            catalog_version: self.catalog_version,
             planning: Vec::new(),
             positions: std::mem::take(&mut self.positions),
             tables,
             files: std::mem::take(&mut self.files),
-            schema,
+            schema: std::mem::take(&mut self.schema),
         }
     }
 }
 
-fn head(table: &SnapshotTable, tables: &[&TableDefinition]) -> TableHead {
+fn head(table: &SnapshotTable, tables: &[Arc<TableDefinition>]) -> TableHead {
     let column = |column: &ColumnLayout| ColumnHead {
         sql_type: column.sql_type,
         nullable: column.nullable,

@@ -1,7 +1,7 @@
 //! Power cuts: a short set of seeds, and faults that the checks must notice.
 
 use lockstep_durability::command_log::LogFaults;
-use lockstep_sim::power::{Broken, Report, run_seed};
+use lockstep_sim::power::{Broken, Report, Skip, run_seed};
 
 const CALLS: usize = 50;
 
@@ -19,6 +19,8 @@ fn what_was_answered_survives_power_cuts() {
     assert!(sum.torn > 5 && sum.left_out > 20, "{sum}");
     assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.struck.iter().all(|count| *count > 1), "{sum}");
+    assert!(sum.changes.iter().all(|count| *count > 0), "{sum}");
+    assert!(sum.changes[1] > 100 && sum.changes[3] > 10, "{sum}");
     assert!(sum.saves.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.beginnings.iter().all(|count| *count > 50), "{sum}");
     assert!(sum.damaged > 150 && sum.damaged_snapshots > 50, "{sum}");
@@ -62,6 +64,7 @@ fn faults_of_the_log_are_caught() {
             ("ignore_watermark", log(LogFaults { ignore_watermark: true, ..sound })),
             ("forget_watermark", log(LogFaults { forget_watermark: true, ..sound })),
             ("prune_too_many", log(LogFaults { prune_too_many: true, ..sound })),
+            ("forget_next_segment", log(LogFaults { forget_next_segment: true, ..sound })),
         ],
     );
 }
@@ -75,6 +78,20 @@ fn answers_and_votes_that_leave_early_are_caught() {
             ("answers_leave_early", Broken { answers_leave_early: true, ..sound }),
             ("votes_leave_early", Broken { votes_leave_early: true, ..sound }),
             ("replays_all", Broken { replays_all: true, ..sound }),
+        ],
+    );
+}
+
+#[test]
+fn entries_that_do_not_run_again_are_missed() {
+    let skips = |skip| Broken { skips: Some(skip), ..Broken::default() };
+    expect_caught(
+        100,
+        &[
+            ("schema changes", skips(Skip::SchemaChanges)),
+            ("replicated writes of one partition", skips(Skip::ReplicatedWritesOfOne)),
+            ("effects", skips(Skip::Effects)),
+            ("bulk loads", skips(Skip::Loads)),
         ],
     );
 }

@@ -1,0 +1,235 @@
+//! Changes of the schema beside the calls, and what must be left of them.
+
+use super::{Call, End, Run};
+use crate::world::World;
+
+/// A change that can be made and taken back.
+struct Toggle {
+    /// A word that the schema's text has while it is made.
+    word: &'static str,
+    make: &'static str,
+    take_back: &'static str,
+    /// It is a global index, whose making takes several steps.
+    is_built: bool,
+}
+
+const fn toggle(word: &'static str, make: &'static str, take_back: &'static str) -> Toggle {
+    Toggle { word, make, take_back, is_built: false }
+}
+
+const fn built(word: &'static str, make: &'static str, take_back: &'static str) -> Toggle {
+    Toggle { word, make, take_back, is_built: true }
+}
+
+/// A table whose rows go with it.
+const EXTRA: usize = 0;
+/// An index over notes, and a view of them.
+const BY_AMOUNT: usize = 1;
+const OF_SIDES: usize = 2;
+
+const TOGGLES: [Toggle; 9] = [
+    toggle(
+        "EXTRA ",
+        "CREATE TABLE extra (
+           id BIGINT NOT NULL, account BIGINT NOT NULL, PRIMARY KEY (account, id)
+         );
+         PARTITION TABLE extra ON COLUMN account;",
+        "DROP TABLE extra;",
+    ),
+    toggle("BY_AMOUNT", "CREATE INDEX by_amount ON moves (amount);", "DROP INDEX by_amount;"),
+    toggle(
+        "OF_SIDES",
+        "CREATE VIEW of_sides (side, notes) AS SELECT side, COUNT(*) FROM moves GROUP BY side;",
+        "DROP VIEW of_sides;",
+    ),
+    // Fails where it is not so.
+    toggle(
+        "ONE_A_SIDE",
+        "CREATE UNIQUE INDEX one_a_side ON moves (account, side);",
+        "DROP INDEX one_a_side;",
+    ),
+    toggle(
+        "REMARK",
+        "ALTER TABLE moves ADD COLUMN remark VARCHAR(20) DEFAULT 'none';",
+        "ALTER TABLE moves DROP COLUMN remark;",
+    ),
+    toggle(
+        "SINCE",
+        "ALTER TABLE rates ADD COLUMN since BIGINT;",
+        "ALTER TABLE rates DROP COLUMN since;",
+    ),
+    toggle(
+        "Spare",
+        "CREATE PROCEDURE Spare AS SELECT COUNT(*) FROM rates;",
+        "DROP PROCEDURE Spare;",
+    ),
+    built(
+        "MOVES_BY_NUMBER",
+        "CREATE GLOBAL INDEX moves_by_number ON moves (number);",
+        "DROP INDEX moves_by_number;",
+    ),
+    // Fails where a pair is held.
+    built(
+        "HOLDS_BY_NUMBER",
+        "CREATE GLOBAL UNIQUE INDEX holds_by_number ON holds (number);",
+        "DROP INDEX holds_by_number;",
+    ),
+];
+
+/// A change that is under way.
+#[derive(Debug)]
+struct Pending {
+    toggle: usize,
+    /// The schema's text behind it.
+    text: String,
+    is_build: bool,
+}
+
+/// The schema, as far as is known.
+#[derive(Debug, Default)]
+pub(super) struct Schema {
+    text: String,
+    pending: Option<Pending>,
+    one_in: u64,
+    /// Calls with a row in the extra table, since that was made, and how many are unanswered.
+    extra: Vec<usize>,
+    pub(super) extra_open: usize,
+}
+
+impl Schema {
+    /// One call in so many is followed by a change; 0 for none.
+    pub(super) fn new(one_in: u64) -> Schema {
+        Schema { one_in, ..Schema::default() }
+    }
+
+    /// Begins with what is in force.
+    pub(super) fn set(&mut self, text: String) {
+        self.text = text;
+    }
+
+    pub(super) fn is_changing(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    fn has(&self, toggle: usize) -> bool {
+        self.text.contains(TOGGLES[toggle].word)
+    }
+
+    /// Whether rows may be inserted into the extra table.
+    pub(super) fn has_extra(&self) -> bool {
+        self.pending.is_none() && self.has(EXTRA)
+    }
+
+    /// A call inserts one.
+    pub(super) fn add_extra(&mut self, number: usize) {
+        self.extra.push(number);
+        self.extra_open += 1;
+    }
+
+    fn end(&mut self, pending: &Pending) {
+        self.text.clone_from(&pending.text);
+        if pending.toggle == EXTRA {
+            self.extra.clear();
+        }
+    }
+}
+
+impl Run {
+    /// Begins a change, unless one is under way or must not be.
+    pub(super) fn draw_change(&mut self, world: &mut World) {
+        let one_in = self.schema.one_in;
+        if one_in == 0 || self.schema.is_changing() || !self.random.chance(1, one_in) {
+            return;
+        }
+        let toggle = self.random.below(TOGGLES.len() as u64) as usize;
+        let chosen = &TOGGLES[toggle];
+        let is_made = self.schema.has(toggle);
+        if is_made && toggle == EXTRA && self.schema.extra_open > 0 {
+            return;
+        }
+        let ddl = if is_made { chosen.take_back } else { chosen.make };
+        let text = world.schema_behind(ddl);
+        let is_build = chosen.is_built && !is_made;
+        let begun = if is_build { world.begin_index(ddl) } else { world.begin_schema(ddl) };
+        if begun {
+            self.report.changes[0] += 1;
+            self.schema.pending = Some(Pending { toggle, text, is_build });
+        }
+    }
+
+    /// Hears of the end of a change.
+    pub(super) fn hear_change(&mut self, world: &mut World) {
+        let Some(ended) = world.take_schema_answer() else { return };
+        let pending = self.schema.pending.take().expect("one was under way");
+        match ended {
+            None => {
+                self.report.changes[1] += 1;
+                self.schema.end(&pending);
+            }
+            Some(_) => self.report.changes[2] += 1,
+        }
+    }
+
+    /// Behind a recovery: the schema is the one before the change that was under way, or the one
+    /// behind it, and if it was answered that one. A global index that was being built goes on.
+    pub(super) fn judge_schema(&mut self, world: &mut World) -> Result<(), String> {
+        self.schema.extra_open = 0;
+        let text = world.schema_text();
+        let interrupted = world.interrupted_index();
+        match (self.schema.pending.take(), interrupted) {
+            (Some(pending), Some(_)) if pending.is_build => {
+                self.report.changes[3] += 1;
+                self.schema.pending = Some(pending);
+            }
+            (_, Some(index)) => return Err(format!("{index} is being built by nobody")),
+            (None, None) if text == self.schema.text => {}
+            (Some(_), None) if text == self.schema.text => self.report.changes[4] += 1,
+            (Some(pending), None) if text == pending.text => {
+                self.report.changes[5] += 1;
+                self.schema.end(&pending);
+            }
+            (pending, None) => {
+                let expected = &self.schema.text;
+                return Err(format!("the schema is\n{text}\nnot\n{expected}\nnor {pending:?}"));
+            }
+        }
+        world.check_indexes()
+    }
+
+    /// What changes of the schema have made of the notes, and the rows of the extra table.
+    pub(super) fn judge_made(
+        &mut self,
+        world: &mut World,
+        notes: &[super::Note],
+    ) -> Result<(), String> {
+        if self.schema.has(BY_AMOUNT) {
+            let found =
+                super::judge::read(world, "SELECT COUNT(*) FROM moves WHERE amount > -1000000000")?;
+            if found != [[notes.len() as i64]] {
+                return Err(format!("the index finds {found:?} of {} notes", notes.len()));
+            }
+        }
+        if self.schema.has(OF_SIDES) {
+            let of = |side| notes.iter().filter(|note| note.1 == side).count() as i64;
+            let sides = (0..8).map(|side| vec![side, of(side)]);
+            let expected: Vec<Vec<i64>> = sides.filter(|row| row[1] > 0).collect();
+            let found =
+                super::judge::read(world, "SELECT side, notes FROM of_sides ORDER BY side")?;
+            if found != expected {
+                return Err(format!("the view of sides has {found:?}, its table {expected:?}"));
+            }
+        }
+        if self.schema.has(EXTRA) {
+            let is_there = |call: &Call| call.end == End::Known(true);
+            let expected =
+                self.schema.extra.iter().filter(|number| is_there(&self.calls[**number]));
+            let mut expected: Vec<Vec<i64>> = expected.map(|number| vec![*number as i64]).collect();
+            expected.sort_unstable();
+            let found = super::judge::read(world, "SELECT id FROM extra ORDER BY id")?;
+            if found != expected {
+                return Err(format!("the extra table has {found:?}, not {expected:?}"));
+            }
+        }
+        Ok(())
+    }
+}

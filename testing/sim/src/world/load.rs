@@ -1,0 +1,68 @@
+//! A simulated host as a snapshot has it: the catalog with its tables' numbers, and their rows.
+
+use crate::plans::{Natives, SimCatalog};
+use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_durability::snapshot::{ColumnHead, Manifest, RowsReader, SnapshotError};
+use lockstep_env::Disk;
+use lockstep_exec::database::Database;
+use lockstep_exec::snapshot::{DatabaseRestore, RestoreFault, SavedTable};
+use lockstep_plan::Catalog;
+use lockstep_plan_ir::StorageChange;
+use lockstep_sql::{Limits, parse_batch};
+use lockstep_storage::ColumnLayout;
+use lockstep_types::TableId;
+use std::collections::BTreeMap;
+
+/// The catalog of a snapshot and what makes it at empty sites; `None` if it was empty.
+pub(super) fn saved_catalog(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    natives: &Natives,
+) -> Result<Option<(SimCatalog, Vec<StorageChange>)>, String> {
+    let Some(before) = manifest.catalog_version.checked_sub(1) else { return Ok(None) };
+    let heads = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, 0).map_err(text)?;
+    let heads = heads.tables().iter();
+    let ids: BTreeMap<String, TableId> =
+        heads.map(|head| (head.name.clone(), TableId(head.table))).collect();
+    let parsed = match manifest.schema.trim() {
+        "" => Vec::new(),
+        schema => parse_batch(schema, &Limits::default()).map_err(|error| error.to_string())?,
+    };
+    let current = Catalog { version: before, ..Catalog::default() };
+    let made = current.apply_with_ids(&parsed, natives, &ids).map_err(|error| error.message)?;
+    Ok(Some((SimCatalog::new(made.catalog, natives), made.changes)))
+}
+
+fn text(error: SnapshotError) -> String {
+    error.to_string()
+}
+
+/// Fills the tables of a partition, which are empty, with the rows of a snapshot.
+pub(super) fn load_partition(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    partition: u32,
+    database: &mut Database,
+) -> Result<(), String> {
+    let mut reader = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, partition).map_err(text)?;
+    let unfit = |fault: RestoreFault| format!("{}: {fault:?}", disk.shown(SNAPSHOT_FOLDER));
+    let column = |column: &ColumnHead| ColumnLayout {
+        sql_type: column.sql_type,
+        max_bytes: column.max_bytes,
+        nullable: column.nullable,
+    };
+    let saved = reader.tables().iter().map(|head| SavedTable {
+        number: TableId(head.table),
+        name: head.name.clone(),
+        used_slots: head.used_slots,
+        free_head: head.free_head,
+        columns: head.columns.iter().map(column).collect(),
+    });
+    let saved: Vec<SavedTable> = saved.collect();
+    let mut restore = DatabaseRestore::new(database, &saved).map_err(unfit)?;
+    let mut records = Vec::new();
+    while reader.next(&mut records).map_err(text)?.is_some() {
+        restore.add(&records).map_err(unfit)?;
+    }
+    restore.finish(database).map_err(unfit)
+}
