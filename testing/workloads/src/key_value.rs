@@ -4,7 +4,7 @@
 use crate::distribution::{YCSB_THETA, Zipfian, letters, session_random};
 use crate::workload::{
     Answer, Check, Database, Found, Next, NextCall, RowSink, Session, TableToFill, Verdict,
-    Workload,
+    Workload, check_content,
 };
 use lockstep_base::random::SeededRandom;
 use lockstep_types::parameter::ParameterWriter;
@@ -123,7 +123,10 @@ impl Workload for KeyValue {
         };
         match rows {
             0 => Ok(Found::Tables),
-            rows if rows == self.rows as i64 => Ok(Found::Rows),
+            rows if rows == self.rows as i64 => {
+                check_content(database, "key_value", self.content_bytes)?;
+                Ok(Found::Rows)
+            }
             rows => Err(format!("key_value has {rows} rows, this run is for {}", self.rows)),
         }
     }

@@ -5,7 +5,7 @@
 use crate::distribution::{letters, session_random};
 use crate::workload::{
     Answer, Check, Database, Found, Next, NextCall, RowSink, Session, TableToFill, Verdict,
-    Workload,
+    Workload, check_content,
 };
 use lockstep_base::random::SeededRandom;
 use lockstep_types::parameter::ParameterWriter;
@@ -188,7 +188,10 @@ impl Workload for LockStore {
         };
         match rows {
             0 => Ok(Found::Tables),
-            rows if rows == self.records as i64 => Ok(Found::Rows),
+            rows if rows == self.records as i64 => {
+                check_content(database, "record", self.content_bytes)?;
+                Ok(Found::Rows)
+            }
             rows => Err(format!("record has {rows} rows, this run is for {}", self.records)),
         }
     }

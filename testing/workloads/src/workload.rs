@@ -135,6 +135,24 @@ pub trait Database {
     }
 }
 
+/// Fails where a table's contents are of another size than the run writes.
+///
+/// # Errors
+/// They are; the database cannot be asked.
+pub(crate) fn check_content(
+    database: &mut dyn Database,
+    table: &str,
+    bytes: usize,
+) -> Result<(), String> {
+    for of in ["MIN", "MAX"] {
+        let held = database.number(&format!("SELECT {of}(OCTET_LENGTH(content)) FROM {table};"))?;
+        if held != bytes as i64 {
+            return Err(format!("{table} has contents of {held} bytes, this run is for {bytes}"));
+        }
+    }
+    Ok(())
+}
+
 /// What a survey found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {

@@ -127,6 +127,13 @@ fn records_are_locked_by_each_way_to_find_them() {
             assert!(json["refused_locks"].as_u64().expect("a count") > 0, "{json}");
         }
         assert_eq!(json["expired_locks"], 0, "{json}");
+        for other in ["global-index", "find-then-lock", "one-transaction"] {
+            let shape = ["--servers", &server, "--secondary-key", other];
+            if other != way {
+                let (good, _, shown) = workload("lock-store", &shape);
+                assert!(!good && shown.contains("another form of lock-store"), "{way} {shown}");
+            }
+        }
         host.stop().expect("the host stops");
     }
     let shape = ["--embedded", "--think-max-us", "9000", "--lock-ms", "9"];
@@ -149,6 +156,8 @@ fn wrong_scales_and_missing_tables_are_refused() {
     good_workload("key-value", &["--servers", &server, "--rows", "9"]);
     let shown = run(&["--rows", "10"]);
     assert!(shown.contains("key_value has 9 rows, this run is for 10"), "{shown}");
+    let shown = run(&["--rows", "9", "--content-bytes", "50"]);
+    assert!(shown.contains("contents of 1000 bytes, this run is for 50"), "{shown}");
     host.stop().expect("the host stops");
 }
 
@@ -179,6 +188,57 @@ fn a_host_that_dies_ends_the_run_with_its_figures() {
     assert!(json["errors"].as_u64().expect("a count") > 0, "{json}");
 }
 
+/// Starts a command of `lockstep bench`, interrupts it when the workload has begun, and returns
+/// whether it was good, its JSON and what it printed.
+fn interrupted(arguments: &[&str], server: &str, name: &str) -> (bool, serde_json::Value, String) {
+    let json = place(name);
+    let mut connection =
+        Connection::connect(server, &ConnectOptions::default()).expect("a connection");
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"))
+        .arg("bench")
+        .args(arguments)
+        .args(["--servers", server, "--warmup", "0", "--duration", "60", "--json"])
+        .arg(&json)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let begun = std::time::Instant::now();
+    while connection.sql("SELECT SUM(changes) FROM key_value;").map_or(true, |tables| {
+        tables[0].rows[0][0].as_datum().sort_order(lockstep_types::Datum::Int(20)).is_lt()
+    }) {
+        assert!(begun.elapsed().as_secs() < 60, "the workload begins");
+    }
+    let mut interrupt = std::process::Command::new("kill");
+    let interrupt = interrupt.args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(begun.elapsed().as_secs() < 55, "it ends when it is interrupted");
+    let shown = text(&output.stdout) + &text(&output.stderr);
+    (output.status.success(), read_json(&json), shown)
+}
+
+#[test]
+fn interrupted_runs_and_studies_say_that_they_are_partial() {
+    for more in [&[][..], &["--workers", "2"]] {
+        let host = host();
+        let server = host.client_address().to_string();
+        let (good, json, shown) =
+            interrupted(&[&["contention"], more].concat(), &server, "interrupted.json");
+        assert!(!good && shown.contains("PARTIAL"), "{shown}");
+        assert_eq!((&json["interrupted"], &json["consistent"]), (&true.into(), &true.into()));
+        assert!(json["transactions"].as_u64().expect("a count") > 0, "{json}");
+        host.stop().expect("the host stops");
+    }
+    let host = host();
+    let server = host.client_address().to_string();
+    let study = ["scale", "contention", "--vary", "clients", "1,2"];
+    let (good, json, shown) = interrupted(&study, &server, "interrupted-study.json");
+    assert!(!good && shown.contains("PARTIAL: the study was cut short"), "{shown}");
+    assert_eq!(json["interrupted"], true, "{json}");
+    host.stop().expect("the host stops");
+}
+
 #[test]
 fn tpcc_runs_over_two_sites_by_warehouse_and_by_district() {
     for (partitioning, more) in
@@ -195,8 +255,15 @@ fn tpcc_runs_over_two_sites_by_warehouse_and_by_district() {
         // The same rows again, and another scale.
         good_workload("tpcc", &[&scale[..], &own[..], &["--no-load"], more].concat());
         let scale = ["--servers", &server, "--warehouses", "2", "--scale-divisor", "100"];
-        let (good, _, shown) = workload("tpcc", &[&scale[..], &own[..]].concat());
+        let (good, _, shown) = workload("tpcc", &[&scale[..], &own[..], more].concat());
         assert!(!good && shown.contains("has 3 warehouses, this run is for 2"), "{shown}");
+        let other = if partitioning == "warehouse" { "district" } else { "warehouse" };
+        let shape = ["--servers", &server, "--warehouses", "3", "--scale-divisor", "100"];
+        let (good, _, shown) = workload(
+            "tpcc",
+            &[&shape[..], &["--partitioning", other, "--money", "decimal"], more].concat(),
+        );
+        assert!(!good && shown.contains("are of another form of tpcc"), "{shown}");
         host.stop().expect("the host stops");
     }
 }
@@ -208,6 +275,17 @@ fn tatp_runs_over_two_sites_in_all_modes() {
         let server = host.client_address().to_string();
         let scale = ["--servers", &server, "--subscribers", "300", "--alternate-key", mode];
         let json = good_workload("tatp", &scale);
+        // The same tables for another way, and for another number of subscribers.
+        for other in ["global-index", "lookup", "read-all", "update-all", "ask-all"] {
+            let scale = ["--servers", &server, "--subscribers", "300", "--alternate-key", other];
+            if other != mode {
+                let (good, _, shown) = workload("tatp", &scale);
+                assert!(!good && shown.contains("another form of tatp"), "{mode} {other} {shown}");
+            }
+        }
+        let scale = ["--servers", &server, "--subscribers", "301", "--alternate-key", mode];
+        let (good, _, shown) = workload("tatp", &scale);
+        assert!(!good && shown.contains("300 subscribers, this run is for 301"), "{shown}");
         for kind in ["UPDATE_LOCATION", "GET_ACCESS_DATA"] {
             assert!(
                 json["per_transaction"][kind]["count"].as_u64().expect("a count") > 0,

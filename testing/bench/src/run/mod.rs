@@ -7,6 +7,7 @@ pub mod fill;
 pub mod plots;
 pub mod ramp;
 pub mod report;
+mod shape;
 pub mod study;
 #[cfg(test)]
 mod tests;
@@ -183,6 +184,7 @@ fn run_at_servers(
 ) -> Result<RunResult, String> {
     check_workers(options)?;
     let mut database = Server(connect(server)?);
+    shape::compare(&mut database, &*workload)?;
     let found = workload.survey(&mut database)?;
     refuse_missing(workload, found, options)?;
     if found == Found::Nothing {
