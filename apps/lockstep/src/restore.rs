@@ -170,6 +170,12 @@ fn told(restored: &RestoreSummary, seconds: f64, path: &Path) -> String {
     for problem in &recovery.passed_over {
         text.push_str(&format!("lockstep: a newer snapshot was not used: {problem}\n"));
     }
+    for index in &restored.indexes_left_out {
+        text.push_str(&format!(
+            "lockstep: the global index {index} was being built at that point, and is left out: \
+             create it again\n"
+        ));
+    }
     text
 }
 
@@ -187,6 +193,7 @@ fn as_json(restored: &RestoreSummary, seconds: f64) -> Value {
         "snapshot_bytes": restored.bytes,
         "set_aside": restored.set_aside,
         "snapshots_set_aside": restored.snapshots_set_aside,
+        "indexes_left_out": restored.indexes_left_out,
     });
     value
 }

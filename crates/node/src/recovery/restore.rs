@@ -12,7 +12,7 @@ use super::{HostState, ReplaySettings, carry_out};
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
 use crate::clock;
-use crate::control::change::encode_saved_planning;
+use crate::control::change::{CatalogChange, ChangeSettings, encode_saved_planning, make_change};
 use crate::log::Data;
 use crate::log::directory::random_bits;
 use crate::mailbox::Bell;
@@ -28,6 +28,7 @@ use lockstep_durability::{ClusterId, command_log};
 use lockstep_env::{Disk, OpenMode};
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{SchemaTask, Site, SnapshotStart};
+use lockstep_txn::TransactionClock;
 use lockstep_types::{HashRing, PartitionId, TransactionId, timestamp};
 use mio::{Events, Poll, Token, Waker};
 use std::collections::BTreeSet;
@@ -75,6 +76,8 @@ pub struct RestoreSummary {
     pub set_aside: String,
     /// Snapshots of times behind the point that are in it.
     pub snapshots_set_aside: usize,
+    /// Global indexes that were being built at the point: they are not there.
+    pub indexes_left_out: Vec<String>,
 }
 
 /// What taking a restore back did.
@@ -116,14 +119,8 @@ pub fn restore(
     };
     let log = DiskLog { until: Some(&point), ..log };
     let recovered = recover::<(), ()>(&log, &replay, &data.progress)?;
-    let Recovered { state, last_multi, end, summary, .. } = recovered;
-    if let Some(build) = state.catalog.plan.builds().next() {
-        return Err(format!(
-            "the global index {} was being built at that point: choose one before its building \
-             began or behind its end. Nothing was changed.",
-            build.index
-        ));
-    }
+    let Recovered { mut state, mut last_multi, end, summary, .. } = recovered;
+    let indexes_left_out = take_builds_away(&mut state, &mut last_multi, &replay)?;
     let set_aside = new_folder(&*data.disk)?;
     write_point(&*data.disk, &set_aside, point.limit_key)?;
     let nonce = format!("{NONCE_PREFIX}{}", clock::now_us() / 1000);
@@ -149,7 +146,48 @@ pub fn restore(
     carry_out_switch(data)?;
     let _ = data.disk.remove_folder(&staging);
     let bytes = saved.bytes;
-    Ok(RestoreSummary { recovery: summary, point, nonce, bytes, set_aside, snapshots_set_aside })
+    Ok(RestoreSummary {
+        recovery: summary,
+        point,
+        nonce,
+        bytes,
+        set_aside,
+        snapshots_set_aside,
+        indexes_left_out,
+    })
+}
+
+/// Takes away the global indexes that were being built at the point: nobody had been told then
+/// that they are there. `last` is the coordinator's last transaction id, and grows.
+fn take_builds_away(
+    state: &mut HostState<(), ()>,
+    last: &mut TransactionId,
+    settings: &ReplaySettings<'_>,
+) -> Result<Vec<String>, String> {
+    let change_settings = ChangeSettings {
+        natives: settings.natives.clone(),
+        java: settings.java.clone(),
+        limits: settings.options.sql_limits(),
+    };
+    let mut taken_away = Vec::new();
+    loop {
+        let build = state.catalog.plan.builds().next();
+        let Some(build) = build else { return Ok(taken_away) };
+        let change = CatalogChange::EndIndex { index: &build.index, keep: false };
+        let planning = state.catalog.plan.planning.clone();
+        let made = make_change(&state.catalog, &change_settings, change, &planning);
+        let task = made.map_err(|failure| failure.message)?.task;
+        let catalog = Arc::clone(&task.catalog);
+        let now_us = clock::now_us();
+        let mut sites: Vec<&mut QuietSite> = state.sites.iter_mut().collect();
+        carry_out(&mut sites, task, now_us, Some(*last), settings)?;
+        // The id that it had.
+        let mut ids = TransactionClock::new(PartitionId::MULTI);
+        ids.advance_past(*last);
+        *last = ids.next(now_us / 1000);
+        state.catalog = catalog;
+        taken_away.push(build.index);
+    }
 }
 
 /// Gives a directory back what a restore had set aside in a folder; what it has now is set aside
