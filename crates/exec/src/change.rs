@@ -193,7 +193,10 @@ impl<'w> Writer<'w> {
     {
         let definition = &*state.definition;
         for (column, value) in changes.iter_mut() {
-            *value = assign(self.arena, *value, &definition.columns[*column])?;
+            let target = &definition.columns[*column];
+            if !fits(value, target) {
+                *value = assign(self.arena, *value, target)?;
+            }
             if definition.partition_columns.first().map(|&only| usize::from(only)) == Some(*column)
                 && definition.partition_columns.len() == 1
                 && !owns(self.options, self.owned_value, *value)
@@ -317,9 +320,17 @@ impl<'w> Writer<'w> {
 #[inline(always)]
 fn fits(value: &Datum<'_>, column: &ColumnDefinition) -> bool {
     match (value, column.sql_type) {
-        (Datum::Int(_), SqlType::BigInt) => true,
+        (Datum::Int(_), SqlType::BigInt)
+        | (Datum::Float(_), SqlType::Float)
+        | (Datum::Timestamp(_), SqlType::Timestamp) => true,
         (Datum::Int(value), SqlType::Integer) => {
             i32::try_from(*value).is_ok_and(|value| value != i32::MIN)
+        }
+        (Datum::Int(value), SqlType::SmallInt) => {
+            i16::try_from(*value).is_ok_and(|value| value != i16::MIN)
+        }
+        (Datum::Int(value), SqlType::TinyInt) => {
+            i8::try_from(*value).is_ok_and(|value| value != i8::MIN)
         }
         (Datum::Text(text), SqlType::Varchar) => text.len() <= column.length as usize,
         _ => false,

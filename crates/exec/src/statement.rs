@@ -1,5 +1,6 @@
 //! Statements: prepared once, shared by all sites, executed at one.
 
+mod ahead;
 mod columns;
 mod fast;
 mod guard;
@@ -10,6 +11,7 @@ use crate::database::Database;
 use crate::error::SqlError;
 use crate::frame::Frame;
 use crate::query::{Executor, Run, write_query};
+pub(crate) use ahead::Ahead;
 use fast::FastPath;
 use lockstep_plan_ir::statement::{Execution, Operation};
 use lockstep_plan_ir::{ProcedureDefinition, Statement};

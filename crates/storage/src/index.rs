@@ -433,6 +433,23 @@ impl Index {
         }
     }
 
+    /// Prepares the memory for a `get` that is to come, in an index on integers that is large;
+    /// false in any other.
+    #[inline]
+    pub(crate) fn announce(&self, key: &[Datum<'_>]) -> bool {
+        match &self.tree {
+            AnyTree::UniqueWord(tree) => match self.shape.word_of(key) {
+                Some((number, 0)) => tree.announce(number),
+                _ => false,
+            },
+            AnyTree::UniqueDouble(tree) => match self.shape.double_of(key) {
+                Some((number, 0)) => tree.announce(number),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     fn get_any(&self, key: &[Datum<'_>]) -> Result<Option<RowId>, StorageError> {
         if key.len() != self.shape.parts.len() {
             let (expected, given) = (self.shape.parts.len(), key.len());

@@ -180,6 +180,24 @@ pub(crate) unsafe fn prefetch_tail(slot: *const u8) {
     prefetch(unsafe { tail_address(slot) });
 }
 
+/// Asks the processor for what these columns have in a slot's tail: where that is the slot says.
+///
+/// # Safety
+/// `slot` holds a row with these fields.
+#[inline]
+pub(crate) unsafe fn prefetch_values(fields: &[Field], slot: *const u8, columns: &[u16]) {
+    for column in columns {
+        if let Some(field) = fields.get(usize::from(*column))
+            && field.kind.is_tail()
+            // SAFETY: by the contract; the value itself is not read.
+            && let Some(value) = unsafe { tail_value(field, slot) }
+        {
+            prefetch(value.as_ptr());
+            prefetch(value.as_ptr().wrapping_add(value.len()));
+        }
+    }
+}
+
 #[inline(always)]
 fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -11,7 +11,8 @@ use crate::table::{DecodeError, read_datum};
 use crate::{Datum, SqlType, TableView};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 
-const ARRAY: i8 = -99;
+/// Stands for the type of a parameter that is an array.
+pub const ARRAY: i8 = -99;
 const TABLE: i8 = 21;
 
 /// One parameter as the client sent it; its type is the client's choice.

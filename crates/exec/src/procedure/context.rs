@@ -9,7 +9,7 @@ use crate::change::own;
 use crate::convert::{array_elements, queued_list};
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
-use crate::statement::{PreparedStatement, execute};
+use crate::statement::{Ahead, PreparedStatement, execute};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
@@ -561,13 +561,16 @@ fn execute_batch(
 ) -> Result<(), ProcedureError> {
     results.clear();
     starts.clear();
-    let mark = database.mark();
-    let limit = database.options.result_limit_bytes;
-    for queued in batch {
+    let (mark, limit) = (database.mark(), database.options.result_limit_bytes);
+    let of = |queued: &Queued<'_>| &*procedure.statements[queued.statement];
+    let mut ahead = Ahead::of(batch.len());
+    for (number, queued) in batch.iter().enumerate() {
+        if let Some(ahead) = &mut ahead {
+            ahead.step(database, number, |place| batch.get(place).map(|q| (of(q), q.parameters)));
+        }
         starts.push(results.len() as u32);
-        let statement = &procedure.statements[queued.statement];
         let (began, length) = (database.statement_begins(), results.len());
-        let mut done = execute(database, statement, queued.parameters, results);
+        let mut done = execute(database, of(queued), queued.parameters, results);
         if let Some(began) = began {
             let bytes = results.len().saturating_sub(length);
             database.statement_ended(queued.statement, began, bytes, done.is_err());

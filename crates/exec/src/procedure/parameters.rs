@@ -12,6 +12,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_plan_ir::expression::Expression;
 use lockstep_plan_ir::procedure::{ProcedureDefinition, ProcedureParameter};
 use lockstep_plan_ir::statement::StatementParameter;
+use lockstep_types::parameter::ARRAY;
 use lockstep_types::table::read_datum;
 use lockstep_types::{Datum, Failure, ParameterSet, SqlType, Value};
 
@@ -30,7 +31,7 @@ pub(super) fn procedure_parameters<'a>(
     // What most clients send: values of the declared types.
     let mut rest = given.bytes();
     for number in 0..declared.len() {
-        let Some((value, behind)) = value_of_type(declared[number], rest) else {
+        let Some((value, behind)) = value_of_type(declared[number], rest, arena) else {
             return converted_parameters(definition, given, values, arena);
         };
         values[number] = value;
@@ -39,29 +40,66 @@ pub(super) fn procedure_parameters<'a>(
     Ok(values)
 }
 
-/// The value at the beginning of `bytes`, if it is of the declared type, and what follows it.
+/// The value at the beginning of `bytes`, if it is of the declared type or an integer where one is
+/// declared, and what follows it.
 #[inline(always)]
-fn value_of_type(wanted: ProcedureParameter, bytes: &[u8]) -> Option<(Datum<'_>, &[u8])> {
+fn value_of_type<'a>(
+    wanted: ProcedureParameter,
+    bytes: &'a [u8],
+    arena: &'a Arena,
+) -> Option<(Datum<'a>, &'a [u8])> {
     let (code, rest) = bytes.split_first()?;
-    if *code as i8 != wanted.sql_type.code() || wanted.is_array {
-        return None;
+    let code = *code as i8;
+    if wanted.is_array {
+        return list_of_type(wanted.sql_type, code, rest, arena);
     }
-    let (number, null, behind) = match wanted.sql_type {
+    if code != wanted.sql_type.code() {
+        // Clients send small numbers as INTEGER; their range is tested when they are assigned.
+        let is_integer = code == SqlType::Integer.code() && wanted.sql_type.is_integer();
+        return if is_integer { integer(rest) } else { None };
+    }
+    match wanted.sql_type {
         SqlType::BigInt => {
             let (number, behind) = rest.split_first_chunk()?;
-            (i64::from_be_bytes(*number), i64::MIN, behind)
+            let number = i64::from_be_bytes(*number);
+            Some((if number == i64::MIN { Datum::Null } else { Datum::Int(number) }, behind))
         }
-        SqlType::Integer => {
-            let (number, behind) = rest.split_first_chunk()?;
-            (i64::from(i32::from_be_bytes(*number)), i64::from(i32::MIN), behind)
-        }
+        SqlType::Integer => integer(rest),
         _ => {
             let mut reader = ByteReader::new(rest);
             let value = read_datum(&mut reader, wanted.sql_type).ok()?;
-            return Some((value, reader.rest()));
+            Some((value, reader.rest()))
         }
-    };
-    Some((if number == null { Datum::Null } else { Datum::Int(number) }, behind))
+    }
+}
+
+#[inline(always)]
+fn integer(bytes: &[u8]) -> Option<(Datum<'_>, &[u8])> {
+    let (number, behind) = bytes.split_first_chunk()?;
+    let number = i32::from_be_bytes(*number);
+    Some((if number == i32::MIN { Datum::Null } else { Datum::Int(number.into()) }, behind))
+}
+
+/// A list of integers of exactly the declared type: its elements are taken over as they are.
+#[inline]
+fn list_of_type<'a>(
+    wanted: SqlType,
+    code: i8,
+    bytes: &'a [u8],
+    arena: &'a Arena,
+) -> Option<(Datum<'a>, &'a [u8])> {
+    let (element, rest) = bytes.split_first()?;
+    // The count of an array of TINYINT is of another width.
+    let is_plain = wanted.is_integer() && wanted != SqlType::TinyInt;
+    if code != ARRAY || *element as i8 != wanted.code() || !is_plain {
+        return None;
+    }
+    let (count, rest) = rest.split_first_chunk()?;
+    let count = usize::try_from(i16::from_be_bytes(*count)).ok()?;
+    let (elements, behind) = rest.split_at_checked(count * wanted.fixed_bytes()?)?;
+    let list = arena.fill(1 + elements.len(), *element);
+    list[1..].copy_from_slice(elements);
+    Some((Datum::Bytes(list), behind))
 }
 
 #[cold]

@@ -118,6 +118,12 @@ impl ColumnGet {
         ColumnGet { lookup, columns, one }
     }
 
+    /// What it reads.
+    #[inline]
+    pub(super) fn columns(&self) -> &[u16] {
+        &self.columns.columns
+    }
+
     /// Writes the table of one number from its template.
     #[inline(always)]
     fn write_one(&self, row: RowRef<'_>, out: &mut Vec<u8>, limit: usize) -> bool {

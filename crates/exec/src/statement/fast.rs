@@ -38,7 +38,7 @@ pub(super) enum FastPath {
 #[derive(Debug, Clone)]
 pub(super) struct Lookup {
     pub(super) table: TableId,
-    index: IndexId,
+    pub(super) index: IndexId,
     key: Vec<Operand>,
     /// The parameter that is the whole key.
     single: Option<u16>,
@@ -109,6 +109,16 @@ impl FastPath {
             | FastPath::Update(lookup)
             | FastPath::Delete(lookup) => lookup.prefetch(database, parameters),
             FastPath::Insert | FastPath::Columns(ColumnQuery::Range(_)) => {}
+        }
+    }
+
+    /// The search for a row whose columns are wanted, when it is one by a key.
+    #[inline]
+    pub(super) fn search(&self) -> Option<(&Lookup, &[u16])> {
+        match self {
+            FastPath::Columns(ColumnQuery::Get(get)) => Some((&get.lookup, get.columns())),
+            FastPath::Get(lookup) => Some((lookup, &[])),
+            _ => None,
         }
     }
 
@@ -194,6 +204,24 @@ impl Lookup {
         {
             table.prefetch_integer(self.index, *value);
         }
+    }
+
+    /// The table and the whole key, if nothing of it is NULL.
+    #[inline]
+    pub(super) fn key<'k>(
+        &'k self,
+        database: &'k Database,
+        parameters: &[Datum<'k>],
+        key: &'k mut [Datum<'k>; KEY_LIMIT],
+    ) -> Option<(&'k lockstep_storage::Table, &'k [Datum<'k>])> {
+        let table = database.tables.get(self.table)?;
+        for (place, operand) in key.iter_mut().zip(&self.key) {
+            *place = operand.value(parameters);
+            if place.is_null() {
+                return None;
+            }
+        }
+        Some((table, &key[..self.key.len()]))
     }
 
     #[inline(never)]

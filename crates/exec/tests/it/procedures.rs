@@ -264,3 +264,104 @@ fn partial_aggregates_of_partitions_are_merged() {
     execute(&mut alone, &total, &[], &mut out).expect("one partition does all of it");
     assert_eq!(show(&out), "150 2");
 }
+
+/// Reads rows, deletes some of those that it reads a little later, and puts others there, in one
+/// batch.
+struct Churn;
+
+impl NativeProcedure for Churn {
+    fn name(&self) -> &str {
+        "Churn"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        &[BIGINT, BIGINT]
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[("read", ""), ("drop", ""), ("add", "")]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        let (Datum::Int(first), Datum::Int(count)) = (context.parameter(0), context.parameter(1))
+        else {
+            return Err(context.abort("no numbers"));
+        };
+        for row in first..first + count {
+            context.queue(0, &[Datum::Int(row)])?;
+            if row % 3 == 0 {
+                context.queue(1, &[Datum::Int(row + 2)])?;
+            }
+            if row % 6 == 0 {
+                context.queue(2, &[Datum::Int(row + 2), Datum::Text("a new text, long enough")])?;
+            }
+        }
+        let results = context.execute()?;
+        let tables = results.len();
+        for table in 0..tables {
+            context.return_result(table)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_batch_reads_ahead_is_a_hint_only() {
+    const ROWS: i64 = 6000;
+    let notes = table(
+        0,
+        "NOTES",
+        vec![not_null("ID", SqlType::BigInt), column("TEXT", SqlType::Varchar)],
+        vec![index("PK", &[0], true)],
+    );
+    let mut database = database(vec![notes]);
+    for row in 0..ROWS {
+        let words = format!("the text of row {row}, in a tail");
+        must(&mut database, insert(0, vec![int(row), text(&words)]));
+    }
+    database.commit();
+    let by_key = lookup(0, 0, vec![parameter(0)]);
+    let read = query(by_key.clone(), vec![col(0, 1, SqlType::Varchar)]);
+    let mut words = col(0, 1, SqlType::Varchar);
+    words.node = parameter(1).node;
+    let add = vec![parameter(0), words];
+    let mut add = statement(insert(0, add), 2);
+    add.parameters[1].sql_type = SqlType::Varchar;
+    let statements = [statement(read, 1), statement(delete(0, by_key), 1), add];
+    let named = |statement| ("s".to_string(), Arc::new(statement));
+    let definition = ProcedureDefinition {
+        declared: Vec::new(),
+        name: "Churn".to_string(),
+        kind: ProcedureKind::Native("Churn".to_string()),
+        partitioning: None,
+        parameters: Churn.parameters().to_vec(),
+        statements: statements.into_iter().map(named).collect(),
+        read_only: false,
+        effects: false,
+    };
+    let procedure = PreparedProcedure::new(Arc::new(definition), Some(Arc::new(Churn)));
+    let mut writer = ParameterWriter::default();
+    writer.bigint(ROWS - 60).bigint(80);
+    let given = ParameterSet::new(writer.bytes()).expect("parameters");
+    let mut out = Vec::new();
+    let outcome = run_procedure(&mut database, &procedure, given, &transaction(), &mut out);
+    assert_eq!(outcome.failure, None);
+    database.commit();
+    let mut shown = tables(&out).into_iter();
+    for row in ROWS - 60..ROWS + 20 {
+        let expected = match row % 6 {
+            // Deleted two rows ago, and in every other case put there anew.
+            2 => "a new text, long enough".to_string(),
+            5 => String::new(),
+            _ if row < ROWS => format!("the text of row {row}, in a tail"),
+            _ => String::new(),
+        };
+        assert_eq!(shown.next(), Some(expected), "row {row}");
+        if row % 3 == 0 {
+            assert_eq!(shown.next().as_deref(), Some(if row + 2 < ROWS { "1" } else { "0" }));
+        }
+        if row % 6 == 0 {
+            assert_eq!(shown.next().as_deref(), Some("1"));
+        }
+    }
+}

@@ -2,7 +2,20 @@
 //! insert of that key, when they come, begin there.
 
 use super::node::prefetch_rows;
-use super::{LEAF_CAPACITY, Leaf, Tree, is_packed};
+use super::{LEAF_CAPACITY, Leaf, Tree, TreeKey, is_packed};
+
+impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
+    /// Asks the processor for the leaf that a search for the key will end in; false for a tree
+    /// whose leaves are few, which lie in the cache as it is.
+    #[inline]
+    pub(crate) fn announce(&self, probe: K::Probe<'_>) -> bool {
+        if self.height < 2 {
+            return false;
+        }
+        prefetch_rows(self.find_leaf(probe, 0));
+        true
+    }
+}
 
 impl Tree<u64, true> {
     /// Asks the processor for the leaf that a search for the key will end in, so that it is there

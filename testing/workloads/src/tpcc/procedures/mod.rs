@@ -103,6 +103,12 @@ impl ShortText {
 
     /// Appends what has room.
     fn push(&mut self, text: &str) {
+        let end = self.length + text.len();
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(text.as_bytes());
+            self.length = end;
+            return;
+        }
         for character in text.chars() {
             let end = self.length + character.len_utf8();
             let Some(place) = self.bytes.get_mut(self.length..end) else { return };

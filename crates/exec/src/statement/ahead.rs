@@ -1,0 +1,100 @@
+//! Reading ahead in a batch: its statements are known before the first one runs, so the memory that
+//! later ones will wait for is asked for while earlier ones run. What a search needs lies in three
+//! places, each of which says where the next one is: the leaf of the index, the slot, the tail of
+//! longer texts. Nothing is read ahead but hints: a statement searches again when its turn comes.
+
+use super::PreparedStatement;
+use super::fast::KEY_LIMIT;
+use crate::database::Database;
+use lockstep_storage::RowId;
+use lockstep_types::Datum;
+
+/// Statements between asking for one place and for the next.
+const STEP: usize = 3;
+/// A shorter batch is not worth the trouble.
+const SHORTEST_BATCH: usize = 6;
+/// Places of statements whose way is known in part.
+const RING: usize = 4 * STEP;
+
+/// Where a statement's search is.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Unknown,
+    Leaf,
+    Slot(RowId),
+}
+
+/// What is known of the statements to come.
+pub(crate) struct Ahead {
+    ways: [Way; RING],
+}
+
+impl Ahead {
+    /// For a batch of so many statements, if it is worth the trouble.
+    pub(crate) fn of(statements: usize) -> Option<Ahead> {
+        (statements >= SHORTEST_BATCH).then_some(Ahead { ways: [Way::Unknown; RING] })
+    }
+
+    /// Asks for what the statements behind `number` will need. `statement` gives those of the
+    /// batch by their places; it is called with each number once, from 0.
+    #[inline]
+    pub(crate) fn step<'s, 'p: 's>(
+        &mut self,
+        database: &Database,
+        number: usize,
+        statement: impl Fn(usize) -> Option<(&'s PreparedStatement, &'s [Datum<'p>])>,
+    ) {
+        let first = if number == 0 { 0 } else { number + 3 * STEP };
+        for place in first..=number + 3 * STEP {
+            if let Some((prepared, parameters)) = statement(place) {
+                self.ways[place % RING] = prepared.announce(database, parameters);
+            }
+        }
+        let first = if number == 0 { 0 } else { number + 2 * STEP };
+        for place in first..=number + 2 * STEP {
+            if let Way::Leaf = self.ways[place % RING]
+                && let Some((prepared, parameters)) = statement(place)
+            {
+                self.ways[place % RING] = prepared.announced(database, parameters);
+            }
+        }
+        if let Way::Slot(row) = self.ways[(number + STEP) % RING]
+            && let Some((prepared, _)) = statement(number + STEP)
+        {
+            prepared.prefetch_columns(database, row);
+        }
+    }
+}
+
+impl PreparedStatement {
+    #[inline]
+    fn announce(&self, database: &Database, parameters: &[Datum<'_>]) -> Way {
+        let mut key = [Datum::Null; KEY_LIMIT];
+        let search = self.fast.as_ref().and_then(|fast| fast.search());
+        let found = search.and_then(|(lookup, _)| {
+            let (table, key) = lookup.key(database, parameters, &mut key)?;
+            Some(table.announce(lookup.index, key))
+        });
+        if found == Some(true) { Way::Leaf } else { Way::Unknown }
+    }
+
+    #[inline]
+    fn announced(&self, database: &Database, parameters: &[Datum<'_>]) -> Way {
+        let mut key = [Datum::Null; KEY_LIMIT];
+        let search = self.fast.as_ref().and_then(|fast| fast.search());
+        let found = search.and_then(|(lookup, _)| {
+            let (table, key) = lookup.key(database, parameters, &mut key)?;
+            table.announced_row(lookup.index, key)
+        });
+        found.map_or(Way::Unknown, Way::Slot)
+    }
+
+    #[inline]
+    fn prefetch_columns(&self, database: &Database, row: RowId) {
+        if let Some((lookup, columns)) = self.fast.as_ref().and_then(|fast| fast.search())
+            && let Some(table) = database.tables.get(lookup.table)
+        {
+            table.prefetch_columns(row, columns);
+        }
+    }
+}
