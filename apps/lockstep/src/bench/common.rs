@@ -59,6 +59,10 @@ pub fn with_common(command: Command) -> Command {
             number("clock-limit-ms", "MS", "10", "Warn of workers' clocks that are further apart")
                 .requires("workers"),
         )
+        .arg(
+            flag("check-only", "Make no calls: hold what is there to the checks")
+                .conflicts_with("embedded"),
+        )
         .arg(flag("no-load", "Use the rows that are there; fail where there are none"))
         .arg(
             Arg::new("seed")

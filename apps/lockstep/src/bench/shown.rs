@@ -57,6 +57,13 @@ pub fn run_and_report(
     own: Own,
 ) -> Result<ExitCode, String> {
     let options = run_options(name, arguments);
+    if arguments.get_flag("check-only") {
+        let server = options.servers.first().ok_or("--check-only needs --servers")?;
+        let checks = run::check_only(workload, server)?;
+        print!("{}", report::checks_table(&checks));
+        let holds = checks.iter().all(|check| check.holds);
+        return Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let stop = stop_flag()?;
     let mut line = ProgressLine::default();
     let result = run::run(workload, &options, &stop, &mut |state| line.show(&text_of(state)));

@@ -175,6 +175,21 @@ pub fn run(
     }
 }
 
+/// Holds what a server has to a workload's checks; nothing is called or changed.
+///
+/// # Errors
+/// The server cannot be reached, or has no rows of the workload, or of another scale.
+pub fn check_only(workload: &mut dyn Workload, server: &str) -> Result<Vec<Check>, String> {
+    let connection = Connection::connect(server, &ConnectOptions::default());
+    let mut database = Server(connection.map_err(|error| error.to_string())?);
+    if workload.survey(&mut database)? != Found::Rows {
+        return Err(format!("the server has no rows of {} to check", workload.name()));
+    }
+    workload.begin(&mut database)?;
+    let counts = vec![0; workload.counters().len()];
+    workload.check(&mut database, &counts, true)
+}
+
 fn run_at_servers(
     workload: &mut dyn Workload,
     options: &RunOptions,

@@ -106,7 +106,7 @@ pub fn table(result: &RunResult, own: &[(String, String)]) -> String {
     let own: Vec<Vec<String>> =
         own.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
     text.push_str(&columns(&own));
-    text + &steps_table(result) + &checks_table(result)
+    text + &steps_table(result) + &checks_table(&result.checks)
 }
 
 /// How far the clocks of workers elsewhere were apart.
@@ -160,12 +160,13 @@ pub fn checks_rows(result: &RunResult) -> Vec<Vec<String>> {
     result.checks.iter().map(row).collect()
 }
 
-fn checks_table(result: &RunResult) -> String {
+/// The checks as lines.
+pub fn checks_table(checks: &[Check]) -> String {
     let row = |check: &Check| {
         let verdict = if check.holds { "holds" } else { "WRONG" };
         format!("{verdict}  {}: {}\n", check.name, check.detail)
     };
-    let rows: String = result.checks.iter().map(row).collect();
+    let rows: String = checks.iter().map(row).collect();
     if rows.is_empty() { rows } else { format!("\n{rows}") }
 }
 

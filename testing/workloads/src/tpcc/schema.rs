@@ -154,3 +154,14 @@ impl Calls {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_of_the_harness_has_the_same_tables() {
+        let text = include_str!("../../../../clients/pytpcc/lockstepdriver.sql");
+        assert_eq!(text, texts(Partitioning::Warehouse, false).concat());
+    }
+}
