@@ -8,7 +8,7 @@ SOAK_STATEMENTS ?= 200000
 POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
 
-.PHONY: help demo test check fix build bench-java bench-compare bench-durability bench-mp bench-sql bench-load soak fuzz
+.PHONY: help demo test check fix build bench-java bench-compare compare bench-workloads bench-durability bench-mp bench-sql bench-load soak fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,13 @@ fix: ## format and apply what clippy can mend by itself
 
 bench-compare: build ## ratios against Redis and an echo server, from one run
 	cargo run --release -p lockstep-bench --bin bench-compare
+
+bench-workloads: build ## TPC-C, TATP and lock-store beside Redis, from one run
+	cargo run --release -p lockstep-bench --bin bench-workloads
+
+compare: build ## voter, TPC-C, TATP and lock-store beside Redis and PostgreSQL, as a page
+	cargo run --release -p lockstep-bench --bin bench-workloads -- --all \
+	  --json target/compare.json --html target/compare.html
 
 bench-mp: ## ratios of transactions over several partitions, from one run
 	cargo run --release -p lockstep-bench --bin bench-mp

@@ -4,7 +4,8 @@
 //! Each connection has one call in flight, as a PostgreSQL client has; the statement is prepared
 //! and its parameters are binary, so that the server has the least to do besides the work.
 
-use crate::postgres::{Postgres, USER};
+use crate::postgres::Postgres;
+use crate::postgres_wire::{error_text, login, message, next_message, text, unexpected};
 use lockstep_base::bytes::ByteReader;
 use lockstep_workloads::voter::{self, PhoneCalls};
 use mio::net::TcpStream;
@@ -54,8 +55,6 @@ const STATEMENT: &str = "SELECT vote($1, $2, $3)";
 /// PostgreSQL's numbers of the types bigint and integer.
 const BIGINT: u32 = 20;
 const INTEGER: u32 = 23;
-/// Version 3.0 of PostgreSQL's protocol.
-const PROTOCOL: u32 = 3 << 16;
 const BINARY: u16 = 1;
 
 /// Makes voter's tables and function, and fills the tables that voter only reads.
@@ -103,31 +102,10 @@ struct Link {
     answer: Option<i64>,
 }
 
-/// Appends a message: its kind, its length, its body.
-fn message(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
-    out.push(kind);
-    let start = out.len();
-    out.extend_from_slice(&[0; 4]);
-    body(out);
-    let length = (out.len() - start) as u32;
-    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
-}
-
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(text.as_bytes());
-    out.push(0);
-}
-
 /// Logs in and prepares the statement.
 fn greeting() -> Vec<u8> {
     let mut out = Vec::new();
-    let mut body = PROTOCOL.to_be_bytes().to_vec();
-    for word in ["user", USER, "database", USER] {
-        text(&mut body, word);
-    }
-    body.push(0);
-    out.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    out.extend_from_slice(&body);
+    login(&mut out);
     message(&mut out, b'P', |out| {
         text(out, "vote");
         text(out, STATEMENT);
@@ -167,20 +145,6 @@ fn call(out: &mut Vec<u8>, calls: &mut PhoneCalls) {
         out.extend_from_slice(&[0; 4]);
     });
     message(out, b'S', |_| {});
-}
-
-fn unexpected(what: &str) -> io::Error {
-    io::Error::other(format!("PostgreSQL {what}"))
-}
-
-/// The texts of an error message, each behind a letter that says what it is.
-fn error_text(body: &[u8]) -> String {
-    let parts = body.split(|byte| *byte == 0).filter(|part| !part.is_empty());
-    let wanted = parts.filter(|part| matches!(part[0], b'C' | b'M' | b'D'));
-    wanted
-        .map(|part| String::from_utf8_lossy(&part[1..]).into_owned())
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 /// The number in a row of one binary column.
@@ -229,17 +193,6 @@ impl Link {
         self.input.drain(..at);
         Ok(ready)
     }
-}
-
-/// The kind and the body of the message at the beginning of `input`, if all of it is there.
-fn next_message(input: &[u8]) -> io::Result<Option<(u8, &[u8])>> {
-    let Some((&kind, rest)) = input.split_first() else { return Ok(None) };
-    let Some(length) = rest.first_chunk::<4>() else { return Ok(None) };
-    let length = u32::from_be_bytes(*length) as usize;
-    if length < 4 {
-        return Err(unexpected("sent a message without a length"));
-    }
-    Ok(rest.get(4..length).map(|body| (kind, body)))
 }
 
 /// Connections that are logged in, with the statement prepared.

@@ -1,0 +1,135 @@
+//! Our host on the core of the servers, and a workload run at it.
+
+use crate::{Plan, SERVER_CORE};
+use lockstep_bench::process::{ServerProcess, on_core};
+use lockstep_bench::run::figures::Figures;
+use lockstep_bench::run::workers::WorkerOptions;
+use lockstep_bench::run::{self, Pace, Report, RunOptions};
+use lockstep_workloads::Workload;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A host that runs.
+pub struct Host {
+    server: ServerProcess,
+    directory: Option<PathBuf>,
+}
+
+/// What came of a run.
+pub struct Run {
+    /// What the load saw.
+    pub figures: Figures,
+    /// The share of the core that the server used while it was measured.
+    pub busy: f64,
+}
+
+impl Run {
+    /// Transactions per second.
+    pub fn per_s(&self) -> f64 {
+        self.figures.throughput_per_s()
+    }
+
+    /// Transactions per second of the server's processor time.
+    pub fn per_busy_s(&self) -> f64 {
+        self.per_s() / self.busy.max(1e-3)
+    }
+}
+
+/// How the load comes.
+pub struct Load {
+    /// Connections.
+    pub connections: usize,
+    /// Clients over them.
+    pub clients: usize,
+    /// Closed loop or a rate.
+    pub pace: Pace,
+    /// The repeat's number.
+    pub seed: u64,
+}
+
+impl Host {
+    /// A host with so many sites on the core of the servers; with the synchronous log, or with
+    /// nothing kept.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(plan: &Plan, sites: u32, durable: bool) -> Result<Host, String> {
+        let mut directory = None;
+        let mut command = on_core(SERVER_CORE, &plan.lockstep.to_string_lossy());
+        command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        if durable {
+            let path = plan.folder.join("log");
+            let mut init = Command::new(&plan.lockstep);
+            init.args(["init", "--sites", &sites.to_string(), "--dir"]).arg(&path);
+            let made = init.stdout(Stdio::null()).status().map_err(|error| error.to_string())?;
+            if !made.success() {
+                return Err(format!("{init:?} failed"));
+            }
+            command.args(["--durability", "sync", "--dir"]).arg(&path);
+            directory = Some(path);
+        } else {
+            command.args(["--sites", &sites.to_string()]);
+        }
+        command.stderr(Stdio::null());
+        let server = ServerProcess::start_with_ready_line(command).map_err(|e| e.to_string())?;
+        Ok(Host { server, directory })
+    }
+
+    /// Sets a workload up where it is not, runs it, and holds it to its checks.
+    ///
+    /// # Errors
+    /// The host refuses something, a transaction fails, or a check does not hold.
+    pub fn run(
+        &self,
+        plan: &Plan,
+        workload: &mut dyn Workload,
+        load: &Load,
+    ) -> Result<Run, String> {
+        let options = RunOptions {
+            servers: vec![self.server.address.to_string()],
+            connections: load.connections,
+            clients: load.clients,
+            pace: load.pace.clone(),
+            duration: plan.duration,
+            warmup: plan.warmup,
+            seed: load.seed,
+            no_load: false,
+            burst: 1,
+            workers: WorkerOptions::default(),
+        };
+        let mut span: Option<[(Duration, Duration); 2]> = None;
+        let mut note = |report: &Report<'_>| {
+            if let Report::Run(progress) = report
+                && !progress.warming_up
+                && progress.elapsed <= progress.total
+                && let Ok(cpu) = self.server.cpu_time()
+            {
+                let now = (progress.elapsed, cpu);
+                span.get_or_insert([now, now])[1] = now;
+            }
+        };
+        let result = run::run(workload, &options, &AtomicBool::new(false), &mut note)?;
+        if !result.is_good() {
+            let wrong = result.checks.iter().find(|check| !check.holds);
+            let wrong = wrong.map(|check| format!("{}: {}", check.name, check.detail));
+            let error = wrong.or(result.figures.first_error);
+            return Err(error.unwrap_or_else(|| "a run went wrong".to_string()));
+        }
+        let busy = span.map_or(1.0, |[from, to]| {
+            let time = (to.0 - from.0).as_secs_f64();
+            if time > 0.0 { (to.1 - from.1).as_secs_f64() / time } else { 1.0 }
+        });
+        Ok(Run { figures: result.figures, busy })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.directory {
+            // The host may still hold it open; what cannot be removed goes with the run's folder.
+            let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}

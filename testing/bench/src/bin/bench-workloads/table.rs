@@ -1,0 +1,277 @@
+//! The report: each ratio beside what it must and should reach.
+
+use crate::measure::{Beside, LOCK_STORE_P95_US, LockStep, Rate, Samples};
+use crate::studies::{self, Study};
+use lockstep_bench::chart::{Chart, Series, Style};
+use lockstep_bench::page::Page;
+use lockstep_bench::report::grouped;
+use lockstep_bench::verdict::{Bound, align, median, times, verdict};
+use serde_json::{Value, json};
+
+/// A line of the report.
+#[derive(Debug)]
+pub struct Row {
+    what: String,
+    reached: String,
+    must: String,
+    aim: String,
+    verdict: &'static str,
+    detail: String,
+}
+
+const HEAD: [&str; 6] = ["figure", "reached", "must", "aim", "verdict", "detail"];
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let Row { what, reached, must, aim, verdict, detail } = self;
+        let verdict = verdict.to_string();
+        [what, reached, must, aim, &verdict, detail].map(Clone::clone).to_vec()
+    }
+}
+
+fn ratio(what: &str, ratios: &[f64], bounds: Option<(f64, f64)>, detail: &str) -> Row {
+    let reached = median(ratios.iter().copied());
+    let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.3}")).collect();
+    let stated = || "stated".to_string();
+    let judged = bounds.map(|(must, aim)| {
+        let word = verdict(reached, Bound::AtLeast(must), Bound::AtLeast(aim));
+        (times(must), times(aim), word)
+    });
+    let (must, aim, verdict) = judged.unwrap_or((stated(), stated(), "stated"));
+    Row {
+        what: what.to_string(),
+        reached: format!("{reached:.3} x"),
+        must,
+        aim,
+        verdict,
+        detail: format!("{detail}{}", each.join(" ")),
+    }
+}
+
+fn ratios(these: &[Rate], those: &[Rate], value: fn(&Rate) -> f64) -> Vec<f64> {
+    these.iter().zip(those).map(|(a, b)| value(a) / value(b).max(1e-9)).collect()
+}
+
+/// The ratio of two systems by the clock, and by processor time.
+fn compared(what: &str, these: &[Rate], those: &[Rate], bounds: Option<(f64, f64)>) -> Vec<Row> {
+    if these.is_empty() || those.is_empty() {
+        return Vec::new();
+    }
+    let rate = |rates: &[Rate]| grouped(median(rates.iter().map(|rate| rate.per_s)) as u64);
+    let detail = format!("{}/s and {}/s; ", rate(these), rate(those));
+    let by_clock = ratios(these, those, |rate| rate.per_s);
+    let by_time = ratios(these, those, |rate| rate.per_busy_s);
+    vec![
+        ratio(what, &by_clock, bounds, &detail),
+        ratio("  the same by processor time", &by_time, bounds, ""),
+    ]
+}
+
+/// The last step at which ours is within the limit, and the ratio there.
+fn lock_store_ratio(steps: &[LockStep]) -> Option<(usize, f64)> {
+    let last = steps.iter().rev().find(|step| step.p95_us[0] <= LOCK_STORE_P95_US)?;
+    Some((last.sessions, last.per_s[0] / last.per_s[1].max(1e-9)))
+}
+
+/// The most that a system did within the limit.
+fn lock_store_most(steps: &[LockStep], system: usize) -> f64 {
+    let within = steps.iter().filter(|step| step.p95_us[system] <= LOCK_STORE_P95_US);
+    within.map(|step| step.per_s[system]).fold(0.0, f64::max)
+}
+
+fn lock_store_rows(repeats: &[Vec<LockStep>]) -> Vec<Row> {
+    let found: Vec<(usize, f64)> =
+        repeats.iter().filter_map(|steps| lock_store_ratio(steps)).collect();
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let sessions: Vec<String> = found.iter().map(|(sessions, _)| sessions.to_string()).collect();
+    let same: Vec<f64> = found.iter().map(|(_, ratio)| *ratio).collect();
+    let detail = format!("{} sessions; ", sessions.join(" "));
+    let most = |system| median(repeats.iter().map(|steps| lock_store_most(steps, system)));
+    let each: Vec<f64> = repeats
+        .iter()
+        .map(|steps| lock_store_most(steps, 0) / lock_store_most(steps, 1).max(1e-9))
+        .collect();
+    let rates = format!("{}/s and {}/s; ", grouped(most(0) as u64), grouped(most(1) as u64));
+    let bounds = Some((1.0, 2.0));
+    vec![
+        ratio("lock-store / Redis script, the same sessions", &same, bounds, &detail),
+        ratio("  the most with p95 within 7 ms", &each, bounds, &rates),
+    ]
+}
+
+fn postgres_row(beside: &Beside) -> Row {
+    let (connections, best) = beside.best();
+    let each: Vec<f64> = beside.ours.iter().map(|rate| rate.per_s / best.max(1e-9)).collect();
+    let ours = grouped(median(beside.ours.iter().map(|rate| rate.per_s)) as u64);
+    let detail =
+        format!("{ours}/s and {}/s with {connections} connections; ", grouped(best as u64));
+    let bounds = (beside.workload == "TPC-C").then_some((15.0, 40.0));
+    ratio(&format!("{} / PostgreSQL, both durable", beside.workload), &each, bounds, &detail)
+}
+
+/// The report's lines.
+pub fn rows(samples: &Samples) -> Vec<Row> {
+    let mut rows =
+        compared("TPC-C, native / Redis SET", &samples.tpcc, &samples.redis, Some((0.10, 0.20)));
+    let what = "TPC-C, synchronous log / none";
+    rows.extend(compared(what, &samples.tpcc_log, &samples.tpcc, Some((0.7, 0.85))));
+    if !samples.new_order_p99_us.is_empty() {
+        let p99_ms = median(samples.new_order_p99_us.iter().copied()) / 1000.0;
+        let each: Vec<String> =
+            samples.new_order_p99_us.iter().map(|us| format!("{:.2}", us / 1000.0)).collect();
+        rows.push(Row {
+            what: "New-Order, p99 at half of the peak".to_string(),
+            reached: format!("{p99_ms:.2} ms"),
+            must: "2 ms".to_string(),
+            aim: "1 ms".to_string(),
+            verdict: verdict(p99_ms, Bound::AtMost(2.0), Bound::AtMost(1.0)),
+            detail: each.join(" "),
+        });
+    }
+    let what = "TATP, global index, four sites / Redis SET";
+    rows.extend(compared(what, &samples.tatp, &samples.redis, Some((0.5, 0.8))));
+    rows.extend(lock_store_rows(&samples.lock_store));
+    rows.extend(samples.postgres.iter().map(postgres_row));
+    rows
+}
+
+/// The lines as an aligned table.
+pub fn render(rows: &[Row]) -> String {
+    let mut lines = vec![HEAD.map(str::to_string).to_vec()];
+    lines.extend(rows.iter().map(Row::cells));
+    align(&lines, |column| matches!(column, 1..=3))
+}
+
+/// Lines and plots on a page.
+pub fn fill_page(page: &mut Page, rows: &[Row], samples: &Samples) {
+    let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+    page.heading("Ratios").table(&HEAD, &cells);
+    let series = |name: &str, points| Series { name: name.to_string(), style: Style::Line, points };
+    if let Some(steps) = samples.lock_store.last() {
+        let of = |system: usize, value: fn(&LockStep, usize) -> f64| {
+            steps.iter().map(|step| (step.sessions as f64, value(step, system))).collect()
+        };
+        let both = |value: fn(&LockStep, usize) -> f64| {
+            vec![series("LockstepDB", of(0, value)), series("Redis", of(1, value))]
+        };
+        let rate = both(|step, system| step.per_s[system]);
+        let p95 = both(|step, system| step.p95_us[system] as f64 / 1000.0);
+        for (title, y, series) in [
+            ("Lock-store: locks and writes", "per second", rate),
+            ("Lock-store: the greater 95th percentile", "ms", p95),
+        ] {
+            page.chart(&Chart {
+                title: title.to_string(),
+                x_label: "sessions".to_string(),
+                y_label: y.to_string(),
+                x_is_logarithmic: false,
+                series,
+            });
+        }
+    }
+    for study in &samples.studies {
+        page.heading(&study.title).table(&studies::HEAD, &study.ranking());
+        study.remarks.iter().for_each(|remark| {
+            page.text(remark);
+        });
+    }
+    for beside in &samples.postgres {
+        let points = beside.postgres.iter().map(|(count, rate)| (*count as f64, *rate)).collect();
+        page.chart(&Chart {
+            title: format!("{} on PostgreSQL", beside.workload),
+            x_label: "connections".to_string(),
+            y_label: "per second".to_string(),
+            x_is_logarithmic: true,
+            series: vec![series("PostgreSQL", points)],
+        });
+    }
+}
+
+/// Rows, samples and options as JSON.
+pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Value {
+    let row = |row: &Row| {
+        json!({
+            "figure": row.what.trim(), "reached": row.reached, "must": row.must, "aim": row.aim,
+            "verdict": row.verdict, "detail": row.detail,
+        })
+    };
+    let rates = |rates: &[Rate]| -> Vec<Value> {
+        rates
+            .iter()
+            .map(|rate| json!({ "per_s": rate.per_s, "per_busy_s": rate.per_busy_s }))
+            .collect()
+    };
+    let step = |step: &LockStep| json!({ "sessions": step.sessions, "per_s": step.per_s, "p95_us": step.p95_us });
+    let lock_store: Vec<Vec<Value>> =
+        samples.lock_store.iter().map(|steps| steps.iter().map(step).collect()).collect();
+    let postgres = samples.postgres.iter().map(|beside| {
+        json!({
+            "workload": beside.workload, "ours": rates(&beside.ours),
+            "postgres_by_connections": beside.postgres,
+        })
+    });
+    let options: serde_json::Map<String, Value> =
+        options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+    json!({
+        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "samples": {
+            "redis_set": rates(&samples.redis),
+            "tpcc": rates(&samples.tpcc),
+            "tpcc_log": rates(&samples.tpcc_log),
+            "new_order_p99_us": samples.new_order_p99_us,
+            "tatp": rates(&samples.tatp),
+            "lock_store": lock_store,
+            "studies": samples.studies.iter().map(Study::json).collect::<Vec<_>>(),
+            "postgres": postgres.collect::<Vec<_>>(),
+        },
+        "options": options,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_its_verdict() {
+        let rate = |per_s: f64| vec![Rate { per_s, per_busy_s: per_s * 2.0 }];
+        let step =
+            |sessions, ours, theirs, p95_us| LockStep { sessions, per_s: [ours, theirs], p95_us };
+        let samples = Samples {
+            redis: rate(100.0),
+            tpcc: rate(12.0),
+            tpcc_log: rate(6.0),
+            new_order_p99_us: vec![900.0, 1500.0, 4000.0],
+            tatp: rate(80.0),
+            lock_store: vec![vec![
+                step(100, 10.0, 10.0, [900, 900]),
+                step(200, 30.0, 20.0, [6000, 9000]),
+                step(400, 31.0, 20.0, [8000, 19000]),
+            ]],
+            studies: Vec::new(),
+            postgres: vec![Beside {
+                workload: "TPC-C",
+                ours: rate(60.0),
+                postgres: vec![(1, 1.0), (2, 3.0), (4, 2.0)],
+            }],
+        };
+        let rows = rows(&samples);
+        let verdicts: Vec<_> = rows.iter().map(|row| (row.reached.as_str(), row.verdict)).collect();
+        let expected = [
+            ("0.120 x", "must"),
+            ("0.120 x", "must"),
+            ("0.500 x", "MISSED"),
+            ("0.500 x", "MISSED"),
+            ("1.50 ms", "must"),
+            ("0.800 x", "aim"),
+            ("0.800 x", "aim"),
+            ("1.500 x", "must"),
+            ("3.000 x", "aim"),
+            ("20.000 x", "must"),
+        ];
+        assert_eq!(verdicts, expected);
+        assert_eq!(render(&rows).lines().count(), 11);
+    }
+}
