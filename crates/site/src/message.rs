@@ -139,6 +139,8 @@ pub struct TableSwap {
 pub struct SnapshotStart {
     /// The tables that are saved; all, if none are named.
     pub tables: Option<Arc<[TableId]>>,
+    /// Of these every partition has all rows: only the first one saves them.
+    pub replicated: Arc<[TableId]>,
     /// Records are about this long, in bytes.
     pub record_bytes: usize,
 }

@@ -111,7 +111,8 @@ fn exchange(root: &Path, name: &str) {
 fn make_newer(path: &Path) {
     let written = fs::read_to_string(path).expect("a file of text");
     let (checked, _) = written.rsplit_once("checksum ").expect("a checksum");
-    let newer = checked.replacen("format 1", "format 2", 1);
+    let known = if checked.contains("\nformat 2\n") { "format 2" } else { "format 1" };
+    let newer = checked.replacen(known, "format 77", 1);
     let checksum = crc32(newer.as_bytes());
     fs::write(path, format!("{newer}checksum {checksum:08x}\n")).expect("it can be written");
 }
@@ -149,7 +150,7 @@ const LOG_CASES: &[Case] = &[
         name: "cluster-newer",
         harm: |root| make_newer(&root.join("cluster")),
         file: "/cluster",
-        words: &["its format is 2"],
+        words: &["its format is 77"],
     },
     Case {
         name: "cluster-missing",
@@ -259,7 +260,7 @@ fn directories_with_a_bad_snapshot_that_the_log_does_not_make_up_for_are_refused
                 name: "manifest-newer",
                 harm: |root| make_newer(&named(root, ".manifest")),
                 file: ".manifest",
-                words: &[REACH, "format"],
+                words: &[REACH, "it has format 77"],
             },
             Case {
                 name: "rows-missing",

@@ -17,7 +17,7 @@
 //!
 //! ```text
 //! LockstepDB snapshot
-//! format 1
+//! format 2
 //! cluster 32 hexadecimal digits
 //! nonce NAME
 //! content native | csv
@@ -43,7 +43,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 8 | `LSROWS`, 13, 10 |
-//! | 4 | format: 1 |
+//! | 4 | format: 2 |
 //! | 4 | partition |
 //! | 16 | cluster |
 //! | 8 | transaction |
@@ -54,7 +54,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 4 | number, from 0 |
-//! | 4 | kind: 1 tables, 2 records, 3 end |
+//! | 4 | kind: 1 tables, 2 records, 3 end, 4 records of replicated tables |
 //! | 4 | bytes of the payload |
 //! | 4 | checksum of the 12 bytes before and of the payload |
 //! | n | payload |
@@ -76,7 +76,12 @@
 //! | 2 | number of partitioning columns, and for each: |
 //! | 2 | its place among the columns |
 //!
-//! The payload of kind 2 is a sequence of whole records, each as `lockstep-storage` writes them.
+//! The payload of the kinds 2 and 4 is a sequence of whole records, each as `lockstep-storage`
+//! writes them. Tables of which every partition has all rows are saved by partition 0 only: the
+//! other files do not name them, and their partitions take them from that file's chunks of kind 4,
+//! which they find by the lengths of the chunks between.
+//!
+//! Format 1, which is read as well, has no kind 4: there every file has the rows of all tables.
 
 pub mod csv;
 mod error;
@@ -98,7 +103,7 @@ pub use reader::{Chunk, RowsReader, saved_transaction, verify_file};
 pub use writer::{FileWriter, RowsWriter, write_manifest};
 
 /// The newest format that is written and read.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 pub(crate) const ROWS_MAGIC: &[u8; 8] = b"LSROWS\r\n";
 pub(crate) const ROWS_HEADER_BYTES: usize = 44;

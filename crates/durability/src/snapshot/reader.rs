@@ -26,6 +26,16 @@ pub struct Chunk {
     pub offset: u64,
 }
 
+/// What stands before a chunk's payload.
+struct ChunkHead {
+    /// The bytes of it that the checksum is over.
+    checked: [u8; CHUNK_HEADER_BYTES - 4],
+    number: u32,
+    kind: u32,
+    length: u32,
+    checksum: u32,
+}
+
 impl RowsReader {
     /// Opens the file of a partition, and reads what it says of its tables.
     ///
@@ -128,7 +138,35 @@ impl RowsReader {
         let kind = self.read_chunk(&mut payload)?;
         let tables = (kind == 1).then(|| heads::decode(&payload)).flatten();
         self.tables = tables.ok_or_else(|| self.damaged(at, "it does not begin with tables"))?;
+        // Whatever is in a slot, its record has at least a byte of it.
+        let length = self.length;
+        let is_long = |table: &&TableHead| u64::from(table.used_slots) > length;
+        if let Some(table) = self.tables.iter().find(is_long) {
+            let TableHead { name, used_slots, .. } = table;
+            let problem =
+                format!("table {name} has {used_slots} slots in a file of {length} bytes");
+            return Err(self.damaged(at, problem));
+        }
         Ok(())
+    }
+
+    /// As [`RowsReader::next`], but only of the tables that every partition has: what is between
+    /// is not read.
+    ///
+    /// # Errors
+    /// Damage, with its place.
+    pub fn next_replicated(
+        &mut self,
+        payload: &mut Vec<u8>,
+    ) -> Result<Option<Chunk>, SnapshotError> {
+        while !self.ended {
+            let head = self.read_chunk_head()?;
+            if head.kind != 2 {
+                return self.next(payload);
+            }
+            self.pass(&head)?;
+        }
+        Ok(None)
     }
 
     /// Reads the next chunk of records into `payload`; `None` behind the last, once the end was
@@ -142,7 +180,7 @@ impl RowsReader {
         }
         let (at, before) = (self.offset, self.payload_bytes);
         match self.read_chunk(payload)? {
-            2 => Ok(Some(Chunk { offset: at + CHUNK_HEADER_BYTES as u64 })),
+            2 | 4 => Ok(Some(Chunk { offset: at + CHUNK_HEADER_BYTES as u64 })),
             3 if payload[..] == before.to_le_bytes() && self.offset == self.length => {
                 self.ended = true;
                 Ok(None)
@@ -154,33 +192,47 @@ impl RowsReader {
 
     /// Reads a chunk; gives its kind.
     fn read_chunk(&mut self, payload: &mut Vec<u8>) -> Result<u32, SnapshotError> {
+        let (at, head) = (self.offset, self.read_chunk_head()?);
+        payload.resize(head.length as usize, 0);
+        self.read(at + CHUNK_HEADER_BYTES as u64, payload)?;
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&head.checked);
+        hasher.update(payload);
+        if hasher.finalize() != head.checksum {
+            let number = head.number;
+            return Err(self.damaged(at, format!("the checksum of chunk {number} is wrong")));
+        }
+        self.pass(&head)?;
+        Ok(head.kind)
+    }
+
+    fn read_chunk_head(&self) -> Result<ChunkHead, SnapshotError> {
         let at = self.offset;
         let mut header = [0; CHUNK_HEADER_BYTES];
         self.read(at, &mut header)?;
         let mut fields = Fields(&header);
         let mut next = || fields.u32().unwrap_or_default();
         let (number, kind, length, checksum) = (next(), next(), next(), next());
-        let payload_at = at + CHUNK_HEADER_BYTES as u64;
-        if u64::from(length) > self.length - payload_at {
+        if u64::from(length) > self.length - (at + CHUNK_HEADER_BYTES as u64) {
             let problem = format!("a chunk of {length} bytes reaches behind the file's end");
             return Err(self.damaged(at, problem));
         }
-        payload.resize(length as usize, 0);
-        self.read(payload_at, payload)?;
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&header[..12]);
-        hasher.update(payload);
-        if hasher.finalize() != checksum {
-            return Err(self.damaged(at, format!("the checksum of chunk {number} is wrong")));
-        }
-        if number != self.next_chunk {
-            let problem = format!("chunk {number} stands where chunk {} belongs", self.next_chunk);
-            return Err(self.damaged(at, problem));
+        let mut checked = [0; CHUNK_HEADER_BYTES - 4];
+        checked.copy_from_slice(&header[..CHUNK_HEADER_BYTES - 4]);
+        Ok(ChunkHead { checked, number, kind, length, checksum })
+    }
+
+    /// Goes on behind a chunk.
+    fn pass(&mut self, head: &ChunkHead) -> Result<(), SnapshotError> {
+        if head.number != self.next_chunk {
+            let (number, wanted) = (head.number, self.next_chunk);
+            let problem = format!("chunk {number} stands where chunk {wanted} belongs");
+            return Err(self.damaged(self.offset, problem));
         }
         self.next_chunk += 1;
-        self.payload_bytes += u64::from(length);
-        self.offset = payload_at + u64::from(length);
-        Ok(kind)
+        self.payload_bytes += u64::from(head.length);
+        self.offset += CHUNK_HEADER_BYTES as u64 + u64::from(head.length);
+        Ok(())
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SnapshotError> {

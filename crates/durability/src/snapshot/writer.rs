@@ -119,6 +119,35 @@ impl RowsWriter {
         self.chunk(2, records)
     }
 
+    /// Appends whole records of tables that every partition has and of others. `next` takes the
+    /// first record off its input and says whether it is of one that every partition has; `None`
+    /// at the end.
+    ///
+    /// # Errors
+    /// As for [`RowsWriter::records`]; what `next` says.
+    pub fn mixed_records(
+        &mut self,
+        records: &[u8],
+        mut next: impl FnMut(&mut &[u8]) -> Result<Option<bool>, SnapshotError>,
+    ) -> Result<(), SnapshotError> {
+        let kind = |replicated: bool| if replicated { 4 } else { 2 };
+        let (mut input, mut begun, mut last) = (records, 0, None);
+        loop {
+            let at = records.len() - input.len();
+            let found = next(&mut input)?;
+            if let Some(before) = last
+                && found != last
+            {
+                self.chunk(kind(before), &records[begun..at])?;
+                begun = at;
+            }
+            if found.is_none() {
+                return Ok(());
+            }
+            last = found;
+        }
+    }
+
     fn chunk(&mut self, kind: u32, payload: &[u8]) -> Result<(), SnapshotError> {
         let Ok(length) = u32::try_from(payload.len()) else {
             let (file, length) = (self.file.file.shown(), payload.len());

@@ -175,9 +175,9 @@ fn foreign_and_newer_files_are_refused() {
 
     let manifest = snapshot::manifest_name("ONE");
     let text = String::from_utf8(content(&disk, &manifest)).unwrap();
-    replace(&disk, &manifest, text.replace("format 1", "format 99").as_bytes());
+    replace(&disk, &manifest, text.replace("format 2", "format 99").as_bytes());
     let error = read(&disk, "ONE").unwrap_err().to_string();
-    assert!(error.contains("format 99, newer than 1; use the release"), "{error}");
+    assert!(error.contains("format 99, newer than 2; use the release"), "{error}");
     replace(&disk, &manifest, &content(&disk, &snapshot::manifest_name("TWO")));
     let error = read(&disk, "ONE").unwrap_err().to_string();
     assert!(error.contains("the manifest of snapshot TWO"), "{error}");
@@ -286,4 +286,88 @@ fn the_format_stays() {
         std::fs::write(golden, &text).unwrap();
     }
     assert_eq!(text, std::fs::read_to_string(golden).unwrap());
+}
+
+/// What the first release wrote is read: its manifest and the file of partition 1.
+#[test]
+fn the_format_before_is_read() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/snapshot-format-1.txt");
+    let text = std::fs::read_to_string(golden).unwrap();
+    let (manifest, hex) = text.rsplit_once("\n\n").unwrap();
+    let digits: Vec<char> = hex.chars().filter(|digit| !digit.is_whitespace()).collect();
+    let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
+    let rows: Vec<u8> = digits.chunks(2).map(byte).collect();
+    let disk = MemoryDisk::new();
+    disk.create_folder(FOLDER).unwrap();
+    let path = |name: String| format!("{FOLDER}/{name}");
+    disk.replace(&path(snapshot::manifest_name("GOLDEN")), format!("{manifest}\n").into_bytes());
+    disk.replace(&path(snapshot::rows_name("GOLDEN", 1)), rows);
+    let manifest = snapshot::read_manifest(&disk, FOLDER, "GOLDEN").unwrap();
+    let mut reader = RowsReader::open(&disk, FOLDER, &manifest, 1).unwrap();
+    assert_eq!(reader.tables(), heads());
+    assert_eq!(all_of(&mut reader, RowsReader::next), payloads(1));
+}
+
+type Next = fn(&mut RowsReader, &mut Vec<u8>) -> Result<Option<snapshot::Chunk>, SnapshotError>;
+
+fn all_of(reader: &mut RowsReader, next: Next) -> Vec<Vec<u8>> {
+    let (mut all, mut payload) = (Vec::new(), Vec::new());
+    while next(reader, &mut payload).unwrap().is_some() {
+        all.push(payload.clone());
+    }
+    all
+}
+
+#[test]
+fn records_of_replicated_tables_are_found_without_the_others() {
+    let disk = MemoryDisk::new();
+    disk.create_folder(FOLDER).unwrap();
+    let mut manifest = manifest("MIXED", 5);
+    let name = snapshot::rows_name("MIXED", 0);
+    let mut rows = RowsWriter::create(&disk, FOLDER, &name, (CLUSTER, 5, 0), &heads()).unwrap();
+    // A record is a letter, of a replicated table if it is a capital one.
+    for records in ["abCDe", "", "F", "g", "Hi"] {
+        let next = |input: &mut &[u8]| {
+            let Some((letter, rest)) = input.split_first() else { return Ok(None) };
+            *input = rest;
+            Ok(Some(letter.is_ascii_uppercase()))
+        };
+        rows.mixed_records(records.as_bytes(), next).unwrap();
+    }
+    manifest.files.push(rows.finish().unwrap());
+    let open = |disk: &MemoryDisk| RowsReader::open(disk, FOLDER, &manifest, 0).unwrap();
+    let text = |all: Vec<Vec<u8>>| {
+        let texts = all.into_iter().map(|payload| String::from_utf8(payload).unwrap());
+        texts.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(text(all_of(&mut open(&disk), RowsReader::next)), "ab CD e F g H i");
+    assert_eq!(text(all_of(&mut open(&disk), RowsReader::next_replicated)), "CD F H");
+    // Damage of what is read is found, and so is a chunk that is not where it belongs.
+    let sound = content(&disk, &name);
+    let place = sound.windows(2).position(|window| window == b"CD").unwrap();
+    for (at, part) in [(place, "the checksum of chunk"), (place - 16, "stands where chunk")] {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 8;
+        replace(&disk, &name, &bytes);
+        let error = open(&disk).next_replicated(&mut Vec::new()).unwrap_err().to_string();
+        assert!(error.contains(part) || at < place && error.contains("checksum"), "{error}");
+        assert!(error.contains(", byte "), "{error}");
+    }
+}
+
+#[test]
+fn more_slots_than_the_file_has_bytes_are_refused() {
+    let disk = MemoryDisk::new();
+    disk.create_folder(FOLDER).unwrap();
+    let mut manifest = manifest("HUGE", 5);
+    let name = snapshot::rows_name("HUGE", 0);
+    let mut heads = heads();
+    heads[0].used_slots = u32::MAX - 1;
+    let rows = RowsWriter::create(&disk, FOLDER, &name, (CLUSTER, 5, 0), &heads).unwrap();
+    manifest.files.push(rows.finish().unwrap());
+    let error = RowsReader::open(&disk, FOLDER, &manifest, 0).err().unwrap().to_string();
+    assert!(
+        error.contains("HUGE-host_0-site_0.rows, byte 44: table VOTES has 4294967294"),
+        "{error}"
+    );
 }

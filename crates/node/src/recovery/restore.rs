@@ -17,8 +17,8 @@ use crate::log::Data;
 use crate::log::directory::random_bits;
 use crate::mailbox::Bell;
 use crate::options::Options;
-use crate::snapshot::lane::{LaneLimits, RECORD_BYTES, SiteLane, lane};
-use crate::snapshot::save::{SaveJob, run};
+use crate::snapshot::lane::{LaneLimits, SiteLane, lane};
+use crate::snapshot::save::{SaveJob, run, snapshot_start};
 use crate::snapshot::{SaveResult, Saved};
 use lockstep_durability::directory::{DirectoryError, SNAPSHOT_FOLDER};
 use lockstep_durability::recovery::{PassEnd, Point, PointFinder, PointTarget, candidates};
@@ -27,7 +27,7 @@ use lockstep_durability::switch::{self, SET_ASIDE_PREFIX, Switch};
 use lockstep_durability::{ClusterId, command_log};
 use lockstep_env::{Disk, OpenMode};
 use lockstep_jvm::JavaSettings;
-use lockstep_site::{SchemaTask, Site, SnapshotStart};
+use lockstep_site::{SchemaTask, Site};
 use lockstep_txn::TransactionClock;
 use lockstep_types::{HashRing, PartitionId, TransactionId, timestamp};
 use mio::{Events, Poll, Token, Waker};
@@ -448,6 +448,9 @@ impl Place<'_> {
             sites.iter().map(|_| lane(Arc::clone(&bell))).unzip();
         let given_up = Arc::new(AtomicBool::new(false));
         let plan = &catalog.plan;
+        let tables: Vec<_> =
+            plan.tables.values().map(|table| Arc::clone(&table.definition)).collect();
+        let start = snapshot_start(&tables);
         let job = SaveJob {
             disk: Arc::clone(self.disk),
             folder: self.folder.to_string(),
@@ -458,7 +461,7 @@ impl Place<'_> {
             schema: plan.schema_text(),
             planning: encode_saved_planning(&plan.planning),
             classes: classes::jar(plan),
-            tables: plan.tables.values().map(|table| Arc::clone(&table.definition)).collect(),
+            tables,
             lanes,
             given_up: Arc::clone(&given_up),
             cancelled: Arc::default(),
@@ -467,7 +470,7 @@ impl Place<'_> {
         let task = SchemaTask {
             changes: Vec::new(),
             swap: None,
-            snapshot: Some(SnapshotStart { tables: None, record_bytes: RECORD_BYTES }),
+            snapshot: Some(start),
             catalog_version: catalog.version(),
             catalog: Arc::clone(&catalog),
             source: self.nonce.as_bytes().into(),

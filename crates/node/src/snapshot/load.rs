@@ -89,9 +89,21 @@ pub fn load_partition(
 fn load_same(load: &PartitionLoad<'_>, database: &mut Database) -> Result<Loaded, LoadError> {
     let mut reader = load.open(load.partition)?;
     let file = reader.shown().to_string();
-    let mut restore = DatabaseRestore::new(database, &saved_tables(reader.tables()))
+    let mut tables = saved_tables(reader.tables());
+    let mut replicated = load.replicated(reader.tables())?;
+    if let Some((_, missing)) = &replicated {
+        tables.extend(missing.iter().cloned());
+    }
+    let mut restore = DatabaseRestore::new(database, &tables)
         .map_err(|fault| rows_fault(&reader, None, fault))?;
-    let loaded = load.each_chunk(&mut reader, |records| restore.add(records))?;
+    let mut loaded =
+        load.each_chunk(&mut reader, RowsReader::next, |records| restore.add(records))?;
+    if let Some((reader, _)) = &mut replicated {
+        let next = RowsReader::next_replicated;
+        let more = load.each_chunk(reader, next, |records| restore.add(records))?;
+        loaded.rows += more.rows;
+        loaded.bytes += more.bytes;
+    }
     restore.finish(database).map_err(|fault| match fault {
         RestoreFault::Record(_, problem) | RestoreFault::Schema(problem) => {
             LoadError::Rows { file, problem }
@@ -110,7 +122,8 @@ fn load_others(load: &PartitionLoad<'_>, database: &mut Database) -> Result<Load
             _ => DatabaseRehash::behind_others(database, &tables),
         };
         let rehash = rehash.map_err(|fault| rows_fault(&reader, None, fault))?;
-        let loaded = load.each_chunk(&mut reader, |records| rehash.add(database, records))?;
+        let loaded = load
+            .each_chunk(&mut reader, RowsReader::next, |records| rehash.add(database, records))?;
         all.rows += loaded.rows;
         all.bytes += loaded.bytes;
     }
@@ -127,13 +140,30 @@ impl PartitionLoad<'_> {
         Ok(RowsReader::open(self.disk, self.folder, self.manifest, partition)?)
     }
 
+    /// The file of the first partition, with the tables of it that the partition's own file, which
+    /// has `own`, leaves to it; `None` if there are none.
+    fn replicated(
+        &self,
+        own: &[TableHead],
+    ) -> Result<Option<(RowsReader, Vec<SavedTable>)>, LoadError> {
+        if self.partition == 0 {
+            return Ok(None);
+        }
+        let reader = self.open(0)?;
+        let is_left = |head: &&TableHead| own.iter().all(|own| own.table != head.table);
+        let left: Vec<TableHead> = reader.tables().iter().filter(is_left).cloned().collect();
+        let saved = saved_tables(&left);
+        Ok((!saved.is_empty()).then_some((reader, saved)))
+    }
+
     fn each_chunk(
         &self,
         reader: &mut RowsReader,
+        next: fn(&mut RowsReader, &mut Vec<u8>) -> Result<Option<Chunk>, SnapshotError>,
         mut add: impl FnMut(&[u8]) -> Result<u64, RestoreFault>,
     ) -> Result<Loaded, LoadError> {
         let (mut payload, mut loaded) = (Vec::new(), Loaded::default());
-        while let Some(chunk) = reader.next(&mut payload)? {
+        while let Some(chunk) = next(reader, &mut payload)? {
             let added = add(&payload);
             loaded.rows += added.map_err(|fault| rows_fault(reader, Some(chunk), fault))?;
             loaded.bytes += payload.len() as u64;

@@ -1,6 +1,6 @@
 //! The thread that writes a snapshot: takes what the sites encode, and ends with the manifest.
 
-use super::lane::{FromSite, ThreadLane};
+use super::lane::{FromSite, RECORD_BYTES, ThreadLane};
 use super::{SaveResult, Saved, table_head};
 use crate::clock;
 use lockstep_durability::ClusterId;
@@ -10,10 +10,10 @@ use lockstep_durability::snapshot::{
 };
 use lockstep_env::{Disk, DiskErrorKind};
 use lockstep_plan_ir::TableDefinition;
-use lockstep_site::SnapshotBegun;
+use lockstep_site::{SnapshotBegun, SnapshotStart};
 use lockstep_storage::{RowsRecord, SnapshotTable, StorageError, TableLayout};
 use lockstep_types::TableId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,6 +44,16 @@ pub(crate) struct SaveJob {
     pub(crate) cancelled: Arc<AtomicBool>,
     /// Bytes written so far.
     pub(crate) progress: Arc<AtomicU64>,
+}
+
+/// A snapshot of these tables.
+pub(crate) fn snapshot_start(tables: &[Arc<TableDefinition>]) -> SnapshotStart {
+    let replicated = tables.iter().filter(|table| table.is_replicated());
+    SnapshotStart {
+        tables: Some(tables.iter().map(|table| table.id).collect()),
+        replicated: replicated.map(|table| table.id).collect(),
+        record_bytes: RECORD_BYTES,
+    }
 }
 
 /// How a table lies over the partitions.
@@ -77,6 +87,8 @@ struct Writing<'j> {
     job: &'j SaveJob,
     sinks: Vec<Sink>,
     texts: BTreeMap<TableId, CsvTable>,
+    /// Tables that only the first partition saves.
+    replicated: BTreeSet<TableId>,
     transaction: i64,
     positions: Vec<PartitionPosition>,
     rows: BTreeMap<TableId, u64>,
@@ -99,10 +111,12 @@ pub(crate) fn run(mut job: SaveJob) -> SaveResult {
 }
 
 fn write(job: &SaveJob, mut lanes: Vec<ThreadLane>) -> SaveResult {
+    let replicated = job.tables.iter().filter(|table| table.is_replicated());
     let mut writing = Writing {
         job,
         sinks: lanes.iter().map(|_| Sink::Waiting).collect(),
         texts: BTreeMap::new(),
+        replicated: replicated.map(|table| table.id).collect(),
         transaction: 0,
         positions: vec![PartitionPosition::default(); lanes.len()],
         rows: BTreeMap::new(),
@@ -201,8 +215,16 @@ impl Writing<'_> {
 
     fn records(&mut self, partition: usize, records: &[u8]) -> Result<(), SnapshotError> {
         let written = match &mut self.sinks[partition] {
-            Sink::Rows(rows) => {
+            Sink::Rows(rows) if partition > 0 || self.replicated.is_empty() => {
                 rows.records(records)?;
+                records.len()
+            }
+            Sink::Rows(rows) => {
+                rows.mixed_records(records, |input| {
+                    let record = RowsRecord::take(input);
+                    let record = record.map_err(|error| broken_record(self.job, error))?;
+                    Ok(record.map(|record| self.replicated.contains(&record.table)))
+                })?;
                 records.len()
             }
             Sink::Csv => self.write_texts(partition, records)?,

@@ -133,7 +133,14 @@ fn what_is_saved_comes_back_into_any_number_of_partitions() {
     stop.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
     peer.run("DELETE FROM kinds");
-    for sites in [1, 2, 3] {
+    // Only one file has what every partition has.
+    let names_replicated = |site: u32| {
+        let path = folder.0.join(format!("first-host_0-site_{site}.rows"));
+        let bytes = fs::read(path).expect("it is there");
+        bytes.windows(10).any(|window| window == b"EVERYWHERE")
+    };
+    assert_eq!([0, 1, 2].map(names_replicated), [true, false, false]);
+    for sites in [1, 2, 3, 5] {
         let other = start(sites, &[]);
         let mut restored = restore(&other, &folder, "first");
         restored.run("DELETE FROM everywhere WHERE id >= 200");

@@ -4,7 +4,7 @@ use super::Site;
 use crate::effect::SnapshotBegun;
 use crate::message::SnapshotStart;
 use lockstep_storage::SnapshotProgress;
-use lockstep_types::TransactionId;
+use lockstep_types::{PartitionId, TransactionId};
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// The data as they are now; the log has the entry of the snapshot already.
@@ -13,8 +13,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
         start: &SnapshotStart,
         transaction: TransactionId,
     ) -> SnapshotBegun {
+        let is_first = self.partition == PartitionId(0);
         let tables = self.database.begin_snapshot(start.record_bytes, |table| {
-            start.tables.as_ref().is_none_or(|chosen| chosen.contains(&table))
+            let is_chosen = start.tables.as_ref().is_none_or(|chosen| chosen.contains(&table));
+            is_chosen && (is_first || !start.replicated.contains(&table))
         });
         let (epoch, sequence) = (self.log.epoch(), self.log.sequence());
         SnapshotBegun { transaction, epoch, sequence, tables }

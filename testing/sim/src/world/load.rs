@@ -2,7 +2,7 @@
 
 use crate::plans::{Natives, SimCatalog};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
-use lockstep_durability::snapshot::{ColumnHead, Manifest, RowsReader, SnapshotError};
+use lockstep_durability::snapshot::{ColumnHead, Manifest, RowsReader, SnapshotError, TableHead};
 use lockstep_env::Disk;
 use lockstep_exec::database::Database;
 use lockstep_exec::snapshot::{DatabaseRestore, RestoreFault, SavedTable};
@@ -51,17 +51,26 @@ pub(super) fn load_partition(
         max_bytes: column.max_bytes,
         nullable: column.nullable,
     };
-    let saved = reader.tables().iter().map(|head| SavedTable {
+    let saved_table = |head: &TableHead| SavedTable {
         number: TableId(head.table),
         name: head.name.clone(),
         used_slots: head.used_slots,
         free_head: head.free_head,
         columns: head.columns.iter().map(column).collect(),
-    });
-    let saved: Vec<SavedTable> = saved.collect();
+    };
+    let mut saved: Vec<SavedTable> = reader.tables().iter().map(saved_table).collect();
+    // What every partition has is in the first one's file only.
+    let mut first = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, 0).map_err(text)?;
+    let is_left = |head: &&TableHead| saved.iter().all(|saved| saved.number.0 != head.table);
+    let left: Vec<SavedTable> = first.tables().iter().filter(is_left).map(saved_table).collect();
+    let takes_from_first = !left.is_empty();
+    saved.extend(left);
     let mut restore = DatabaseRestore::new(database, &saved).map_err(unfit)?;
     let mut records = Vec::new();
     while reader.next(&mut records).map_err(text)?.is_some() {
+        restore.add(&records).map_err(unfit)?;
+    }
+    while takes_from_first && first.next_replicated(&mut records).map_err(text)?.is_some() {
         restore.add(&records).map_err(unfit)?;
     }
     restore.finish(database).map_err(unfit)

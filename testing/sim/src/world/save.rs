@@ -13,8 +13,8 @@ use lockstep_durability::snapshot::{
 use lockstep_env::Disk;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{SnapshotBegun, SnapshotStart};
-use lockstep_storage::{ColumnLayout, SnapshotProgress, SnapshotTable};
-use lockstep_types::{Outcome, PartitionId};
+use lockstep_storage::{ColumnLayout, RowsRecord, SnapshotProgress, SnapshotTable};
+use lockstep_types::{Outcome, PartitionId, TableId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -61,7 +61,10 @@ struct Running {
     tables: Vec<Arc<TableDefinition>>,
     transaction: i64,
     positions: Vec<PartitionPosition>,
+    /// Of the first partition, which saves all tables.
     heads: Vec<TableHead>,
+    /// Tables that only the first partition saves.
+    replicated: Vec<TableId>,
     files: Vec<FileEntry>,
 }
 
@@ -123,7 +126,9 @@ impl World {
         let (catalog_version, catalog) = self.latest();
         let schema = catalog.plan.schema_text();
         let tables = catalog.plan.tables.values().map(|table| Arc::clone(&table.definition));
-        let tables = tables.collect();
+        let tables: Vec<Arc<TableDefinition>> = tables.collect();
+        let replicated = tables.iter().filter(|table| table.is_replicated());
+        let replicated: Vec<TableId> = replicated.map(|table| table.id).collect();
         // Changes of the catalog wait until it has begun.
         self.changing = true;
         let Some(saves) = &mut self.saves else { return };
@@ -138,9 +143,11 @@ impl World {
             transaction: 0,
             positions: vec![PartitionPosition::default(); partitions],
             heads: Vec::new(),
+            replicated: replicated.clone(),
             files: Vec::new(),
         });
-        let start = SnapshotStart { tables: None, record_bytes: saves.plan.record_bytes };
+        let record_bytes = saves.plan.record_bytes;
+        let start = SnapshotStart { tables: None, replicated: replicated.into(), record_bytes };
         let task = SchemaTask {
             changes: Vec::new(),
             swap: None,
@@ -259,10 +266,16 @@ impl Running {
                 let name = rows_name(&self.nonce, partition as u32);
                 let of = (CLUSTER, self.transaction, partition as u32);
                 lane.rows = Some(RowsWriter::create(disk, SNAPSHOT_FOLDER, &name, of, &heads)?);
-                self.heads = heads;
+                if partition == 0 {
+                    self.heads = heads;
+                }
             }
             FromSite::Records(records) => {
-                lane.rows.as_mut().expect("it has begun").records(&records)?;
+                let rows = lane.rows.as_mut().expect("it has begun");
+                rows.mixed_records(&records, |input| {
+                    let record = RowsRecord::take(input).expect("a site encodes whole records");
+                    Ok(record.map(|record| self.replicated.contains(&record.table)))
+                })?;
             }
             FromSite::Done => {
                 let rows = lane.rows.take().expect("it has begun");

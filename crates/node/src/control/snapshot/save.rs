@@ -10,8 +10,8 @@ use crate::log::LogPruner;
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
 use crate::snapshot::SaveResult;
-use crate::snapshot::lane::{LaneLimits, RECORD_BYTES, lane};
-use crate::snapshot::save::{SaveJob, run, table_kind};
+use crate::snapshot::lane::{LaneLimits, lane};
+use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     self, ContentKind, FileWriter, SnapshotError, TableKind, manifest_name,
@@ -19,7 +19,7 @@ use lockstep_durability::snapshot::{
 use lockstep_env::Disk;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
-use lockstep_types::{Datum, Failure, TableId};
+use lockstep_types::{Datum, Failure};
 use lockstep_wire_volt::Invocation;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -154,7 +154,7 @@ impl Control {
             RealDisk::new(Path::new(&path)).create_root().map_err(|error| error.to_string())?;
         }
         check_place(&*disk, &folder, &request.nonce).map_err(|error| error.to_string())?;
-        let chosen: Arc<[TableId]> = tables.iter().map(|table| table.id).collect();
+        let start = snapshot_start(&tables);
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let progress = Arc::new(AtomicU64::new(0));
@@ -193,7 +193,7 @@ impl Control {
         self.start_writer(job, site_lanes, given_up)?;
         let blocking = request.blocking;
         self.snapshots.running = Some(Running { origin, blocking, begun: false, cancelled });
-        self.order_snapshot(&request.nonce, chosen);
+        self.order_snapshot(&request.nonce, start);
         Ok(())
     }
 
@@ -238,12 +238,12 @@ impl Control {
     }
 
     /// The transaction at which the snapshot stands goes to the coordinator.
-    fn order_snapshot(&mut self, nonce: &str, tables: Arc<[TableId]>) {
+    fn order_snapshot(&mut self, nonce: &str, start: SnapshotStart) {
         let catalog = Arc::clone(&self.catalog);
         let task = SchemaTask {
             changes: Vec::new(),
             swap: None,
-            snapshot: Some(SnapshotStart { tables: Some(tables), record_bytes: RECORD_BYTES }),
+            snapshot: Some(start),
             catalog_version: catalog.version(),
             catalog: Arc::clone(&catalog),
             source: nonce.as_bytes().into(),
