@@ -312,7 +312,7 @@ type Next = fn(&mut RowsReader, &mut Vec<u8>) -> Result<Option<snapshot::Chunk>,
 
 fn all_of(reader: &mut RowsReader, next: Next) -> Vec<Vec<u8>> {
     let (mut all, mut payload) = (Vec::new(), Vec::new());
-    while next(reader, &mut payload).unwrap().is_some() {
+    while next(reader, &mut payload).expect("it is sound").is_some() {
         all.push(payload.clone());
     }
     all
