@@ -35,6 +35,8 @@ pub fn native_procedures() -> Vec<Arc<dyn NativeProcedure>> {
 pub fn test_procedures() -> Vec<Arc<dyn NativeProcedure>> {
     let mut procedures = native_procedures();
     procedures.push(Arc::new(probe::Probe));
+    procedures.push(Arc::new(probe::ProbeCount));
+    procedures.push(Arc::new(probe::ProbeClear));
     procedures.push(Arc::new(fault::Fault));
     procedures.push(Arc::new(bank::Transfer { name: "TransferAnywhere" }));
     procedures

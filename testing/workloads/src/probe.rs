@@ -1,5 +1,6 @@
 //! Probe: a procedure that does what a client library must be able to see: application status
-//! and text, several result tables, an abort after a write.
+//! and text, several result tables, an abort after a write. Beside it, one procedure that only
+//! reads and one that only deletes.
 
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
 use lockstep_plan_ir::procedure::ProcedureParameter;
@@ -65,6 +66,52 @@ impl NativeProcedure for Probe {
         if let Datum::Int(number) = key {
             context.return_scalar(number);
         }
+        context.return_result(0)
+    }
+}
+
+/// `ProbeCount(key)`: how many rows have that key.
+pub struct ProbeCount;
+
+impl NativeProcedure for ProbeCount {
+    fn name(&self) -> &str {
+        "ProbeCount"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        const { &[parameter(SqlType::BigInt)] }
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[("countKey", "SELECT COUNT(*) AS n FROM probe WHERE k = ?;")]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        context.queue(0, &[context.parameter(0)])?;
+        context.execute()?;
+        context.return_result(0)
+    }
+}
+
+/// `ProbeClear(key)`: deletes the rows with that key, and does nothing else.
+pub struct ProbeClear;
+
+impl NativeProcedure for ProbeClear {
+    fn name(&self) -> &str {
+        "ProbeClear"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        const { &[parameter(SqlType::BigInt)] }
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[("clearKey", "DELETE FROM probe WHERE k = ?;")]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        context.queue(0, &[context.parameter(0)])?;
+        context.execute()?;
         context.return_result(0)
     }
 }

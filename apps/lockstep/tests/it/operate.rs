@@ -1,9 +1,12 @@
 //! Operating the real process: pausing it, stopping it in order with and without a snapshot, the
 //! limits of memory and disk.
 
+use super::crash::java;
+use super::crash::power::Power;
 use super::directory::Folder;
 use super::process::Host;
 use super::{lockstep, text};
+use lockstep_base::random::SeededRandom;
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_types::{Datum, SqlType};
 use std::time::{Duration, Instant};
@@ -219,6 +222,137 @@ fn check_read_only(client: &mut Connection, words: &[&str]) {
     assert_eq!(call(client, "T.delete", &number(1)).0, 1);
     assert_eq!(run(client, "DELETE FROM t WHERE a = 2").0, 1);
     assert_eq!(run(client, "DROP PROCEDURE Count").0, 1);
+}
+
+/// Fills the memory, and looks at what procedures may do: one that writes, one that reads, one
+/// that deletes; each is called with a key.
+fn check_procedures_at_the_limit(
+    client: &mut Connection,
+    [write, read, clear]: [(&str, &ParameterWriter); 3],
+) {
+    assert_eq!(call(client, write.0, write.1).0, 1);
+    fill(client, 0);
+    let (status, said) = call(client, write.0, write.1);
+    assert_eq!(status, -5, "{said}");
+    for word in ["read-only mode", "of memory, and its limit is", "Delete rows"] {
+        assert!(said.contains(word), "'{word}' is not in: {said}");
+    }
+    for one in [read, clear] {
+        assert_eq!(call(client, one.0, one.1), (1, String::new()), "{}", one.0);
+    }
+    assert_eq!(call(client, "ClearAll", &ParameterWriter::default()).0, 1);
+    eventually(client, write.0, write.1);
+}
+
+#[test]
+fn native_procedures_at_the_memory_limit_read_and_delete_only() {
+    let folder = Folder::made("memory-native");
+    let options = ["memory_limit_bytes=100663296", "resource_check_ms=10"].map(str::to_string);
+    let host = Host::spawn(&folder.0, &options).ready();
+    let mut client = host.connect();
+    client.sql(SCHEMA).expect("the schema is made");
+    let probes = "CREATE TABLE probe (k BIGINT NOT NULL PRIMARY KEY);
+        PARTITION TABLE probe ON COLUMN k;
+        CREATE PROCEDURE PARTITION ON TABLE probe COLUMN k FROM NATIVE Probe;
+        CREATE PROCEDURE PARTITION ON TABLE probe COLUMN k FROM NATIVE ProbeCount;
+        CREATE PROCEDURE PARTITION ON TABLE probe COLUMN k FROM NATIVE ProbeClear;";
+    client.sql(probes).expect("they are there");
+    let mut write = number(1);
+    for sql_type in [SqlType::TinyInt, SqlType::Varchar, SqlType::Varchar] {
+        write.scalar(sql_type, Datum::Null);
+    }
+    let key = number(1);
+    let calls = [("Probe", &write), ("ProbeCount", &key), ("ProbeClear", &key)];
+    check_procedures_at_the_limit(&mut client, calls);
+}
+
+#[test]
+fn java_procedures_at_the_memory_limit_read_and_delete_only() {
+    let folder = Folder::made("memory-java");
+    let source = |name: &str, sql: &str| {
+        format!(
+            "import org.voltdb.*;
+            public class {name} extends VoltProcedure {{
+                public final SQLStmt only = new SQLStmt(\"{sql}\");
+                public VoltTable[] run(long k) {{
+                    voltQueueSQL(only, k);
+                    return voltExecuteSQL();
+                }}
+            }}"
+        )
+    };
+    let sources = [
+        ("Write.java", source("Write", "INSERT INTO held (k) VALUES (?)")),
+        ("Read.java", source("Read", "SELECT COUNT(*) FROM held WHERE k = ?")),
+        ("Forget.java", source("Forget", "DELETE FROM held WHERE k = ?")),
+    ];
+    let sources: Vec<(&str, &str)> = sources.iter().map(|(n, text)| (*n, text.as_str())).collect();
+    let Some(jar) = java::compiled(&folder.0.with_extension("java"), &sources) else {
+        println!("skipped: no JDK");
+        return;
+    };
+    let options =
+        ["memory_limit_bytes=536870912", "java_heap_bytes=67108864", "resource_check_ms=10"];
+    let host = Host::spawn(&folder.0, &options.map(str::to_string)).ready();
+    let mut client = host.connect();
+    java::load(&mut client, &jar);
+    client.sql(SCHEMA).expect("the schema is made");
+    let held = "CREATE TABLE held (k BIGINT NOT NULL PRIMARY KEY);
+        PARTITION TABLE held ON COLUMN k;
+        CREATE PROCEDURE PARTITION ON TABLE held COLUMN k FROM CLASS Write;
+        CREATE PROCEDURE PARTITION ON TABLE held COLUMN k FROM CLASS Read;
+        CREATE PROCEDURE PARTITION ON TABLE held COLUMN k FROM CLASS Forget;";
+    client.sql(held).expect("they are there");
+    let key = number(1);
+    let calls = [("Write", &key), ("Read", &key), ("Forget", &key)];
+    check_procedures_at_the_limit(&mut client, calls);
+}
+
+/// What `@Quiesce` has answered for is there whatever a power cut takes.
+#[test]
+fn an_asynchronous_log_is_durable_behind_quiesce() {
+    let folder = Folder::made("quiesce");
+    let mut power = Power::new(&folder.0);
+    let mut random = SeededRandom::new(3);
+    let start = |power: &Power| {
+        // By itself it would sync once a minute.
+        let mut command = Host::command(&folder.0, &["log_interval_ms=60000".to_string()]);
+        power.follow(command.args(["--durability", "async"]));
+        Host::run(&mut command).ready()
+    };
+    let mut lost = 0;
+    for round in 0..6 {
+        let mut host = start(&power);
+        let mut client = host.connect();
+        if round == 0 {
+            client.sql(SCHEMA).expect("the schema is made");
+        }
+        for a in 0..10 {
+            assert_eq!(call(&mut client, "T.insert", &row(round * 100 + a, "kept")).0, 1);
+        }
+        let quiet = client.call("@Quiesce", &ParameterWriter::default()).expect("it is answered");
+        let tables = quiet.tables().expect("a table");
+        assert_eq!(format!("{:?}", tables[0].rows), "[[Int(0)]]");
+        for a in 10..20 {
+            assert_eq!(call(&mut client, "T.insert", &row(round * 100 + a, "risked")).0, 1);
+        }
+        drop(client);
+        host.kill();
+        power.cut(&mut random);
+        let mut host = start(&power);
+        let kept = "SELECT COUNT(*), SUM(CASE b WHEN 'kept' THEN 1 ELSE 0 END) FROM t";
+        let found = host.connect().sql(kept).expect("the query runs")[0].rows[0].clone();
+        assert_eq!(format!("{:?}", found[1]), format!("Int({})", (round + 1) * 10), "{found:?}");
+        lost += u64::from(format!("{:?}", found[0]) != format!("Int({})", (round + 1) * 20));
+        let mut client = host.connect();
+        assert_eq!(run(&mut client, "DELETE FROM t WHERE b = 'risked'").0, 1);
+        assert_eq!(call(&mut client, "@Quiesce", &ParameterWriter::default()).0, 1);
+        drop(client);
+        host.kill();
+        power.cut(&mut random);
+    }
+    assert!(lost > 0, "without @Quiesce something is lost");
+    power.clear();
 }
 
 #[test]

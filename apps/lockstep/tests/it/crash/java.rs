@@ -58,12 +58,17 @@ public class KeepBoth extends VoltProcedure {
 
 /// The jar of the procedures, made in a folder; `None` where there is no JDK.
 pub fn jar(folder: &Path) -> Option<Vec<u8>> {
+    compiled(folder, &[("Keep.java", KEEP), ("KeepBoth.java", KEEP_BOTH)])
+}
+
+/// A jar of classes with these sources, made in a folder; `None` where there is no JDK.
+pub fn compiled(folder: &Path, sources: &[(&str, &str)]) -> Option<Vec<u8>> {
     std::fs::create_dir_all(folder).expect("a folder");
     let api = folder.join("api.jar");
     let made = lockstep(&["java-api", api.to_str().expect("a path of text")], "");
     let mut javac = Command::new("javac");
     javac.arg("-cp").arg(&api).arg("-d").arg(folder.join("classes"));
-    for (name, source) in [("Keep.java", KEEP), ("KeepBoth.java", KEEP_BOTH)] {
+    for (name, source) in sources {
         let file = folder.join(name);
         std::fs::write(&file, source).expect("a file");
         javac.arg(file);
@@ -82,12 +87,17 @@ pub fn jar(folder: &Path) -> Option<Vec<u8>> {
 
 /// Loads the classes, and makes what they work on.
 pub fn prepare(connection: &mut Connection, jar: &[u8]) {
+    load(connection, jar);
+    connection.sql(SCHEMA).expect("the schema is made");
+}
+
+/// Loads classes.
+pub fn load(connection: &mut Connection, jar: &[u8]) {
     let mut parameters = ParameterWriter::default();
     parameters.scalar(SqlType::Varbinary, Datum::Bytes(jar));
     parameters.scalar(SqlType::Varchar, Datum::Null);
     let loaded = connection.call("@UpdateClasses", &parameters).expect("it is answered");
     assert_eq!(loaded.view().status, 1, "{:?}", loaded.view().status_text);
-    connection.sql(SCHEMA).expect("the schema is made");
 }
 
 pub fn clients() -> [Client; 2] {

@@ -8,9 +8,9 @@
 //! `CRASH_ROUNDS` and `POWER_ROUNDS` say how often, `CRASH_SEED` with which random numbers.
 
 pub mod client;
-mod java;
+pub mod java;
 mod operator;
-mod power;
+pub mod power;
 pub mod workload;
 
 use super::process::Host;
