@@ -4,11 +4,16 @@ use super::client::sql_text;
 use lockstep_client::Connection;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, SqlType};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Refusals that are right: another snapshot is under way, or the host is about to end.
 const REFUSALS: &[&str] = &["SNAPSHOT IN PROGRESS", "was given up"];
+
+/// How many were asked for since the oldest that may stay. All would fill the disk, and a power
+/// cut takes as long as there are files.
+const KEPT: u64 = 12;
 
 /// Takes snapshots until the host is gone, in round after round.
 pub struct Operator {
@@ -23,7 +28,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    pub fn new(directory: &std::path::Path) -> Operator {
+    pub fn new(directory: &Path) -> Operator {
         let mut elsewhere = directory.as_os_str().to_os_string();
         elsewhere.push("-elsewhere");
         Operator {
@@ -71,6 +76,11 @@ impl Operator {
             self.delete(connection, own.to_str().expect("text"), number - 3)?;
             self.delete(connection, elsewhere, number - 2)?;
             self.delete(connection, elsewhere, number)?;
+            for folder in [&own, &self.elsewhere] {
+                for old in asked_before(folder, number.saturating_sub(KEPT)) {
+                    self.delete(connection, folder.to_str().expect("text"), old)?;
+                }
+            }
         }
         Some(())
     }
@@ -88,4 +98,15 @@ impl Operator {
     pub fn clear(&self) {
         let _ = std::fs::remove_dir_all(&self.elsewhere);
     }
+}
+
+/// Numbers below this one of which a folder still has files.
+fn asked_before(folder: &Path, number: u64) -> BTreeSet<u64> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return BTreeSet::new() };
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let asked = names.filter_map(|name| {
+        let digits = name.strip_prefix("ASKED")?.split('-').next()?.parse::<u64>().ok()?;
+        (digits < number).then_some(digits)
+    });
+    asked.collect()
 }

@@ -90,8 +90,10 @@ impl Power {
             }
             for name in self.disk.list(folder).expect("memory lists") {
                 let name = joined(folder, &name);
-                if let Some(bytes) = self.disk.bytes(&name) {
-                    std::fs::write(self.directory.join(name), bytes).expect("it is ours");
+                let Some(bytes) = self.disk.bytes(&name) else { continue };
+                let path = self.directory.join(name);
+                if std::fs::read(&path).ok().as_ref() != Some(&bytes) {
+                    std::fs::write(path, bytes).expect("it is ours");
                 }
             }
         }
