@@ -7,8 +7,9 @@ SOAK_MINUTES ?= 60
 SOAK_STATEMENTS ?= 200000
 POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
+REPORT_SECONDS ?= 10
 
-.PHONY: help demo test check fix build bench-java bench-compare compare bench-workloads bench-durability bench-mp bench-sql bench-load soak fuzz
+.PHONY: help demo test check fix build bench-java bench-reports bench-compare compare bench-workloads bench-durability bench-mp bench-sql bench-load soak fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,13 @@ bench-workloads: build ## TPC-C, TATP and lock-store beside Redis, from one run
 compare: build ## voter, TPC-C, TATP and lock-store beside Redis and PostgreSQL, as a page
 	cargo run --release -p lockstep-bench --bin bench-workloads -- --all \
 	  --json target/compare.json --html target/compare.html
+
+bench-reports: build ## a page of each workload in target/reports, each on a host of its own
+	mkdir -p target/reports
+	for workload in voter tpcc tatp key-value contention bank mp-mix lock-store; do \
+		$(LOCKSTEP) bench $$workload --start 2 --duration $(REPORT_SECONDS) \
+			--report target/reports/$$workload.html || exit 1; \
+	done
 
 bench-mp: ## ratios of transactions over several partitions, from one run
 	cargo run --release -p lockstep-bench --bin bench-mp

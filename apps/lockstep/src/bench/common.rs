@@ -2,6 +2,7 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use lockstep_bench::process::ServerProcess;
 use lockstep_bench::run::ramp::Ramp;
 use lockstep_bench::run::workers::{MAX_WORKERS, WorkerOptions, Workers};
 use lockstep_bench::run::{Pace, RunOptions};
@@ -25,7 +26,14 @@ pub fn with_common(command: Command) -> Command {
                 .help("Hosts; connections are spread over them"),
         )
         .arg(flag("embedded", "No sockets: one site inside this process, called on one thread"))
-        .group(ArgGroup::new("target").args(["servers", "embedded"]).required(true))
+        .arg(
+            Arg::new("start")
+                .long("start")
+                .value_name("SITES")
+                .value_parser(value_parser!(u32).range(1..=1024))
+                .help("Start a host of so many sites on this machine, for this run"),
+        )
+        .group(ArgGroup::new("target").args(["servers", "embedded", "start"]).required(true))
         .arg(number("connections", "C", "8", "Connections"))
         .arg(number("clients", "N", "64", "Clients over the connections, one call in flight each"))
         .arg(rate("rate", "Transactions per second, due at even intervals [default: closed loop]"))
@@ -125,6 +133,25 @@ pub fn seconds(name: &'static str, default: &'static str, help: &'static str) ->
     Arg::new(name).long(name).value_name("S").value_parser(parse).default_value(default).help(help)
 }
 
+/// Starts a host of this binary on free ports of this machine; it ends with this process.
+///
+/// # Errors
+/// It does not become ready.
+pub fn start_host<'o>(
+    sites: u64,
+    options: impl Iterator<Item = &'o String>,
+) -> Result<ServerProcess, String> {
+    const FREE: &str = "127.0.0.1:0";
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = std::process::Command::new(program);
+    command.args(["start", "--stop-with-input", "--client", FREE, "--admin", FREE]);
+    command.args(["--sites", &sites.to_string()]);
+    for option in options {
+        command.args(["--option", option]);
+    }
+    ServerProcess::start_on_leash(command).map_err(|error| format!("a host: {error}"))
+}
+
 /// The value of a number argument.
 pub fn count(arguments: &ArgMatches, name: &str) -> u64 {
     arguments.get_one::<u32>(name).map_or(1, |number| u64::from(*number))
@@ -187,8 +214,11 @@ fn workers(text: &str) -> Result<Workers, String> {
 
 /// Where the load runs, and of what command line workers make the workload.
 fn worker_options(name: &str, arguments: &ArgMatches) -> WorkerOptions {
-    const OWN: [&str; 5] = ["workers", "clock-limit-ms", "json", "plot", "report"];
+    const OWN: [&str; 7] =
+        ["workers", "clock-limit-ms", "servers", "start", "json", "plot", "report"];
     let mut line = vec!["bench".to_string(), name.to_string()];
+    // Workers are told the servers apart; their command line needs some.
+    line.extend(["--servers".to_string(), "told:1".to_string()]);
     line.extend(command_line(arguments, &OWN));
     WorkerOptions {
         workers: arguments.get_one::<Workers>("workers").cloned().unwrap_or_default(),

@@ -58,3 +58,30 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         None => Err("there is no such workload; try `lockstep bench --help`".to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_page_of_benchmarks_names_every_workload_and_option() {
+        let page = include_str!("../../../../docs/benchmarks.md");
+        let mut commands = workload_commands();
+        let studies = scale::command();
+        commands.extend(studies.get_subcommands().cloned());
+        commands.push(worker::command());
+        let mut missing = BTreeSet::new();
+        for command in &commands {
+            if !page.contains(&format!("`{}`", command.get_name())) {
+                missing.insert(command.get_name().to_string());
+            }
+            for long in command.get_arguments().filter_map(clap::Arg::get_long) {
+                if !page.contains(&format!("`--{long}")) {
+                    missing.insert(format!("--{long}"));
+                }
+            }
+        }
+        assert_eq!(missing, BTreeSet::new());
+    }
+}

@@ -1,7 +1,7 @@
 //! `lockstep bench scale`: a workload over a list of values of something, or over all combinations
 //! of several lists; on hosts that it starts itself, or on those that are named.
 
-use super::common::{command_line, number, options_json, run_options};
+use super::common::{command_line, number, options_json, run_options, start_host};
 use super::shown::{ProgressLine, option_rows, stop_flag, text_of, write_outputs};
 use super::{build, workload_commands};
 use clap::parser::ValueSource;
@@ -137,6 +137,9 @@ impl Plan<'_> {
     }
 
     fn check(&self) -> Result<(), String> {
+        if self.has("start") {
+            return Err("a study starts hosts by itself: leave --start out".to_string());
+        }
         let points: usize =
             self.varied.iter().fold(1, |points, varied| points.saturating_mul(varied.values.len()));
         if points > MAX_POINTS {
@@ -220,15 +223,8 @@ impl Plan<'_> {
         let sites = varied.find(|(varied, _)| varied.dimension.name == "sites");
         let sites = sites
             .map_or_else(|| super::common::count(self.arguments, "sites"), |(_, sites)| *sites);
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = std::process::Command::new(program);
-        let free = "127.0.0.1:0";
-        command.args(["start", "--stop-with-input", "--client", free, "--admin", free]);
-        command.args(["--sites", &sites.to_string()]);
-        for option in self.arguments.get_many::<String>("server-option").into_iter().flatten() {
-            command.args(["--option", option]);
-        }
-        ServerProcess::start_on_leash(command).map_err(|error| error.to_string())
+        let options = self.arguments.get_many::<String>("server-option").into_iter().flatten();
+        start_host(sites, options)
     }
 
     /// The command line of a point's run.
@@ -473,6 +469,7 @@ mod tests {
             ("key-value --vary payload 1,2 --leave-out 1", "--leave-out needs one list"),
             ("voter --vary sites 1,2 --servers a:1", "each value of sites needs a host of its own"),
             ("voter --vary sites 1,2 --embedded", "--embedded is one site"),
+            ("voter --vary clients 1,2 --start 3", "a study starts hosts by itself"),
             ("voter --vary clients 1,2 --clients 3", "clients is varied: leave its own option"),
         ] {
             let line = format!("bench scale {line}");

@@ -1,6 +1,6 @@
 //! Runs a workload with progress on standard error, and shows, draws and writes its result.
 
-use super::common::{options_json, run_options};
+use super::common::{options_json, run_options, start_host};
 use clap::ArgMatches;
 use lockstep_bench::chart::{Chart, stacked};
 use lockstep_bench::page::Page;
@@ -56,7 +56,7 @@ pub fn run_and_report(
     (name, arguments): (&str, &ArgMatches),
     own: Own,
 ) -> Result<ExitCode, String> {
-    let options = run_options(name, arguments);
+    let mut options = run_options(name, arguments);
     if arguments.get_flag("check-only") {
         let server = options.servers.first().ok_or("--check-only needs --servers")?;
         let checks = run::check_only(workload, server)?;
@@ -64,6 +64,9 @@ pub fn run_and_report(
         let holds = checks.iter().all(|check| check.holds);
         return Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
+    let host = arguments.get_one::<u32>("start");
+    let host = host.map(|sites| start_host(u64::from(*sites), std::iter::empty())).transpose()?;
+    options.servers.extend(host.as_ref().map(|host| host.address.to_string()));
     let stop = stop_flag()?;
     let mut line = ProgressLine::default();
     let result = run::run(workload, &options, &stop, &mut |state| line.show(&text_of(state)));

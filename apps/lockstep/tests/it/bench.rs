@@ -97,6 +97,13 @@ fn workloads_run_over_tcp_in_all_paces_and_check_what_they_left() {
     assert!(per_s < 750.0, "{per_s}");
     let json = good_workload("bank", &[&servers[..], &["--accounts", "100"]].concat());
     assert!(json["per_transaction"]["TRANSFER"]["count"].as_u64().expect("a count") > 0);
+    // A rate of lock-store counts records, a ramp as well.
+    let records = ["--records", "100", "--ramp", "30", "--ramp-p99-ms", "1", "--clients", "40"];
+    let (_, json, shown) = workload("lock-store", &[&servers[..], &records[..]].concat());
+    let step = &json["steps"][0];
+    let reached = step["reached_per_s"].as_f64().expect("a rate");
+    assert!(reached < 60.0, "ten transactions are one record: {shown}");
+    assert!(step["delays_us"]["LOCK"]["p90"].is_u64(), "{json}");
     // A rate that nothing reaches ends a ramp.
     let ramp = [&servers[..], &["--accounts", "100", "--ramp", "1e6", "--ramp-from", "200"]];
     let json = good_workload("mp-mix", &ramp.concat());
@@ -471,6 +478,10 @@ fn workers_share_a_load_and_their_figures_add_up() {
     let json = good_workload("bank", &[&shape[..], &paced[..]].concat());
     let per_s = json["throughput_per_s"].as_f64().expect("a number");
     assert!(per_s < 500.0, "two workers make one rate: {per_s}");
+    // On a host that is started for the run.
+    let own = ["--start", "2", "--accounts", "100", "--workers", "2"];
+    let json = good_workload("mp-mix", &own);
+    assert_eq!(json["server"]["partitions"], "2", "{json}");
     // A worker that was started elsewhere.
     let mut worker = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"))
         .args(["bench", "worker", "--listen", "127.0.0.1:0"])

@@ -363,6 +363,8 @@ impl Drive {
         if let Some(verdict) = next.ended {
             self.count(place, verdict, now);
         }
+        let measured = now >= self.measuring_from && now < self.until;
+        self.figures.turns += u64::from(measured && !next.goes_on);
         self.slots[place].within = next.goes_on;
         self.go_on(place, next, now, outgoing);
     }

@@ -254,6 +254,7 @@ fn drive(
             if begun >= measuring_from {
                 processor.get_or_insert_with(|| ProcessorTime::now(&[]));
                 figures.record(kind, verdict, now - begun);
+                figures.turns += u64::from(!session.1);
                 figures.count_second(measuring_from, now);
             }
             begun = now;

@@ -37,6 +37,9 @@ pub struct Figures {
     pub latency_us: Histogram<u64>,
     /// The measured time.
     pub duration: Duration,
+    /// What sessions began and ended: what a rate counts. A turn of lock-store is a record with
+    /// all its locks and writes, a turn of most workloads one transaction.
+    pub turns: u64,
     /// Transactions that ended in each second of the measured time.
     pub per_second: Vec<u64>,
     /// Transactions of an open loop that were begun late because all clients were busy.
@@ -71,6 +74,7 @@ impl Figures {
             transactions: names.iter().map(kind).collect(),
             latency_us: latency_histogram(),
             duration,
+            turns: 0,
             per_second: Vec::new(),
             late: 0,
             all: 0,
@@ -120,6 +124,7 @@ impl Figures {
         add_histogram(&mut self.latency_us, &other.latency_us);
         add_counts(&mut self.per_second, &other.per_second);
         add_counts(&mut self.counts, &other.counts);
+        self.turns += other.turns;
         self.late += other.late;
         self.all += other.all;
         self.lost_connections += other.lost_connections;

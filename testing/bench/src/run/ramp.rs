@@ -23,7 +23,7 @@ pub struct Ramp {
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RampStep {
-    /// Transactions per second that were asked for.
+    /// Turns per second that were asked for ([`Figures::turns`]).
     pub requested_per_s: f64,
     /// And reached.
     pub reached_per_s: f64,
@@ -42,7 +42,7 @@ pub struct RampStep {
 impl Ramp {
     /// The step that figures are.
     fn step(&self, requested_per_s: f64, figures: &Figures) -> RampStep {
-        let reached_per_s = figures.throughput_per_s();
+        let reached_per_s = figures.turns as f64 / figures.duration.as_secs_f64().max(1e-9);
         let p99_us = figures.latency_us.value_at_quantile(0.99);
         let good = reached_per_s >= REACHED * requested_per_s
             && u128::from(p99_us) <= self.p99_limit.as_micros()
@@ -113,7 +113,7 @@ mod tests {
         let mut figures = Figures::new(&["t"], Duration::from_secs(1));
         let latency = Duration::from_micros(if rate > peak { 20_000 } else { 100 });
         (0..rate.min(peak) as u64).for_each(|_| figures.record(0, Verdict::Good, latency));
-        figures.counts = vec![1];
+        (figures.counts, figures.turns) = (vec![1], rate.min(peak) as u64);
         figures
     }
 

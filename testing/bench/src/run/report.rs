@@ -223,6 +223,7 @@ pub fn json(result: &RunResult, options: Value, own: Map<String, Value>) -> Valu
         "workers": result.workers.iter().map(worker).collect::<Vec<_>>(),
         "throughput_per_s": figures.throughput_per_s(),
         "transactions": figures.answered(),
+        "turns": figures.turns,
         "errors": figures.errors(),
         "first_error": figures.first_error,
         "duration_s": figures.duration.as_secs_f64(),

@@ -139,7 +139,7 @@ pub fn figures_message(figures: &Figures) -> Value {
         "transactions": figures.transactions.iter().map(kind).collect::<Vec<_>>(),
         "latency_us": histogram_values(&figures.latency_us),
         "duration_us": micros(figures.duration), "per_second": figures.per_second,
-        "late": figures.late, "all": figures.all, "first_error": figures.first_error,
+        "turns": figures.turns, "late": figures.late, "all": figures.all, "first_error": figures.first_error,
         "lost_connections": figures.lost_connections, "interrupted": figures.interrupted,
         "complete": figures.complete, "counts": figures.counts,
         "load_us": micros(figures.processor.load),
@@ -165,6 +165,7 @@ pub fn read_figures(message: &Value, names: &[&'static str]) -> Result<Figures, 
     }
     read_histogram(&mut figures.latency_us, &numbers(message, "latency_us")?);
     figures.per_second = numbers(message, "per_second")?;
+    figures.turns = number(message, "turns")?;
     figures.late = number(message, "late")?;
     figures.all = number(message, "all")?;
     figures.first_error = message["first_error"].as_str().map(str::to_string);
