@@ -1,10 +1,12 @@
 //! A map for what begins in order and ends almost in order: transactions under way.
 //!
 //! Keys are added in ascending order only. Entries lie side by side in that order, so adding
-//! one and taking off the first allocate nothing and look for nothing; any other is found by
+//! one and taking off the first allocate nothing and look for nothing. Others are mostly asked for
+//! one after the other, so those that were found last and the next are tried; else it is found by
 //! halving. Places of entries that were taken out of the middle are given up as soon as the ones
 //! before them are, or when they are more than those in use.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// Places given up in the middle that are not worth moving the others for.
@@ -15,11 +17,24 @@ const SPARE_PLACES: usize = 64;
 pub struct GrowingMap<K, V> {
     entries: VecDeque<(K, Option<V>)>,
     len: usize,
+    /// Places given up at the front so far.
+    gone: usize,
+    /// Where two entries were found last, those before `gone` included: who goes through the
+    /// entries behind somebody else who does finds its own.
+    found: [Cell<usize>; 2],
+    /// Which of the two was of use longer ago.
+    older: Cell<usize>,
 }
 
 impl<K: Ord + Copy, V> Default for GrowingMap<K, V> {
     fn default() -> Self {
-        GrowingMap { entries: VecDeque::new(), len: 0 }
+        GrowingMap {
+            entries: VecDeque::new(),
+            len: 0,
+            gone: 0,
+            found: Default::default(),
+            older: Cell::new(0),
+        }
     }
 }
 
@@ -38,7 +53,24 @@ impl<K: Ord + Copy, V> GrowingMap<K, V> {
         if self.entries.front()?.0 == key {
             return Some(0);
         }
-        self.entries.binary_search_by_key(&key, |(key, _)| *key).ok()
+        if self.entries.back()?.0 < key {
+            return None;
+        }
+        for (which, found) in self.found.iter().enumerate() {
+            let near = found.get().wrapping_sub(self.gone);
+            for place in [near.wrapping_add(1), near] {
+                if self.entries.get(place).is_some_and(|(at, _)| *at == key) {
+                    found.set(place + self.gone);
+                    self.older.set(1 - which);
+                    return Some(place);
+                }
+            }
+        }
+        let place = self.entries.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        let older = self.older.get();
+        self.found[older].set(place + self.gone);
+        self.older.set(1 - older);
+        Some(place)
     }
 
     /// The value of a key.
@@ -66,8 +98,10 @@ impl<K: Ord + Copy, V> GrowingMap<K, V> {
         self.len -= 1;
         while self.entries.front().is_some_and(|(_, value)| value.is_none()) {
             self.entries.pop_front();
+            self.gone += 1;
         }
         if self.entries.len() > 2 * self.len + SPARE_PLACES {
+            // Where an entry was found is not where it is any more: it will be looked for.
             self.entries.retain(|(_, value)| value.is_some());
         }
         Some(value)

@@ -9,5 +9,7 @@ pub mod bytes;
 pub mod counting;
 pub mod growing;
 pub mod map;
+pub mod prefetch;
 pub mod random;
 pub mod ring;
+pub mod short_list;

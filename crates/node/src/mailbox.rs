@@ -77,6 +77,8 @@ impl Bell {
 pub struct Outbox<M> {
     lanes: Vec<Option<Lane<M>>>,
     overflowing: usize,
+    /// Urgent messages were sent and not shown yet.
+    unseen: bool,
 }
 
 struct Lane<M> {
@@ -84,6 +86,8 @@ struct Lane<M> {
     urgent: Queue<M>,
     bell: Arc<Bell>,
     rung: bool,
+    /// See [`Outbox::unseen`].
+    unseen: bool,
 }
 
 /// A ring, and what does not fit it.
@@ -97,14 +101,15 @@ impl<M: Send> Queue<M> {
         Queue { producer, overflow: VecDeque::new() }
     }
 
-    /// Puts a message; true when it is the first that does not fit.
+    /// Puts a message that is seen when the producer shows it; true when it is the first that
+    /// does not fit.
     #[inline]
     fn put(&mut self, message: M) -> bool {
         if !self.overflow.is_empty() {
             self.overflow.push_back(message);
             return false;
         }
-        match self.producer.push(message) {
+        match self.producer.put(message) {
             Ok(()) => false,
             Err(message) => {
                 self.overflow.push_back(message);
@@ -147,7 +152,7 @@ pub fn mailboxes<M: Send>(bells: &[Arc<Bell>], capacity: usize) -> Vec<(Outbox<M
         .map(|bell| {
             let (lanes, urgent, bell) = (Vec::new(), Vec::new(), Arc::clone(bell));
             let inbox = Inbox { lanes, urgent, emptied: 0, bell };
-            (Outbox { lanes: Vec::new(), overflowing: 0 }, inbox)
+            (Outbox { lanes: Vec::new(), overflowing: 0, unseen: false }, inbox)
         })
         .collect();
     for from in 0..bells.len() {
@@ -159,7 +164,8 @@ pub fn mailboxes<M: Send>(bells: &[Arc<Bell>], capacity: usize) -> Vec<(Outbox<M
             let (usual, taken) = ring(capacity);
             let (urgent, taken_first) = ring(capacity / URGENT_PART);
             let (usual, urgent) = (Queue::new(usual), Queue::new(urgent));
-            let lane = Lane { usual, urgent, bell: Arc::clone(bell), rung: false };
+            let bell = Arc::clone(bell);
+            let lane = Lane { usual, urgent, bell, rung: false, unseen: false };
             all[from].0.lanes.push(Some(lane));
             all[to].1.lanes.push(taken);
             all[to].1.urgent.push(taken_first);
@@ -175,20 +181,38 @@ impl<M: Send> Outbox<M> {
         let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
         lane.rung = true;
         self.overflowing += usize::from(lane.usual.put(message));
+        lane.usual.producer.show();
     }
 
     /// Sends a message that the receiver takes before its next call, before all usual ones. It is
-    /// seen at the latest after [`Outbox::flush`].
+    /// seen after [`Outbox::show_urgent`], at the latest after [`Outbox::flush`].
     pub fn send_urgent(&mut self, to: usize, message: M) {
         let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
         lane.rung = true;
         self.overflowing += usize::from(lane.urgent.put(message));
-        lane.bell.hurry();
+        lane.unseen = true;
+        self.unseen = true;
+    }
+
+    /// Lets the receivers see the urgent messages that were sent: several at once, because each
+    /// look of theirs at what is just being written makes both cores wait for each other.
+    #[inline]
+    pub fn show_urgent(&mut self) {
+        if !std::mem::take(&mut self.unseen) {
+            return;
+        }
+        for lane in self.lanes.iter_mut().flatten() {
+            if std::mem::take(&mut lane.unseen) {
+                lane.urgent.producer.show();
+                lane.bell.hurry();
+            }
+        }
     }
 
     /// Moves waiting messages into rings that have room again, and wakes sleeping receivers.
     /// Called once per round of the loop, so that a batch costs one wake-up.
     pub fn flush(&mut self) {
+        self.show_urgent();
         for lane in self.lanes.iter_mut().flatten() {
             for (queue, is_urgent) in [(&mut lane.usual, false), (&mut lane.urgent, true)] {
                 if queue.overflow.is_empty() {
@@ -234,6 +258,18 @@ impl<M: Send> Inbox<M> {
             }
             self.emptied = 0;
         }
+    }
+
+    /// The urgent message that is taken next, where it is known already.
+    #[inline]
+    pub fn next_urgent(&self) -> Option<&M> {
+        self.urgent.get(self.emptied).and_then(Consumer::peek)
+    }
+
+    /// The next message that is not urgent from a sender lane, where it is known already.
+    #[inline]
+    pub fn next_usual(&self, lane: usize) -> Option<&M> {
+        self.lanes[lane].peek()
     }
 
     /// Takes the next message that is not urgent from sender lane `lane` (0 to
@@ -294,7 +330,10 @@ mod tests {
         assert!(!inbox.is_hurried() && !inbox.is_empty());
         // More than the ring holds.
         (0..6).for_each(|number| first.send_urgent(2, number));
+        assert!(!inbox.is_hurried());
+        first.show_urgent();
         second.send_urgent(2, 10);
+        second.show_urgent();
         let mut seen = Vec::new();
         while first.is_overflowing() || inbox.is_hurried() {
             seen.extend(std::iter::from_fn(|| inbox.take_urgent()));

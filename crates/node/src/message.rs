@@ -4,10 +4,12 @@ use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
 use crate::snapshot::lane::SiteLane;
 use crate::statistics::ShardSnapshot;
+use lockstep_base::prefetch;
 use lockstep_exec::lookup::KeyRoute;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_site::{
-    FromPartition, MultiCall, Numbered, OneRoundAnswer, OneRoundCall, StatementCall, ViaLeg,
+    FromPartition, MultiCall, Numbered, OneRoundAnswer, OneRoundCall, StatementCall, ToPartition,
+    ViaLeg,
 };
 use lockstep_types::{PartitionId, Status, TableId, Value};
 use mio::net::TcpStream;
@@ -270,6 +272,29 @@ impl Envelope {
                 | Envelope::ToPartition(_)
                 | Envelope::FromPartition(_)
         )
+    }
+}
+
+impl Envelope {
+    /// It is taken soon: asks for the memory that it leads to, which comes from another core.
+    #[inline]
+    pub fn prefetch(&self) {
+        match self {
+            Envelope::OneRound(_, call) => prefetch::to_read(&**call),
+            Envelope::ToPartition(Numbered {
+                message: ToPartition::OneRound { call, .. }, ..
+            }) => prefetch::to_read(&**call),
+            Envelope::FromPartition(FromPartition::OneRound { result: Ok(tables), .. }) => {
+                prefetch::to_read(tables.as_slice());
+            }
+            Envelope::OneRoundFinished(OneRoundEnd { call, result, .. }) => {
+                prefetch::to_read(&**call);
+                if let Ok(tables) = result {
+                    prefetch::to_read(tables.as_slice());
+                }
+            }
+            _ => {}
+        }
     }
 }
 

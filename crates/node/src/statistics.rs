@@ -318,6 +318,7 @@ impl ShardStatistics {
     }
 
     /// A multi-partition call ended. Counted where the coordinator is.
+    #[inline]
     pub fn count_multi(&mut self, origin: &Origin, ended: &EndedCall, now_us: i64) {
         if let Some(transaction) = &ended.transaction {
             self.transactions.of(origin.procedure).count_end(transaction);

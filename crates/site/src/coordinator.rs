@@ -88,7 +88,7 @@ pub struct Coordinator<O, C> {
     /// The partition on the coordinator's own thread, see [`Coordinator::serve_last`].
     near: Option<PartitionId>,
     /// Calls of one round that it was not told of yet, in order.
-    late: VecDeque<TransactionId>,
+    late: VecDeque<(TransactionId, Arc<OneRoundCall>)>,
     /// The version of the catalog in force.
     catalog_version: u64,
     pub(crate) ring: HashRing,

@@ -12,6 +12,8 @@ use crate::limits::StopEverything;
 use crate::message::Home;
 use lockstep_base::arena::Arena;
 use lockstep_base::bytes::ByteReader;
+use lockstep_base::prefetch;
+use lockstep_base::short_list::ShortList;
 use lockstep_exec::PreparedProcedure;
 use lockstep_exec::procedure::PartsHere;
 use lockstep_exec::watch::TimeLimit;
@@ -42,22 +44,33 @@ pub struct OneRoundRequest<'a> {
     pub near: PartitionId,
 }
 
-/// A call of one round. Everybody who takes part has the same one.
+/// Bytes of an invocation that lie in the call itself.
+const FEW_BYTES: usize = 128;
+/// The same for partitions: those of its parts, those that take part, and those that write.
+const FEW_PARTITIONS: usize = 12;
+
+/// The longest invocation whose memory is kept for others.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// A call of one round. Everybody who takes part has the same one. What they read lies in as few
+/// cache lines as it can, and not in that of the count of those who have it: it comes from
+/// another core to each of them.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct OneRoundCall {
     pub(crate) procedure: Arc<PreparedProcedure>,
     pub(crate) procedure_number: u32,
     pub(crate) catalog_version: u64,
     pub(crate) time_limit: Option<TimeLimit>,
     home: Option<Home>,
-    invocation: Vec<u8>,
+    invocation: ShortList<u8, FEW_BYTES>,
     parameters_at: usize,
-    /// The partition of each part of the call.
-    places: Vec<PartitionId>,
-    /// Those that take part, in the order of their numbers.
-    participants: Vec<PartitionId>,
-    /// Of those, the partitions that write.
-    writers: Vec<PartitionId>,
+    /// The partition of each part of the call; those that take part, in the order of their
+    /// numbers; of those, the partitions that write.
+    partitions: ShortList<PartitionId, FEW_PARTITIONS>,
+    /// Where in `partitions` the second list begins, and the third.
+    participants_at: usize,
+    writers_at: usize,
     /// The participant whose answer comes first.
     first_answer: usize,
 }
@@ -70,23 +83,23 @@ impl OneRoundCall {
             catalog_version: 0,
             time_limit: None,
             home: None,
-            invocation: Vec::new(),
+            invocation: ShortList::default(),
             parameters_at: 0,
-            places: Vec::new(),
-            participants: Vec::new(),
-            writers: Vec::new(),
+            partitions: ShortList::default(),
+            participants_at: 0,
+            writers_at: 0,
             first_answer: 0,
         }
     }
 
     /// What the client sent.
     pub fn invocation(&self) -> &[u8] {
-        &self.invocation
+        self.invocation.as_slice()
     }
 
     /// The parameter set, its count in front.
     pub(crate) fn parameter_set(&self) -> &[u8] {
-        &self.invocation[self.parameters_at..]
+        &self.invocation()[self.parameters_at..]
     }
 
     /// Bytes of the parameter set.
@@ -96,12 +109,17 @@ impl OneRoundCall {
 
     /// Who takes part, in the order of their numbers.
     pub fn participants(&self) -> &[PartitionId] {
-        &self.participants
+        &self.partitions.as_slice()[self.participants_at..self.writers_at]
+    }
+
+    /// The partition of each of its parts.
+    fn places(&self) -> &[PartitionId] {
+        &self.partitions.as_slice()[..self.participants_at]
     }
 
     /// Of those, the partitions that write.
     pub(crate) fn writers(&self) -> &[PartitionId] {
-        &self.writers
+        &self.partitions.as_slice()[self.writers_at..]
     }
 
     /// Where its statements run if it is one of a single-partition procedure, and whether it
@@ -122,13 +140,18 @@ impl OneRoundCall {
 
     /// How many tables a partition answers with.
     pub(crate) fn tables_of(&self, partition: PartitionId) -> usize {
-        let places = self.procedure.places_of_statements(&self.places);
+        let places = self.procedure.places_of_statements(self.places());
         places.filter(|place| *place == partition).count()
+    }
+
+    /// Whether a partition's answer stands before the others'.
+    pub(crate) fn is_answered_first(&self, partition: PartitionId) -> bool {
+        self.participants().get(self.first_answer) == Some(&partition)
     }
 
     /// Participants in the order in which their answers stand one behind the other.
     pub(crate) fn answer_order(&self) -> impl Iterator<Item = PartitionId> + '_ {
-        let (before, rest) = self.participants.split_at(self.first_answer);
+        let (before, rest) = self.participants().split_at(self.first_answer);
         let (first, after) = rest.split_at(1);
         first.iter().chain(before).chain(after).copied()
     }
@@ -139,39 +162,45 @@ impl OneRoundCall {
         skips_entries: bool,
     ) -> PartsHere<'c> {
         let home = self.home.map(|home| home.addresses_partition);
-        PartsHere { procedure: &self.procedure, given, places: &self.places, home, skips_entries }
+        PartsHere { procedure: &self.procedure, given, places: self.places(), home, skips_entries }
     }
 
-    /// Becomes another call. False when that is not of this kind.
+    /// Becomes another call; `list` is memory for what it takes part at. False when that is not
+    /// of this kind.
     fn become_call(
         &mut self,
         request: &OneRoundRequest<'_>,
         ring: &HashRing,
         arena: &Arena,
+        list: &mut Vec<PartitionId>,
     ) -> bool {
         let Some(set) = request.invocation.get(request.parameters_at..) else { return false };
         let Ok(given) = ParameterSet::new(set) else { return false };
-        self.places.clear();
+        list.clear();
         let home = request.home.map(|home| home.partition);
-        if !request.procedure.place_parts(given, home, ring, arena, &mut self.places) {
+        if !request.procedure.place_parts(given, home, ring, arena, list) {
             return false;
         }
         let declares = |place: PartitionId| request.declared.contains(&place);
-        let mut of_statements = request.procedure.places_of_statements(&self.places);
+        let mut of_statements = request.procedure.places_of_statements(list);
         if !request.declared.is_empty() && !of_statements.all(declares) {
             return false;
         }
         drop(of_statements);
-        self.participants.clear();
-        self.participants.extend_from_slice(&self.places);
-        self.participants.extend_from_slice(request.declared);
-        self.participants.sort_unstable();
-        self.participants.dedup();
-        self.writers.clear();
-        self.writers.extend(request.procedure.places_of_writes(&self.places));
-        self.writers.sort_unstable();
-        self.writers.dedup();
-        self.first_answer = self.participants.binary_search(&request.near).unwrap_or(0);
+        self.participants_at = list.len();
+        list.extend_from_within(..);
+        list.extend_from_slice(request.declared);
+        sort_from(list, self.participants_at);
+        self.writers_at = list.len();
+        let participants = &list[self.participants_at..];
+        self.first_answer = participants.binary_search(&request.near).unwrap_or(0);
+        let writes =
+            (0..self.participants_at).filter(|part| request.procedure.writes_in_part(*part));
+        for part in writes {
+            list.push(list[part]);
+        }
+        sort_from(list, self.writers_at);
+        self.partitions.set(list);
         if !Arc::ptr_eq(&self.procedure, request.procedure) {
             self.procedure = Arc::clone(request.procedure);
         }
@@ -181,20 +210,34 @@ impl OneRoundCall {
         self.catalog_version = request.catalog_version;
         self.home = request.home;
         self.parameters_at = request.parameters_at;
-        self.invocation.clear();
-        self.invocation.extend_from_slice(request.invocation);
+        self.invocation.set(request.invocation);
         true
     }
 }
 
+/// Sorts a list behind a place, and leaves one of each there.
+fn sort_from(list: &mut Vec<PartitionId>, from: usize) {
+    list[from..].sort_unstable();
+    let mut end = from;
+    for place in from..list.len() {
+        if end == from || list[end - 1] != list[place] {
+            list[end] = list[place];
+            end += 1;
+        }
+    }
+    list.truncate(end);
+}
+
 /// Makes calls of one round, of those that everybody is done with.
 pub struct OneRoundCalls {
-    /// The one that was made first may be free first.
-    made: VecDeque<Arc<OneRoundCall>>,
+    /// Those that ended here: the first one may be free first.
+    ended: VecDeque<Arc<OneRoundCall>>,
     limit: usize,
     /// Every call is to be planned by the coordinator.
     makes_none: bool,
     arena: Arena,
+    /// Of the call that is made.
+    partitions: Vec<PartitionId>,
     /// Where each statement's table begins and ends.
     tables: Vec<(usize, usize)>,
 }
@@ -203,10 +246,11 @@ impl OneRoundCalls {
     /// Keeps at most so many for reuse.
     pub fn new(limit: usize, stop_everything: StopEverything) -> OneRoundCalls {
         OneRoundCalls {
-            made: VecDeque::new(),
+            ended: VecDeque::new(),
             limit,
             makes_none: stop_everything == StopEverything::ByFragments,
             arena: Arena::new(),
+            partitions: Vec::new(),
             tables: Vec::new(),
         }
     }
@@ -220,25 +264,34 @@ impl OneRoundCalls {
         if self.makes_none || !request.procedure.has_parts() {
             return None;
         }
-        let is_free = self.made.front_mut().is_some_and(|call| Arc::get_mut(call).is_some());
-        let kept = if is_free { self.made.pop_front() } else { None };
+        let is_free = self.ended.front_mut().is_some_and(|call| Arc::get_mut(call).is_some());
+        let kept = if is_free { self.ended.pop_front() } else { None };
+        if let Some(next) = self.ended.front() {
+            prefetch::to_write(&**next);
+        }
         let mut call = kept.unwrap_or_else(|| Arc::new(OneRoundCall::of(request.procedure)));
         let own = Arc::get_mut(&mut call).expect("nobody else has it");
-        let is_such = own.become_call(request, ring, &self.arena);
+        let is_such = own.become_call(request, ring, &self.arena, &mut self.partitions);
         self.arena.reset();
         if !is_such {
-            self.made.push_front(call);
+            self.ended.push_front(call);
             return None;
-        }
-        if self.made.len() < self.limit {
-            self.made.push_back(Arc::clone(&call));
         }
         Some(call)
     }
 
-    /// Forgets what was made, with the procedures in it: they may be dropped ones.
+    /// A call has ended that was made here: it becomes another one when nobody has it any more,
+    /// unless its procedure may be a dropped one.
+    pub fn take_back(&mut self, call: Arc<OneRoundCall>, catalog_version: u64) {
+        let is_small = call.invocation().len() <= KEPT_BYTES;
+        if is_small && self.ended.len() < self.limit && call.catalog_version == catalog_version {
+            self.ended.push_back(call);
+        }
+    }
+
+    /// Forgets the calls that ended, with the procedures in it: they may be dropped ones.
     pub fn clear(&mut self) {
-        self.made.clear();
+        self.ended.clear();
     }
 
     /// Appends the tables of a call in the order of its statements. `answers` are those of the
@@ -249,7 +302,7 @@ impl OneRoundCalls {
         self.tables.resize(call.statement_count(), (0, 0));
         let mut place = 0;
         for partition in call.answer_order() {
-            let places = call.procedure.places_of_statements(&call.places).enumerate();
+            let places = call.procedure.places_of_statements(call.places()).enumerate();
             for (statement, _) in places.filter(|(_, place)| *place == partition) {
                 let mut reader = ByteReader::new(&answers[place..]);
                 let Ok(Some(table)) = reader.sized() else { return false };

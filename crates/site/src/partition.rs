@@ -1,13 +1,14 @@
 //! One partition at its site: its initiator, its data, and its part in multi-partition
 //! transactions.
 
+mod counting;
 mod hand_over;
 mod logging;
 mod replay;
 mod snapshot;
 mod tasks;
 
-use crate::counts::{FragmentRun, SpeculationCounts};
+use crate::counts::SpeculationCounts;
 use crate::effect::{PartitionEffect, Ready};
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
@@ -234,49 +235,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
         FromPartition::Answer(Box::new(answer))
     }
 
-    /// Counts fragments that ran; they are not given back to the initiator yet.
-    fn count_run(
-        &mut self,
-        fragments: &Fragments<Work<C>>,
-        header: &EntryHeader,
-        now_us: i64,
-        effects: &mut Vec<PartitionEffect<H, A, C>>,
-    ) {
-        let (procedure_number, arrived_us) = match &fragments.work {
-            Work::Tasks(tasks, arrived_us) => (tasks.procedure_number, *arrived_us),
-            Work::OneRound(call, arrived_us) => (call.procedure_number, *arrived_us),
-            Work::Schema(_) | Work::Build(_) => return,
-        };
-        let before = self.stopped.take();
-        let speculative = before.is_none() && !self.initiator.is_decided();
-        self.counts.speculated += u64::from(speculative);
-        let since_us = before.map_or(now_us, |stopped| stopped.since_us);
-        let stopped_us = match fragments.last {
-            true => now_us - since_us,
-            false => {
-                self.stopped = Some(Stopped { procedure_number, since_us });
-                0
-            }
-        };
-        effects.push(PartitionEffect::Ran(FragmentRun {
-            procedure_number,
-            is_run: true,
-            speculative,
-            repeated: header.repeated,
-            waited_us: now_us - arrived_us,
-            stopped_us,
-        }));
-    }
-
-    /// A decision ends what has stopped the partition between its rounds.
-    fn count_stop(&mut self, now_us: i64, effects: &mut Vec<PartitionEffect<H, A, C>>) {
-        if let Some(Stopped { procedure_number, since_us }) = self.stopped.take() {
-            let stopped_us = now_us - since_us;
-            let run = FragmentRun { procedure_number, stopped_us, ..FragmentRun::default() };
-            effects.push(PartitionEffect::Ran(run));
-        }
-    }
-
     /// Runs a single-partition call: the log entry, the procedure, commit or rollback. Result
     /// tables are appended to `out`; on failure `out` may hold tables that are void.
     #[inline]
@@ -419,13 +377,24 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if self.faults.lose_order {
             return self.act(message, now_us, effects);
         }
+        // Messages in order, which most are, go by nothing else.
+        if self.stream.passes(number) {
+            self.act(message, now_us, effects);
+            return self.act_on_early(now_us, effects);
+        }
         let repeat = self.faults.accept_repeats.then(|| message.clone());
         // A repeat has been acted upon already; more early messages than the limit cannot come
         // from a coordinator that awaits answers.
         if self.stream.receive(number, message).is_err() {
             return repeat.into_iter().for_each(|message| self.act(message, now_us, effects));
         }
-        while let Some(message) = self.stream.take_next() {
+        self.act_on_early(now_us, effects);
+    }
+
+    #[inline]
+    fn act_on_early(&mut self, now_us: i64, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+        while self.stream.has_next() {
+            let Some(message) = self.stream.take_next() else { return };
             self.act(message, now_us, effects);
         }
     }

@@ -28,6 +28,15 @@ impl<T> OrderedStream<T> {
         OrderedStream { last: 0, due: None, early: BTreeMap::new(), early_limit }
     }
 
+    /// Whether the message of this number, which arrives, is the next one: then it counts as given
+    /// out, and need not be handed in first.
+    #[inline]
+    pub fn passes(&mut self, number: u64) -> bool {
+        let passes = number == self.last + 1 && self.due.is_none();
+        self.last += u64::from(passes);
+        passes
+    }
+
     /// Takes a message as it arrives; [`OrderedStream::take_next`] gives those whose turn it is.
     ///
     /// # Errors
@@ -48,6 +57,12 @@ impl<T> OrderedStream<T> {
         }
         self.early.insert(number, message);
         Ok(())
+    }
+
+    /// Whether [`OrderedStream::take_next`] gives one, or may.
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.due.is_some() || !self.early.is_empty()
     }
 
     /// The next message in order, once it is there.
@@ -80,5 +95,8 @@ mod tests {
             assert_eq!(stream.receive(number, "x"), Ok(()));
         }
         assert_eq!(stream.receive(7, "x"), Err(StreamError::TooFarAhead));
+        assert!(!stream.passes(5) && stream.passes(3));
+        assert_eq!(stream.receive(3, "x"), Err(StreamError::Repeated));
+        assert_eq!(stream.take_next(), Some("x"));
     }
 }

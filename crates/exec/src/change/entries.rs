@@ -221,7 +221,10 @@ impl<'w> Writer<'w> {
                     values.push(read_datum(&mut reader, column.sql_type).map_err(damaged)?);
                 }
                 match adds {
-                    true => self.add_entry(state, &mut values)?,
+                    true => {
+                        values.push(Datum::Int(1));
+                        self.add_entry(state, &mut values)?;
+                    }
                     false => self.remove_entry(state, &values)?,
                 }
             }
@@ -229,26 +232,28 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// Adds an entry, or counts one row more in it.
+    /// Adds an entry, or counts one row more in it. `values` are those of the entry, and
+    /// behind them a one, which is the number of rows in an index that is not unique.
     fn add_entry<'v>(
         &mut self,
         state: &'w TableState,
-        values: &mut Vec<Datum<'v>>,
+        values: &mut [Datum<'v>],
     ) -> Result<(), SqlError>
     where
         'w: 'v,
     {
         let definition = &*state.definition;
         let unique = definition.entries_of.as_ref().is_some_and(|of| of.unique);
-        if !unique {
-            for (value, column) in values.iter_mut().zip(&definition.columns) {
-                *value = assign(self.arena, *value, column)?;
-            }
-            if let Some((row, rows)) = self.find_entry(state, values)? {
-                let column = values.len();
-                return self.update(state, row, &mut [(column, Datum::Int(rows + 1))]);
-            }
-            values.push(Datum::Int(1));
+        let held = values.len().saturating_sub(1);
+        let entry = &mut values[..held];
+        if unique {
+            return self.insert(state, entry).map(drop);
+        }
+        for (value, column) in entry.iter_mut().zip(&definition.columns) {
+            *value = assign(self.arena, *value, column)?;
+        }
+        if let Some((row, rows)) = self.find_entry(state, entry)? {
+            return self.update(state, row, &mut [(held, Datum::Int(rows + 1))]);
         }
         self.insert(state, values).map(drop)
     }
@@ -382,12 +387,12 @@ pub fn apply_known_entry(
             let now_us = writer.transaction.timestamp_us;
             let context = Context { parameters, arena, now_us, subqueries: &NoSubqueries };
             let frame = Frame::new(arena, 0);
-            let mut values = Vec::with_capacity(known.values.len() + 1);
-            for value in &known.values {
-                values.push(evaluate(value, &context, &frame)?);
+            let values = arena.fill(known.values.len() + 1, Datum::Int(1));
+            for (place, value) in values.iter_mut().zip(&known.values) {
+                *place = evaluate(value, &context, &frame)?;
             }
             let state = writer.state(known.entries)?;
-            writer.add_entry(state, &mut values)
+            writer.add_entry(state, values)
         }
         IndexUpkeep::Truncated(tables) => {
             let table = *tables.get(number).ok_or_else(none)?;

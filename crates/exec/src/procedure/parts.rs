@@ -175,14 +175,10 @@ impl PreparedProcedure {
         true
     }
 
-    /// Of the partitions of a call's parts, those of parts that may change data.
-    pub fn places_of_writes<'p>(
-        &'p self,
-        places: &'p [PartitionId],
-    ) -> impl Iterator<Item = PartitionId> + 'p {
-        let parts = self.parts.iter().flat_map(|parts| &parts.list);
-        let writes = |part: &Part| !self.statements[part.statement].statement().read_only;
-        parts.zip(places).filter_map(move |(part, place)| writes(part).then_some(*place))
+    /// Whether the numbered part of a call may change data.
+    pub fn writes_in_part(&self, number: usize) -> bool {
+        let part = self.parts.as_ref().and_then(|parts| parts.list.get(number));
+        part.is_some_and(|part| !self.statements[part.statement].statement().read_only)
     }
 
     /// Of the partitions of a call's parts, those of its statements, in order.

@@ -64,6 +64,8 @@ const ADMIN_LISTENER: Token = Token(usize::MAX - 2);
 
 /// Messages taken from each other thread in one round, so that sockets are not starved.
 const MESSAGES_PER_ROUND: usize = 1024;
+/// Urgent messages taken before what they made this thread send is shown to the others.
+const URGENT_PER_SHOW: usize = 16;
 /// A thread with work from other threads looks at its sockets this often.
 const BUSY_POLL_US: i64 = 50;
 /// Looks at the mailboxes between two looks at the clock.
@@ -337,6 +339,7 @@ impl Shard {
             }
             self.take_own_messages();
             self.send_late_when_idle();
+            self.outbox.show_urgent();
             self.hand_over_log();
             self.write_ready();
             self.outbox.flush();
@@ -473,6 +476,7 @@ impl Shard {
         for lane in 0..self.inbox.lane_count() {
             for _ in 0..MESSAGES_PER_ROUND {
                 let Some(message) = self.inbox.take(lane) else { break };
+                self.inbox.next_usual(lane).inspect(|next| next.prefetch());
                 self.take_message(message);
                 if self.finds_urgent() {
                     self.take_urgent();
@@ -486,6 +490,7 @@ impl Shard {
     #[inline]
     fn finds_urgent(&mut self) -> bool {
         self.looks.is_due() && {
+            self.outbox.show_urgent();
             let finds = self.inbox.is_hurried() || !self.own_messages.is_empty();
             if !finds {
                 self.looks.found(0);
@@ -501,10 +506,15 @@ impl Shard {
         self.take_own_messages();
         for _ in 0..MESSAGES_PER_ROUND {
             let Some(message) = self.inbox.take_urgent() else { break };
+            self.inbox.next_urgent().inspect(|next| next.prefetch());
             found += 1;
             self.take_message(message);
             self.take_own_messages();
+            if found.is_multiple_of(URGENT_PER_SHOW) {
+                self.outbox.show_urgent();
+            }
         }
+        self.outbox.show_urgent();
         self.looks.found(found);
     }
 

@@ -121,6 +121,7 @@ impl Shard {
                 }
             }
         };
+        self.one_rounds.take_back(call, self.catalog.version());
         let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
         response::finish(&mut frame, start, origin.handle, &outcome, waited_ms);
         let status = outcome.failure.map_or(Status::Success, |failure| failure.status);

@@ -86,6 +86,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.initiator.enlist(transaction, participants);
         let addressed = &mut self.spare.addressed;
         let late = self.near.filter(|near| last && participants.contains(near));
+        // All at once: to count who has the call is to wait for what other cores have to do with
+        // this one's memory.
+        let late_call = late.map(|_| Arc::clone(&call));
         let initiator = &mut self.initiator;
         let round = initiator.begin_round_into(transaction, participants, last, late, addressed);
         assert_eq!(round, ROUND, "there is one round");
@@ -96,8 +99,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         let answers = self.spare.answers.pop().unwrap_or_default();
         let begun_us = self.now_us;
         self.one_rounds.push(transaction, OneRound { origin, call, answers, begun_us });
-        if late.is_some() {
-            self.late.push_back(transaction);
+        if let Some(call) = late_call {
+            self.late.push_back((transaction, call));
             self.send_ready_late(outputs);
         }
     }
@@ -120,30 +123,29 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// Sends what is held back now, answered by the others or not.
     pub fn send_late(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        while let Some(transaction) = self.late.pop_front() {
-            self.send_one_late(transaction, outputs);
+        while let Some((transaction, call)) = self.late.pop_front() {
+            self.send_one_late(transaction, call, outputs);
         }
     }
 
     /// Sends what is held back and need not be any longer. In the order of the transactions: one
     /// waits for all before it.
     pub(super) fn send_ready_late(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        while let Some(front) = self.late.front().copied()
-            && self.initiator.awaits_only_late(front)
+        while let Some((front, _)) = self.late.front()
+            && self.initiator.awaits_only_late(*front)
         {
-            self.late.pop_front();
-            self.send_one_late(front, outputs);
+            let Some((transaction, call)) = self.late.pop_front() else { return };
+            self.send_one_late(transaction, call, outputs);
         }
     }
 
     fn send_one_late(
         &mut self,
         transaction: TransactionId,
+        call: Arc<OneRoundCall>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let near = self.near.expect("only its part is held back");
-        let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
-        let call = Arc::clone(&under_way.call);
         let address = self.initiator.address_late(transaction, near);
         let message = ToPartition::OneRound { transaction, last: true, call };
         outputs.push(CoordinatorOutput::Send(numbered(address, message)));
@@ -238,7 +240,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let addressed = self.initiator.abandon(transaction);
-        self.late.retain(|late| *late != transaction);
+        self.late.retain(|(late, _)| *late != transaction);
         self.send_ready_late(outputs);
         let partition_count = addressed.len() as u32;
         let OneRound { origin, call, .. } =

@@ -63,7 +63,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.limit_time(TimeLimit::first(call.time_limit, self.part_limit));
         let set = ParameterSet::new(call.parameter_set());
         let set = set.map_err(|error| Failure::graceful(error.to_string()))?;
-        let mut answer = match call.runs_statements(self.partition) {
+        // The first answer carries the others', and comes back to where the call came in.
+        let carries = call.is_answered_first(self.partition);
+        let mut answer = match carries || call.runs_statements(self.partition) {
             true => self.answer_memory.pop().unwrap_or_default(),
             false => Vec::new(),
         };

@@ -18,6 +18,8 @@ impl World {
                 }
             }
         }
+        let version = self.versions[0];
+        self.one_rounds.take_back(one_round, version);
         Answer { call, outcome, tables }
     }
 

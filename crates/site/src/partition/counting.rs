@@ -1,0 +1,52 @@
+//! What a partition counts of the fragments that it runs, and for how long they stop it.
+
+use super::{Site, Stopped, Work};
+use crate::counts::FragmentRun;
+use crate::effect::PartitionEffect;
+use lockstep_txn::EntryHeader;
+use lockstep_txn::sp::Fragments;
+
+impl<H, A, C: Clone> Site<H, A, C> {
+    /// Counts fragments that ran; they are not given back to the initiator yet.
+    pub(super) fn count_run(
+        &mut self,
+        fragments: &Fragments<Work<C>>,
+        header: &EntryHeader,
+        now_us: i64,
+        effects: &mut Vec<PartitionEffect<H, A, C>>,
+    ) {
+        let (procedure_number, arrived_us) = match &fragments.work {
+            Work::Tasks(tasks, arrived_us) => (tasks.procedure_number, *arrived_us),
+            Work::OneRound(call, arrived_us) => (call.procedure_number, *arrived_us),
+            Work::Schema(_) | Work::Build(_) => return,
+        };
+        let before = self.stopped.take();
+        let speculative = before.is_none() && !self.initiator.is_decided();
+        self.counts.speculated += u64::from(speculative);
+        let since_us = before.map_or(now_us, |stopped| stopped.since_us);
+        let stopped_us = match fragments.last {
+            true => now_us - since_us,
+            false => {
+                self.stopped = Some(Stopped { procedure_number, since_us });
+                0
+            }
+        };
+        effects.push(PartitionEffect::Ran(FragmentRun {
+            procedure_number,
+            is_run: true,
+            speculative,
+            repeated: header.repeated,
+            waited_us: now_us - arrived_us,
+            stopped_us,
+        }));
+    }
+
+    /// A decision ends what has stopped the partition between its rounds.
+    pub(super) fn count_stop(&mut self, now_us: i64, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+        if let Some(Stopped { procedure_number, since_us }) = self.stopped.take() {
+            let stopped_us = now_us - since_us;
+            let run = FragmentRun { procedure_number, stopped_us, ..FragmentRun::default() };
+            effects.push(PartitionEffect::Ran(run));
+        }
+    }
+}
