@@ -94,7 +94,14 @@ impl<K: Ord + Copy, V> GrowingMap<K, V> {
     /// Takes an entry out.
     pub fn remove(&mut self, key: K) -> Option<V> {
         let place = self.place(key)?;
-        let value = self.entries[place].1.take()?;
+        // Not by leaving nothing in its place: that would be written to be read at once.
+        let value = match place {
+            0 => {
+                self.gone += 1;
+                self.entries.pop_front()?.1?
+            }
+            _ => self.entries[place].1.take()?,
+        };
         self.len -= 1;
         while self.entries.front().is_some_and(|(_, value)| value.is_none()) {
             self.entries.pop_front();

@@ -97,7 +97,9 @@ impl<T: Send> Producer<T> {
         unsafe { (*slot).write(item) };
         self.tail = self.tail.wrapping_add(1);
         let ahead = self.tail.wrapping_add(SLOTS_AHEAD - 1) & self.shared.mask;
-        prefetch::line_to_write(self.shared.slots[ahead].get().cast());
+        let next = self.shared.slots[ahead].get().cast::<u8>();
+        prefetch::line_to_write(next);
+        prefetch::line_to_write(next.wrapping_add(size_of::<T>().saturating_sub(1)));
         Ok(())
     }
 

@@ -184,6 +184,15 @@ impl<M: Send> Outbox<M> {
         lane.usual.producer.show();
     }
 
+    /// Sends a message that is not urgent and is seen with the urgent ones.
+    pub fn send_beside_urgent(&mut self, to: usize, message: M) {
+        let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
+        lane.rung = true;
+        self.overflowing += usize::from(lane.usual.put(message));
+        lane.unseen = true;
+        self.unseen = true;
+    }
+
     /// Sends a message that the receiver takes before its next call, before all usual ones. It is
     /// seen after [`Outbox::show_urgent`], at the latest after [`Outbox::flush`].
     pub fn send_urgent(&mut self, to: usize, message: M) {
@@ -203,6 +212,7 @@ impl<M: Send> Outbox<M> {
         }
         for lane in self.lanes.iter_mut().flatten() {
             if std::mem::take(&mut lane.unseen) {
+                lane.usual.producer.show();
                 lane.urgent.producer.show();
                 lane.bell.hurry();
             }

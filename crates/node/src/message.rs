@@ -285,7 +285,8 @@ impl Envelope {
                 message: ToPartition::OneRound { call, .. }, ..
             }) => prefetch::to_read(&**call),
             Envelope::FromPartition(FromPartition::OneRound { result: Ok(tables), .. }) => {
-                prefetch::to_read(tables.as_slice());
+                // One that carries the others' is written to.
+                prefetch::line_to_write(tables.as_ptr());
             }
             Envelope::OneRoundFinished(OneRoundEnd { call, result, .. }) => {
                 prefetch::to_read(&**call);

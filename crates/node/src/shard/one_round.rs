@@ -99,7 +99,8 @@ impl Shard {
         let end = OneRoundEnd { origin, call, result };
         match usize::from(origin.shard) {
             here if here == self.index => self.one_round_finished(end),
-            thread => self.outbox.send(thread, Envelope::OneRoundFinished(end)),
+            // The decision goes there too.
+            thread => self.outbox.send_beside_urgent(thread, Envelope::OneRoundFinished(end)),
         }
     }
 
