@@ -203,9 +203,13 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             .map(|rate| json!({ "per_s": rate.per_s, "per_busy_s": rate.per_busy_s }))
             .collect()
     };
-    let step = |step: &LockStep| json!({ "sessions": step.sessions, "per_s": step.per_s, "p95_us": step.p95_us });
+    let step = |step: &LockStep| {
+        let LockStep { sessions, per_s, p95_us } = step;
+        json!({ "sessions": sessions, "per_s": per_s, "p95_us": p95_us })
+    };
     let lock_store: Vec<Vec<Value>> =
         samples.lock_store.iter().map(|steps| steps.iter().map(step).collect()).collect();
+    let studies: Vec<Value> = samples.studies.iter().map(Study::json).collect();
     let postgres = samples.postgres.iter().map(|beside| {
         json!({
             "workload": beside.workload, "ours": rates(&beside.ours),
@@ -223,7 +227,7 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             "new_order_p99_us": samples.new_order_p99_us,
             "tatp": rates(&samples.tatp),
             "lock_store": lock_store,
-            "studies": samples.studies.iter().map(Study::json).collect::<Vec<_>>(),
+            "studies": studies,
             "postgres": postgres.collect::<Vec<_>>(),
         },
         "options": options,
