@@ -103,6 +103,14 @@ impl Postgres {
         Ok(postgres)
     }
 
+    /// Processor time of the server and of its connections so far.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn cpu_time(&self) -> Result<Duration, String> {
+        crate::process::cpu_time_with_children(self.child.id()).map_err(|error| error.to_string())
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))

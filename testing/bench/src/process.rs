@@ -135,6 +135,27 @@ pub fn cpu_time_of(process: &str) -> io::Result<Duration> {
     parse_cpu_time(&stat).ok_or_else(|| io::Error::other("/proc/PID/stat has another form"))
 }
 
+/// CPU time so far of a process and of the processes that it has started and that still run.
+///
+/// # Errors
+/// The process is gone.
+pub fn cpu_time_with_children(process: u32) -> io::Result<Duration> {
+    let mut total = cpu_time_of(&process.to_string())?;
+    for entry in std::fs::read_dir("/proc")? {
+        // Processes may end meanwhile.
+        let Ok(stat) = std::fs::read_to_string(entry?.path().join("stat")) else { continue };
+        if parent_of(&stat) == Some(process) {
+            total += parse_cpu_time(&stat).unwrap_or_default();
+        }
+    }
+    Ok(total)
+}
+
+/// The fourth field: who started it.
+fn parent_of(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Resident memory of a process in bytes, by its id or as `self`.
 ///
 /// # Errors
@@ -202,6 +223,7 @@ mod tests {
         let stat = "12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 1 0 7 8 9";
         assert_eq!(parse_cpu_time(stat), Some(Duration::from_secs(2)));
         assert_eq!(parse_cpu_time("12 (x) S 1"), None);
+        assert_eq!(parent_of(stat), Some(1));
         assert_eq!(parse_status_bytes("Name:\tx\nVmRSS:\t   12 kB\n", "VmRSS:"), Some(12_288));
     }
 

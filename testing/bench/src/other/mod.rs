@@ -178,7 +178,8 @@ struct Drive<'s> {
     reply: Reply,
 }
 
-/// Runs a workload's sessions in a closed loop.
+/// Runs a workload's sessions in a closed loop; `ended` is called once the last call is answered
+/// and the connections are still there.
 ///
 /// # Errors
 /// The system cannot be reached, closes a connection, or answers with what is no answer.
@@ -186,6 +187,7 @@ pub fn drive(
     system: &dyn System,
     workload: &dyn Workload,
     options: &OtherOptions,
+    ended: &mut dyn FnMut(),
 ) -> Result<Figures, String> {
     let text = |error: io::Error| error.to_string();
     let mut poll = Poll::new().map_err(text)?;
@@ -208,6 +210,7 @@ pub fn drive(
         }
         let now = Instant::now();
         if now >= drive.until && drive.is_quiet() {
+            ended();
             return Ok(drive.into_figures());
         }
         if now > drive.until + PATIENCE {
