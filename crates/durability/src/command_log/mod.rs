@@ -55,6 +55,7 @@ mod error;
 mod faults;
 mod format;
 mod reader;
+mod spare;
 mod writer;
 
 pub use error::{LogError, LogErrorKind};
@@ -63,6 +64,7 @@ pub use format::{
     BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, FIRST_BLOCK, LogPosition, SEGMENT_BYTES_MIN, file_name,
 };
 pub use reader::{Block, LogEnd, LogReader, SegmentSummary, TornTail};
+pub use spare::SpareOrder;
 pub use writer::{LogSettings, LogWriter};
 
 /// The folder of the command log in a host's directory.

@@ -8,6 +8,7 @@ use super::format::{
     file_name, number_of, padded,
 };
 use super::reader::{LogEnd, SegmentSummary};
+use super::spare::SpareOrder;
 use crate::directory::ClusterId;
 use lockstep_base::random::split_mix;
 use lockstep_env::{Disk, DiskErrorKind, File, OpenMode};
@@ -21,6 +22,9 @@ const FILL_BYTES: u64 = 4 << 20;
 const HAND_ON_BYTES: u64 = BLOCK_HEADER_BYTES as u64;
 /// Files that are no longer needed and are kept to be written again.
 const SPARE_FILES: usize = 2;
+/// A segment that is written for the first time is left for a spare, and a spare is wanted, once
+/// one part in so many has blocks: a log that hardly grows does without.
+const EARLY_PART: u32 = 64;
 
 /// How a log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub struct LogWriter {
     segments: VecDeque<SegmentSummary>,
     spares: VecDeque<String>,
     spares_made: u64,
+    /// A spare is being made.
+    spare_is_ordered: bool,
     zeros: Vec<u8>,
     seed: u64,
     totals: LogTotals,
@@ -128,6 +134,7 @@ impl LogWriter {
             segments: end.segments.into(),
             spares: VecDeque::new(),
             spares_made: u64::from(number),
+            spare_is_ordered: false,
             zeros: Vec::new(),
             seed,
             totals: LogTotals::default(),
@@ -185,9 +192,36 @@ impl LogWriter {
     /// [`LogError::is_full`] says so: nothing was written then.
     pub fn make_room(&mut self) -> Result<(), LogError> {
         let end = u64::from(self.offset) + self.group.len() as u64 + HAND_ON_BYTES;
-        match end > u64::from(self.header.length) {
+        let is_new = self.filled < u64::from(self.header.length);
+        let leaves = is_new && self.is_in_use() && !self.spares.is_empty();
+        match end > u64::from(self.header.length) || leaves {
             true => self.rotate(),
             false => Ok(()),
+        }
+    }
+
+    /// Whether the present segment has more than a few blocks.
+    fn is_in_use(&self) -> bool {
+        self.offset > FIRST_BLOCK + self.header.length / EARLY_PART
+    }
+
+    /// A file that is to be made for the next segment, by somebody who has the time; told once.
+    /// [`LogWriter::spare_is_made`] is to follow.
+    pub fn spare_to_make(&mut self) -> Option<SpareOrder> {
+        if self.spare_is_ordered || !self.spares.is_empty() || !self.is_in_use() {
+            return None;
+        }
+        self.spare_is_ordered = true;
+        self.spares_made += 1;
+        Some(SpareOrder::new(self.spares_made, u64::from(self.settings.segment_bytes)))
+    }
+
+    /// What became of the file: whether it is there, and durable.
+    pub fn spare_is_made(&mut self, order: SpareOrder, is_there: bool) {
+        assert!(self.spare_is_ordered, "a spare was asked for");
+        self.spare_is_ordered = false;
+        if is_there {
+            self.spares.push_back(order.name);
         }
     }
 
@@ -281,9 +315,9 @@ impl LogWriter {
             let fits = oldest.length == self.settings.segment_bytes;
             if fits && self.spares.len() < SPARE_FILES {
                 self.spares_made += 1;
-                let spare = format!("{FOLDER}/spare-{:08}.log", self.spares_made);
-                self.disk.rename(&name, &spare)?;
-                self.spares.push_back(spare);
+                let spare = SpareOrder::new(self.spares_made, u64::from(oldest.length));
+                self.disk.rename(&name, &spare.name)?;
+                self.spares.push_back(spare.name);
             } else {
                 self.disk.remove(&name)?;
             }

@@ -153,6 +153,50 @@ fn a_spare_that_still_is_a_segment_is_not_written_again() {
 }
 
 #[test]
+fn a_spare_that_was_made_takes_the_place_of_a_file_that_grows() {
+    let disk = new_disk();
+    // Longer than what is filled ahead.
+    let settings = LogSettings { segment_bytes: 16 << 20, ..settings(1) };
+    let mut log = LogWriter::open(shared(&disk), settings, LogEnd::default()).unwrap();
+    assert_eq!(log.spare_to_make(), None, "a log that hardly grows does without");
+    let block = |number: u64| vec![(0, number + 1, 1, vec![1; 100_000])];
+    (0..10).for_each(|number| commit(&mut log, &block(number)));
+    let order = log.spare_to_make().expect("the segment is in use");
+    assert_eq!(log.spare_to_make(), None, "it is told once");
+    // Given up half way, and full: the log goes on without, and asks again.
+    let mut pieces = 0;
+    let made = order.make(&disk, &mut || std::mem::replace(&mut pieces, 1) == 1);
+    log.spare_is_made(order, made.expect("the disk works"));
+    let order = log.spare_to_make().expect("there is none yet");
+    disk.set_hook(Some(Box::new(|operation, _, _, _| match operation {
+        DiskOperation::Allocate => Err(DiskErrorKind::Full),
+        _ => Ok(()),
+    })));
+    assert!(order.make(&disk, &mut || true).is_err());
+    disk.set_hook(None);
+    log.spare_is_made(order, false);
+    assert_eq!(disk.list(FOLDER).unwrap(), ["00000001.log"]);
+    (10..20).for_each(|number| commit(&mut log, &block(number)));
+    assert_eq!(log.position().segment, 1);
+    let order = log.spare_to_make().expect("there is none yet");
+    assert!(order.make(&disk, &mut || true).expect("the disk works"));
+    log.spare_is_made(order, true);
+    assert_eq!(log.spare_to_make(), None);
+    // From here on no block makes a file longer, and none is written ahead of.
+    commit(&mut log, &block(20));
+    assert_eq!(log.position().segment, 2);
+    disk.set_hook(Some(Box::new(|operation, _, _, bytes| match operation {
+        DiskOperation::Write if bytes > 200_000 => Err(DiskErrorKind::Other),
+        DiskOperation::Allocate | DiskOperation::Rename => Err(DiskErrorKind::Other),
+        _ => Ok(()),
+    })));
+    (21..50).for_each(|number| commit(&mut log, &block(number)));
+    disk.set_hook(None);
+    let (blocks, end) = read(&disk).expect("the log is sound");
+    assert_eq!((blocks.len(), end.segments.len()), (50, 2));
+}
+
+#[test]
 fn a_group_longer_than_a_segment_gets_one_of_its_own() {
     let disk = new_disk();
     let mut writer = writer(&disk, 1);

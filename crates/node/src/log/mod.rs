@@ -4,6 +4,7 @@
 pub mod directory;
 pub(crate) mod disk;
 mod site;
+mod spare;
 mod writer;
 
 pub use directory::{Data, Durability};

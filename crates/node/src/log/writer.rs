@@ -8,6 +8,7 @@
 
 use super::directory::{Data, Durability, random_bits};
 use super::site::SiteLog;
+use super::spare::SpareMaker;
 use crate::clock;
 use crate::mailbox::Bell;
 use crate::options::Options;
@@ -230,6 +231,7 @@ impl LogThread {
             synced_us: clock::now_us(),
             is_sealed: true,
             events,
+            spares: SpareMaker::new(Arc::clone(&data.disk)),
         };
         let builder = std::thread::Builder::new().name("log".to_string());
         let handle = builder.spawn(move || body.run())?;
@@ -281,6 +283,7 @@ struct Body {
     synced_us: i64,
     is_sealed: bool,
     events: LogEvents,
+    spares: SpareMaker,
 }
 
 impl Body {
@@ -370,6 +373,7 @@ impl Body {
         self.make_room()?;
         self.writer.write()?;
         self.is_sealed = false;
+        self.spares.look_after(&mut self.writer);
         if self.syncs_groups {
             self.writer.sync()?;
         } else {

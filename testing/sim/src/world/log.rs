@@ -32,6 +32,7 @@ enum Phase {
 
 /// The log, and who waits for it.
 pub(crate) struct HostLog {
+    disk: Arc<dyn Disk>,
     writer: LogWriter,
     phase: Phase,
     is_sealed: bool,
@@ -66,6 +67,7 @@ impl HostLog {
         let mut writer = LogWriter::open(Arc::clone(disk), settings, end)?;
         writer.inject(broken.log);
         Ok(HostLog {
+            disk: Arc::clone(disk),
             writer,
             phase: Phase::Gather,
             is_sealed: true,
@@ -155,6 +157,10 @@ impl HostLog {
                     left.extend(std::iter::from_fn(|| gate.release(*durable)));
                 }
                 self.phase = Phase::Gather;
+                if let Some(order) = self.writer.spare_to_make() {
+                    let made = order.make(&*self.disk, &mut || true);
+                    self.writer.spare_is_made(order, made == Ok(true));
+                }
             }
         }
         Ok(())
