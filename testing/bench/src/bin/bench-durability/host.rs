@@ -19,6 +19,15 @@ pub struct HostOptions<'a> {
     pub durability: &'a str,
     /// On the core of the servers, or else on any.
     pub pinned: bool,
+    /// Whether it saves snapshots by itself, too.
+    pub schedule: bool,
+}
+
+impl<'a> HostOptions<'a> {
+    /// On the core of the servers, with all its answers durable and its own snapshots.
+    pub fn pinned(directory: Option<&'a Path>) -> HostOptions<'a> {
+        HostOptions { directory, durability: "sync", pinned: true, schedule: true }
+    }
 }
 
 /// A host that runs.
@@ -36,7 +45,7 @@ impl Host {
     /// # Errors
     /// It does not start.
     pub fn start(plan: &Plan, directory: Option<&Path>) -> Result<Host, String> {
-        Host::start_with(plan, &HostOptions { directory, durability: "sync", pinned: true })
+        Host::start_with(plan, &HostOptions::pinned(directory))
     }
 
     /// A host started so.
@@ -54,6 +63,10 @@ impl Host {
             None => command.args(["--sites", "1"]),
             Some(directory) => {
                 command.args(["--json", "--durability", options.durability]);
+                if !options.schedule {
+                    command.args(["--option", "snapshot_interval_s=0"]);
+                    command.args(["--option", "snapshot_log_bytes=0"]);
+                }
                 command.arg("--dir").arg(directory)
             }
         };

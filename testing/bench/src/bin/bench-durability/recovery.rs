@@ -52,7 +52,8 @@ fn text(error: std::io::Error) -> String {
 pub fn recover(plan: &Plan) -> Result<Recovery, String> {
     let directory = plan.folder.join("recovery");
     host::init(plan, &directory, plan.cores as u32)?;
-    let options = HostOptions { directory: Some(&directory), durability: "none", pinned: false };
+    let given = HostOptions::pinned(Some(&directory));
+    let options = HostOptions { durability: "none", pinned: false, ..given };
     let filled = Host::start_with(plan, &options)?;
     let mut connection = filled.connect()?;
     let rows = ballast::fill(&mut connection, &filled.address(), plan.recovery_bytes)?;
@@ -86,7 +87,7 @@ pub fn recover(plan: &Plan) -> Result<Recovery, String> {
 pub fn snapshot_speed(plan: &Plan) -> Result<SnapshotSpeed, String> {
     let directory = plan.folder.join("speed");
     host::init(plan, &directory, 1)?;
-    let options = HostOptions { directory: Some(&directory), durability: "none", pinned: true };
+    let options = HostOptions { durability: "none", ..HostOptions::pinned(Some(&directory)) };
     let host = Host::start_with(plan, &options)?;
     let mut connection = host.connect()?;
     let rows = ballast::fill(&mut connection, &host.address(), plan.snapshot_bytes)?;

@@ -1,7 +1,7 @@
 //! Voter while one snapshot after the other is taken: throughput against that without, and the
 //! 99th percentile of latency at half of the peak.
 
-use crate::host::{self, Host};
+use crate::host::{self, Host, HostOptions};
 use crate::{LOAD_CORE, Plan, SERVER_CORE, TICKER, ballast, measure};
 use lockstep_bench::driver::Measured;
 use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
@@ -58,7 +58,9 @@ impl UnderLoad {
 pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
     let directory = plan.folder.join("under-load");
     host::init(plan, &directory, 1)?;
-    let host = Host::start(plan, Some(&directory))?;
+    // The snapshots are those that are asked for, one behind the other.
+    let options = HostOptions { schedule: false, ..HostOptions::pinned(Some(&directory)) };
+    let host = Host::start_with(plan, &options)?;
     let mut connection = host.connect()?;
     ballast::fill(&mut connection, &host.address(), plan.snapshot_bytes)?;
     voter::set_up(&mut connection, Form::Native).map_err(|error| error.to_string())?;
