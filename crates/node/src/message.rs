@@ -276,6 +276,20 @@ impl Envelope {
 }
 
 impl Envelope {
+    /// Whether it is of a transaction of several rounds, which nobody can run behind: a round that
+    /// is seen late is time in which its partitions do nothing.
+    #[inline]
+    pub fn is_of_a_round(&self) -> bool {
+        match self {
+            Envelope::Multi(_) => true,
+            Envelope::ToPartition(Numbered { message, .. }) => {
+                !matches!(message, ToPartition::OneRound { .. } | ToPartition::Decision { .. })
+            }
+            Envelope::FromPartition(message) => !matches!(message, FromPartition::OneRound { .. }),
+            _ => false,
+        }
+    }
+
     /// It is taken soon: asks for the memory that it leads to, which comes from another core.
     #[inline]
     pub fn prefetch(&self) {

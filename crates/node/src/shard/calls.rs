@@ -366,7 +366,11 @@ impl Shard {
         if thread == self.index {
             self.own_messages.push_back(message);
         } else if message.is_urgent() {
+            let is_awaited = message.is_of_a_round();
             self.outbox.send_urgent(thread, message);
+            if is_awaited {
+                self.outbox.show_urgent();
+            }
         } else {
             self.outbox.send(thread, message);
         }
