@@ -401,8 +401,10 @@ impl Body {
                         (self.events.on_full)(true);
                     }
                     std::thread::park_timeout(LOOK_FOR_SPACE);
-                    // A snapshot may have made segments free.
+                    // A snapshot may have made segments free, and the space that is missing may
+                    // be that of a spare that is there by now.
                     self.take_order()?;
+                    self.spares.look_after(&mut self.writer);
                 }
                 other => {
                     if is_full && other.is_ok() {

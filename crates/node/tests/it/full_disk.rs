@@ -85,6 +85,26 @@ fn fill(disk: &MemoryDisk, server: &Server, peer: &mut Peer) -> i64 {
     sent
 }
 
+/// The file that is made ahead for the log has the last space: the log goes on in it, even if it
+/// had to wait for it.
+#[test]
+fn the_last_space_is_the_log_s_even_when_a_spare_has_it() {
+    for _ in 0..5 {
+        let disk = new_disk(1);
+        let server = start(&disk, "disk_reserve_bytes=0").expect("it starts");
+        let mut peer = Peer::login(server.client_address());
+        peer.run(SCHEMA);
+        leave_free(&disk, 65_536);
+        let long = "x".repeat(3_000);
+        // More than one segment has, less than two.
+        for a in 0..30 {
+            assert_eq!(peer.call("t.insert", &[Int(a), Text(&long)]).status, 1);
+        }
+        drop((server, peer));
+        assert_eq!(rows(&disk), "30");
+    }
+}
+
 #[test]
 fn a_full_disk_makes_answers_wait_and_loses_none() {
     let disk = new_disk(1);
