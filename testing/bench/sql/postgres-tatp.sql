@@ -98,3 +98,6 @@ BEGIN
   GET DIAGNOSTICS changed = ROW_COUNT;
   RETURN changed;
 END $$;
+
+-- What the checks of a global index ask: its entries, which are read from the index.
+CREATE VIEW "SUB_NBR_IDX#ENTRIES" AS SELECT sub_nbr FROM subscriber WHERE sub_nbr >= '';

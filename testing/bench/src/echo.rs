@@ -14,6 +14,17 @@ const READ_BYTES: usize = 256 * 1024;
 /// A peer that sends larger frames is cut off.
 const MAX_FRAME_BYTES: usize = 1 << 20;
 
+/// The process of an echo server: says where it listens, and serves.
+///
+/// # Errors
+/// It cannot listen.
+pub fn serve() -> Result<(), String> {
+    let text = |error: io::Error| error.to_string();
+    let server = EchoServer::bind("127.0.0.1:0").map_err(text)?;
+    println!("echo-server: ready on {}", server.address().map_err(text)?);
+    server.run().map_err(text)
+}
+
 struct Peer {
     stream: TcpStream,
     partial: Vec<u8>,

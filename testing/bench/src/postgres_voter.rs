@@ -4,13 +4,14 @@
 //! Each connection has one call in flight, as a PostgreSQL client has; the statement is prepared
 //! and its parameters are binary, so that the server has the least to do besides the work.
 
+use crate::link;
 use crate::postgres::Postgres;
 use crate::postgres_wire::{error_text, login, message, next_message, text, unexpected};
 use lockstep_base::bytes::ByteReader;
 use lockstep_workloads::voter::{self, PhoneCalls};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -157,28 +158,12 @@ fn answer_of(body: &[u8]) -> Option<i64> {
 
 impl Link {
     fn flush(&mut self) -> io::Result<()> {
-        let mut written = 0;
-        while written < self.output.len() {
-            match self.stream.write(&self.output[written..]) {
-                Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.output.drain(..written);
-        Ok(())
+        link::flush(&mut self.stream, &mut self.output)
     }
 
     /// Reads what is there; how often the server became ready for the next call.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(unexpected("closed the connection")),
-                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
+        link::receive(&mut self.stream, &mut self.input, buffer)?;
         let (mut at, mut ready) = (0, 0);
         while let Some((kind, body)) = next_message(&self.input[at..])? {
             at += 5 + body.len();

@@ -1,7 +1,8 @@
 //! Messages of PostgreSQL's protocol, version 3.0, as far as loads need them.
 
 use crate::postgres::USER;
-use std::io;
+use std::io::{self, Read};
+use std::net::TcpStream;
 
 const PROTOCOL: u32 = 3 << 16;
 
@@ -56,4 +57,38 @@ pub(crate) fn next_message(input: &[u8]) -> io::Result<Option<(u8, &[u8])>> {
         return Err(unexpected("sent a message without a length"));
     }
     Ok(rest.get(4..length).map(|body| (kind, body)))
+}
+
+/// Reads on a socket that blocks until the server was ready for the next command so often; tells
+/// each message on the way. `input` keeps what belongs to no whole message yet.
+///
+/// # Errors
+/// The server says what is wrong, or closes the connection; what `each` says.
+pub(crate) fn until_ready(
+    stream: &mut TcpStream,
+    input: &mut Vec<u8>,
+    times: usize,
+    mut each: impl FnMut(u8, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut ready, mut buffer, mut wrong) = (0, vec![0; 16 * 1024], Ok(()));
+    while ready < times {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            wrong?;
+            return Err(unexpected("closed the connection"));
+        }
+        input.extend_from_slice(&buffer[..count]);
+        let mut at = 0;
+        while let Some((kind, body)) = next_message(&input[at..])? {
+            at += 5 + body.len();
+            match kind {
+                b'E' => wrong = Err(unexpected(&format!("says: {}", error_text(body)))),
+                b'R' if body != [0; 4] => return Err(unexpected("wants a password")),
+                b'Z' => ready += 1,
+                _ => each(kind, body)?,
+            }
+        }
+        input.drain(..at);
+    }
+    wrong
 }

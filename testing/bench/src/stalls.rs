@@ -8,6 +8,7 @@
 //! stalled. Calls that were due around such a time are set aside, and no others: a server that is
 //! slow by itself delays no ticker, and its slow calls stay ([`disturbances`], [`undisturbed`]).
 
+use clap::{Arg, ArgMatches, value_parser};
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -83,6 +84,65 @@ pub fn tick(duration: Duration) -> Vec<Span> {
         due = now + TICK;
     }
     stalls
+}
+
+/// The subcommand of a program that measures: [`print_ticks`] runs behind it.
+pub const TICKER: &str = "ticker";
+
+/// The hidden subcommand that a program starts itself with, as a ticker.
+pub fn ticker_command() -> clap::Command {
+    let milliseconds = Arg::new("milliseconds").required(true).value_parser(value_parser!(u64));
+    clap::Command::new(TICKER).hide(true).arg(milliseconds)
+}
+
+/// The process of a ticker: prints each stall's begin and end.
+pub fn print_ticks(arguments: &ArgMatches) {
+    let milliseconds = arguments.get_one::<u64>("milliseconds").copied().unwrap_or(1000);
+    for stall in tick(Duration::from_millis(milliseconds)) {
+        println!("{} {}", stall.from_us, stall.to_us);
+    }
+}
+
+/// Tickers beside a load, one on each core that has a part in it.
+pub struct Watch {
+    tickers: io::Result<Vec<Ticker>>,
+}
+
+impl Watch {
+    /// Starts them, for so long. `program` has the subcommand [`TICKER`].
+    pub fn begin(cores: &[usize], program: &Path, duration: Duration) -> Watch {
+        let arguments = [TICKER, &duration.as_millis().to_string()];
+        let mut cores = cores.to_vec();
+        cores.dedup();
+        let start = |core| Ticker::start(core, program, &arguments);
+        Watch { tickers: cores.into_iter().map(start).collect() }
+    }
+
+    /// Waits for their end, and sets aside what the machine disturbed of the calls of an open loop
+    /// whose measured time was so long. `None`, with a word on stderr, where nobody can tell; or
+    /// without calls.
+    pub fn end(self, calls: &[TimedCall], load: f64, duration: Duration) -> Option<Undisturbed> {
+        let finished = self.tickers.and_then(|tickers| {
+            tickers.into_iter().map(Ticker::finish).collect::<io::Result<Vec<Vec<Span>>>>()
+        });
+        let mut stalls = match finished {
+            Ok(stalls) => stalls.concat(),
+            Err(error) => {
+                eprintln!("  no ticker of real-time priority ({error}): nothing is set aside");
+                return None;
+            }
+        };
+        let from_us = calls.iter().map(|call| call.due_us).min()?;
+        let to_us = from_us + duration.as_micros() as u64;
+        stalls.retain(|stall| stall.to_us >= from_us && stall.from_us <= to_us);
+        Some(undisturbed(calls, &stalls, load, duration))
+    }
+}
+
+/// The percentile that counts: of the calls that the machine did not disturb, where enough are
+/// left, else of all.
+pub fn judged_p99_us(of_all_us: f64, undisturbed: Option<&Undisturbed>) -> f64 {
+    undisturbed.filter(|left| left.counts()).map_or(of_all_us, |left| left.p99_us)
 }
 
 /// A ticker in a process of its own, with real-time priority on one core.
@@ -286,6 +346,14 @@ mod tests {
         let run = undisturbed(&calls(&stalls), &stalls, 0.5, SECOND);
         assert!(!run.counts(), "{run:?}");
         assert_eq!(undisturbed(&[], &[], 0.5, SECOND).p99_us, 0.0);
+    }
+
+    #[test]
+    fn what_is_left_counts_where_enough_is_left() {
+        let left = |set_aside| Undisturbed { p99_us: 1.0, set_aside, ..Undisturbed::default() };
+        assert_eq!(judged_p99_us(9.0, Some(&left(0.4))), 1.0);
+        assert_eq!(judged_p99_us(9.0, Some(&left(0.6))), 9.0);
+        assert_eq!(judged_p99_us(9.0, None), 9.0);
     }
 
     #[test]

@@ -184,6 +184,7 @@ pub fn run_options(name: &str, arguments: &ArgMatches) -> RunOptions {
         seed: arguments.get_one::<u64>("seed").copied().unwrap_or(1),
         no_load: arguments.get_flag("no-load"),
         workers: worker_options(name, arguments),
+        keep_calls_of: None,
     }
 }
 

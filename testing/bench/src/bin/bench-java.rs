@@ -6,14 +6,13 @@
 
 use clap::{Arg, ArgAction, Command, value_parser};
 use lockstep_bench::driver::{DriverOptions, Measured, drive};
-use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
+use lockstep_bench::stalls::{self, Watch};
 use lockstep_bench::voter::{Form, VoterLoad, schema_statements};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
 use lockstep_types::{Datum, SqlType};
 use lockstep_workloads::voter;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,8 +26,6 @@ const JAVA: &str = "\
 /// Batches of one call of `Reads`, and such calls.
 const BATCHES: i32 = 200_000;
 const READ_CALLS: usize = 15;
-/// The subcommand that tells the machine's stalls.
-const TICKER: &str = "ticker";
 /// How much longer it runs than what it watches.
 const TICKER_SPARE: Duration = Duration::from_secs(2);
 /// The open loop's share of the peak.
@@ -50,17 +47,10 @@ fn main() -> ExitCode {
         .arg(number("repeats", "3", "Repeats of the ratio; the median counts"))
         .arg(number("seconds", "8", "Measured time of one figure, behind 4 s of warm-up"))
         .arg(number("latency-seconds", "60", "Time of the open loop at half of the peak"))
-        .subcommand(
-            Command::new(TICKER)
-                .hide(true)
-                .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
-        )
+        .subcommand(stalls::ticker_command())
         .get_matches();
     if let Some((_, ticker)) = matches.subcommand() {
-        let milliseconds = ticker.get_one::<u64>("milliseconds").copied().unwrap_or(0);
-        for stall in stalls::tick(Duration::from_millis(milliseconds)) {
-            println!("{} {}", stall.from_us, stall.to_us);
-        }
+        stalls::print_ticks(ticker);
         return ExitCode::SUCCESS;
     }
     let quick = matches.get_flag("quick");
@@ -176,33 +166,12 @@ fn vote(
     }
 }
 
-/// A ticker on each core: the threads of this process may run on any.
-fn tickers(duration: Duration) -> io::Result<Vec<Ticker>> {
-    let program = std::env::current_exe()?;
-    let milliseconds = (duration + TICKER_SPARE).as_millis().to_string();
-    let cores = std::thread::available_parallelism()?.get();
-    (0..cores).map(|core| Ticker::start(core, &program, &[TICKER, &milliseconds])).collect()
-}
-
-/// The calls of the open loop without those that the machine disturbed.
-fn without_stalls(
-    tickers: io::Result<Vec<Ticker>>,
-    measured: &Measured,
-    duration: Duration,
-) -> Option<Undisturbed> {
-    let finished =
-        tickers.and_then(|all| all.into_iter().map(Ticker::finish).collect::<io::Result<Vec<_>>>());
-    let mut spans: Vec<Span> = match finished {
-        Ok(spans) => spans.concat(),
-        Err(error) => {
-            eprintln!("no ticker of real-time priority ({error}): nothing is set aside");
-            return None;
-        }
-    };
-    let from_us = measured.calls.iter().map(|call| call.due_us).min()?;
-    let to_us = from_us + duration.as_micros() as u64;
-    spans.retain(|span| span.to_us >= from_us && span.from_us <= to_us);
-    Some(stalls::undisturbed(&measured.calls, &spans, OPEN_LOAD, duration))
+/// Watches each core: the threads of this process may run on any.
+fn watch(duration: Duration) -> Result<Watch, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let cores: Vec<usize> = (0..cores).collect();
+    Ok(Watch::begin(&cores, &program, duration + TICKER_SPARE))
 }
 
 fn per_second(measured: &Measured) -> f64 {
@@ -248,14 +217,11 @@ fn run(plan: &Plan) -> Result<(), String> {
     let (server, mut connection) = host(Some(&jar))?;
     let crossing_ns = crossing(&mut connection)?;
     let rate = median(peaks) * OPEN_LOAD;
-    let watching = tickers(plan.warmup + plan.latency);
+    let watching = watch(plan.warmup + plan.latency)?;
     let open = vote(&server, Some(rate), plan.latency, plan.warmup)?;
-    let undisturbed = without_stalls(watching, &open, plan.latency);
+    let undisturbed = watching.end(&open.calls, OPEN_LOAD, plan.latency);
     let whole_ms = open.latency_us.value_at_quantile(0.99) as f64 / 1000.0;
-    let p99_ms = match &undisturbed {
-        Some(left) if left.counts() => left.p99_us / 1000.0,
-        _ => whole_ms,
-    };
+    let p99_ms = stalls::judged_p99_us(whole_ms * 1000.0, undisturbed.as_ref()) / 1000.0;
     let p50_ms = open.latency_us.value_at_quantile(0.5) as f64 / 1000.0;
     println!("| what | measured | must | aim |\n|---|---|---|---|");
     println!("| Vote in Java / native, 64 in flight | {:.2} x | 0.5 x | 0.75 x |", median(ratios));

@@ -3,8 +3,10 @@
 //! and its answer look on its wire.
 
 pub mod postgres;
+pub mod postgres_database;
 pub mod redis_store;
 
+use crate::link;
 use crate::run::figures::Figures;
 use lockstep_base::bytes::ByteReader;
 use lockstep_types::parameter::{ParameterSet, ParameterWriter};
@@ -15,7 +17,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io::{self, Read, Write};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The longest wait for answers.
@@ -134,27 +136,11 @@ struct Link {
 
 impl Link {
     fn flush(&mut self) -> io::Result<()> {
-        let mut written = 0;
-        while written < self.output.len() {
-            match self.stream.write(&self.output[written..]) {
-                Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.output.drain(..written);
-        Ok(())
+        link::flush(&mut self.stream, &mut self.output)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        loop {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(io::Error::other("the connection was closed")),
-                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
+        link::receive(&mut self.stream, &mut self.input, buffer)
     }
 }
 

@@ -3,12 +3,12 @@
 //! besides the work.
 
 use super::{Reply, System, reader};
-use crate::postgres::{Postgres, USER};
-use crate::postgres_wire::{error_text, login, message, next_message, text};
+use crate::postgres::Postgres;
+use crate::postgres_wire::{error_text, login, message, next_message, text, until_ready};
 use lockstep_types::parameter::{Parameter, ParameterSet};
 use lockstep_types::{Datum, SqlType, Status};
 use lockstep_workloads::{RowSink, TableToFill, Workload};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -228,23 +228,7 @@ impl System for PostgresSystem<'_> {
         message(&mut out, b'S', |_| {});
         stream.write_all(&out).map_err(failed)?;
         // Ready behind the login, and behind the preparation.
-        let (mut input, mut buffer, mut ready) = (Vec::new(), vec![0; 4096], 0);
-        while ready < 2 {
-            let count = stream.read(&mut buffer).map_err(failed)?;
-            if count == 0 {
-                return Err(format!("PostgreSQL closed the connection of {USER}"));
-            }
-            input.extend_from_slice(&buffer[..count]);
-            let mut at = 0;
-            while let Some((kind, body)) = next_message(&input[at..]).map_err(failed)? {
-                if kind == b'E' {
-                    return Err(format!("PostgreSQL says: {}", error_text(body)));
-                }
-                ready += usize::from(kind == b'Z');
-                at += 5 + body.len();
-            }
-            input.drain(..at);
-        }
+        until_ready(&mut stream, &mut Vec::new(), 2, |_, _| Ok(())).map_err(failed)?;
         Ok(stream)
     }
 

@@ -8,6 +8,7 @@
 use super::figures::Figures;
 use super::usage::ProcessorTime;
 use crate::report::Progress;
+use crate::stalls::{TimedCall, wall_us};
 use lockstep_client::{
     Call, ClientError, Completion, ConnectOptions, ConnectionIndex, Outgoing, ParameterWriter,
     Pipeline, Response,
@@ -56,6 +57,8 @@ pub struct DriveOptions {
     pub first_session: u64,
     /// Which of an open loop's transactions this load makes.
     pub share: Share,
+    /// Keep the due time and the latency of each transaction of this kind.
+    pub keep_calls_of: Option<usize>,
 }
 
 /// One of several loads that share an open loop: of all transactions in order, it makes those of
@@ -108,6 +111,9 @@ struct Drive {
     timers: BinaryHeap<Reverse<(Instant, Wake)>>,
     idle: VecDeque<usize>,
     open_loop: bool,
+    /// The kind whose transactions are kept; a time on both clocks.
+    keep_calls_of: Option<usize>,
+    clocks: (Instant, u64),
     figures: Figures,
     measuring_from: Instant,
     until: Instant,
@@ -250,6 +256,8 @@ impl Drive {
             timers: BinaryHeap::new(),
             idle: VecDeque::new(),
             open_loop: options.rate_per_s.is_some(),
+            keep_calls_of: options.keep_calls_of,
+            clocks: (Instant::now(), wall_us()),
             figures: Figures::new(workload.transactions(), options.duration),
             measuring_from,
             until: measuring_from + options.duration,
@@ -395,6 +403,16 @@ impl Drive {
             let slot = &self.slots[place];
             let latency = now.saturating_duration_since(slot.started_at);
             self.figures.record(slot.transaction, verdict, latency);
+            if self.keep_calls_of == Some(slot.transaction) && verdict != Verdict::Error {
+                // What is measured may have been due before: within the warm-up.
+                let (then, then_us) = self.clocks;
+                let ago_us = now.saturating_duration_since(then).as_micros() as u64;
+                let latency_us = latency.as_micros() as u64;
+                self.figures.calls.push(TimedCall {
+                    due_us: (then_us + ago_us).saturating_sub(latency_us),
+                    latency_us: u32::try_from(latency_us).unwrap_or(u32::MAX),
+                });
+            }
             self.figures.count_second(self.measuring_from, now);
         }
     }
@@ -492,6 +510,7 @@ mod tests {
             server_processes: Vec::new(),
             first_session: 0,
             share: Share::WHOLE,
+            keep_calls_of: None,
         };
         let times = |options: &DriveOptions, count| -> Vec<u128> {
             let mut due = Due::new(Instant::now(), options);

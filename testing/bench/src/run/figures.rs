@@ -2,6 +2,7 @@
 
 use super::usage::ProcessorTime;
 use crate::driver::latency_histogram;
+use crate::stalls::TimedCall;
 use hdrhistogram::Histogram;
 use lockstep_workloads::Verdict;
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub struct Figures {
     pub counts: Vec<u64>,
     /// Processor time within the measured time.
     pub processor: ProcessorTime,
+    /// The transactions of the kind that was to be kept.
+    pub calls: Vec<TimedCall>,
 }
 
 impl Figures {
@@ -84,6 +87,7 @@ impl Figures {
             complete: true,
             counts: Vec::new(),
             processor: ProcessorTime::default(),
+            calls: Vec::new(),
         }
     }
 
@@ -133,6 +137,7 @@ impl Figures {
         if self.first_error.is_none() {
             self.first_error.clone_from(&other.first_error);
         }
+        self.calls.extend_from_slice(&other.calls);
         self.processor = self.processor.and(&other.processor);
     }
 

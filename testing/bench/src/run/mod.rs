@@ -60,6 +60,8 @@ pub struct RunOptions {
     pub no_load: bool,
     /// Where the load runs.
     pub workers: WorkerOptions,
+    /// Keep the due time and the latency of each transaction of this kind; workers keep none.
+    pub keep_calls_of: Option<usize>,
 }
 
 /// What came of a run.
@@ -233,6 +235,7 @@ fn run_at_servers(
         server_processes: usage::processes_of(&options.servers),
         first_session: 0,
         share: Share::WHOLE,
+        keep_calls_of: options.keep_calls_of,
     };
     let mut team = match &options.workers.workers {
         Workers::Own => None,

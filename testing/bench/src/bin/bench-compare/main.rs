@@ -10,8 +10,8 @@ mod systems;
 mod table;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use lockstep_bench::echo::EchoServer;
 use lockstep_bench::verdict::render_options;
+use lockstep_bench::{echo, stalls};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,6 @@ use systems::Systems;
 const ECHO: &str = "echo-server";
 const PROBE: &str = "embedded-probe";
 const EMBEDDED: &str = "embedded";
-const TICKER: &str = "ticker";
 
 fn command() -> Command {
     Command::new("bench-compare")
@@ -74,11 +73,7 @@ fn command() -> Command {
                 .hide(true)
                 .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
         )
-        .subcommand(
-            Command::new(TICKER)
-                .hide(true)
-                .arg(Arg::new("milliseconds").required(true).value_parser(value_parser!(u64))),
-        )
+        .subcommand(stalls::ticker_command())
 }
 
 /// What a run measures and for how long.
@@ -114,10 +109,13 @@ impl Plan {
 fn main() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
-        Some((ECHO, _)) => serve_echo(),
+        Some((ECHO, _)) => echo::serve(),
         Some((PROBE, arguments)) => instructions::probe(arguments),
         Some((EMBEDDED, arguments)) => measure::run_embedded(arguments),
-        Some((TICKER, arguments)) => measure::run_ticker(arguments),
+        Some((stalls::TICKER, arguments)) => {
+            stalls::print_ticks(arguments);
+            Ok(())
+        }
         _ => compare(&matches),
     };
     match result {
@@ -127,13 +125,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn serve_echo() -> Result<(), String> {
-    let text = |error: std::io::Error| error.to_string();
-    let server = EchoServer::bind("127.0.0.1:0").map_err(text)?;
-    println!("echo-server: ready on {}", server.address().map_err(text)?);
-    server.run().map_err(text)
 }
 
 fn compare(matches: &ArgMatches) -> Result<(), String> {

@@ -1,14 +1,14 @@
 //! The figures that need servers and load, one after the other, in turns.
 
 use crate::systems::{CONNECTIONS, PIPELINE, REDIS_KEYS, SERVER_CORE, Systems, load_core};
-use crate::{EMBEDDED, Plan, TICKER};
+use crate::{EMBEDDED, Plan};
 use clap::ArgMatches;
-use lockstep_bench::driver::{DriverOptions, Measured, drive};
+use lockstep_bench::driver::{DriverOptions, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
 use lockstep_bench::process::{ServerProcess, cpu_time_of};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
-use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
+use lockstep_bench::stalls::{Undisturbed, Watch, judged_p99_us};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_workloads::voter::CONTESTANTS;
@@ -38,10 +38,7 @@ impl Sample {
     /// The percentile that counts: of the calls that the machine did not disturb, where enough
     /// are left, else of all.
     pub fn judged_p99_us(&self) -> f64 {
-        match &self.undisturbed {
-            Some(undisturbed) if undisturbed.counts() => undisturbed.p99_us,
-            _ => self.p99_us,
-        }
+        judged_p99_us(self.p99_us, self.undisturbed.as_ref())
     }
 }
 
@@ -182,7 +179,7 @@ impl Bench<'_> {
         let cpu_time = || server.cpu_time().map_err(|error| error.to_string());
         let before = cpu_time()?;
         let options = self.driver(server, pipeline, rate);
-        let tickers = rate.map(|_| self.tickers());
+        let watch = rate.map(|_| self.watch());
         let measured = drive(&options, load, &mut |_| {}).map_err(|error| error.to_string())?;
         let cpu = cpu_time()? - before;
         if let Some(error) = &measured.first_error {
@@ -192,40 +189,19 @@ impl Bench<'_> {
             throughput_per_s: throughput_per_s(&measured),
             cpu_us: cpu.as_secs_f64() * 1e6 / measured.all.max(1) as f64,
             p99_us: measured.latency_us.value_at_quantile(0.99) as f64,
-            undisturbed: tickers.and_then(|tickers| self.undisturbed(tickers, &measured)),
+            undisturbed: watch
+                .and_then(|watch| watch.end(&measured.calls, OPEN_LOAD, self.plan.duration)),
         })
     }
 
-    /// Starts a ticker on the core of the servers and one on that of the load.
-    fn tickers(&self) -> std::io::Result<Vec<Ticker>> {
-        let duration = self.plan.warmup + self.plan.duration + TICKER_SPARE;
-        let arguments = [TICKER, &duration.as_millis().to_string()];
-        let mut cores = vec![SERVER_CORE, load_core(self.systems.cores)];
-        cores.dedup();
-        let start = |core| Ticker::start(core, &self.systems.own, &arguments);
-        cores.into_iter().map(start).collect()
-    }
-
-    fn undisturbed(
-        &self,
-        tickers: std::io::Result<Vec<Ticker>>,
-        measured: &Measured,
-    ) -> Option<Undisturbed> {
-        let finished = tickers.and_then(|tickers| {
-            let stalls = tickers.into_iter().map(Ticker::finish);
-            stalls.collect::<std::io::Result<Vec<Vec<Span>>>>()
-        });
-        let mut stalls = match finished {
-            Ok(stalls) => stalls.concat(),
-            Err(error) => {
-                eprintln!("  no ticker of real-time priority ({error}): nothing is set aside");
-                return None;
-            }
-        };
-        let from_us = measured.calls.iter().map(|call| call.due_us).min()?;
-        let to_us = from_us + self.plan.duration.as_micros() as u64;
-        stalls.retain(|stall| stall.to_us >= from_us && stall.from_us <= to_us);
-        Some(stalls::undisturbed(&measured.calls, &stalls, OPEN_LOAD, self.plan.duration))
+    /// Watches the core of the servers and that of the load.
+    fn watch(&self) -> Watch {
+        let cores = [SERVER_CORE, load_core(self.systems.cores)];
+        Watch::begin(
+            &cores,
+            &self.systems.own,
+            self.plan.warmup + self.plan.duration + TICKER_SPARE,
+        )
     }
 
     fn redis(&self, pipeline: usize) -> Result<Sample, String> {
@@ -292,18 +268,6 @@ pub fn run_embedded(arguments: &ArgMatches) -> Result<(), String> {
     }
     let cpu_us = (cpu_time()? - before).as_secs_f64() * 1e6 / result.measured.all.max(1) as f64;
     println!("{} {cpu_us}", throughput_per_s(&result.measured));
-    Ok(())
-}
-
-/// The process behind [`Bench::tickers`]: prints each stall's begin and end.
-///
-/// # Errors
-/// None; the shape is that of the other processes.
-pub fn run_ticker(arguments: &ArgMatches) -> Result<(), String> {
-    let milliseconds = arguments.get_one::<u64>("milliseconds").copied().unwrap_or(1000);
-    for stall in stalls::tick(Duration::from_millis(milliseconds)) {
-        println!("{} {}", stall.from_us, stall.to_us);
-    }
     Ok(())
 }
 

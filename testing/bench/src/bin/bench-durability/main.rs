@@ -32,7 +32,6 @@ const CORES_VARIABLE: &str = "BENCH_CORES";
 
 /// The subcommands that this program starts itself with.
 const EMBEDDED: &str = "embedded";
-const TICKER: &str = "ticker";
 const SYNC: &str = "sync";
 
 /// What can be measured.
@@ -132,7 +131,7 @@ fn command() -> Command {
     let file = Arg::new("file").required(true).value_parser(value_parser!(PathBuf));
     amounts(program)
         .subcommand(hidden(EMBEDDED))
-        .subcommand(hidden(TICKER))
+        .subcommand(stalls::ticker_command())
         .subcommand(Command::new(SYNC).hide(true).arg(file))
 }
 
@@ -249,10 +248,8 @@ fn main() -> ExitCode {
     };
     let result = match matches.subcommand() {
         Some((EMBEDDED, arguments)) => measure::run_embedded(duration(arguments)),
-        Some((TICKER, arguments)) => {
-            for stall in stalls::tick(duration(arguments)) {
-                println!("{} {}", stall.from_us, stall.to_us);
-            }
+        Some((stalls::TICKER, arguments)) => {
+            stalls::print_ticks(arguments);
             Ok(())
         }
         Some((SYNC, arguments)) => {

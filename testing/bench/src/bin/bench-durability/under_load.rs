@@ -2,12 +2,10 @@
 //! 99th percentile of latency at half of the peak.
 
 use crate::host::{self, Host, HostOptions};
-use crate::{LOAD_CORE, Plan, SERVER_CORE, TICKER, ballast, measure};
-use lockstep_bench::driver::Measured;
-use lockstep_bench::stalls::{self, Span, Ticker, Undisturbed};
+use crate::{LOAD_CORE, Plan, SERVER_CORE, ballast, measure};
+use lockstep_bench::stalls::{Undisturbed, Watch, judged_p99_us};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,10 +42,7 @@ impl UnderLoad {
     /// The percentile that counts: of the calls that the machine did not disturb, where enough
     /// are left, else of all.
     pub fn judged_p99_us(&self) -> f64 {
-        match &self.undisturbed {
-            Some(undisturbed) if undisturbed.counts() => undisturbed.p99_us,
-            _ => self.p99_us,
-        }
+        judged_p99_us(self.p99_us, self.undisturbed.as_ref())
     }
 }
 
@@ -119,50 +114,25 @@ struct Run {
 
 impl Run {
     fn judged_p99_us(&self) -> f64 {
-        let undisturbed = self.undisturbed.filter(Undisturbed::counts);
-        undisturbed.map_or(self.p99_us, |undisturbed| undisturbed.p99_us)
+        judged_p99_us(self.p99_us, self.undisturbed.as_ref())
     }
 }
 
 fn drive(plan: &Plan, host: &Host, rate: Option<f64>, load: &mut VoterLoad) -> Result<Run, String> {
-    let tickers = rate.map(|_| tickers(plan));
+    let watch = rate.map(|_| watch(plan));
     let measured =
         measure::drive_voter(plan, host, (crate::CONNECTIONS, crate::PIPELINE), rate, load)?;
     Ok(Run {
         throughput_per_s: measure::rate_of(&measured),
         p99_us: measured.latency_us.value_at_quantile(0.99) as f64,
-        undisturbed: tickers.and_then(|tickers| undisturbed(plan, tickers, &measured)),
+        undisturbed: watch.and_then(|watch| watch.end(&measured.calls, OPEN_LOAD, plan.duration)),
     })
 }
 
-/// Starts a ticker on the core of the servers and one on that of the load.
-fn tickers(plan: &Plan) -> io::Result<Vec<Ticker>> {
+/// Watches the core of the servers and that of the load.
+fn watch(plan: &Plan) -> Watch {
     let duration = plan.warmup + plan.duration + TICKER_SPARE;
-    let arguments = [TICKER, &duration.as_millis().to_string()];
-    let mut cores = vec![SERVER_CORE, LOAD_CORE.min(plan.cores - 1)];
-    cores.dedup();
-    cores.into_iter().map(|core| Ticker::start(core, &plan.own, &arguments)).collect()
-}
-
-fn undisturbed(
-    plan: &Plan,
-    tickers: io::Result<Vec<Ticker>>,
-    measured: &Measured,
-) -> Option<Undisturbed> {
-    let finished = tickers.and_then(|tickers| {
-        tickers.into_iter().map(Ticker::finish).collect::<io::Result<Vec<Vec<Span>>>>()
-    });
-    let mut stalls = match finished {
-        Ok(stalls) => stalls.concat(),
-        Err(error) => {
-            eprintln!("  no ticker of real-time priority ({error}): nothing is set aside");
-            return None;
-        }
-    };
-    let from_us = measured.calls.iter().map(|call| call.due_us).min()?;
-    let to_us = from_us + plan.duration.as_micros() as u64;
-    stalls.retain(|stall| stall.to_us >= from_us && stall.from_us <= to_us);
-    Some(stalls::undisturbed(&measured.calls, &stalls, OPEN_LOAD, plan.duration))
+    Watch::begin(&[SERVER_CORE, LOAD_CORE.min(plan.cores - 1)], &plan.own, duration)
 }
 
 /// How much of the time a snapshot was taken, and how fast.

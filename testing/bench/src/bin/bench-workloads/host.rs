@@ -4,12 +4,11 @@ use crate::{Plan, SERVER_CORE};
 use lockstep_bench::process::{ServerProcess, on_core};
 use lockstep_bench::run::figures::Figures;
 use lockstep_bench::run::workers::WorkerOptions;
-use lockstep_bench::run::{self, Pace, Report, RunOptions};
+use lockstep_bench::run::{self, Pace, RunOptions};
 use lockstep_workloads::Workload;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// A host that runs.
 pub struct Host {
@@ -37,6 +36,13 @@ impl Run {
     }
 }
 
+/// The share of a core that the servers used within the measured time; all of it where that is not
+/// to be seen.
+pub fn busy_share(figures: &Figures) -> f64 {
+    let seconds = figures.duration.as_secs_f64().max(1e-9);
+    figures.processor.servers.map_or(1.0, |used| used.as_secs_f64() / seconds)
+}
+
 /// How the load comes.
 pub struct Load {
     /// Connections.
@@ -47,6 +53,8 @@ pub struct Load {
     pub pace: Pace,
     /// The repeat's number.
     pub seed: u64,
+    /// Keep the due time and the latency of each transaction of this kind.
+    pub keep_calls_of: Option<usize>,
 }
 
 impl Host {
@@ -98,29 +106,16 @@ impl Host {
             no_load: false,
             burst: 1,
             workers: WorkerOptions::default(),
+            keep_calls_of: load.keep_calls_of,
         };
-        let mut span: Option<[(Duration, Duration); 2]> = None;
-        let mut note = |report: &Report<'_>| {
-            if let Report::Run(progress) = report
-                && !progress.warming_up
-                && progress.elapsed <= progress.total
-                && let Ok(cpu) = self.server.cpu_time()
-            {
-                let now = (progress.elapsed, cpu);
-                span.get_or_insert([now, now])[1] = now;
-            }
-        };
-        let result = run::run(workload, &options, &AtomicBool::new(false), &mut note)?;
+        let result = run::run(workload, &options, &AtomicBool::new(false), &mut |_| {})?;
         if !result.is_good() {
             let wrong = result.checks.iter().find(|check| !check.holds);
             let wrong = wrong.map(|check| format!("{}: {}", check.name, check.detail));
             let error = wrong.or(result.figures.first_error);
             return Err(error.unwrap_or_else(|| "a run went wrong".to_string()));
         }
-        let busy = span.map_or(1.0, |[from, to]| {
-            let time = (to.0 - from.0).as_secs_f64();
-            if time > 0.0 { (to.1 - from.1).as_secs_f64() / time } else { 1.0 }
-        });
+        let busy = busy_share(&result.figures);
         Ok(Run { figures: result.figures, busy })
     }
 }

@@ -8,19 +8,24 @@ mod host;
 mod measure;
 mod studies;
 mod table;
+mod tail;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::page::{Page, machine_facts};
 use lockstep_bench::process::on_core;
 use lockstep_bench::verdict::render_options;
+use lockstep_bench::{echo, stalls};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The core of the servers, and that of the load.
+/// The core of the servers.
 pub const SERVER_CORE: usize = 0;
-const LOAD_CORE: usize = 1;
+/// The core of the load.
+pub const LOAD_CORE: usize = 1;
+/// The subcommand of the echo server that this program starts itself as.
+pub const ECHO: &str = "echo-server";
 
 /// What can be measured, as `--only` names it, and whether it is by default.
 pub const FIGURES: [(&str, bool); 10] = [
@@ -72,6 +77,7 @@ fn command() -> Command {
         )
         .arg(number("repeats", "3", "Repeats of each figure; the median counts"))
         .arg(number("seconds", "5", "Measured time of one figure, behind a second of warm-up"))
+        .arg(number("latency-seconds", "10", "Measured time of New-Order's p99"))
         .arg(number("warehouses", "4", "Warehouses of TPC-C"))
         .arg(number("subscribers", "100000", "Subscribers of TATP"))
         .arg(file("lockstep", "The server [default: the one beside this program]"))
@@ -80,6 +86,8 @@ fn command() -> Command {
         .arg(file("json", "Write rows, samples and options as JSON"))
         .arg(file("html", "Write the report as a page"))
         .arg(Arg::new("pinned").long("pinned").action(ArgAction::SetTrue).hide(true))
+        .subcommand(stalls::ticker_command())
+        .subcommand(Command::new(ECHO).hide(true))
 }
 
 /// What a run measures and for how long.
@@ -93,6 +101,8 @@ pub struct Plan {
     pub duration: Duration,
     /// Time before it.
     pub warmup: Duration,
+    /// Measured time of the open loop.
+    pub latency: Duration,
     /// Warehouses of TPC-C.
     pub warehouses: u64,
     /// What makes TPC-C's items, customers and orders fewer.
@@ -137,6 +147,11 @@ impl Plan {
             repeats: if quick { 1 } else { number("repeats") },
             duration: Duration::from_millis(if quick { 400 } else { number("seconds") * 1000 }),
             warmup: Duration::from_millis(if quick { 100 } else { 1000 }),
+            latency: Duration::from_millis(if quick {
+                400
+            } else {
+                number("latency-seconds") * 1000
+            }),
             warehouses: if quick { 2 } else { number("warehouses") },
             divisor: if quick { 100 } else { 1 },
             subscribers: if quick { 1000 } else { number("subscribers") },
@@ -166,6 +181,7 @@ impl Plan {
             ("repeats", format!("{}, medians", self.repeats)),
             ("measured time", seconds(self.duration)),
             ("warm-up", seconds(self.warmup)),
+            ("open loop", format!("{}, at even intervals", seconds(self.latency))),
         ];
         if self.figures.iter().any(|name| name.ends_with("postgres")) {
             let settings = lockstep_bench::other::postgres::SETTINGS.join(" ");
@@ -181,9 +197,14 @@ fn connections() -> String {
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
-    let result = match matches.get_flag("pinned") {
-        true => compare(&matches),
-        false => pin_and_restart(),
+    let result = match matches.subcommand() {
+        Some((stalls::TICKER, arguments)) => {
+            stalls::print_ticks(arguments);
+            Ok(())
+        }
+        Some((ECHO, _)) => echo::serve(),
+        _ if matches.get_flag("pinned") => compare(&matches),
+        _ => pin_and_restart(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,9 +2,11 @@
 
 use crate::host::{Host, Load, Run};
 use crate::studies::{self, Study};
+use crate::tail::{self, Tail};
 use crate::{Plan, SERVER_CORE};
 use lockstep_bench::driver::{self, DriverOptions};
 use lockstep_bench::other::postgres::{self as functions, PostgresSystem};
+use lockstep_bench::other::postgres_database::PostgresDatabase;
 use lockstep_bench::other::redis_store::{RedisStore, start_redis};
 use lockstep_bench::other::{self, OtherOptions};
 use lockstep_bench::postgres::{self, Postgres};
@@ -19,27 +21,27 @@ use lockstep_workloads::Workload;
 use lockstep_workloads::lock_store::{LockStore, SecondaryKey};
 use lockstep_workloads::tatp::{AlternateKey, Tatp};
 use lockstep_workloads::tpcc::scale::{Delivery, Partitioning, Rules, Scale};
-use lockstep_workloads::tpcc::session::NEW_ORDER;
 use lockstep_workloads::tpcc::{Tpcc, TpccOptions};
 use lockstep_workloads::voter::CONTESTANTS;
 use std::process::Stdio;
 
 /// Connections and clients of TPC-C and TATP: as many calls are in flight as of SET.
-const CONNECTIONS: usize = 50;
-const CLIENTS: usize = CONNECTIONS * PIPELINE;
+pub const CONNECTIONS: usize = 50;
+/// See [`CONNECTIONS`].
+pub const CLIENTS: usize = CONNECTIONS * PIPELINE;
 /// The same for people.
 pub const LOAD: &str = "3200 clients over 50 connections";
 /// Calls in flight on each connection of Redis's SET, and of voter.
 const PIPELINE: usize = 64;
 const REDIS_KEYS: u64 = 1_000_000;
 /// Connections of which PostgreSQL's best counts.
-pub const POSTGRES_CONNECTIONS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+pub const POSTGRES_CONNECTIONS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
 /// Sessions of lock-store: as many until the p95 is above the limit.
 const SESSIONS: [usize; 9] = [50, 100, 200, 400, 600, 800, 1000, 1400, 2000];
 /// The greatest 95th percentile of lock-store, in microseconds.
 pub const LOCK_STORE_P95_US: u64 = 7_000;
 /// The share of the peak at which latency is measured.
-const OPEN_LOAD: f64 = 0.5;
+pub const OPEN_LOAD: f64 = 0.5;
 
 /// A rate by the clock and by the server's processor time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,8 +79,10 @@ pub struct Samples {
     pub tpcc: Vec<Rate>,
     /// TPC-C with the synchronous log.
     pub tpcc_log: Vec<Rate>,
-    /// The 99th percentile of New-Order at half of the peak, in microseconds.
-    pub new_order_p99_us: Vec<f64>,
+    /// New-Order at half of the peak.
+    pub new_order: Vec<Tail>,
+    /// The same calls at the same rate to a server that does nothing.
+    pub new_order_echo: Vec<Tail>,
     /// TATP with a global index at four sites.
     pub tatp: Vec<Rate>,
     /// Lock-store, step by step, one list a repeat.
@@ -126,7 +130,7 @@ fn tpcc(plan: &Plan) -> Result<Tpcc, String> {
 
 /// The load of TPC-C and TATP.
 pub fn load(pace: Pace, seed: u64) -> Load {
-    Load { connections: CONNECTIONS, clients: CLIENTS, pace, seed }
+    Load { connections: CONNECTIONS, clients: CLIENTS, pace, seed, keep_calls_of: None }
 }
 
 /// Tells a figure as it comes.
@@ -194,12 +198,10 @@ fn tpcc_figures(plan: &Plan, repeat: u64, samples: &mut Samples) -> Result<(), S
         note("TPC-C", repeat, rate.per_s, &busy(rate));
         samples.tpcc.push(rate);
         if plan.wants("tpcc-p99") {
-            let half = Pace::Rate(rate.per_s * OPEN_LOAD);
-            let open = host.run(plan, &mut tpcc(plan)?, &load(half, repeat + 1000))?;
-            let kind = &open.figures.transactions[NEW_ORDER];
-            let p99 = kind.latency_us.value_at_quantile(0.99);
-            note("TPC-C, half of the peak", repeat, open.per_s(), &format!("  p99 {p99} us"));
-            samples.new_order_p99_us.push(p99 as f64);
+            let half = rate.per_s * OPEN_LOAD;
+            samples.new_order.push(tail::new_order(plan, &host, &mut tpcc(plan)?, repeat, half)?);
+            drop(host);
+            samples.new_order_echo.push(tail::echo(plan, &tpcc(plan)?, repeat, half)?);
         }
     }
     if plan.wants("tpcc-log") {
@@ -239,7 +241,7 @@ fn lock_store(plan: &Plan, repeat: u64) -> Result<Vec<LockStep>, String> {
     for sessions in tried.iter().copied() {
         let connections = CONNECTIONS.min(sessions);
         let seed = repeat * 1000 + sessions as u64;
-        let load = Load { connections, clients: sessions, pace: Pace::Closed, seed };
+        let load = Load { connections, clients: sessions, ..load(Pace::Closed, seed) };
         let ours = host.run(plan, &mut store, &load)?.figures;
         let (duration, warmup) = (plan.duration, plan.warmup);
         let options = OtherOptions { connections, clients: sessions, duration, warmup, seed };
@@ -296,6 +298,7 @@ fn beside(
     let server = start_postgres(plan)?;
     functions::set_up(&server, workload, schema)?;
     let system = PostgresSystem::new(&server, names);
+    let mut database = PostgresDatabase::connect(&server)?;
     let mut rates = Vec::new();
     for (seed, &connections) in (1..).zip(tried(plan)) {
         let options = OtherOptions {
@@ -305,6 +308,7 @@ fn beside(
             warmup: plan.warmup,
             seed,
         };
+        workload.begin(&mut database)?;
         let before = server.cpu_time()?;
         // The connections end with the load: what they used is asked for while they are there.
         let mut used = None;
@@ -313,13 +317,17 @@ fn beside(
         if let Some(error) = &figures.first_error {
             return Err(format!("{name} on PostgreSQL: {error}"));
         }
+        let checks = workload.check(&mut database, &figures.counts, figures.complete)?;
+        if let Some(wrong) = checks.iter().find(|check| !check.holds) {
+            return Err(format!("{name} on PostgreSQL: {}: {}", wrong.name, wrong.detail));
+        }
         let used = used.unwrap_or_default().saturating_sub(before).as_secs_f64();
         let rate = Rate {
             per_s: figures.throughput_per_s(),
             per_busy_s: figures.all as f64 / used.max(1e-3),
         };
         let what = format!("{name}, PostgreSQL, {connections} connections");
-        note(&what, seed, rate.per_s, &busy(rate));
+        note(&what, seed, rate.per_s, &format!("{}, {} checks hold", busy(rate), checks.len()));
         rates.push((connections, rate));
     }
     Ok(Beside { workload: name, ours, postgres: rates })
@@ -334,7 +342,7 @@ fn voter_beside(plan: &Plan) -> Result<Beside, String> {
     }
     let server = start_postgres(plan)?;
     postgres_voter::set_up(&server)?;
-    let mut rates = Vec::new();
+    let (mut rates, mut accepted) = (Vec::new(), 0);
     for (seed, &connections) in (1..).zip(tried(plan)) {
         let result = postgres_voter::run(&PostgresLoad {
             address: server.address(),
@@ -344,6 +352,11 @@ fn voter_beside(plan: &Plan) -> Result<Beside, String> {
             warmup: plan.warmup,
         })
         .map_err(|error| error.to_string())?;
+        accepted += result.accepted;
+        let votes = server.sql("SELECT count(*) FROM votes")?;
+        if votes != accepted.to_string() {
+            return Err(format!("PostgreSQL has {votes} votes, and accepted {accepted}"));
+        }
         let what = format!("voter, PostgreSQL, {connections} connections");
         note(&what, seed, result.throughput_per_s, "");
         // Its connections have ended: their processor time is not known.

@@ -50,6 +50,7 @@ fn drive_options() -> DriveOptions {
         server_processes: Vec::new(),
         first_session: 0,
         share: Share::WHOLE,
+        keep_calls_of: None,
     }
 }
 

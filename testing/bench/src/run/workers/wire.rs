@@ -87,6 +87,7 @@ pub fn read_options(message: &Value) -> Result<DriveOptions, String> {
         server_processes: server_processes.collect::<Result<_, _>>()?,
         first_session: number(message, "first_session")?,
         share: Share { number: number(message, "share")?, of: number(message, "shares")?.max(1) },
+        keep_calls_of: None,
     })
 }
 
