@@ -177,7 +177,11 @@ impl Axis {
     fn ticks(&self) -> Vec<f64> {
         if self.is_logarithmic {
             let (low, high) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
-            return (low..=high).map(|power| 10f64.powi(power)).collect();
+            // Few powers of ten leave room for what is between them.
+            let steps: &[f64] = if high - low <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let of_power = |power| steps.iter().map(move |step| step * 10f64.powi(power));
+            let ticks = (low..=high).flat_map(of_power);
+            return ticks.filter(|tick| *tick <= self.high * 1.001).collect();
         }
         let count = ((self.high - self.low) / self.step).round() as u32;
         (0..=count).map(|place| self.low + self.step * f64::from(place)).collect()
@@ -363,6 +367,9 @@ mod tests {
         assert_eq!(ticks(10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(ticks(7.3), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
         assert_eq!(ticks(45_000.0), [0.0, 10e3, 20e3, 30e3, 40e3, 50e3]);
+        let ticks = |most: f64| Axis::over(vec![1.0, most], true).ticks();
+        assert_eq!(ticks(100.0), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(ticks(1000.0), [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(
             [0.5, 1234.0, 10_000.0, 2.5e6, 3e9].map(short),
             ["0.5", "1234", "10k", "2.5M", "3G"]

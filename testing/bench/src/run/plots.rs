@@ -87,7 +87,9 @@ fn steps(result: &RunResult) -> Chart {
 fn step_latency(result: &RunResult) -> Chart {
     let points = |of: fn(&super::ramp::RampStep) -> u64| {
         let point = |step: &super::ramp::RampStep| (step.requested_per_s, of(step) as f64 / 1e3);
-        result.steps.iter().map(point).collect::<Vec<_>>()
+        // A step without an answer has no latency.
+        let answered = result.steps.iter().filter(|step| step.reached_per_s > 0.0);
+        answered.map(point).collect::<Vec<_>>()
     };
     Chart {
         title: "Latency of the ramp's steps".to_string(),
