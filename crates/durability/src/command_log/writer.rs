@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// A file that was never written to is filled with zeros so far ahead of the blocks: a sync is
 /// cheap when it only replaces bytes that are there.
 const FILL_BYTES: u64 = 4 << 20;
+/// What the system reads and writes of a file at least.
+const PAGE_BYTES: u32 = 4096;
 /// What stays free at the end of a segment for the block that names the next one.
 const HAND_ON_BYTES: u64 = BLOCK_HEADER_BYTES as u64;
 /// Files that are no longer needed and are kept to be written again.
@@ -235,10 +237,16 @@ impl LogWriter {
         }
         self.make_room()?;
         self.finish_headers();
+        let bytes = self.group.len();
+        let end = self.offset + bytes as u32;
+        // To the end of the last page, where nothing stands yet: the system would have to read
+        // the rest of a page of which it gets a part, and that is as dear as the write.
+        let pages_end = end.next_multiple_of(PAGE_BYTES).min(self.header.length);
+        self.group.resize(bytes + (pages_end - end) as usize, 0);
         self.file.write_at(u64::from(self.offset), &self.group)?;
-        self.offset += self.group.len() as u32;
+        self.offset = end;
         self.fill_ahead()?;
-        self.totals.bytes += self.group.len() as u64;
+        self.totals.bytes += bytes as u64;
         self.totals.groups += 1;
         self.group.clear();
         self.parts.clear();
