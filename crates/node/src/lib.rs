@@ -21,6 +21,7 @@ pub mod message;
 pub mod options;
 pub mod recovery;
 mod routing;
+mod scheduling;
 mod server;
 mod shard;
 pub mod snapshot;

@@ -13,6 +13,7 @@ use crate::options::Options;
 use crate::recovery::{
     DiskLog, Recovered, RecoveryProgress, RecoverySummary, ReplaySettings, recover,
 };
+use crate::scheduling;
 use crate::shard::{HeldCall, HostFacts, KeptAnswer, Shard, ShardParts};
 use lockstep_plan::RuleSet;
 use lockstep_types::HashRing;
@@ -270,8 +271,9 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<i
     let builder = std::thread::Builder::new().name(name.clone()).stack_size(SITE_STACK_BYTES);
     builder.spawn(move || {
         if let Some(core) = core {
-            pin_to_core(core);
+            scheduling::pin_to_core(core);
         }
+        scheduling::give_way_to_short_work();
         end_host_after(&name, &facts, || Shard::new(parts)?.run())
     })
 }
@@ -361,23 +363,6 @@ fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> 
     builder
         .stack_size(SITE_STACK_BYTES)
         .spawn(move || end_host_after("control", &facts, || Control::new(parts).run()))
-}
-
-/// Keeps the calling thread on one core. Without the right to do so it stays where it is.
-fn pin_to_core(core: usize) {
-    // SAFETY: the set is a plain bit array that lives on this stack frame, zeroed before use;
-    // CPU_SET checks its index; the call reads the set and changes this thread only.
-    let result = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if core >= libc::CPU_SETSIZE as usize {
-            return;
-        }
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    };
-    if result != 0 {
-        tracing::warn!(core, "the site could not be pinned to its core");
-    }
 }
 
 /// Raises the number of files that this process may open to what it is allowed at most: each

@@ -12,6 +12,7 @@ use super::spare::SpareMaker;
 use crate::clock;
 use crate::mailbox::Bell;
 use crate::options::Options;
+use crate::scheduling;
 use lockstep_base::ring::{Consumer, Producer, ring};
 use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
 use lockstep_txn::HandedLog;
@@ -288,6 +289,7 @@ struct Body {
 
 impl Body {
     fn run(mut self) -> io::Result<()> {
+        scheduling::run_as_short_work();
         let ended = self.work();
         if let Err(error) = &ended {
             tracing::error!("the host stops, because its command log failed: {error}");

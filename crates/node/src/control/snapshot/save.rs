@@ -9,6 +9,7 @@ use crate::control::{Control, SystemCall};
 use crate::log::LogPruner;
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
+use crate::scheduling;
 use crate::snapshot::SaveResult;
 use crate::snapshot::lane::{LaneLimits, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
@@ -207,7 +208,7 @@ impl Control {
         let (sender, bell) = (self.snapshots.sender.clone(), Arc::clone(&self.bell));
         let builder = std::thread::Builder::new().name("snapshot".to_string());
         let thread = builder.spawn(move || {
-            run_behind_others();
+            scheduling::run_behind_others();
             // The control thread ends with the host, and nobody asks any more.
             let _ = sender.send(run(job));
             bell.ring();
@@ -488,16 +489,6 @@ impl Control {
             write_table(out, SAVED_TABLES, &[[&[Datum::Int(0)][..], &texts].concat()]);
             1
         });
-    }
-}
-
-/// From now on this thread leaves its core to others that want it, most of the time.
-fn run_behind_others() {
-    const NICE: libc::c_int = 10;
-    // SAFETY: the call takes no addresses. On Linux 0 is the thread that asks, not its process.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
-    if result != 0 {
-        tracing::debug!("the thread of a snapshot has the priority of all others");
     }
 }
 
