@@ -8,6 +8,7 @@
 //! which they do because they see nothing but parameters, results, time and seeded randomness.
 
 mod context;
+mod faults;
 mod hosted;
 mod parameters;
 mod parts;

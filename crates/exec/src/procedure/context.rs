@@ -1,5 +1,9 @@
 //! What a running procedure sees and does.
 
+use super::faults::{
+    damaged, damaged_parameters, no_such_table, note_failed_batch, spans, unknown_statement,
+    wrong_count,
+};
 use super::hosted::BlockingRounds;
 use super::parameters::queued_parameter;
 use super::round::{BatchResult, QueuedStatement, queued_statement};
@@ -9,15 +13,15 @@ use crate::change::own;
 use crate::convert::{array_elements, queued_list};
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
-use crate::statement::{Ahead, PreparedStatement, execute};
+use crate::statement::{Ahead, execute};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::table::read_datum;
 use lockstep_types::{
-    Datum, Outcome, Parameter, ParameterSet, PartitionId, SqlType, TableBuilder, TableSchema,
-    TableView, TransactionId,
+    Datum, Failure, Outcome, Parameter, ParameterSet, PartitionId, SqlType, TableBuilder,
+    TableSchema, TableView, TransactionId,
 };
 
 /// The most statements of one batch.
@@ -74,6 +78,9 @@ pub struct ProcedureContext<'c> {
     queued: usize,
     backend: Backend<'c>,
     random: Option<SeededRandom>,
+    /// Of a hosted procedure over several partitions at the only one: a batch failed, which undoes
+    /// the call whatever its code makes of that.
+    doomed: Option<Failure>,
     application_status: i8,
     application_text: Option<String>,
     out: &'c mut Vec<u8>,
@@ -189,35 +196,6 @@ fn body(bytes: &[u8]) -> Option<Body<'_>> {
     Some(Body { first_type, row_count: u32::from_be_bytes(*count), rows })
 }
 
-#[cold]
-fn unknown_statement(statement: usize) -> ProcedureError {
-    ProcedureError::Unexpected(format!("there is no statement {statement}"))
-}
-
-#[cold]
-fn wrong_count(prepared: &PreparedStatement, given: usize) -> ProcedureError {
-    ProcedureError::Abort(format!(
-        "Number of arguments provided was {given} where {} was expected for statement {}",
-        prepared.statement().parameters.len(),
-        prepared.statement().text
-    ))
-}
-
-#[cold]
-fn damaged_parameters() -> ProcedureError {
-    ProcedureError::Unexpected("the parameters of a queued statement are damaged".to_string())
-}
-
-#[cold]
-fn damaged() -> ProcedureError {
-    ProcedureError::Unexpected("a result table of the batch is damaged".to_string())
-}
-
-#[cold]
-fn no_such_table(number: usize) -> ProcedureError {
-    ProcedureError::Unexpected(format!("the batch has no statement {number}"))
-}
-
 impl<'c> ProcedureContext<'c> {
     pub(super) fn new(
         procedure: &'c PreparedProcedure,
@@ -236,6 +214,7 @@ impl<'c> ProcedureContext<'c> {
             queued: 0,
             backend,
             random: None,
+            doomed: None,
             application_status: NO_APPLICATION_STATUS,
             application_text: None,
             out,
@@ -260,6 +239,7 @@ impl<'c> ProcedureContext<'c> {
     /// The partition that the call runs at; [`PartitionId::MULTI`] when at several.
     pub fn partition(&self) -> PartitionId {
         match &self.backend {
+            Backend::Local { .. } if spans(self.procedure) => PartitionId::MULTI,
             Backend::Local { database, .. } => database.options().partition,
             Backend::Rounds { .. } | Backend::Blocking { .. } => PartitionId::MULTI,
         }
@@ -403,7 +383,10 @@ impl<'c> ProcedureContext<'c> {
         self.queued = 0;
         match &mut self.backend {
             Backend::Local { database, results, starts } => {
-                execute_batch(database, self.procedure, batch, results, starts)?;
+                let done = execute_batch(database, self.procedure, batch, results, starts);
+                if let Err(error) = done {
+                    return Err(note_failed_batch(self.procedure, &mut self.doomed, error));
+                }
                 let tables = Tables::Joined { bytes: results, starts };
                 Ok(BatchResults { tables })
             }
@@ -543,10 +526,13 @@ impl<'c> ProcedureContext<'c> {
     /// How the call ended.
     pub(super) fn into_outcome(self, result: Result<(), ProcedureError>) -> Outcome {
         Outcome {
-            table_count: if result.is_ok() { self.table_count } else { 0 },
+            table_count: match &self.doomed {
+                None if result.is_ok() => self.table_count,
+                _ => 0,
+            },
             application_status: self.application_status,
             application_text: self.application_text,
-            failure: result.err().map(ProcedureError::into_failure),
+            failure: result.err().map(ProcedureError::into_failure).or(self.doomed),
         }
     }
 }

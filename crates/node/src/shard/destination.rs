@@ -43,9 +43,7 @@ pub(super) fn destination(
             Destination::Home(Home { partition, addresses_partition: invocation.all_partition })
         }
         // Where there is one partition it has everything: nobody has to be asked in rounds.
-        Destination::Multi | Destination::Declared
-            if facts.partition_count == 1 && !procedure.prepared.blocks() =>
-        {
+        Destination::Multi | Destination::Declared if facts.partition_count == 1 => {
             Destination::Partition(PartitionId(0))
         }
         place => place,

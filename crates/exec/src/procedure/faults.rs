@@ -1,0 +1,52 @@
+//! What goes wrong in a call: the errors of its context, and batches that fail.
+
+use super::{PreparedProcedure, ProcedureError};
+use crate::statement::PreparedStatement;
+use lockstep_types::Failure;
+
+#[cold]
+pub(super) fn unknown_statement(statement: usize) -> ProcedureError {
+    ProcedureError::Unexpected(format!("there is no statement {statement}"))
+}
+
+#[cold]
+pub(super) fn wrong_count(prepared: &PreparedStatement, given: usize) -> ProcedureError {
+    ProcedureError::Abort(format!(
+        "Number of arguments provided was {given} where {} was expected for statement {}",
+        prepared.statement().parameters.len(),
+        prepared.statement().text
+    ))
+}
+
+#[cold]
+pub(super) fn damaged_parameters() -> ProcedureError {
+    ProcedureError::Unexpected("the parameters of a queued statement are damaged".to_string())
+}
+
+#[cold]
+pub(super) fn damaged() -> ProcedureError {
+    ProcedureError::Unexpected("a result table of the batch is damaged".to_string())
+}
+
+#[cold]
+pub(super) fn no_such_table(number: usize) -> ProcedureError {
+    ProcedureError::Unexpected(format!("the batch has no statement {number}"))
+}
+
+/// Whether a procedure is hosted and over several partitions.
+pub(super) fn spans(procedure: &PreparedProcedure) -> bool {
+    procedure.blocks() && !procedure.definition.is_single_partition()
+}
+
+/// Where several partitions take part, a batch that failed is not undone alone.
+#[cold]
+pub(super) fn note_failed_batch(
+    procedure: &PreparedProcedure,
+    doomed: &mut Option<Failure>,
+    error: ProcedureError,
+) -> ProcedureError {
+    if let (ProcedureError::Sql(error), true) = (&error, spans(procedure)) {
+        doomed.get_or_insert_with(|| Failure::from(error.clone()));
+    }
+    error
+}
