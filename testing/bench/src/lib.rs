@@ -8,6 +8,7 @@ pub mod echo;
 pub mod embedded;
 pub mod inner_host;
 pub mod inserts;
+pub mod java;
 mod link;
 pub mod other;
 pub mod page;

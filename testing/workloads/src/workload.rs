@@ -25,6 +25,14 @@ pub trait Workload {
         Vec::new()
     }
 
+    /// A jar of classes that the procedures come from, to be loaded before they are made.
+    ///
+    /// # Errors
+    /// They come from classes, and there are none.
+    fn classes(&self) -> Result<Option<&[u8]>, String> {
+        Ok(None)
+    }
+
     /// The tables that [`Workload::fill`] gives rows of, by their place.
     fn tables(&self) -> Vec<TableToFill>;
 

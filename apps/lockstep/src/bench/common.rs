@@ -215,8 +215,9 @@ fn workers(text: &str) -> Result<Workers, String> {
 
 /// Where the load runs, and of what command line workers make the workload.
 fn worker_options(name: &str, arguments: &ArgMatches) -> WorkerOptions {
-    const OWN: [&str; 7] =
-        ["workers", "clock-limit-ms", "servers", "start", "json", "plot", "report"];
+    // Whoever begins the run loads the classes.
+    const OWN: [&str; 8] =
+        ["workers", "clock-limit-ms", "servers", "start", "json", "plot", "report", "jar"];
     let mut line = vec!["bench".to_string(), name.to_string()];
     // Workers are told the servers apart; their command line needs some.
     line.extend(["--servers".to_string(), "told:1".to_string()]);

@@ -5,7 +5,7 @@ use clap::{Arg, ArgMatches, Command};
 use lockstep_workloads::Workload;
 use lockstep_workloads::bank_load::{BankLoad, Transfers};
 use lockstep_workloads::key_value::{KeyValue, Keys};
-use lockstep_workloads::tatp::{AlternateKey, Tatp};
+use lockstep_workloads::tatp::{AlternateKey, Form, Tatp};
 
 /// Their command lines.
 pub fn commands() -> [Command; 5] {
@@ -30,7 +30,8 @@ pub fn commands() -> [Command; 5] {
     let tatp = Command::new("tatp")
         .about("TATP: a telephone network's registers; --ramp 2000 is its ramp")
         .arg(number("subscribers", "N", "100000", "Subscribers"))
-        .arg(choice("alternate-key", &modes, "How subscribers are found by their number"));
+        .arg(choice("alternate-key", &modes, "How subscribers are found by their number"))
+        .arg(choice("procedures", &["native", "sql"], "What decides: native code, or conditions"));
     [tatp, key_value, contention, bank, mp_mix].map(with_common)
 }
 
@@ -76,7 +77,8 @@ pub fn workload(name: &str, arguments: &ArgMatches) -> Result<Box<dyn Workload>,
             let named = |(name, _): &&(&str, _)| chosen("alternate-key", name);
             let mode = AlternateKey::NAMES.iter().find(named);
             let mode = mode.map_or(AlternateKey::GlobalIndex, |(_, mode)| *mode);
-            Box::new(Tatp::new(count(arguments, "subscribers"), mode)?)
+            let form = if chosen("procedures", "sql") { Form::Sql } else { Form::Native };
+            Box::new(Tatp::new(count(arguments, "subscribers"), mode)?.in_form(form)?)
         }
         "key-value" => {
             let reads = if chosen("mix", "a") { 50 } else { 95 };

@@ -3,7 +3,7 @@
 use super::common::{count, number, with_common};
 use super::shown::OwnFigures;
 use super::simple::choice;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::report::grouped;
 use lockstep_bench::run::figures::{Figures, TransactionFigures};
 use lockstep_bench::run::{RunOptions, RunResult};
@@ -13,6 +13,7 @@ use lockstep_workloads::tpcc::scale::{Delivery, Partitioning, Rules, Scale};
 use lockstep_workloads::tpcc::session::NEW_ORDER;
 use lockstep_workloads::tpcc::{Tpcc, TpccOptions};
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The command line.
@@ -25,6 +26,14 @@ pub fn command() -> Command {
         .arg(choice("delivery", &["original", "split", "none"], "Delivery whole, in ten, or not"))
         .arg(choice("remote", &["on", "off"], "Items and customers of other warehouses"))
         .arg(choice("money", &["default", "float", "decimal"], "The type of amounts"))
+        .arg(choice("procedures", &["native", "java", "sql"], "What the transactions are in"))
+        .arg(
+            Arg::new("jar")
+                .long("jar")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Procedures in Java of another jar, classes tpcc.* [default: our own]"),
+        )
         .arg(
             Arg::new("spec")
                 .long("spec")
@@ -33,18 +42,38 @@ pub fn command() -> Command {
         )
         .arg(
             number("waits", "PERCENT", "100", "Of the specification's keying and think times")
-                .value_parser(clap::value_parser!(u32).range(0..=100))
+                .value_parser(value_parser!(u32).range(0..=100))
                 .requires("spec"),
         );
     with_common(command)
 }
 
+/// Why there is no TPC-C of SQL statements alone.
+const NO_SQL: &str = "\
+TPC-C cannot be run by procedures of SQL statements alone, whose statements see nothing of one \
+another's results: NewOrder is taken back for an item that is not there, and has 5 to 15 lines; \
+Payment and OrderStatus look for the middle one of the customers of a name; Delivery passes on \
+what it finds, and skips districts without orders. Only StockLevel would be one statement. Use \
+--procedures native or java";
+
 /// TPC-C as the command line wants it.
 ///
 /// # Errors
-/// A scale that there is not.
+/// A scale or procedures that there are not; a jar that cannot be read.
 pub fn workload(arguments: &ArgMatches) -> Result<Tpcc, String> {
-    Ok(Tpcc::new(options(arguments)?))
+    let tpcc = Tpcc::new(options(arguments)?);
+    let jar = arguments.get_one::<PathBuf>("jar");
+    match (arguments.get_one::<String>("procedures").map(String::as_str), jar) {
+        (Some("sql"), _) => Err(NO_SQL.to_string()),
+        (Some("java"), None) => Ok(tpcc.with_java(lockstep_bench::java::workloads_jar().into())),
+        (Some("java"), Some(file)) => {
+            let jar =
+                std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+            Ok(tpcc.with_java(jar.into()))
+        }
+        (_, None) => Ok(tpcc),
+        (_, Some(_)) => Err("--jar is for --procedures java".to_string()),
+    }
 }
 
 fn options(arguments: &ArgMatches) -> Result<TpccOptions, String> {
@@ -233,6 +262,27 @@ mod tests {
         assert_eq!(district.partitioning, Partitioning::District);
         assert!(chosen("bench tpcc --embedded --warehouses 40000").is_err());
         assert!(parse("bench tpcc --embedded --waits 5").is_err());
+    }
+
+    #[test]
+    fn procedures_are_native_or_java_and_never_sql() {
+        let built = |more: &str| {
+            let line = format!("bench tpcc --start 1 {more}");
+            let matches = command().try_get_matches_from(line.split_whitespace());
+            let matches = matches.expect("a command line");
+            workload(matches.subcommand().expect("a workload").1)
+        };
+        let form = |tpcc: Tpcc| tpcc.options().last().cloned().expect("options").1;
+        assert_eq!(built("").map(form), Ok("native".to_string()));
+        assert_eq!(built("--procedures java").map(form), Ok("java".to_string()));
+        let refused = |more: &str| built(more).map(form).expect_err("it is refused");
+        let sql = refused("--procedures sql");
+        for named in ["NewOrder", "Payment", "OrderStatus", "Delivery", "StockLevel"] {
+            assert!(sql.contains(named), "{sql}");
+        }
+        assert!(refused("--jar x.jar").contains("--procedures java"));
+        let missing = refused("--procedures java --jar /no/such.jar");
+        assert!(missing.contains("/no/such.jar: No such file"), "{missing}");
     }
 
     #[test]

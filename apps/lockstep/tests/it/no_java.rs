@@ -59,6 +59,11 @@ fn a_server_without_java_says_so_when_classes_are_loaded() {
         assert!(said.contains("no classes are loaded"), "{said}");
         let shown = text(&output.stdout);
         assert!(shown.contains("(1 row changed") && shown.contains("\n1\n"), "{shown}");
+        let line = ["bench", "tpcc", "--procedures", "java", "--servers", &address];
+        let output = lockstep(&line, "");
+        let said = text(&output.stderr);
+        let refused = said.contains("the server takes no classes") && said.contains(reason);
+        assert!(!output.status.success() && (without || refused), "{said}");
     }
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }

@@ -206,6 +206,9 @@ pub fn run(
     if options.pace != Pace::Closed {
         return Err("--embedded runs as fast as it can: leave the rate out".to_string());
     }
+    if workload.classes()?.is_some() {
+        return Err("--embedded runs no Java: use --start 1, or --servers".to_string());
+    }
     refuse_missing(workload, Found::Nothing, options)?;
     let mut database = EmbeddedDatabase::new()?;
     let begun = Instant::now();

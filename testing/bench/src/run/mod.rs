@@ -7,6 +7,8 @@ pub mod fill;
 pub mod plots;
 pub mod ramp;
 pub mod report;
+#[cfg(test)]
+mod same_rows;
 mod shape;
 pub mod study;
 #[cfg(test)]
@@ -19,7 +21,7 @@ use drive::{DriveOptions, Share, drive};
 use figures::Figures;
 use fill::{FillProgress, Filler};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter, rows::Table};
-use lockstep_types::Value;
+use lockstep_types::{Datum, SqlType, Value};
 use lockstep_workloads::{Check, Database, Found, Workload};
 use ramp::{Ramp, RampStep};
 use std::sync::atomic::AtomicBool;
@@ -136,6 +138,15 @@ impl Server {
         }
         facts
     }
+
+    /// Loads the classes of a jar.
+    fn load_classes(&mut self, jar: &[u8]) -> Result<(), String> {
+        let mut parameters = ParameterWriter::default();
+        parameters.scalar(SqlType::Varbinary, Datum::Bytes(jar));
+        parameters.scalar(SqlType::Varchar, Datum::Null);
+        let loaded = self.0.call("@UpdateClasses", &parameters).and_then(|answer| answer.tables());
+        loaded.map(|_| ()).map_err(|error| format!("the server takes no classes: {error}"))
+    }
 }
 
 impl Database for Server {
@@ -201,25 +212,7 @@ fn run_at_servers(
 ) -> Result<RunResult, String> {
     check_workers(options)?;
     let mut database = Server(connect(server)?);
-    shape::compare(&mut database, &*workload)?;
-    let found = workload.survey(&mut database)?;
-    refuse_missing(workload, found, options)?;
-    if found == Found::Nothing {
-        for text in workload.schema() {
-            database.0.sql(&text).map_err(|error| error.to_string())?;
-        }
-    }
-    for text in workload.procedures() {
-        database.0.sql(&text).map_err(|error| error.to_string())?;
-    }
-    let mut loaded = None;
-    if found != Found::Rows {
-        let begun = Instant::now();
-        let mut progress = |state| report(&Report::Fill(state));
-        let mut filler = Filler::connect(server, workload.tables(), stop, &mut progress)?;
-        workload.fill(&mut filler)?;
-        loaded = Some((filler.finish()?, begun.elapsed()));
-    }
+    let loaded = set_up(&mut database, &*workload, options, server, stop, report)?;
     workload.begin(&mut database)?;
     let server_facts = database.facts();
     let mut progress = |state: &Progress| report(&Report::Run(state));
@@ -257,6 +250,41 @@ fn run_at_servers(
     report(&Report::Checking);
     let checks = check(workload, &figures, server);
     Ok(RunResult { figures, checks, loaded, steps, server: server_facts, workers })
+}
+
+/// Makes what a run needs at a server; the rows that were loaded, and how long that took.
+fn set_up(
+    database: &mut Server,
+    workload: &dyn Workload,
+    options: &RunOptions,
+    server: &str,
+    stop: &AtomicBool,
+    report: &mut dyn FnMut(&Report<'_>),
+) -> Result<Option<(u64, Duration)>, String> {
+    let classes = workload.classes()?;
+    shape::compare(database, workload)?;
+    let found = workload.survey(database)?;
+    refuse_missing(workload, found, options)?;
+    // Before there are tables: the host may have no Java.
+    if let Some(jar) = classes {
+        database.load_classes(jar)?;
+    }
+    if found == Found::Nothing {
+        for text in workload.schema() {
+            database.0.sql(&text).map_err(|error| error.to_string())?;
+        }
+    }
+    for text in workload.procedures() {
+        database.0.sql(&text).map_err(|error| error.to_string())?;
+    }
+    if found == Found::Rows {
+        return Ok(None);
+    }
+    let begun = Instant::now();
+    let mut progress = |state| report(&Report::Fill(state));
+    let mut filler = Filler::connect(server, workload.tables(), stop, &mut progress)?;
+    workload.fill(&mut filler)?;
+    Ok(Some((filler.finish()?, begun.elapsed())))
 }
 
 /// Fails where a worker would have nothing to do.

@@ -5,7 +5,7 @@ pub mod procedures;
 mod schema;
 pub mod session;
 
-pub use schema::AlternateKey;
+pub use schema::{AlternateKey, Form};
 
 use crate::distribution::{digits, session_random};
 use crate::workload::{Check, Database, Found, RowSink, Session, TableToFill, Workload};
@@ -23,11 +23,18 @@ const SPECIAL_FACILITY: usize = 2;
 const CALL_FORWARDING: usize = 3;
 const LOOKUP: usize = 4;
 
+const NO_SQL_BY_INDEX: &str = "\
+with a global index TATP cannot be run by procedures of SQL statements alone: the DELETE of \
+DeleteCallForwardingByNumber is on a table that knows no numbers of subscribers, so it does not \
+say by itself at which partition its rows are. Use --alternate-key lookup, read-all, update-all \
+or ask-all, or --procedures native";
+
 /// What is run.
 #[derive(Debug, Clone)]
 pub struct Tatp {
     subscribers: u64,
     mode: AlternateKey,
+    form: Form,
     partition_keys: Arc<[i64]>,
     forwardings: i64,
     others: [i64; 2],
@@ -43,7 +50,19 @@ impl Tatp {
             return Err("there must be a subscriber".to_string());
         }
         let partition_keys = Arc::from([]);
-        Ok(Tatp { subscribers, mode, partition_keys, forwardings: 0, others: [0; 2] })
+        let form = Form::Native;
+        Ok(Tatp { subscribers, mode, form, partition_keys, forwardings: 0, others: [0; 2] })
+    }
+
+    /// The same with procedures of another form.
+    ///
+    /// # Errors
+    /// They cannot find subscribers in this way.
+    pub fn in_form(self, form: Form) -> Result<Tatp, String> {
+        match (form, self.mode) {
+            (Form::Sql, AlternateKey::GlobalIndex) => Err(NO_SQL_BY_INDEX.to_string()),
+            _ => Ok(Tatp { form, ..self }),
+        }
     }
 
     fn count(database: &mut dyn Database, table: &str) -> Result<i64, String> {
@@ -64,11 +83,16 @@ impl Workload for Tatp {
         vec![
             ("subscribers", self.subscribers.to_string()),
             ("alternate_key", self.mode.name().to_string()),
+            ("procedures", if self.form == Form::Sql { "sql" } else { "native" }.to_string()),
         ]
     }
 
     fn schema(&self) -> Vec<String> {
-        schema::texts(self.mode)
+        schema::tables(self.mode)
+    }
+
+    fn procedures(&self) -> Vec<String> {
+        schema::procedures(self.mode, self.form)
     }
 
     fn tables(&self) -> Vec<TableToFill> {
@@ -157,7 +181,7 @@ impl Workload for Tatp {
     fn session(&self, number: u64, seed: u64) -> Box<dyn Session> {
         let random = session_random(seed, number);
         let keys = Arc::clone(&self.partition_keys);
-        Box::new(Client::new(self.mode, self.subscribers, random, keys))
+        Box::new(Client::new((self.mode, self.form), self.subscribers, random, keys))
     }
 
     fn counters(&self) -> &[&'static str] {

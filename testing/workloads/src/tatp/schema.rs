@@ -1,5 +1,14 @@
 //! The tables of TATP and its procedures, by the way in which subscribers are found by number.
 
+/// What the procedures are that decide something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Rust, part of the server.
+    Native,
+    /// Statements, whose conditions decide.
+    Sql,
+}
+
 /// How a transaction that knows a subscriber's number finds the subscriber, who lives by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlternateKey {
@@ -77,18 +86,43 @@ CREATE PROCEDURE GetNewDestination PARTITION ON TABLE subscriber COLUMN s_id PAR
   AND cf.s_id = sf.s_id AND cf.sf_type = sf.sf_type AND cf.start_time <= ? AND ? < cf.end_time;
 CREATE PROCEDURE GetAccessData PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 0 AS
   SELECT data1, data2, data3, data4 FROM access_info WHERE s_id = ? AND ai_type = ?;
+";
+
+const UPDATE_NATIVE: &str = "\
 CREATE PROCEDURE PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 0
   FROM NATIVE UpdateSubscriberData;
+";
+
+/// Without the facility neither row is changed.
+const UPDATE_SQL: &str = "\
+CREATE PROCEDURE UpdateSubscriberData
+  PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 1 AS BEGIN
+  UPDATE subscriber SET bit_1 = ? WHERE s_id = ? AND EXISTS
+    (SELECT 1 FROM special_facility f WHERE f.s_id = ? AND f.sf_type = ?);
+  UPDATE special_facility SET data_a = ? WHERE s_id = ? AND sf_type = ?;
+END;
 ";
 
 /// Where the subscriber has been found by another call.
 const BY_ID: &str = "\
 CREATE PROCEDURE UpdateLocation PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 1 AS
   UPDATE subscriber SET vlr_location = ? WHERE s_id = ?;
-CREATE PROCEDURE PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 0
-  FROM NATIVE InsertCallForwarding;
 CREATE PROCEDURE DeleteCallForwarding PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 0 AS
   DELETE FROM call_forwarding WHERE s_id = ? AND sf_type = ? AND start_time = ?;
+";
+
+const INSERT_NATIVE: &str = "\
+CREATE PROCEDURE PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 0
+  FROM NATIVE InsertCallForwarding;
+";
+
+/// Of a subscriber without the facility there is no row to be inserted.
+const INSERT_SQL: &str = "\
+CREATE PROCEDURE InsertCallForwarding
+  PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 3 AS
+  INSERT INTO call_forwarding (s_id, sf_type, start_time, end_time, numberx)
+  SELECT s_id, sf_type, CAST(? AS TINYINT), CAST(? AS TINYINT), CAST(? AS VARCHAR)
+  FROM special_facility WHERE s_id = ? AND sf_type = ?;
 ";
 
 const LOCAL_INDEX: &str = "CREATE INDEX sub_nbr_local ON subscriber (sub_nbr);";
@@ -98,48 +132,108 @@ CREATE PROCEDURE PARTITION ON TABLE subscriber COLUMN s_id PARAMETER 0
   FROM NATIVE SubscriberAtPartition;
 ";
 
+const ASK_SQL: &str = "\
+CREATE PROCEDURE SubscriberAtPartition DIRECTED AS
+  SELECT s_id FROM subscriber WHERE sub_nbr = ?;
+";
+
 const READ: &str = "\
 CREATE PROCEDURE FindSubscriber AS SELECT s_id FROM subscriber WHERE sub_nbr = ?;
 ";
 
-const LOOKUP: &str = "\
+const LOOKUP_TABLE: &str = "\
 CREATE TABLE subscriber_lookup (
   sub_nbr VARCHAR(15) NOT NULL, s_id BIGINT NOT NULL, PRIMARY KEY (sub_nbr)
 );
 PARTITION TABLE subscriber_lookup ON COLUMN sub_nbr;
+";
+
+const LOOKUP: &str = "\
 CREATE PROCEDURE FindSubscriber
   PARTITION ON TABLE subscriber_lookup COLUMN sub_nbr PARAMETER 0 AS
   SELECT s_id FROM subscriber_lookup WHERE sub_nbr = ?;
 ";
 
-/// Over all partitions, and led by the index; `$ROUTE` says which.
+/// Over all partitions, and led by the index; `$ROUTE` says which, with the place of the number.
 const BY_NUMBER: &str = "\
-CREATE PROCEDURE UpdateLocationByNumber $ROUTE0 AS
+CREATE PROCEDURE UpdateLocationByNumber $ROUTE1 AS
   UPDATE subscriber SET vlr_location = ? WHERE sub_nbr = ?;
-CREATE PROCEDURE $ROUTE1 FROM NATIVE InsertCallForwardingByNumber;
-CREATE PROCEDURE $ROUTE1 FROM NATIVE DeleteCallForwardingByNumber;
 ";
 
-/// The texts that make tables and procedures.
-pub fn texts(mode: AlternateKey) -> Vec<String> {
-    let via = |place: u32| {
-        format!(
+const BY_NUMBER_NATIVE: &str = "\
+CREATE PROCEDURE $ROUTE0 FROM NATIVE InsertCallForwardingByNumber;
+CREATE PROCEDURE $ROUTE0 FROM NATIVE DeleteCallForwardingByNumber;
+";
+
+const BY_NUMBER_SQL: &str = "\
+CREATE PROCEDURE InsertCallForwardingByNumber $ROUTE3 AS
+  INSERT INTO call_forwarding (s_id, sf_type, start_time, end_time, numberx)
+  SELECT f.s_id, f.sf_type, CAST(? AS TINYINT), CAST(? AS TINYINT), CAST(? AS VARCHAR)
+  FROM subscriber s, special_facility f
+  WHERE s.sub_nbr = ? AND f.s_id = s.s_id AND f.sf_type = ?;
+CREATE PROCEDURE DeleteCallForwardingByNumber $ROUTE0 AS
+  DELETE FROM call_forwarding
+  WHERE s_id = (SELECT s_id FROM subscriber WHERE sub_nbr = ?) AND sf_type = ? AND start_time = ?;
+";
+
+const GLOBAL_INDEX: &str = "CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON subscriber (sub_nbr);";
+
+/// All procedures of all modes.
+const NAMES: [&str; 12] = [
+    "GetSubscriberData",
+    "GetNewDestination",
+    "GetAccessData",
+    "UpdateSubscriberData",
+    "UpdateLocation",
+    "InsertCallForwarding",
+    "DeleteCallForwarding",
+    "SubscriberAtPartition",
+    "FindSubscriber",
+    "UpdateLocationByNumber",
+    "InsertCallForwardingByNumber",
+    "DeleteCallForwardingByNumber",
+];
+
+/// The texts that make tables and indexes.
+pub fn tables(mode: AlternateKey) -> Vec<String> {
+    let own = match mode {
+        AlternateKey::AskAll | AlternateKey::ReadAll | AlternateKey::UpdateAll => LOCAL_INDEX,
+        AlternateKey::Lookup => LOOKUP_TABLE,
+        AlternateKey::GlobalIndex => GLOBAL_INDEX,
+    };
+    vec![TABLES.to_string(), own.to_string()]
+}
+
+/// The texts that make procedures in the place of those of another form.
+pub fn procedures(mode: AlternateKey, form: Form) -> Vec<String> {
+    let of = |native: &'static str, sql: &'static str| match form {
+        Form::Native => native,
+        Form::Sql => sql,
+    };
+    let by_id = [BY_ID, of(INSERT_NATIVE, INSERT_SQL)].concat();
+    let by_number = |led: bool| {
+        let text = [BY_NUMBER, of(BY_NUMBER_NATIVE, BY_NUMBER_SQL)].concat();
+        (0..4).fold(text, |text, place| text.replace(&format!("$ROUTE{place}"), &route(led, place)))
+    };
+    let own = match mode {
+        AlternateKey::AskAll => by_id + of(ASK, ASK_SQL),
+        AlternateKey::ReadAll => by_id + READ,
+        AlternateKey::Lookup => by_id + LOOKUP,
+        AlternateKey::UpdateAll => by_number(false),
+        AlternateKey::GlobalIndex => by_number(true),
+    };
+    let dropped = NAMES.map(|name| format!("DROP PROCEDURE {name} IF EXISTS;\n")).concat();
+    let update = of(UPDATE_NATIVE, UPDATE_SQL);
+    vec![dropped, PROCEDURES.to_string(), update.to_string(), own]
+}
+
+/// What leads a call to its subscriber: the index, with the place of the number, or nothing.
+fn route(led: bool, place: u32) -> String {
+    match led {
+        false => String::new(),
+        true => format!(
             "PARTITION ON TABLE subscriber COLUMN s_id VIA GLOBAL INDEX sub_nbr_idx \
              PARAMETER {place}"
-        )
-    };
-    let by_number = |routes: [String; 2]| {
-        BY_NUMBER.replace("$ROUTE0", &routes[0]).replace("$ROUTE1", &routes[1])
-    };
-    let own: Vec<String> = match mode {
-        AlternateKey::AskAll => vec![LOCAL_INDEX.into(), BY_ID.into(), ASK.into()],
-        AlternateKey::ReadAll => vec![LOCAL_INDEX.into(), BY_ID.into(), READ.into()],
-        AlternateKey::Lookup => vec![BY_ID.into(), LOOKUP.into()],
-        AlternateKey::UpdateAll => vec![LOCAL_INDEX.into(), by_number(Default::default())],
-        AlternateKey::GlobalIndex => vec![
-            "CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON subscriber (sub_nbr);".into(),
-            by_number([via(1), via(0)]),
-        ],
-    };
-    [TABLES.to_string(), PROCEDURES.to_string()].into_iter().chain(own).collect()
+        ),
+    }
 }

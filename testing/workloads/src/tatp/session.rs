@@ -1,7 +1,7 @@
 //! What clients of TATP call: seven transactions in their mix, four of which know a subscriber's
 //! id and three only its number.
 
-use super::schema::AlternateKey;
+use super::schema::{AlternateKey, Form};
 use crate::distribution::digits;
 use crate::workload::{Answer, Next, NextCall, Session, Verdict};
 use lockstep_base::random::SeededRandom;
@@ -93,6 +93,7 @@ enum Stage {
 /// One client.
 pub struct Client {
     mode: AlternateKey,
+    form: Form,
     subscribers: u64,
     random: SeededRandom,
     /// A key of each partition.
@@ -112,13 +113,14 @@ pub struct Client {
 impl Client {
     /// A client that draws subscribers from 1 to so many.
     pub fn new(
-        mode: AlternateKey,
+        (mode, form): (AlternateKey, Form),
         subscribers: u64,
         random: SeededRandom,
         partition_keys: Arc<[i64]>,
     ) -> Client {
         let mut client = Client {
             mode,
+            form,
             subscribers,
             random,
             partition_keys,
@@ -186,8 +188,18 @@ impl Client {
                 "GetAccessData"
             }
             _ => {
-                parameters.bigint(id).integer(self.random.between(0, 1) as i32);
-                parameters.integer(self.facility).integer(self.random.between(0, 255) as i32);
+                let bit = self.random.between(0, 1) as i32;
+                let (facility, data) = (self.facility, self.random.between(0, 255) as i32);
+                match self.form {
+                    Form::Native => {
+                        parameters.bigint(id).integer(bit).integer(facility).integer(data)
+                    }
+                    // What its two statements take, one after the other.
+                    Form::Sql => {
+                        parameters.integer(bit).bigint(id).bigint(id).integer(facility);
+                        parameters.integer(data).bigint(id).integer(facility)
+                    }
+                };
                 "UpdateSubscriberData"
             }
         }
@@ -212,10 +224,16 @@ impl Client {
             INSERT_FORWARDING => {
                 self.target.clear();
                 digits(&mut self.random, 15, &mut self.target);
-                self.write_who(parameters);
-                parameters.integer(self.facility).integer(self.start);
                 let end = self.start + self.random.between(1, 8) as i32;
-                parameters.integer(end).text(&self.target);
+                if self.form == Form::Sql {
+                    parameters.integer(self.start).integer(end).text(&self.target);
+                    self.write_who(parameters);
+                    parameters.integer(self.facility);
+                } else {
+                    self.write_who(parameters);
+                    parameters.integer(self.facility).integer(self.start);
+                    parameters.integer(end).text(&self.target);
+                }
                 if whole { "InsertCallForwardingByNumber" } else { "InsertCallForwarding" }
             }
             _ => {
@@ -277,7 +295,8 @@ impl Client {
             NEW_DESTINATION | ACCESS_DATA => (answer.row_count(0) > Some(0), false),
             UPDATE_LOCATION => (changed(), true),
             DELETE_FORWARDING => (changed(), false),
-            _ => (changed(), true),
+            // Statements have nothing to take themselves back with: they change nothing.
+            _ => (changed(), self.form == Form::Native),
         };
         match (found, must) {
             (true, _) => Verdict::Good,
@@ -298,8 +317,10 @@ impl Session for Client {
     fn next_call(&mut self, parameters: &mut ParameterWriter) -> NextCall {
         let procedure = match self.stage {
             Stage::Asking(place) => {
-                let key = self.partition_keys.get(place).copied().unwrap_or(0);
-                parameters.bigint(key).text(&self.number);
+                if self.form == Form::Native {
+                    parameters.bigint(self.partition_keys.get(place).copied().unwrap_or(0));
+                }
+                parameters.text(&self.number);
                 "SubscriberAtPartition"
             }
             Stage::Finding => {

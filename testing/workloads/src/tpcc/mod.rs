@@ -13,8 +13,9 @@ use crate::workload::{Check, Database, Found, RowSink, Session, TableToFill, Wor
 use consistency::Before;
 use population::Population;
 use scale::{Delivery, NuConstants, Partitioning, Rules, Scale};
-use schema::Calls;
+use schema::{Calls, Form};
 use session::{Plan, Terminal};
+use std::sync::Arc;
 
 /// What can be chosen.
 #[derive(Debug, Clone, Copy)]
@@ -37,13 +38,21 @@ pub struct TpccOptions {
 #[derive(Debug, Clone)]
 pub struct Tpcc {
     options: TpccOptions,
+    /// The jar of the procedures in Java, where those are called; empty where there is none.
+    java: Option<Arc<[u8]>>,
     before: Before,
 }
 
 impl Tpcc {
-    /// With options.
+    /// With options, and native procedures.
     pub fn new(options: TpccOptions) -> Tpcc {
-        Tpcc { options, before: Before::default() }
+        Tpcc { options, java: None, before: Before::default() }
+    }
+
+    /// The same with the procedures in Java, of a jar, which may be empty where the procedures are
+    /// at the server already.
+    pub fn with_java(self, jar: Arc<[u8]>) -> Tpcc {
+        Tpcc { java: Some(jar), ..self }
     }
 
     /// What was chosen.
@@ -94,11 +103,27 @@ impl Workload for Tpcc {
             ("remote", if remote { "on" } else { "off" }.to_string()),
             ("rules", rules),
             ("money", if exact_money { "decimal" } else { "float" }.to_string()),
+            ("procedures", if self.java.is_some() { "java" } else { "native" }.to_string()),
         ]
     }
 
     fn schema(&self) -> Vec<String> {
-        schema::texts(self.options.partitioning, self.options.exact_money)
+        schema::tables(self.options.partitioning, self.options.exact_money)
+    }
+
+    fn procedures(&self) -> Vec<String> {
+        let form = if self.java.is_some() { Form::Java } else { Form::Native };
+        schema::procedures(self.options.partitioning, form)
+    }
+
+    fn classes(&self) -> Result<Option<&[u8]>, String> {
+        match &self.java {
+            None => Ok(None),
+            Some(jar) if jar.is_empty() => Err("this binary was built without a JDK, and has no \
+                                                procedures in Java; give their jar by --jar"
+                .to_string()),
+            Some(jar) => Ok(Some(jar)),
+        }
     }
 
     fn tables(&self) -> Vec<TableToFill> {

@@ -107,14 +107,49 @@ CREATE PROCEDURE PARTITION ON TABLE customer COLUMN c_d_id PARAMETER 1
 CREATE PROCEDURE FROM NATIVE StockLevel;
 ";
 
-/// The texts that make tables and procedures.
-pub fn texts(partitioning: Partitioning, exact_money: bool) -> Vec<String> {
+/// All procedures of both ways.
+const NAMES: [&str; 8] = [
+    "NewOrder",
+    "NewOrderRemote",
+    "Payment",
+    "PaymentRemote",
+    "OrderStatus",
+    "Delivery",
+    "DeliveryOfDistrict",
+    "StockLevel",
+];
+
+/// What procedures are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Rust, part of the server.
+    Native,
+    /// Java: classes of the same names.
+    Java,
+}
+
+/// The texts that make tables.
+pub fn tables(partitioning: Partitioning, exact_money: bool) -> Vec<String> {
     let money = if exact_money { "DECIMAL" } else { "FLOAT" };
-    let (tables, procedures) = match partitioning {
-        Partitioning::Warehouse => (BY_WAREHOUSE, PROCEDURES_BY_WAREHOUSE),
-        Partitioning::District => (BY_DISTRICT, PROCEDURES_BY_DISTRICT),
+    let partitioned = match partitioning {
+        Partitioning::Warehouse => BY_WAREHOUSE,
+        Partitioning::District => BY_DISTRICT,
     };
-    [TABLES.replace("$MONEY", money), tables.to_string(), procedures.to_string()].into()
+    vec![TABLES.replace("$MONEY", money), partitioned.to_string()]
+}
+
+/// The texts that make procedures in the place of those of another form.
+pub fn procedures(partitioning: Partitioning, form: Form) -> Vec<String> {
+    let dropped = NAMES.map(|name| format!("DROP PROCEDURE {name} IF EXISTS;\n")).concat();
+    let made = match partitioning {
+        Partitioning::Warehouse => PROCEDURES_BY_WAREHOUSE,
+        Partitioning::District => PROCEDURES_BY_DISTRICT,
+    };
+    let made = match form {
+        Form::Native => made.to_string(),
+        Form::Java => made.replace("FROM NATIVE ", "FROM CLASS tpcc."),
+    };
+    vec![dropped, made]
 }
 
 /// The call of Order-Status and its like; what a session calls for a transaction.
@@ -162,6 +197,7 @@ mod tests {
     #[test]
     fn the_driver_of_the_harness_has_the_same_tables() {
         let text = include_str!("../../../../clients/pytpcc/lockstepdriver.sql");
-        assert_eq!(text, texts(Partitioning::Warehouse, false).concat());
+        let tables = tables(Partitioning::Warehouse, false).concat();
+        assert_eq!(text, tables + &procedures(Partitioning::Warehouse, Form::Native)[1]);
     }
 }

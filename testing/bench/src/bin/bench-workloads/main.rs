@@ -5,6 +5,7 @@
 //! is the median of its repeats. The sessions that make the calls are the same for all systems.
 
 mod host;
+mod java;
 mod measure;
 mod studies;
 mod table;
@@ -28,8 +29,9 @@ pub const LOAD_CORE: usize = 1;
 pub const ECHO: &str = "echo-server";
 
 /// What can be measured, as `--only` names it, and whether it is by default.
-pub const FIGURES: [(&str, bool); 10] = [
+pub const FIGURES: [(&str, bool); 11] = [
     ("tpcc", true),
+    ("tpcc-java", true),
     ("tpcc-log", true),
     ("tpcc-p99", true),
     ("tatp", true),

@@ -77,6 +77,8 @@ pub struct Samples {
     pub redis: Vec<Rate>,
     /// TPC-C, nothing kept.
     pub tpcc: Vec<Rate>,
+    /// The same in Java.
+    pub tpcc_java: Vec<Rate>,
     /// TPC-C with the synchronous log.
     pub tpcc_log: Vec<Rate>,
     /// New-Order at half of the peak.
@@ -117,7 +119,8 @@ impl Beside {
     }
 }
 
-fn tpcc(plan: &Plan) -> Result<Tpcc, String> {
+/// TPC-C at the plan's scale, with native procedures.
+pub fn tpcc(plan: &Plan) -> Result<Tpcc, String> {
     Ok(Tpcc::new(TpccOptions {
         scale: Scale::new(plan.warehouses, plan.divisor)?,
         partitioning: Partitioning::Warehouse,
@@ -150,13 +153,16 @@ pub fn busy(rate: Rate) -> String {
 pub fn all(plan: &Plan) -> Result<Samples, String> {
     let mut samples = Samples::default();
     for repeat in 1..=plan.repeats {
-        let wants_set = ["tpcc", "tatp"].iter().any(|figure| plan.wants(figure));
+        let wants_set = ["tpcc", "tpcc-java", "tatp"].iter().any(|figure| plan.wants(figure));
         if wants_set {
             let rate = redis_set(plan)?;
             note("Redis SET", repeat, rate.per_s, &busy(rate));
             samples.redis.push(rate);
         }
         tpcc_figures(plan, repeat, &mut samples)?;
+        if plan.wants("tpcc-java") {
+            samples.tpcc_java.push(crate::java::tpcc_in_java(plan, repeat)?);
+        }
         if plan.wants("tatp") {
             let host = Host::start(plan, 4, false)?;
             let mut tatp = Tatp::new(plan.subscribers, AlternateKey::GlobalIndex)?;

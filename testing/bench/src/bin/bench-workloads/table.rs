@@ -185,6 +185,8 @@ fn new_order_rows(ours: &[Tail], echo: &[Tail]) -> Vec<Row> {
 pub fn rows(samples: &Samples) -> Vec<Row> {
     let mut rows =
         compared("TPC-C, native / Redis SET", &samples.tpcc, &samples.redis, Some((0.10, 0.20)));
+    let what = "TPC-C, Java / Redis SET";
+    rows.extend(compared(what, &samples.tpcc_java, &samples.redis, Some((0.05, 0.10))));
     let what = "TPC-C, synchronous log / none";
     rows.extend(compared(what, &samples.tpcc_log, &samples.tpcc, Some((0.7, 0.85))));
     rows.extend(new_order_rows(&samples.new_order, &samples.new_order_echo));
@@ -286,6 +288,7 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
         "samples": {
             "redis_set": rates(&samples.redis),
             "tpcc": rates(&samples.tpcc),
+            "tpcc_java": rates(&samples.tpcc_java),
             "tpcc_log": rates(&samples.tpcc_log),
             "new_order": samples.new_order.iter().map(Tail::json).collect::<Vec<_>>(),
             "new_order_echo": samples.new_order_echo.iter().map(Tail::json).collect::<Vec<_>>(),
@@ -315,6 +318,7 @@ mod tests {
         let samples = Samples {
             redis: rate(100.0),
             tpcc: rate(12.0),
+            tpcc_java: rate(7.0),
             tpcc_log: rate(6.0),
             new_order: [(900.0, 0.1), (4000.0, 0.1), (1500.0, 0.6)].map(tail).to_vec(),
             new_order_echo: vec![tail((300.0, 0.0))],
@@ -338,6 +342,8 @@ mod tests {
         let expected = [
             ("0.120 x", "must"),
             ("0.120 x", "must"),
+            ("0.070 x", "must"),
+            ("0.070 x", "must"),
             ("0.500 x", "MISSED"),
             ("0.500 x", "MISSED"),
             ("1.33 ms", "must"),
@@ -353,6 +359,6 @@ mod tests {
             ("24.000 x", "must"),
         ];
         assert_eq!(verdicts, expected);
-        assert_eq!(render(&rows).lines().count(), 16);
+        assert_eq!(render(&rows).lines().count(), 18);
     }
 }

@@ -6,7 +6,16 @@ import org.voltdb.VoltTypeException;
 
 /** Which arguments a planned statement's parameters take. */
 final class ArgumentTypes {
+    private static final int FIRST_INTEGER = VoltType.TINYINT.getValue();
+    private static final int LAST_INTEGER = VoltType.BIGINT.getValue();
+
     private ArgumentTypes() {}
+
+    /** Whether both codes are of integers, each of which fits each, but for its range. */
+    static boolean areIntegers(int given, int planned) {
+        return given >= FIRST_INTEGER && given <= LAST_INTEGER && planned >= FIRST_INTEGER
+                && planned <= LAST_INTEGER;
+    }
 
     /**
      * @param given the code of the argument's type, negative for an array of it

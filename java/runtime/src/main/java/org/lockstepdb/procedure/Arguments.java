@@ -34,6 +34,24 @@ final class Arguments {
             out.putString((String) value);
             return 9;
         }
+        if (value instanceof Short) {
+            out.room(3);
+            out.putByteUnchecked(4);
+            out.putShortUnchecked((Short) value);
+            return 4;
+        }
+        if (value instanceof Byte) {
+            out.room(2);
+            out.putByteUnchecked(3);
+            out.putByteUnchecked((Byte) value);
+            return 3;
+        }
+        if (value instanceof Double) {
+            out.room(9);
+            out.putByteUnchecked(8);
+            out.putLongUnchecked(Double.doubleToRawLongBits((Double) value));
+            return 8;
+        }
         return putOther(out, value);
     }
 

@@ -196,7 +196,8 @@ public final class ProcedureInstance {
                     argument = Arguments.numbers((byte[]) argument);
                 }
                 int code = Arguments.put(out, argument);
-                if (types != null && code != types[i] && code != 1) {
+                if (types != null && code != types[i] && code != 1
+                        && !ArgumentTypes.areIntegers(code, types[i])) {
                     ArgumentTypes.check(procedure, statement, i, code, types[i]);
                 }
             }
