@@ -486,7 +486,9 @@ fn survival(random: &mut SeededRandom, mode: u64, write: &UnsyncedWrite<'_>) -> 
     match (drawn, write) {
         (0, _) => Survival::Lost,
         (2, UnsyncedWrite::Bytes { bytes, .. }) => {
-            Survival::Torn(random.below(bytes.len() as u64 + 1) as usize)
+            // Zeros that fill a page show nothing of where a write was torn.
+            let shown = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |at| at + 1);
+            Survival::Torn(random.below(shown as u64 + 1) as usize)
         }
         (3, UnsyncedWrite::Bytes { .. }) => Survival::Sectors(random.next_u64()),
         _ => Survival::Kept,
