@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/lock         held by the process that uses the directory
 //! DIR/cluster      which cluster, and its shape: text, written once
+//! DIR/log-begun    there from the log's first segment on: a log without files is a lost one
 //! DIR/log/         the command log
 //! DIR/snapshots/   snapshots
 //! ```
@@ -15,6 +16,9 @@ use std::fmt;
 pub const SNAPSHOT_FOLDER: &str = "snapshots";
 /// The file that says which cluster a directory belongs to.
 pub const CLUSTER_FILE: &str = "cluster";
+/// The file that is there once the command log has a first segment, so that a log whose files are
+/// gone is told from one that never had any.
+pub const LOG_BEGUN_FILE: &str = "log-begun";
 /// The file that a process locks while it uses a directory.
 pub const LOCK_FILE: &str = "lock";
 

@@ -8,7 +8,7 @@ use super::format::{
     FirstPage, LogPosition, NO_PARTITION, SEGMENT_HEADER_BYTES, SegmentHeader, file_name,
     number_of, padded,
 };
-use crate::directory::ClusterId;
+use crate::directory::{ClusterId, LOG_BEGUN_FILE};
 use lockstep_env::{Disk, DiskError, File, OpenMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,7 +95,8 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Looks at the files of a log. A folder without segments is an empty log.
+    /// Looks at the files of a log. A folder without segments is an empty log, as long as there
+    /// never were any.
     ///
     /// # Errors
     /// A file is missing, damaged, of another cluster or of a later version.
@@ -113,6 +114,9 @@ impl LogReader {
                 Some(header) => segments.push(Segment { number, header }),
                 None => break,
             }
+        }
+        if segments.is_empty() && disk.list("")?.iter().any(|name| name == LOG_BEGUN_FILE) {
+            return Err(all_gone(&*disk, numbers.first().map_or(1, |number| *number)));
         }
         let before = segments.first().map_or(numbers.first(), |first| Some(&first.number));
         let segment = before.map_or(0, |number| number - 1);
@@ -383,6 +387,22 @@ fn missing(disk: &dyn Disk, number: u32, later: u32) -> LogError {
         offset: None,
         problem: format!("the file is missing, and {} is there", disk.shown(&file_name(later))),
         remedy: "put the file back, or restore the host from a snapshot".to_string(),
+    }
+}
+
+/// There were segments, and none is there.
+fn all_gone(disk: &dyn Disk, number: u32) -> LogError {
+    LogError {
+        kind: LogErrorKind::Missing,
+        file: disk.shown(&file_name(number)),
+        offset: None,
+        problem: format!(
+            "the command log has no file with a sound first page, and {} says that it had some",
+            disk.shown(LOG_BEGUN_FILE)
+        ),
+        remedy: "put the log's files back from a copy; a directory that is to begin anew is made \
+                 by `lockstep init`, and a snapshot restored into it"
+            .to_string(),
     }
 }
 

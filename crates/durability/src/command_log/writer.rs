@@ -9,7 +9,7 @@ use super::format::{
 };
 use super::reader::{LogEnd, SegmentSummary};
 use super::spare::SpareOrder;
-use crate::directory::ClusterId;
+use crate::directory::{ClusterId, LOG_BEGUN_FILE};
 use lockstep_base::random::split_mix;
 use lockstep_env::{Disk, DiskErrorKind, File, OpenMode};
 use std::collections::{BTreeMap, VecDeque};
@@ -119,6 +119,7 @@ impl LogWriter {
         let mut seed = settings.seed;
         let header = new_header(&settings, number, end.position.offset, 0, &mut seed);
         let (file, header, filled) = make_segment(&*disk, header, unused)?;
+        mark_as_begun(&*disk)?;
         if let (Some(mut file), Some(last)) = (last_file, end.segments.last()) {
             hand_on(&mut *file, end.position, (last.salt, last.length))?;
         }
@@ -398,6 +399,18 @@ impl LogWriter {
         self.filled = to;
         Ok(())
     }
+}
+
+/// Makes durable that the log has files, which are.
+fn mark_as_begun(disk: &dyn Disk) -> Result<(), LogError> {
+    if disk.list("")?.iter().any(|name| name == LOG_BEGUN_FILE) {
+        return Ok(());
+    }
+    let mut file = disk.open(LOG_BEGUN_FILE, OpenMode::Create)?;
+    file.write_at(0, b"LockstepDB: the command log has files.\n")?;
+    file.sync_data()?;
+    disk.sync_folder("")?;
+    Ok(())
 }
 
 /// Writes into a segment that ends here, and makes durable, that there is a next one; that one's

@@ -197,6 +197,25 @@ fn a_spare_that_was_made_takes_the_place_of_a_file_that_grows() {
 }
 
 #[test]
+fn a_log_whose_only_file_is_gone_is_not_taken_for_a_new_one() {
+    let disk = new_disk();
+    assert_eq!(read(&disk).expect("it is empty").0, []);
+    drop(written(&disk, &groups(3)));
+    let file = disk.bytes("log/00000001.log").expect("it is there");
+    disk.remove("log/00000001.log").unwrap();
+    let error = read(&disk).expect_err("it had a file");
+    assert_eq!(error.kind, LogErrorKind::Missing);
+    assert!(error.to_string().contains("log-begun says that it had some"), "{error}");
+    // Damage of its first page is found by the blocks behind it.
+    let mut damaged = file.clone();
+    damaged[..100].fill(0);
+    disk.replace("log/00000001.log", damaged);
+    assert_eq!(read(&disk).err().map(|error| error.kind), Some(LogErrorKind::Damaged));
+    disk.replace("log/00000001.log", file);
+    assert_eq!(read(&disk).expect("it is as it was").0, groups(3).concat());
+}
+
+#[test]
 fn a_group_longer_than_a_segment_gets_one_of_its_own() {
     let disk = new_disk();
     let mut writer = writer(&disk, 1);
