@@ -8,6 +8,7 @@ SOAK_STATEMENTS ?= 200000
 POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
 REPORT_SECONDS ?= 10
+COMPARE_OPTIONS ?= --repeats 2 --seconds 3 --latency-seconds 5
 
 .PHONY: help demo test check fix build bench-java bench-reports bench-compare compare bench-workloads bench-durability bench-mp bench-sql bench-load soak fuzz
 
@@ -40,7 +41,7 @@ bench-workloads: build ## TPC-C, TATP and lock-store beside Redis, from one run
 
 compare: build ## voter, TPC-C, TATP and lock-store beside Redis and PostgreSQL, as a page
 	cargo run --release -p lockstep-bench --bin bench-workloads -- --all \
-	  --json target/compare.json --html target/compare.html
+	  $(COMPARE_OPTIONS) --json target/compare.json --html target/compare.html
 
 bench-reports: build ## a page of each workload in target/reports, each on a host of its own
 	mkdir -p target/reports

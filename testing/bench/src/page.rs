@@ -14,8 +14,30 @@ pub struct Page {
 
 const STYLE: &str = "body{font:15px/1.45 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}\
 table{border-collapse:collapse;margin:1em 0}\
-td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:right}\
-td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;margin:1em 0}";
+td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}\
+svg{width:100%;height:auto;margin:1em 0}";
+
+/// Columns behind these stand at the left.
+const MOST_COLUMNS: usize = 16;
+
+/// What puts columns of figures at the right: a table names them in its class.
+fn style_of_columns() -> String {
+    let of = |column: usize| format!(".n{column} tr>:nth-child({column})");
+    let selectors: Vec<String> = (1..=MOST_COLUMNS).map(of).collect();
+    format!("{}{{text-align:right;white-space:nowrap}}", selectors.join(","))
+}
+
+/// A figure has a unit at most.
+const MOST_OF_A_FIGURE: usize = 16;
+
+/// Whether most of a column's cells are figures.
+fn holds_figures(rows: &[Vec<String>], column: usize) -> bool {
+    let is_figure = |cell: &&String| {
+        cell.len() <= MOST_OF_A_FIGURE && cell.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+    };
+    let cells: Vec<&String> = rows.iter().filter_map(|row| row.get(column)).collect();
+    2 * cells.iter().copied().filter(|cell| is_figure(cell)).count() >= cells.len().max(1)
+}
 
 impl Page {
     /// An empty page.
@@ -35,14 +57,22 @@ impl Page {
         self
     }
 
-    /// A table; rows may be shorter than its head.
+    /// A table; rows may be shorter than its head. Columns of figures stand at the right.
     pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> &mut Page {
+        let columns = rows.iter().map(Vec::len).max().unwrap_or(0).min(MOST_COLUMNS);
+        let at_right = (0..columns).filter(|column| holds_figures(rows, *column));
+        let classes: Vec<String> = at_right.map(|column| format!("n{}", column + 1)).collect();
         let row = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
-            let cells: String =
-                cells.map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+            let cell = |text: &str| {
+                // What is indented in text stays so.
+                let indented = text.len() > text.trim_start().len();
+                let indent = if indented { "\u{2003}" } else { "" };
+                format!("<{tag}>{indent}{}</{tag}>", escaped(text.trim_start()))
+            };
+            let cells: String = cells.map(cell).collect();
             format!("<tr>{cells}</tr>\n")
         };
-        self.body.push_str("<table>\n");
+        let _ = writeln!(self.body, "<table class=\"{}\">", classes.join(" "));
         if !head.is_empty() {
             self.body.push_str(&row("th", &mut head.iter().copied()));
         }
@@ -64,7 +94,8 @@ impl Page {
         let title = escaped(&self.title);
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-             <title>{title}</title>\n<style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{}</body></html>\n",
+             <title>{title}</title>\n<style>{STYLE}{}</style></head>\n<body><h1>{title}</h1>\n{}</body></html>\n",
+            style_of_columns(),
             self.body
         )
     }
@@ -105,10 +136,15 @@ mod tests {
         let mut page = Page::new("voter <1 & 2>");
         page.heading("Result").text("a < b");
         page.table(&["sites", "calls per second"], &[vec!["1".to_string(), "<7>".to_string()]]);
+        let row = |what: &str, ms: &str| vec![what.to_string(), ms.to_string()];
+        page.table(&["", "p99"], &[row("all", "12.5 ms"), row("  calm", "2 ms"), row("x", "-")]);
         let html = page.to_html();
         assert!(html.contains("<title>voter &lt;1 &amp; 2&gt;</title>"));
-        assert!(html.contains("<tr><th>sites</th><th>calls per second</th></tr>"));
-        assert!(html.contains("<tr><td>1</td><td>&lt;7&gt;</td></tr>"));
+        let head = "<table class=\"n1\">\n<tr><th>sites</th><th>calls per second</th></tr>";
+        assert!(html.contains(head), "{html}");
+        assert!(html.contains("<tr><td>1</td><td>&lt;7&gt;</td></tr>"), "{html}");
+        assert!(html.contains("<table class=\"n2\">\n<tr><th></th><th>p99</th></tr>"), "{html}");
+        assert!(html.contains("<tr><td>\u{2003}calm</td><td>2 ms</td></tr>"), "{html}");
         assert!(html.contains("<h2>Result</h2>\n<p>a &lt; b</p>"));
         for loader in ["http://", "https://", "src=", "<script", "@import", "url("] {
             assert!(!html.contains(loader), "{loader}");

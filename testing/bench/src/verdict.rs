@@ -35,6 +35,50 @@ pub fn verdict(value: f64, must: Bound, aim: Bound) -> &'static str {
     }
 }
 
+/// A line of a report: a figure in words, beside its bounds.
+#[derive(Debug)]
+pub struct Row {
+    /// The figure.
+    pub what: String,
+    /// What came out.
+    pub reached: String,
+    /// What it must reach.
+    pub must: String,
+    /// What it should reach.
+    pub aim: String,
+    /// What it did.
+    pub verdict: &'static str,
+    /// What it was made of.
+    pub detail: String,
+}
+
+impl Row {
+    /// The columns of rows.
+    pub const HEAD: [&'static str; 6] = ["figure", "reached", "must", "aim", "verdict", "detail"];
+
+    /// Its cells, in the order of [`Row::HEAD`].
+    pub fn cells(&self) -> Vec<String> {
+        let Row { what, reached, must, aim, verdict, detail } = self;
+        let verdict = verdict.to_string();
+        [what, reached, must, aim, &verdict, detail].map(Clone::clone).to_vec()
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "figure": self.what.trim(), "reached": self.reached, "must": self.must,
+            "aim": self.aim, "verdict": self.verdict, "detail": self.detail,
+        })
+    }
+
+    /// Rows as an aligned table.
+    pub fn render(rows: &[Row]) -> String {
+        let mut lines = vec![Row::HEAD.map(str::to_string).to_vec()];
+        lines.extend(rows.iter().map(Row::cells));
+        align(&lines, |column| matches!(column, 1..=3))
+    }
+}
+
 /// A ratio.
 pub fn times(ratio: f64) -> String {
     format!("{ratio:.2} x")

@@ -168,31 +168,41 @@ fn wrong_scales_and_missing_tables_are_refused() {
     host.stop().expect("the host stops");
 }
 
-#[test]
-fn a_host_that_dies_ends_the_run_with_its_figures() {
-    let host = host();
-    let server = host.client_address().to_string();
+/// Runs a workload at a host, which `end` ends when the workload has begun, and holds the run to
+/// what is to be said then.
+fn run_at_a_host_that_dies(server: &str, end: impl FnOnce() + Send + 'static) {
+    let address = server.to_string();
     let stopper = std::thread::spawn(move || {
         let mut connection =
-            Connection::connect(&host.client_address().to_string(), &ConnectOptions::default())
-                .expect("a connection");
-        // It stops when the workload has begun.
+            Connection::connect(&address, &ConnectOptions::default()).expect("a connection");
         let begun = std::time::Instant::now();
         while connection.sql("SELECT MIN(changes) FROM key_value;").map_or(true, |tables| {
             tables[0].rows[0][0].as_datum().sort_order(lockstep_types::Datum::Int(5)).is_lt()
         }) {
             assert!(begun.elapsed().as_secs() < 60, "the workload begins");
         }
-        host.stop().expect("the host stops");
+        end();
     });
     let (good, json, shown) =
-        workload("contention", &["--servers", &server, "--duration", "60", "--warmup", "0"]);
+        workload("contention", &["--servers", server, "--duration", "60", "--warmup", "0"]);
     stopper.join().expect("the host stopped");
     assert!(!good && shown.contains("connections were lost"), "{shown}");
     assert!(shown.contains("PARTIAL"), "{shown}");
     assert_eq!(json["interrupted"], true, "{json}");
     assert!(json["transactions"].as_u64().expect("a count") > 0, "{json}");
     assert!(json["errors"].as_u64().expect("a count") > 0, "{json}");
+}
+
+#[test]
+fn a_host_that_dies_ends_the_run_with_its_figures() {
+    let stopped = host();
+    let server = stopped.client_address().to_string();
+    run_at_a_host_that_dies(&server, move || stopped.stop().expect("the host stops"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"));
+    command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let mut killed = super::process::Host::run(&mut command).ready();
+    let server = killed.address().to_string();
+    run_at_a_host_that_dies(&server, move || killed.kill());
 }
 
 /// Starts a command of `lockstep bench`, interrupts it when the workload has begun, and returns

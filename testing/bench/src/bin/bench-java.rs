@@ -7,6 +7,7 @@
 use clap::{Arg, ArgAction, Command, value_parser};
 use lockstep_bench::driver::{DriverOptions, Measured, drive};
 use lockstep_bench::stalls::{self, Watch};
+use lockstep_bench::verdict::median;
 use lockstep_bench::voter::{Form, VoterLoad, schema_statements};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_node::options::Options;
@@ -176,11 +177,6 @@ fn watch(duration: Duration) -> Result<Watch, String> {
 
 fn per_second(measured: &Measured) -> f64 {
     measured.transactions as f64 / measured.duration.as_secs_f64()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Nanoseconds of a batch of one point read, in a call that makes many.

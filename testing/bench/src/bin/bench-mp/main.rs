@@ -11,7 +11,7 @@ mod measure;
 mod table;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use lockstep_bench::verdict::render_options;
+use lockstep_bench::verdict::{Row, render_options};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -155,13 +155,13 @@ fn main() -> ExitCode {
 
 fn compare_alternate_key(plan: &Plan) -> Result<(), String> {
     let [integers, texts] = [false, true].map(|texts| alternate_key::measure(plan, texts));
-    println!("{}", table::render(&table::alternate_key_rows(&integers?, &texts?)));
+    println!("{}", Row::render(&table::alternate_key_rows(&integers?, &texts?)));
     Ok(())
 }
 
 fn compare_inserts(plan: &Plan) -> Result<(), String> {
     let inserts = inserts::measure(plan)?;
-    println!("{}", table::render(&[table::inserts_row(&inserts)]));
+    println!("{}", Row::render(&[table::inserts_row(&inserts)]));
     Ok(())
 }
 
@@ -179,7 +179,7 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     let simulated = measure::simulate(&plan);
     let rows = table::rows(&samples, &inserts, &bystander, &simulated);
     let options = plan.options(cores);
-    println!("{}\n{}", render_options(&options), table::render(&rows));
+    println!("{}\n{}", render_options(&options), Row::render(&rows));
     if plan.quick {
         println!("A quick run: the figures mean nothing.");
     }

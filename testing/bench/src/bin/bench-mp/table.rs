@@ -5,18 +5,8 @@ use crate::bystander::Bystander;
 use crate::inserts::Inserts;
 use crate::measure::{SHARES_PER_MILLE, Samples};
 use lockstep_bench::report::grouped;
-use lockstep_bench::verdict::{Bound, align, median, times, verdict};
+use lockstep_bench::verdict::{Bound, Row, median, times, verdict};
 use serde_json::{Value, json};
-
-/// A line of the report.
-pub struct Row {
-    what: String,
-    reached: String,
-    must: String,
-    aim: String,
-    verdict: &'static str,
-    detail: String,
-}
 
 /// What each share of transfers must and should reach.
 const SHARE_BOUNDS: [(f64, f64); 4] = [(0.90, 0.97), (0.50, 0.80), (0.25, 0.50), (0.15, 0.35)];
@@ -136,23 +126,6 @@ fn latency_row(samples: &Samples) -> Row {
     }
 }
 
-/// The lines as an aligned table.
-pub fn render(rows: &[Row]) -> String {
-    let header = ["figure", "reached", "must", "aim", "verdict", "detail"];
-    let mut lines = vec![header.map(str::to_string).to_vec()];
-    for row in rows {
-        lines.push(vec![
-            row.what.clone(),
-            row.reached.clone(),
-            row.must.clone(),
-            row.aim.clone(),
-            row.verdict.to_string(),
-            row.detail.clone(),
-        ]);
-    }
-    align(&lines, |column| matches!(column, 1..=3))
-}
-
 /// Rows, samples and options as JSON.
 pub fn json(
     rows: &[Row],
@@ -160,16 +133,10 @@ pub fn json(
     inserts: &[Inserts],
     options: &[(&str, String)],
 ) -> Value {
-    let row = |row: &Row| {
-        json!({
-            "figure": row.what, "reached": row.reached, "must": row.must, "aim": row.aim,
-            "verdict": row.verdict, "detail": row.detail,
-        })
-    };
     let options: serde_json::Map<String, Value> =
         options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
     json!({
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
         "samples": {
             "transfers_per_mille": SHARES_PER_MILLE,
             "alone_per_s": samples.alone_per_s,
@@ -244,7 +211,7 @@ mod tests {
             ("1.85 x", "must"),
         ];
         assert_eq!(verdicts, expected);
-        assert_eq!(render(&rows).lines().count(), 20);
+        assert_eq!(Row::render(&rows).lines().count(), 20);
         let missing = bystander_row(&Err("no valgrind".to_string()));
         assert_eq!(missing.verdict, "not counted");
     }

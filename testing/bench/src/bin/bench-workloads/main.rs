@@ -14,7 +14,7 @@ mod tail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::page::{Page, machine_facts};
 use lockstep_bench::process::on_core;
-use lockstep_bench::verdict::render_options;
+use lockstep_bench::verdict::{Row, render_options};
 use lockstep_bench::{echo, stalls};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -243,7 +243,7 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     let rows = table::rows(&samples);
     let mut options = plan.options();
     options.push(("load before", load.trim().to_string()));
-    println!("{}\n{}", render_options(&options), table::render(&rows));
+    println!("{}\n{}", render_options(&options), Row::render(&rows));
     samples.studies.iter().for_each(|study| println!("{}", study.render()));
     if plan.quick {
         println!("A quick run: the figures mean nothing.");

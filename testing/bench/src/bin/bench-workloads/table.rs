@@ -7,29 +7,8 @@ use lockstep_bench::chart::{Chart, Series, Style};
 use lockstep_bench::page::Page;
 use lockstep_bench::report::grouped;
 use lockstep_bench::stalls::Undisturbed;
-use lockstep_bench::verdict::{Bound, align, median, times, verdict};
+use lockstep_bench::verdict::{Bound, Row, median, times, verdict};
 use serde_json::{Value, json};
-
-/// A line of the report.
-#[derive(Debug)]
-pub struct Row {
-    what: String,
-    reached: String,
-    must: String,
-    aim: String,
-    verdict: &'static str,
-    detail: String,
-}
-
-const HEAD: [&str; 6] = ["figure", "reached", "must", "aim", "verdict", "detail"];
-
-impl Row {
-    fn cells(&self) -> Vec<String> {
-        let Row { what, reached, must, aim, verdict, detail } = self;
-        let verdict = verdict.to_string();
-        [what, reached, must, aim, &verdict, detail].map(Clone::clone).to_vec()
-    }
-}
 
 fn ratio(what: &str, ratios: &[f64], bounds: Option<(f64, f64)>, detail: &str) -> Row {
     let reached = median(ratios.iter().copied());
@@ -197,17 +176,10 @@ pub fn rows(samples: &Samples) -> Vec<Row> {
     rows
 }
 
-/// The lines as an aligned table.
-pub fn render(rows: &[Row]) -> String {
-    let mut lines = vec![HEAD.map(str::to_string).to_vec()];
-    lines.extend(rows.iter().map(Row::cells));
-    align(&lines, |column| matches!(column, 1..=3))
-}
-
 /// Lines and plots on a page.
 pub fn fill_page(page: &mut Page, rows: &[Row], samples: &Samples) {
     let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
-    page.heading("Ratios").table(&HEAD, &cells);
+    page.heading("Ratios").table(&Row::HEAD, &cells);
     let series = |name: &str, points| Series { name: name.to_string(), style: Style::Line, points };
     if let Some(steps) = samples.lock_store.last() {
         let of = |system: usize, value: fn(&LockStep, usize) -> f64| {
@@ -252,12 +224,6 @@ pub fn fill_page(page: &mut Page, rows: &[Row], samples: &Samples) {
 
 /// Rows, samples and options as JSON.
 pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Value {
-    let row = |row: &Row| {
-        json!({
-            "figure": row.what.trim(), "reached": row.reached, "must": row.must, "aim": row.aim,
-            "verdict": row.verdict, "detail": row.detail,
-        })
-    };
     let rates = |rates: &[Rate]| -> Vec<Value> {
         rates
             .iter()
@@ -284,7 +250,7 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
     let options: serde_json::Map<String, Value> =
         options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
     json!({
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
         "samples": {
             "redis_set": rates(&samples.redis),
             "tpcc": rates(&samples.tpcc),
@@ -359,6 +325,6 @@ mod tests {
             ("24.000 x", "must"),
         ];
         assert_eq!(verdicts, expected);
-        assert_eq!(render(&rows).lines().count(), 18);
+        assert_eq!(Row::render(&rows).lines().count(), 18);
     }
 }
