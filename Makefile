@@ -8,7 +8,7 @@ SOAK_STATEMENTS ?= 200000
 POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
 REPORT_SECONDS ?= 10
-COMPARE_OPTIONS ?= --repeats 2 --seconds 3 --latency-seconds 5
+COMPARE_OPTIONS ?= --repeats 2 --seconds 2 --latency-seconds 5
 
 .PHONY: help demo test check fix build bench-java bench-reports bench-compare compare bench-workloads bench-durability bench-mp bench-sql bench-load soak fuzz
 
