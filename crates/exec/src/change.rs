@@ -207,12 +207,19 @@ impl<'w> Writer<'w> {
         if definition.partition_columns.len() > 1 {
             self.check_stays(definition, row, changes)?;
         }
+        let indexed = !definition.global_indexes.is_empty();
+        if state.views.is_empty() && !indexed {
+            let Some(table) = self.tables.get_mut(definition.id) else {
+                return Err(no_such_table(definition.id));
+            };
+            let updated = table.update(row, changes, self.undo);
+            return updated.map_err(|error| self.update_fault(definition, row, changes, error));
+        }
         let touched = |view: &&ViewPlan| changes.iter().any(|(column, _)| view.reads(*column));
         let mut upkeep = Upkeep::default();
         for view in state.views.iter().filter(touched) {
             self.take_from_view(view, definition.id, row, &mut upkeep)?;
         }
-        let indexed = !definition.global_indexes.is_empty();
         if indexed {
             self.entries_of_row(state, row, Some(changes), false)?;
         }

@@ -12,9 +12,11 @@ use crate::error::SqlError;
 use crate::frame::Frame;
 use crate::query::{Executor, Run, write_query};
 pub(crate) use ahead::Ahead;
+use columns::ColumnQuery;
 use fast::FastPath;
 use lockstep_plan_ir::statement::{Execution, Operation};
 use lockstep_plan_ir::{ProcedureDefinition, Statement};
+use lockstep_storage::RowId;
 use lockstep_types::{Datum, SqlType, TableBuilder, TableId, TableSchema, TableView};
 use std::sync::{Arc, OnceLock};
 
@@ -154,6 +156,23 @@ impl PreparedStatement {
     pub(crate) fn counts(&self) -> &CountTable {
         &self.counts
     }
+}
+
+/// As [`execute`], where the row is known that the statement finds by its key.
+#[inline]
+pub(crate) fn execute_at(
+    database: &mut Database,
+    prepared: &PreparedStatement,
+    row: RowId,
+    parameters: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    if let Some(FastPath::Columns(ColumnQuery::Get(query))) = &prepared.fast {
+        check_start(database, &prepared.statement, parameters)?;
+        guard::check(database, &prepared.statement, prepared.inserted, parameters)?;
+        return query.run_at(database, row, out);
+    }
+    execute(database, prepared, parameters, out)
 }
 
 /// Executes a statement whose work is all at this site, and appends its result table to `out`.

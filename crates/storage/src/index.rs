@@ -3,6 +3,7 @@
 mod covering;
 mod definition;
 pub(crate) mod fill;
+mod recent;
 
 pub use definition::{IndexDefinition, KeyEvaluator, KeySource, KeyWriter};
 
@@ -13,6 +14,7 @@ use crate::key_buffer::{KeyBuffer, KeyPool};
 use crate::layout::{Field, TableLayout};
 use crate::row::{RowId, RowRef};
 use lockstep_types::{Datum, SqlType};
+use recent::RecentRows;
 use std::ops::Bound;
 
 /// A tree of the form that the key needs.
@@ -52,7 +54,12 @@ pub struct Index {
     pub(crate) shape: KeyShape,
     pub(crate) pool: KeyPool,
     pub(crate) tree: AnyTree,
+    recent: RecentRows,
 }
+
+/// The number of a key whose place was asked for ahead of time.
+#[derive(Debug, Clone, Copy)]
+pub struct Announced(u128);
 
 /// The key of a row.
 enum RowKey<'a> {
@@ -159,7 +166,8 @@ impl Index {
         let tree = new_tree(shape.form, unique);
         let pool = KeyPool::default();
         let (reads, covered) = (reads.into(), u32::MAX);
-        Ok(Index { name, unique, columns, reads, evaluator, covered, shape, pool, tree })
+        let recent = RecentRows::new();
+        Ok(Index { name, unique, columns, reads, evaluator, covered, shape, pool, tree, recent })
     }
 
     /// The name.
@@ -434,19 +442,29 @@ impl Index {
     }
 
     /// Prepares the memory for a `get` that is to come, in an index on integers that is large;
-    /// false in any other.
+    /// `None` in any other.
     #[inline]
-    pub(crate) fn announce(&self, key: &[Datum<'_>]) -> bool {
+    pub(crate) fn announce(&self, key: &[Datum<'_>]) -> Option<Announced> {
         match &self.tree {
             AnyTree::UniqueWord(tree) => match self.shape.word_of(key) {
-                Some((number, 0)) => tree.announce(number),
-                _ => false,
+                Some((number, 0)) => tree.announce(number).then_some(Announced(u128::from(number))),
+                _ => None,
             },
             AnyTree::UniqueDouble(tree) => match self.shape.double_of(key) {
-                Some((number, 0)) => tree.announce(number),
-                _ => false,
+                Some((number, 0)) => tree.announce(number).then_some(Announced(number)),
+                _ => None,
             },
-            _ => false,
+            _ => None,
+        }
+    }
+
+    /// The row of a key that was announced.
+    #[inline]
+    pub(crate) fn announced_row(&self, Announced(number): Announced) -> Option<RowId> {
+        match &self.tree {
+            AnyTree::UniqueWord(_) => self.get_word(number as u64),
+            AnyTree::UniqueDouble(tree) => tree.get(number).map(RowId),
+            _ => None,
         }
     }
 

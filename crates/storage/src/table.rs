@@ -19,7 +19,7 @@ use crate::blocks::BlockStore;
 use crate::cursor::IndexCursor;
 use crate::error::StorageError;
 use crate::heap::StringHeap;
-use crate::index::{AnyTree, Index, IndexDefinition, IndexFault, each_tree};
+use crate::index::{Announced, AnyTree, Index, IndexDefinition, IndexFault, each_tree};
 use crate::layout::TableLayout;
 use crate::row::{RowId, RowRef};
 use crate::wire::{prefetch_slot, prefetch_values};
@@ -218,9 +218,24 @@ impl Table {
         index: IndexId,
         key: &[Datum<'_>],
     ) -> Result<Option<(RowId, RowRef<'_>)>, StorageError> {
-        let row = self.index(index)?.get(key)?;
+        let index = self.index(index)?;
+        let row = match index.unique_word(key) {
+            Some(number) => self.get_word(index, number),
+            None => index.get(key)?,
+        };
         // SAFETY: rows of an index are live.
         Ok(row.map(|row| (row, unsafe { self.row_unchecked(row) })))
+    }
+
+    /// The row of a number that `unique_word` of the index gave.
+    #[inline]
+    fn get_word(&self, index: &Index, number: u64) -> Option<RowId> {
+        let row = index.recent_row(number);
+        // SAFETY: the slot is looked at only while it is that of a live row.
+        if self.blocks.is_live(row) && unsafe { index.is_row_of(number, self.blocks.slot(row)) } {
+            return Some(row);
+        }
+        index.get_word(number)
     }
 
     /// The row whose unique key is this one integer; `None` when the index is not of that kind or
@@ -245,14 +260,14 @@ impl Table {
     /// the place of its entry. Then [`Table::announced_row`] and [`Table::prefetch_columns`] may
     /// follow, each a little later. Without effect but that the get waits less.
     #[inline]
-    pub fn announce(&self, index: IndexId, key: &[Datum<'_>]) -> bool {
-        self.indexes.get(index.index()).is_some_and(|index| index.announce(key))
+    pub fn announce(&self, index: IndexId, key: &[Datum<'_>]) -> Option<Announced> {
+        self.indexes.get(index.index())?.announce(key)
     }
 
     /// The row of a key that was announced, whose slot is asked for.
     #[inline]
-    pub fn announced_row(&self, index: IndexId, key: &[Datum<'_>]) -> Option<RowId> {
-        let row = self.indexes.get(index.index())?.get(key).ok()??;
+    pub fn announced_row(&self, index: IndexId, key: Announced) -> Option<RowId> {
+        let row = self.indexes.get(index.index())?.announced_row(key)?;
         // SAFETY: rows of an index are live.
         prefetch_slot(unsafe { self.blocks.slot(row) }, self.layout.slot_bytes);
         Some(row)

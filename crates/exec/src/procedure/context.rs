@@ -13,7 +13,7 @@ use crate::change::own;
 use crate::convert::{array_elements, queued_list};
 use crate::database::{Database, TransactionContext};
 use crate::error::SqlError;
-use crate::statement::{Ahead, execute};
+use crate::statement::{Ahead, execute, execute_at};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
@@ -277,16 +277,17 @@ impl<'c> ProcedureContext<'c> {
         for ((value, given), wanted) in values.iter_mut().zip(parameters).zip(wanted) {
             // Written in place: through a temporary, the copy would wait for the bytes beside
             // the tag to reach memory.
-            if let Datum::Int(number) = given
-                && wanted.sql_type.is_integer()
-            {
-                *value = Datum::Int(*number);
-            } else if let Datum::Text(text) = given
-                && wanted.sql_type == SqlType::Varchar
-            {
-                *value = Datum::Text(arena.copy_text(text));
-            } else {
-                *value = queued_parameter(own(arena, *given), *wanted, arena)?;
+            match (given, wanted.sql_type) {
+                (
+                    Datum::Int(number),
+                    SqlType::Integer | SqlType::SmallInt | SqlType::TinyInt | SqlType::BigInt,
+                ) => *value = Datum::Int(*number),
+                (Datum::Float(number), SqlType::Float) => *value = Datum::Float(*number),
+                (Datum::Timestamp(time), SqlType::Timestamp) => *value = Datum::Timestamp(*time),
+                (Datum::Text(text), SqlType::Varchar) => {
+                    *value = Datum::Text(arena.copy_text(text));
+                }
+                _ => *value = queued_parameter(own(arena, *given), *wanted, arena)?,
             }
         }
         if let Backend::Local { database, .. } = &self.backend {
@@ -549,14 +550,19 @@ fn execute_batch(
     starts.clear();
     let (mark, limit) = (database.mark(), database.options.result_limit_bytes);
     let of = |queued: &Queued<'_>| &*procedure.statements[queued.statement];
-    let mut ahead = Ahead::of(batch.len());
+    let mut ahead = Ahead::of(batch.len(), mark);
     for (number, queued) in batch.iter().enumerate() {
+        let mut row = None;
         if let Some(ahead) = &mut ahead {
             ahead.step(database, number, |place| batch.get(place).map(|q| (of(q), q.parameters)));
+            row = ahead.row(database, number);
         }
         starts.push(results.len() as u32);
         let (began, length) = (database.statement_begins(), results.len());
-        let mut done = execute(database, of(queued), queued.parameters, results);
+        let mut done = match row {
+            Some(row) => execute_at(database, of(queued), row, queued.parameters, results),
+            None => execute(database, of(queued), queued.parameters, results),
+        };
         if let Some(began) = began {
             let bytes = results.len().saturating_sub(length);
             database.statement_ended(queued.statement, began, bytes, done.is_err());

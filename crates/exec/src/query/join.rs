@@ -4,9 +4,11 @@ use super::saved::{SavedFrames, bound_slots};
 use super::{Flow, RowTable, Run, Sink};
 use crate::error::SqlError;
 use crate::frame::Slot;
+use lockstep_plan_ir::Node;
 use lockstep_plan_ir::expression::Expression;
-use lockstep_plan_ir::relation::{Join, JoinKind, JoinMethod};
-use lockstep_types::{Datum, SqlType};
+use lockstep_plan_ir::relation::{Access, Join, JoinKind, JoinMethod, Relation, Scan};
+use lockstep_storage::{Announced, RowId, Table};
+use lockstep_types::{Datum, IndexId, SqlType};
 
 /// End of a chain of equal keys.
 const NONE: u32 = u32::MAX;
@@ -25,25 +27,100 @@ impl<'a> Run<'_, 'a> {
     }
 
     fn nested_loop(&self, join: &Sides<'a>, sink: Sink<'_>) -> Result<Flow, SqlError> {
-        self.run(&join.plan.left, &mut || {
-            let mut matched = false;
-            let mut outer = Flow::Continue;
-            self.run(&join.plan.right, &mut || {
-                if let Some(condition) = &join.plan.condition
-                    && !self.holds(condition)?
-                {
-                    return Ok(Flow::Continue);
+        if let Some(ahead) = LookAhead::of(self, join.plan) {
+            return self.nested_loop_ahead(join, &ahead, sink);
+        }
+        self.run(&join.plan.left, &mut || self.partners(join, sink))
+    }
+
+    /// Runs the right side of a nested loop for the present left frame.
+    fn partners(&self, join: &Sides<'a>, sink: Sink<'_>) -> Result<Flow, SqlError> {
+        let mut matched = false;
+        let mut outer = Flow::Continue;
+        self.run(&join.plan.right, &mut || {
+            if let Some(condition) = &join.plan.condition
+                && !self.holds(condition)?
+            {
+                return Ok(Flow::Continue);
+            }
+            matched = true;
+            match join.plan.kind {
+                JoinKind::Semi | JoinKind::Anti => Ok(Flow::Stop),
+                _ => {
+                    outer = sink()?;
+                    Ok(outer)
                 }
-                matched = true;
-                match join.plan.kind {
-                    JoinKind::Semi | JoinKind::Anti => Ok(Flow::Stop),
-                    _ => {
-                        outer = sink()?;
-                        Ok(outer)
-                    }
-                }
-            })?;
-            self.after_left(join, matched, outer, sink)
+            }
+        })?;
+        self.after_left(join, matched, outer, sink)
+    }
+
+    /// As `nested_loop`, a few left rows at a time, so that the memory of their partners is there
+    /// when they are looked for. The first row goes alone: whoever wants one does not wait.
+    fn nested_loop_ahead(
+        &self,
+        join: &Sides<'a>,
+        ahead: &LookAhead<'a>,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let mut rows = [Slot::Unbound; ROWS_AHEAD];
+        let (mut count, mut most) = (0, 1);
+        let flow = self.run(&join.plan.left, &mut || {
+            rows[count] = self.keep_slot(ahead.left_slot);
+            count += 1;
+            if count < most {
+                return Ok(Flow::Continue);
+            }
+            let whole = &rows[..std::mem::take(&mut count)];
+            most = ROWS_AHEAD;
+            self.partners_of(join, ahead, whole, sink)
+        })?;
+        match flow {
+            Flow::Stop => Ok(Flow::Stop),
+            Flow::Continue => self.partners_of(join, ahead, &rows[..count], sink),
+        }
+    }
+
+    fn partners_of(
+        &self,
+        join: &Sides<'a>,
+        ahead: &LookAhead<'a>,
+        rows: &[Slot<'a>],
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let mut keys = [None; ROWS_AHEAD];
+        for (row, key) in rows.iter().zip(&mut keys) {
+            self.frame.bind(ahead.left_slot, *row);
+            *key = ahead.ask_for_leaf(self)?;
+        }
+        let partners = keys.map(|key| key.map(|key| ahead.table.announced_row(ahead.index, key)));
+        for (row, partner) in rows.iter().zip(partners) {
+            self.frame.bind(ahead.left_slot, *row);
+            let flow = match partner {
+                Some(partner) => self.partner(join, ahead, partner, sink)?,
+                None => self.partners(join, sink)?,
+            };
+            if flow == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// As `partners`, where the only one is known.
+    fn partner(
+        &self,
+        join: &Sides<'a>,
+        ahead: &LookAhead<'a>,
+        partner: Option<RowId>,
+        sink: Sink<'_>,
+    ) -> Result<Flow, SqlError> {
+        let Some((id, row)) = partner.and_then(|id| Some((id, ahead.table.row(id)?))) else {
+            return Ok(Flow::Continue);
+        };
+        self.found(ahead.right, id, row, &mut || match &join.plan.condition {
+            Some(condition) if !self.holds(condition)? => Ok(Flow::Continue),
+            _ => sink(),
         })
     }
 
@@ -189,6 +266,68 @@ impl<'a> Run<'_, 'a> {
             key.push(if *as_float { to_float(value) } else { value });
         }
         Ok(true)
+    }
+}
+
+/// Left rows of a nested loop that are read before their partners are looked for.
+const ROWS_AHEAD: usize = 16;
+/// The fewest rows of a table whose index and rows are likely not to be in the cache.
+const ROWS_OUT_OF_CACHE: u64 = 10_000;
+/// The most parts of a key that are looked up ahead.
+const KEY_LIMIT: usize = 4;
+
+/// An inner join of the rows of a table with those of another by a unique key. Neither reading
+/// left rows early nor making their keys can fail.
+struct LookAhead<'a> {
+    left_slot: u16,
+    right: &'a Scan,
+    table: &'a Table,
+    index: IndexId,
+    key: &'a [Expression],
+}
+
+impl<'a> LookAhead<'a> {
+    fn of(run: &Run<'_, 'a>, join: &'a Join) -> Option<LookAhead<'a>> {
+        let (JoinKind::Inner, Relation::Scan(left), Relation::Scan(right)) =
+            (join.kind, &join.left, &join.right)
+        else {
+            return None;
+        };
+        let Access::Index { index, equal, null_matches, at_most_one: true, .. } = &right.access
+        else {
+            return None;
+        };
+        let is_leaf = |part: &Expression| {
+            matches!(part.node, Node::Column { .. } | Node::Parameter(_) | Node::Literal(_))
+        };
+        // Who counts what operators do wants them run one by one.
+        let is_counted = run.executor.settings.watch.profiler.is_some();
+        let finds_one = matches!(left.access, Access::Index { at_most_one: true, .. });
+        let is_plain = left.filter.is_none()
+            && !finds_one
+            && !is_counted
+            && equal.len() <= KEY_LIMIT
+            && equal.iter().all(is_leaf)
+            && !null_matches.contains(&true);
+        let table = run.executor.tables.get(right.table)?;
+        (is_plain && table.row_count() >= ROWS_OUT_OF_CACHE).then_some(LookAhead {
+            left_slot: left.slot,
+            right,
+            table,
+            index: *index,
+            key: equal,
+        })
+    }
+
+    /// Asks for the leaf of the index that the present left row leads to.
+    #[inline]
+    fn ask_for_leaf(&self, run: &Run<'_, 'a>) -> Result<Option<Announced>, SqlError> {
+        let mut key = [Datum::Null; KEY_LIMIT];
+        for (place, part) in key.iter_mut().zip(self.key) {
+            *place = run.value(part)?;
+        }
+        // A NULL among them is announced for nothing: it finds no row.
+        Ok(self.table.announce(self.index, &key[..self.key.len()]))
     }
 }
 

@@ -112,7 +112,7 @@ impl<'a> Run<'_, 'a> {
 
     /// Pushes one row that an index found, if the filter lets it pass.
     #[inline]
-    fn found(
+    pub(super) fn found(
         &self,
         scan: &'a Scan,
         id: RowId,

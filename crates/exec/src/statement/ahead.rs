@@ -1,18 +1,19 @@
 //! Reading ahead in a batch: its statements are known before the first one runs, so the memory that
 //! later ones will wait for is asked for while earlier ones run. What a search needs lies in three
 //! places, each of which says where the next one is: the leaf of the index, the slot, the tail of
-//! longer texts. Nothing is read ahead but hints: a statement searches again when its turn comes.
+//! longer texts. While the batch has changed nothing, a statement takes the row that was found for
+//! it; behind a change it searches again when its turn comes.
 
 use super::PreparedStatement;
 use super::fast::KEY_LIMIT;
 use crate::database::Database;
-use lockstep_storage::RowId;
+use lockstep_storage::{Announced, RowId, UndoMark};
 use lockstep_types::Datum;
 
 /// Statements between asking for one place and for the next.
 const STEP: usize = 3;
 /// A shorter batch is not worth the trouble.
-const SHORTEST_BATCH: usize = 6;
+const SHORTEST_BATCH: usize = 5;
 /// Places of statements whose way is known in part.
 const RING: usize = 4 * STEP;
 
@@ -20,19 +21,31 @@ const RING: usize = 4 * STEP;
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Unknown,
-    Leaf,
+    Leaf(Announced),
     Slot(RowId),
 }
 
 /// What is known of the statements to come.
 pub(crate) struct Ahead {
     ways: [Way; RING],
+    /// Where changes stood when the batch began.
+    mark: UndoMark,
 }
 
 impl Ahead {
     /// For a batch of so many statements, if it is worth the trouble.
-    pub(crate) fn of(statements: usize) -> Option<Ahead> {
-        (statements >= SHORTEST_BATCH).then_some(Ahead { ways: [Way::Unknown; RING] })
+    pub(crate) fn of(statements: usize, mark: UndoMark) -> Option<Ahead> {
+        (statements >= SHORTEST_BATCH).then_some(Ahead { ways: [Way::Unknown; RING], mark })
+    }
+
+    /// The row that the statement with this number finds by its key, if that is known: as long as
+    /// the batch has changed nothing.
+    #[inline]
+    pub(crate) fn row(&self, database: &Database, number: usize) -> Option<RowId> {
+        match self.ways[number % RING] {
+            Way::Slot(row) if database.mark() == self.mark => Some(row),
+            _ => None,
+        }
     }
 
     /// Asks for what the statements behind `number` will need. `statement` gives those of the
@@ -52,10 +65,10 @@ impl Ahead {
         }
         let first = if number == 0 { 0 } else { number + 2 * STEP };
         for place in first..=number + 2 * STEP {
-            if let Way::Leaf = self.ways[place % RING]
-                && let Some((prepared, parameters)) = statement(place)
+            if let Way::Leaf(key) = self.ways[place % RING]
+                && let Some((prepared, _)) = statement(place)
             {
-                self.ways[place % RING] = prepared.announced(database, parameters);
+                self.ways[place % RING] = prepared.announced(database, key);
             }
         }
         if let Way::Slot(row) = self.ways[(number + STEP) % RING]
@@ -73,18 +86,16 @@ impl PreparedStatement {
         let search = self.fast.as_ref().and_then(|fast| fast.search());
         let found = search.and_then(|(lookup, _)| {
             let (table, key) = lookup.key(database, parameters, &mut key)?;
-            Some(table.announce(lookup.index, key))
+            table.announce(lookup.index, key)
         });
-        if found == Some(true) { Way::Leaf } else { Way::Unknown }
+        found.map_or(Way::Unknown, Way::Leaf)
     }
 
     #[inline]
-    fn announced(&self, database: &Database, parameters: &[Datum<'_>]) -> Way {
-        let mut key = [Datum::Null; KEY_LIMIT];
+    fn announced(&self, database: &Database, key: Announced) -> Way {
         let search = self.fast.as_ref().and_then(|fast| fast.search());
         let found = search.and_then(|(lookup, _)| {
-            let (table, key) = lookup.key(database, parameters, &mut key)?;
-            table.announced_row(lookup.index, key)
+            database.tables.get(lookup.table)?.announced_row(lookup.index, key)
         });
         found.map_or(Way::Unknown, Way::Slot)
     }

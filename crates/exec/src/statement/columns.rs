@@ -10,7 +10,7 @@ use lockstep_base::bytes::ByteWriter;
 use lockstep_plan_ir::relation::KeyBound;
 use lockstep_plan_ir::statement::Query;
 use lockstep_plan_ir::{Access, Node, Relation, Scan};
-use lockstep_storage::{IndexCursor, RowLimits, RowRef, Table};
+use lockstep_storage::{IndexCursor, RowId, RowLimits, RowRef, Table};
 use lockstep_types::table::MAX_ROW_BYTES;
 use lockstep_types::{Datum, IndexId, SqlType, TableBuilder, TableId, TableSchema};
 
@@ -151,15 +151,37 @@ impl ColumnGet {
         out: &mut Vec<u8>,
     ) -> Result<(), SqlError> {
         let found = self.lookup.find(database, parameters)?;
+        self.write(database, found.map(|(_, row)| row), out)
+    }
+
+    /// As `run`, where the row is known.
+    #[inline]
+    pub(super) fn run_at(
+        &self,
+        database: &Database,
+        row: RowId,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
+        let row = table_of(&database.tables, self.lookup.table)?.row(row);
+        self.write(database, row, out)
+    }
+
+    #[inline(always)]
+    fn write(
+        &self,
+        database: &Database,
+        found: Option<RowRef<'_>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
         let limit = database.options.result_limit_bytes;
-        if let Some((_, row)) = found
+        if let Some(row) = found
             && self.write_one(row, out, limit)
         {
             return Ok(());
         }
         let start = out.len();
         out.extend_from_slice(&self.columns.empty);
-        let Some((_, row)) = found else { return Ok(()) };
+        let Some(row) = found else { return Ok(()) };
         self.columns.check(table_of(&database.tables, self.lookup.table)?)?;
         let row_bytes = row.write_columns(&self.columns.columns, out);
         if row_bytes > MAX_ROW_BYTES || out.len() - start > limit {

@@ -118,6 +118,56 @@ fn layout<K>(size_bytes: usize) -> Layout {
     Layout::from_size_align(size_bytes, align).expect("a packed leaf is smaller than a leaf")
 }
 
+/// How the keys of a packed leaf are read.
+struct KeyReader<K> {
+    at: *const u8,
+    bytes: usize,
+    base: K,
+}
+
+impl<K: TreeKey> KeyReader<K> {
+    /// # Safety
+    /// `packed` is a live packed leaf.
+    #[inline(always)]
+    unsafe fn of(packed: *const Packed<K>) -> KeyReader<K> {
+        // SAFETY: by the contract; the keys lie behind the rows, those behind the head.
+        unsafe {
+            let bytes = usize::from((*packed).key_bytes);
+            let rows = usize::from((*packed).length & !PACKED) * usize::from((*packed).row_bytes);
+            KeyReader { at: packed.add(1).cast::<u8>().add(rows), bytes, base: (*packed).base }
+        }
+    }
+
+    /// The key of an entry of a leaf whose differences take a word at most.
+    ///
+    /// # Safety
+    /// The leaf is live, unchanged since, has that entry, and `bytes` is at most 8.
+    #[inline(always)]
+    unsafe fn narrow_key(&self, position: usize) -> K {
+        let mask = u64::MAX.unbounded_shr(64 - 8 * self.bytes as u32);
+        // SAFETY: by the contract; the slack behind the keys makes whole words readable.
+        let word = unsafe { self.at.add(position * self.bytes).cast::<u64>().read_unaligned() };
+        K::plus(&self.base, u128::from(word & mask))
+    }
+
+    /// The key of an entry.
+    ///
+    /// # Safety
+    /// The leaf is live, unchanged since, and has that entry.
+    #[inline(always)]
+    unsafe fn key(&self, position: usize) -> K {
+        // SAFETY: by the contract; the slack behind the keys makes whole words readable.
+        unsafe {
+            if self.bytes <= 8 {
+                return self.narrow_key(position);
+            }
+            let mask = u128::MAX.unbounded_shr(128 - 8 * self.bytes as u32);
+            let word = self.at.add(position * self.bytes).cast::<u128>().read_unaligned();
+            K::plus(&self.base, word & mask)
+        }
+    }
+}
+
 impl<K: TreeKey> Packed<K> {
     /// The key of an entry.
     ///
@@ -125,20 +175,8 @@ impl<K: TreeKey> Packed<K> {
     /// `packed` is a live packed leaf with that entry.
     #[inline(always)]
     unsafe fn key(packed: *const Packed<K>, position: usize) -> K {
-        // SAFETY: by the contract; the slack behind the keys makes whole words readable.
-        unsafe {
-            let bytes = usize::from((*packed).key_bytes);
-            let rows = usize::from((*packed).length & !PACKED) * usize::from((*packed).row_bytes);
-            let at = packed.add(1).cast::<u8>().add(rows + position * bytes);
-            let difference = if bytes <= 8 {
-                let mask = u64::MAX.unbounded_shr(64 - 8 * bytes as u32);
-                u128::from(at.cast::<u64>().read_unaligned() & mask)
-            } else {
-                let mask = u128::MAX.unbounded_shr(128 - 8 * bytes as u32);
-                at.cast::<u128>().read_unaligned() & mask
-            };
-            K::plus(&(*packed).base, difference)
-        }
+        // SAFETY: by the contract.
+        unsafe { KeyReader::of(packed).key(position) }
     }
 
     /// A packed copy of a leaf, without links; `None` when it would not be much smaller.
@@ -217,10 +255,17 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     ///
     /// # Safety
     /// `leaf` is a live packed leaf.
-    #[cold]
+    #[inline(never)]
     pub(super) unsafe fn packed_point(leaf: *const Leaf<K>, holds: impl Fn(&K) -> bool) -> usize {
         // SAFETY: by the contract; positions stay below the length.
-        unsafe { partition_point(leaf_length(leaf), |at| holds(&Packed::key(leaf.cast(), at))) }
+        unsafe {
+            let (length, keys) = (leaf_length(leaf), KeyReader::<K>::of(leaf.cast()));
+            // Two loops: in the one that is mostly taken nothing depends on the keys' width.
+            if keys.bytes <= 8 {
+                return partition_point(length, |at| holds(&keys.narrow_key(at)));
+            }
+            partition_point(length, |at| holds(&keys.key(at)))
+        }
     }
 
     /// The key of an entry of a packed leaf.

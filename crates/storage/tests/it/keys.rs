@@ -6,6 +6,7 @@ use lockstep_storage::{ColumnLayout, KeyForm, RowId, StorageError, Table, Tables
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal, IndexId, SqlType, Value};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Values of a type that lie at its edges, and some others.
@@ -167,4 +168,53 @@ fn index_order_is_value_order() {
     for (seed, (types, longest, form)) in cases.into_iter().enumerate() {
         check_order(types, longest, form, seed as u64);
     }
+}
+
+/// Unique keys are found over and over while rows change their keys, leave, come back in other
+/// slots and are taken back: an index answers with the row that has the key now.
+#[test]
+fn a_key_is_found_where_it_is_now() {
+    const KEYS: u64 = 200;
+    let columns = [fixed(SqlType::SmallInt), fixed(SqlType::Integer)];
+    let mut tables = Tables::new();
+    let mut table = table("T", &columns);
+    table.add_index(on("PK", true, &[0, 1])).expect("a legal index");
+    let id = tables.add(table);
+    let (mut undo, mut random) = (UndoLog::default(), SeededRandom::new(7));
+    let mut rows: BTreeMap<u64, RowId> = BTreeMap::new();
+    let key = |number: u64| [Datum::Int(number as i64 % 3), Datum::Int(number as i64 / 3)];
+    let mut found_rows = 0;
+    for _ in 0..20_000 {
+        let (number, other) = (random.below(KEYS), random.below(KEYS));
+        let (mark, before) = (undo.mark(), rows.clone());
+        match (rows.get(&number).copied(), random.below(3)) {
+            (None, _) => {
+                let row = tables[id].insert(&key(number), &mut undo).expect("a new key");
+                rows.insert(number, row);
+            }
+            (Some(row), 0) => {
+                tables[id].delete(row, &mut undo).expect("a row");
+                rows.remove(&number);
+            }
+            (Some(row), 1) if !rows.contains_key(&other) => {
+                let [a, b] = key(other);
+                tables[id].update(row, &[(0, a), (1, b)], &mut undo).expect("a free key");
+                rows.remove(&number);
+                rows.insert(other, row);
+            }
+            _ => {}
+        }
+        for asked in [number, other, random.below(KEYS)] {
+            let found = tables[id].get(IndexId(0), &key(asked)).expect("a whole key");
+            assert_eq!(found.map(|(row, _)| row), rows.get(&asked).copied(), "key {asked}");
+            found_rows += u64::from(found.is_some());
+        }
+        if random.chance(1, 4) {
+            undo.rollback_to(mark, &mut tables);
+            rows = before;
+            let found = tables[id].get(IndexId(0), &key(number)).expect("a whole key");
+            assert_eq!(found.map(|(row, _)| row), rows.get(&number).copied(), "key {number}");
+        }
+    }
+    assert!(found_rows > 10_000, "{found_rows} of 60,000 were there");
 }

@@ -291,7 +291,8 @@ fn take(
     };
     let original_item = is_original(item.next());
     let Some(Ok(Datum::Int(quantity))) = stock.next() else { return Err(damaged()) };
-    line.is_brand = is_original(stock.next()) && original_item;
+    let stock_data = stock.next();
+    line.is_brand = original_item && is_original(stock_data);
     line.district_info = ShortText::of(stock.next().and_then(Result::ok));
     line.amount = times(line.price, line.quantity).ok_or_else(damaged)?;
     let enough = quantity >= line.quantity + 10;
