@@ -5,7 +5,7 @@ use super::faults::{
     wrong_count,
 };
 use super::hosted::BlockingRounds;
-use super::parameters::queued_parameter;
+use super::parameters::{queued_parameter, take_plain};
 use super::round::{BatchResult, QueuedStatement, queued_statement};
 use super::{PreparedProcedure, ProcedureError, Suspended};
 use crate::arena::Arena;
@@ -323,16 +323,22 @@ impl<'c> ProcedureContext<'c> {
         }
         let arena = self.arena;
         let values = arena.fill(wanted.len(), Datum::Null);
-        let mut given = parameters.iter();
+        let mut rest = parameters.bytes();
         for (value, wanted) in values.iter_mut().zip(wanted) {
-            let given = given.next().ok_or_else(damaged_parameters)?;
-            *value = match given.map_err(|_| damaged_parameters())? {
+            if let Some(behind) = take_plain(rest, *wanted, value) {
+                rest = behind;
+                continue;
+            }
+            let mut given = ParameterSet::from_parts(1, rest).iter();
+            let parameter = given.next().ok_or_else(damaged_parameters)?;
+            *value = match parameter.map_err(|_| damaged_parameters())? {
                 Parameter::Scalar(_, given) => queued_parameter(given, *wanted, arena)?,
                 list => queued_list(list, wanted, arena)?,
             };
+            rest = given.rest();
         }
         self.add_to_queue(statement, values)?;
-        Ok(given.rest())
+        Ok(rest)
     }
 
     /// Forgets what is queued.

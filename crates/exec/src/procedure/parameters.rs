@@ -161,6 +161,62 @@ pub(super) fn queued_parameter<'a>(
     }
 }
 
+/// Takes an integer, a text or a double at the beginning of a queued statement's parameters over
+/// as it is, where that is what the statement declares; gives what follows it. `None` has left
+/// the value as it was.
+///
+/// Values are written in place, as in [`super::ProcedureContext::queue`]: through a temporary, the
+/// copy would wait for the bytes beside the tag to reach memory.
+#[inline(always)]
+pub(super) fn take_plain<'a>(
+    bytes: &'a [u8],
+    wanted: StatementParameter,
+    value: &mut Datum<'a>,
+) -> Option<&'a [u8]> {
+    let (code, rest) = bytes.split_first()?;
+    let (given, sql_type) = (SqlType::from_code(*code as i8)?, wanted.sql_type);
+    if wanted.is_array {
+        return None;
+    }
+    if sql_type.is_integer() {
+        let (number, null, behind) = match given {
+            SqlType::TinyInt => {
+                let (number, behind) = rest.split_first_chunk()?;
+                (i64::from(i8::from_be_bytes(*number)), i64::from(i8::MIN), behind)
+            }
+            SqlType::SmallInt => {
+                let (number, behind) = rest.split_first_chunk()?;
+                (i64::from(i16::from_be_bytes(*number)), i64::from(i16::MIN), behind)
+            }
+            SqlType::Integer => {
+                let (number, behind) = rest.split_first_chunk()?;
+                (i64::from(i32::from_be_bytes(*number)), i64::from(i32::MIN), behind)
+            }
+            SqlType::BigInt => {
+                let (number, behind) = rest.split_first_chunk()?;
+                (i64::from_be_bytes(*number), i64::MIN, behind)
+            }
+            _ => return None,
+        };
+        if number == null {
+            *value = Datum::Null;
+        } else {
+            *value = Datum::Int(number);
+        }
+        return Some(behind);
+    }
+    if given != sql_type {
+        return None;
+    }
+    let mut reader = ByteReader::new(rest);
+    match (sql_type, read_datum(&mut reader, sql_type).ok()?) {
+        (SqlType::Varchar, Datum::Text(text)) => *value = Datum::Text(text),
+        (SqlType::Float, Datum::Float(number)) => *value = Datum::Float(number),
+        _ => return None,
+    }
+    Some(reader.rest())
+}
+
 /// The value that routes a local statement: its `routing` over the call's parameters.
 ///
 /// # Errors
