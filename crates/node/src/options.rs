@@ -182,6 +182,9 @@ options! {
         "What a site logged and the disk has not taken yet; above it, calls wait.";
     log_interval_ms: 200, 1, 60_000, "ms",
         "With asynchronous durability: how often the command log is made durable.";
+    log_gather_us: 500, 0, 100_000, "us",
+        "With synchronous durability and many calls under way: the least time from the beginning \
+         of a group commit to that of the next; few calls never wait for it.";
     topology_check_ms: 1_000, 10, 60_000, "ms",
         "How often subscribers are told of a changed topology.";
     max_procedure_threads: 16, 1, 10_000, "threads",

@@ -22,12 +22,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Hand-overs of one site that wait to be written.
 const BATCHES: usize = 256;
 /// A group is not gathered any further once it is this long.
 const GROUP_BYTES_MAX: usize = 16 << 20;
+/// A group of so many entries tells of load.
+const BUSY_ENTRIES: u64 = 64;
 /// Buffers longer than this are not kept.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 /// While the disk is full: how often the thread looks whether there is space.
@@ -229,6 +231,7 @@ impl LogThread {
             shared: Arc::clone(&shared),
             syncs_groups: data.durability == Durability::Sync,
             interval_us: options.log_interval_ms as i64 * 1000,
+            group: Group::new(Duration::from_micros(options.log_gather_us)),
             synced_us: clock::now_us(),
             is_sealed: true,
             events,
@@ -271,6 +274,33 @@ impl LogThread {
     }
 }
 
+/// When groups begin. Under load, one that would begin right behind the one before waits for more
+/// entries: each group costs the same system calls, and as many again to send its answers.
+struct Group {
+    /// From the beginning of a group to that of the next at least, under load.
+    least_time: Duration,
+    /// When the one that is gathered began, or else the one before.
+    begun: Instant,
+    /// In the one that is gathered.
+    entries: u64,
+    /// In the one before.
+    last_entries: u64,
+}
+
+impl Group {
+    fn new(least_time: Duration) -> Group {
+        Group { least_time, begun: Instant::now(), entries: 0, last_entries: 0 }
+    }
+
+    /// How long the next one is to wait.
+    fn begin_in(&self, now: Instant) -> Duration {
+        match self.last_entries < BUSY_ENTRIES {
+            true => Duration::ZERO,
+            false => (self.begun + self.least_time).saturating_duration_since(now),
+        }
+    }
+}
+
 /// What the thread works with.
 struct Body {
     writer: LogWriter,
@@ -281,6 +311,7 @@ struct Body {
     shared: Arc<LogShared>,
     syncs_groups: bool,
     interval_us: i64,
+    group: Group,
     synced_us: i64,
     is_sealed: bool,
     events: LogEvents,
@@ -308,6 +339,9 @@ impl Body {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             self.take_order()?;
             self.gather();
+            if self.waits_for_more() {
+                self.gather();
+            }
             // Whoever asks for a sync means what was handed over before, which is gathered now.
             let has_all = self.writer.group_bytes() < GROUP_BYTES_MAX;
             let has_some = self.writer.group_bytes() > 0;
@@ -351,6 +385,19 @@ impl Body {
         Ok(())
     }
 
+    /// Waits, under load, until the next group may begin; whether it waited.
+    fn waits_for_more(&mut self) -> bool {
+        if !self.syncs_groups || self.writer.group_bytes() == 0 {
+            return false;
+        }
+        let wait = self.group.begin_in(Instant::now());
+        if !wait.is_zero() {
+            std::thread::park_timeout(wait);
+        }
+        self.group.begun = Instant::now();
+        !wait.is_zero()
+    }
+
     /// Takes what the sites handed over into the group.
     fn gather(&mut self) {
         for (partition, lane) in self.lanes.iter_mut().enumerate() {
@@ -361,6 +408,7 @@ impl Body {
                 lane.last_sequence = first_sequence + u64::from(entries) - 1;
                 lane.taken_bytes += bytes.len() as u64;
                 lane.is_in_group = true;
+                self.group.entries += u64::from(entries);
                 if bytes.capacity() <= KEPT_BUFFER_BYTES {
                     bytes.clear();
                     // More buffers than the ring holds are not needed.
@@ -374,6 +422,7 @@ impl Body {
     fn commit(&mut self) -> Result<(), LogError> {
         self.make_room()?;
         self.writer.write()?;
+        self.group.last_entries = std::mem::take(&mut self.group.entries);
         self.is_sealed = false;
         self.spares.look_after(&mut self.writer);
         if self.syncs_groups {
@@ -465,5 +514,24 @@ impl Body {
     fn finish(&mut self) -> Result<(), LogError> {
         self.seal()?;
         self.writer.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUSY_ENTRIES, Group};
+    use std::time::Duration;
+
+    #[test]
+    fn groups_of_many_calls_keep_their_distance_and_those_of_few_do_not() {
+        let mut group = Group::new(Duration::from_micros(500));
+        let begun = group.begun;
+        let (soon, late) = [100, 600].map(|us| begun + Duration::from_micros(us)).into();
+        assert_eq!(group.begin_in(soon), Duration::ZERO, "nothing is known of load yet");
+        group.last_entries = BUSY_ENTRIES - 1;
+        assert_eq!(group.begin_in(soon), Duration::ZERO);
+        group.last_entries = BUSY_ENTRIES;
+        assert_eq!(group.begin_in(soon), Duration::from_micros(400));
+        assert_eq!(group.begin_in(late), Duration::ZERO);
     }
 }

@@ -201,8 +201,9 @@ fn under_load_rows(samples: &[UnderLoad]) -> Vec<Row> {
             (of(UnderLoad::judged_p99_us), milliseconds),
             at_most(5_000.0, 2_000.0),
             format!(
-                "open loop, {}; {stalled}; of all {}; without a snapshot {}",
+                "open loop, {}, {:.0} % busy; {stalled}; of all {}; without a snapshot {}",
                 per_s(of(|s| s.open_per_s)),
+                of(|s| s.busy) * 100.0,
                 milliseconds(all),
                 milliseconds(of(|s| s.p99_without_us))
             ),
@@ -315,7 +316,7 @@ fn under_load_json(sample: &UnderLoad) -> Value {
     json!({
         "without_per_s": sample.without_per_s, "with_per_s": sample.with_per_s,
         "share": sample.share, "p99_without_us": sample.p99_without_us, "p99_us": sample.p99_us,
-        "undisturbed": undisturbed,
+        "busy": sample.busy, "undisturbed": undisturbed,
     })
 }
 

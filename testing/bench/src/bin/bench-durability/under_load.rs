@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// The load of the open loop, of the peak without a snapshot.
 const OPEN_LOAD: f64 = 0.5;
+/// What a stall of the machine left behind is worked off in the time that the host has to spare,
+/// as measured; it is taken to be at most this busy.
+const MOST_BUSY: f64 = 0.9;
 /// A ticker goes on this long behind a run, which takes a while to begin and to end.
 const TICKER_SPARE: Duration = Duration::from_millis(300);
 
@@ -32,6 +35,8 @@ pub struct UnderLoad {
     pub p99_without_us: f64,
     /// Calls per second of that open loop.
     pub open_per_s: f64,
+    /// How much of its core the host used in that open loop while snapshots were taken.
+    pub busy: f64,
     /// The same while snapshots are taken, of all calls.
     pub p99_us: f64,
     /// And what the machine did to that run; `None` where nobody can tell.
@@ -78,13 +83,14 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
             snapshot_per_s: taken.bytes_per_s,
             open_per_s: without.throughput_per_s * OPEN_LOAD,
             p99_without_us: calm.judged_p99_us(),
+            busy: open.busy,
             p99_us: open.p99_us,
             undisturbed: open.undisturbed,
         };
         eprintln!(
             "repeat {repeat}: voter, no snapshot {:.0}/s, snapshots {:.0}/s ({:.0} % of the time, \
              {:.0} MB/s), at {:.0}/s p99 {:.0} us, \
-             of all calls {:.0} us, without a snapshot {:.0} us",
+             of all calls {:.0} us, {:.0} % busy, without a snapshot {:.0} us",
             sample.without_per_s,
             sample.with_per_s,
             sample.share * 100.0,
@@ -92,6 +98,7 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
             sample.open_per_s,
             sample.judged_p99_us(),
             sample.p99_us,
+            sample.busy * 100.0,
             sample.p99_without_us
         );
         samples.push(sample);
@@ -109,6 +116,7 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
 struct Run {
     throughput_per_s: f64,
     p99_us: f64,
+    busy: f64,
     undisturbed: Option<Undisturbed>,
 }
 
@@ -119,20 +127,24 @@ impl Run {
 }
 
 fn drive(plan: &Plan, host: &Host, rate: Option<f64>, load: &mut VoterLoad) -> Result<Run, String> {
-    let watch = rate.map(|_| watch(plan));
+    let watch = rate.map(|_| {
+        let cores = [SERVER_CORE, LOAD_CORE.min(plan.cores - 1)];
+        Watch::begin(&cores, &plan.own, plan.warmup + plan.duration + TICKER_SPARE)
+    });
+    let processor_time = || host.process().cpu_time().map_err(|error| error.to_string());
+    let (begun, used) = (Instant::now(), processor_time()?);
     let measured =
         measure::drive_voter(plan, host, (crate::CONNECTIONS, crate::PIPELINE), rate, load)?;
+    let used = processor_time()?.saturating_sub(used);
+    let busy = used.as_secs_f64() / begun.elapsed().as_secs_f64().max(1e-9);
+    let end =
+        |watch: Watch| watch.end(&measured.calls, busy.clamp(OPEN_LOAD, MOST_BUSY), plan.duration);
     Ok(Run {
         throughput_per_s: measure::rate_of(&measured),
         p99_us: measured.latency_us.value_at_quantile(0.99) as f64,
-        undisturbed: watch.and_then(|watch| watch.end(&measured.calls, OPEN_LOAD, plan.duration)),
+        busy,
+        undisturbed: watch.and_then(end),
     })
-}
-
-/// Watches the core of the servers and that of the load.
-fn watch(plan: &Plan) -> Watch {
-    let duration = plan.warmup + plan.duration + TICKER_SPARE;
-    Watch::begin(&[SERVER_CORE, LOAD_CORE.min(plan.cores - 1)], &plan.own, duration)
 }
 
 /// How much of the time a snapshot was taken, and how fast.
