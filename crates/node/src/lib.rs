@@ -5,6 +5,7 @@
 //! with its connections, `control` the one thread that parses, plans and answers system
 //! procedures.
 
+mod allocator;
 pub mod catalog;
 mod classes;
 pub mod clock;

@@ -111,6 +111,9 @@ options! {
          the limit; 0 for no limit.";
     memory_limit_bytes: 0, 0, 1 << 60, "bytes",
         "The same as a number of bytes; the lower one of both is the limit; 0 for none.";
+    memory_ahead_bytes: 0, 0, 1 << 60, "bytes",
+        "So much memory is taken, and touched, when the host starts, in equal parts for its sites, \
+         so that no call waits for the system to find it; it counts as used.";
     disk_reserve_bytes: 256 * MIB, 0, 1 << 60, "bytes",
         "With less space than this free on the disk of its directory the host is read-only, but \
          for deletes, until 105 % of it are free; with less than a quarter it takes no write at \

@@ -1,6 +1,7 @@
 //! A host from start to stop: binds the ports, makes the threads and their mailboxes, and ends
 //! them in order.
 
+use crate::allocator;
 use crate::catalog::NativeRegistry;
 use crate::clock;
 use crate::control::{Control, ControlParts};
@@ -23,6 +24,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -86,7 +88,7 @@ impl Server {
         loads: Vec<Box<dyn SiteLoad>>,
     ) -> io::Result<Server> {
         raise_file_limit();
-        prepare_allocator(configuration.sites);
+        allocator::prepare(&configuration.options, configuration.sites)?;
         let client = listen(configuration.client)?;
         let admin = listen(configuration.admin)?;
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
@@ -265,17 +267,28 @@ impl Drop for Server {
     }
 }
 
+/// Starts a site's thread, and waits until it has the memory that it is to take ahead.
 fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<io::Result<()>>> {
     let name = format!("site {}", parts.index);
     let facts = Arc::clone(&parts.facts);
     let builder = std::thread::Builder::new().name(name.clone()).stack_size(SITE_STACK_BYTES);
-    builder.spawn(move || {
+    let (has_memory, waits) = channel();
+    let thread = builder.spawn(move || {
         if let Some(core) = core {
             scheduling::pin_to_core(core);
         }
         scheduling::give_way_to_short_work();
-        end_host_after(&name, &facts, || Shard::new(parts)?.run())
-    })
+        let bytes = facts.options.memory_ahead_bytes / u64::from(facts.partition_count);
+        let taken = allocator::take_ahead(bytes);
+        let is_taken = taken.is_ok();
+        let _ = has_memory.send(taken);
+        match is_taken {
+            true => end_host_after(&name, &facts, || Shard::new(parts)?.run()),
+            false => Ok(()),
+        }
+    })?;
+    waits.recv().map_err(|_| io::Error::other("the thread of a site ended at once"))??;
+    Ok(thread)
 }
 
 /// Runs a thread of the host. If it ends in any way but in order, the host is asked to stop: it
@@ -381,34 +394,6 @@ fn raise_file_limit() {
         tracing::warn!("the limit of open files could not be raised; few connections may fit");
     }
 }
-
-/// Has glibc's allocator take memory from the system in large steps. By default the heap of each
-/// thread but the first grows by a page a system call. Fewer calls is all that is known of the
-/// effect: latencies did not measurably improve. Several sites have a heap each: messages of
-/// multi-partition transactions are allocated and freed so often that one heap's lock took half
-/// of their time.
-#[cfg(target_env = "gnu")]
-fn prepare_allocator(sites: u32) {
-    const STEP_BYTES: libc::c_int = 16 << 20;
-    let arenas = match sites {
-        1 => 1,
-        // The control thread has one as well.
-        several => libc::c_int::try_from(several.saturating_add(1)).unwrap_or(libc::c_int::MAX),
-    };
-    // SAFETY: mallopt only stores numbers of the allocator; called before the sites' threads are
-    // there, and harmless behind that.
-    let accepted = unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, arenas)
-            & libc::mallopt(libc::M_TOP_PAD, STEP_BYTES)
-            & libc::mallopt(libc::M_TRIM_THRESHOLD, 8 * STEP_BYTES)
-    };
-    if accepted == 0 {
-        tracing::warn!("the allocator did not take its settings");
-    }
-}
-
-#[cfg(not(target_env = "gnu"))]
-fn prepare_allocator(_sites: u32) {}
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let bind = || -> io::Result<TcpListener> {

@@ -37,6 +37,7 @@ use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
 use plan_cache::PlanCache;
 use resources::Resources;
+pub(crate) use resources::memory_limit_bytes;
 use snapshot::{Restoring, Snapshots};
 use statistics::{Gathering, Interval};
 use std::collections::{BTreeMap, VecDeque};

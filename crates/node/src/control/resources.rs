@@ -11,6 +11,7 @@
 use super::Control;
 use super::statistics::{physical_memory_kb, resident_kb};
 use crate::clock;
+use crate::options::Options;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Control {
     }
 
     fn look_at_memory(&self) {
-        let limit = self.memory_limit_bytes();
+        let limit = lower_limit_bytes(&self.facts.options, self.resources.memory_bytes);
         let intake = &self.facts.intake;
         let mut used = self.used_memory_bytes(limit);
         if limit > 0 && used >= limit {
@@ -76,21 +77,25 @@ impl Control {
         }
     }
 
-    /// The lower one of the two limits; 0 for none.
-    fn memory_limit_bytes(&self) -> u64 {
-        let options = &self.facts.options;
-        let share = options.memory_limit_percent;
-        let by_share = (u128::from(self.resources.memory_bytes) * u128::from(share) / 100) as u64;
-        let limits = [by_share, options.memory_limit_bytes];
-        limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(0)
-    }
-
     fn used_memory_bytes(&self, limit: u64) -> u64 {
         let sites = self.facts.reusable_bytes.iter();
         let reusable: u64 = sites.map(|bytes| bytes.load(Ordering::Relaxed)).sum();
         let left = self.resources.memory_bytes.saturating_sub(limit) / 2;
         (resident_kb() * KIB).saturating_sub(reusable.min(left))
     }
+}
+
+/// How much memory a host with these options may use here; 0 for no limit.
+pub(crate) fn memory_limit_bytes(options: &Options) -> u64 {
+    lower_limit_bytes(options, available_memory_bytes())
+}
+
+/// The lower one of the two limits; 0 for none.
+fn lower_limit_bytes(options: &Options, memory_bytes: u64) -> u64 {
+    let share = options.memory_limit_percent;
+    let by_share = (u128::from(memory_bytes) * u128::from(share) / 100) as u64;
+    let limits = [by_share, options.memory_limit_bytes];
+    limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(0)
 }
 
 /// The memory of the machine, or what the system lets this process and those beside it have.
