@@ -7,6 +7,7 @@ mod bench;
 mod csv;
 mod demo;
 mod export;
+mod huge_pages;
 mod init;
 mod java_api;
 mod last_word;

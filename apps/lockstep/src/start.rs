@@ -1,7 +1,7 @@
 //! `lockstep start`: runs a host in the foreground until it is told to stop.
 
 use crate::output::write_out;
-use crate::{Procedures, WrapDisk, last_word, recovery};
+use crate::{Procedures, WrapDisk, huge_pages, last_word, recovery};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
@@ -155,6 +155,8 @@ pub fn run(
     procedures: Procedures,
     wrap_disk: WrapDisk,
 ) -> Result<ExitCode, String> {
+    // First of all: the process begins anew.
+    huge_pages::take();
     let mut options = Options::default();
     for setting in arguments.get_many::<String>("option").into_iter().flatten() {
         options.set(setting).map_err(|error| error.to_string())?;
