@@ -21,12 +21,14 @@ pub struct HostOptions<'a> {
     pub pinned: bool,
     /// Whether it saves snapshots by itself, too.
     pub schedule: bool,
+    /// Memory that it takes before it serves.
+    pub ahead_bytes: u64,
 }
 
 impl<'a> HostOptions<'a> {
     /// On the core of the servers, with all its answers durable and its own snapshots.
     pub fn pinned(directory: Option<&'a Path>) -> HostOptions<'a> {
-        HostOptions { directory, durability: "sync", pinned: true, schedule: true }
+        HostOptions { directory, durability: "sync", pinned: true, schedule: true, ahead_bytes: 0 }
     }
 }
 
@@ -59,6 +61,9 @@ impl Host {
             false => on_all_cores(plan.cores, &program),
         };
         command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        if options.ahead_bytes > 0 {
+            command.args(["--option", &format!("memory_ahead_bytes={}", options.ahead_bytes)]);
+        }
         match options.directory {
             None => command.args(["--sites", "1"]),
             Some(directory) => {

@@ -225,7 +225,13 @@ impl Plan {
         vec![
             ("core of the servers", SERVER_CORE.to_string()),
             ("core of the load", LOAD_CORE.min(self.cores - 1).to_string()),
-            ("lockstep", format!("start --sites 1 [--dir DIR] ({})", self.lockstep.display())),
+            (
+                "lockstep",
+                format!(
+                    "start --sites 1 [--dir DIR] [--option memory_ahead_bytes=...] ({})",
+                    self.lockstep.display()
+                ),
+            ),
             ("Redis", "appendonly yes, appendfsync always, SET of 64 bytes".to_string()),
             ("PostgreSQL", measure::POSTGRES_SETTINGS.join(", ")),
             ("the disk of", self.folder.display().to_string()),

@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 /// The load of the open loop, of the peak without a snapshot.
 const OPEN_LOAD: f64 = 0.5;
+/// Memory for the votes of a repeat, for each millisecond of its measured times, taken before the
+/// host serves: no call is to wait for a page that nobody has touched yet, while it is to be seen
+/// what snapshots make calls wait for.
+const VOTES_BYTES_PER_MS: u64 = 400_000;
 /// What a stall of the machine left behind is worked off in the time that the host has to spare,
 /// as measured; it is taken to be at most this busy.
 const MOST_BUSY: f64 = 0.9;
@@ -59,7 +63,10 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
     let directory = plan.folder.join("under-load");
     host::init(plan, &directory, 1)?;
     // The snapshots are those that are asked for, one behind the other.
-    let options = HostOptions { schedule: false, ..HostOptions::pinned(Some(&directory)) };
+    let pinned = HostOptions::pinned(Some(&directory));
+    let votes_bytes = plan.duration.as_millis() as u64 * VOTES_BYTES_PER_MS;
+    let ahead_bytes = 2 * plan.snapshot_bytes + u64::from(plan.repeats) * votes_bytes;
+    let options = HostOptions { schedule: false, ahead_bytes, ..pinned };
     let host = Host::start_with(plan, &options)?;
     let mut connection = host.connect()?;
     ballast::fill(&mut connection, &host.address(), plan.snapshot_bytes)?;

@@ -175,7 +175,14 @@ impl Plan {
         let mut options = vec![
             ("core of the servers", SERVER_CORE.to_string()),
             ("core of the load", LOAD_CORE.to_string()),
-            ("lockstep", format!("start --sites 1, TATP 4 ({})", self.lockstep.display())),
+            (
+                "lockstep",
+                format!(
+                    "start --sites 1 --option memory_ahead_bytes={}, TATP --sites 4 ({})",
+                    host::AHEAD_BYTES,
+                    self.lockstep.display()
+                ),
+            ),
             ("Redis", "nothing kept on disk; SET: 64-byte values, 50 connections x 64".to_string()),
             ("TPC-C", format!("{} warehouses, as PyTPCC, {}", self.warehouses, measure::LOAD)),
             ("TATP", format!("{} subscribers, {}", self.subscribers, measure::LOAD)),
