@@ -154,21 +154,6 @@ pub fn save_snapshot(connection: &mut Connection, nonce: &str) -> Result<(), Str
     called(connection, "@SnapshotSave", &parameters)
 }
 
-/// Deletes a snapshot.
-///
-/// # Errors
-/// It fails.
-pub fn delete_snapshot(
-    connection: &mut Connection,
-    folder: &Path,
-    nonce: &str,
-) -> Result<(), String> {
-    let mut parameters = ParameterWriter::default();
-    parameters.array(SqlType::Varchar, &[Datum::Text(&folder.to_string_lossy())]);
-    parameters.array(SqlType::Varchar, &[Datum::Text(nonce)]);
-    called(connection, "@SnapshotDelete", &parameters)
-}
-
 /// Calls a procedure whose tables tell of failures in a column RESULT.
 fn called(
     connection: &mut Connection,

@@ -8,7 +8,7 @@ use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ const VOTES_BYTES_PER_MS: u64 = 400_000;
 /// What a stall of the machine left behind is worked off in the time that the host has to spare,
 /// as measured; it is taken to be at most this busy.
 const MOST_BUSY: f64 = 0.9;
+/// Behind a snapshot, whose end gives up files of the log: a disk has that much to do with them.
+const REST: Duration = Duration::from_secs(2);
 /// A ticker goes on this long behind a run, which takes a while to begin and to end.
 const TICKER_SPARE: Duration = Duration::from_millis(300);
 
@@ -160,20 +162,22 @@ struct Taken {
     bytes_per_s: f64,
 }
 
-/// One snapshot after the other, each deleted when the next is there.
+/// One snapshot after the other. All stay until the figures are there: to delete a file of a
+/// gigabyte keeps some disks, and with them machines, busy for longer than the figures last.
 struct Snapshots {
     stopping: Arc<AtomicBool>,
     thread: JoinHandle<Result<Duration, String>>,
     begun: Instant,
     folder: PathBuf,
-    /// Of those that were deleted.
-    bytes: Arc<AtomicU64>,
+    /// Of those before.
+    bytes_before: u64,
 }
 
 impl Snapshots {
     fn begin(host: &Host, folder: PathBuf) -> Result<Snapshots, String> {
-        let (stopping, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stop, sum, taken_to) = (Arc::clone(&stopping), Arc::clone(&bytes), folder.clone());
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let bytes_before = bytes_in(&folder);
         let mut connection = host.connect()?;
         let take = move || {
             let mut taking = Duration::ZERO;
@@ -181,26 +185,26 @@ impl Snapshots {
                 if stop.load(Ordering::Acquire) {
                     break;
                 }
-                let nonce = format!("LOAD{number}");
+                // No two of a folder have the same bytes before them.
+                let nonce = format!("LOAD{bytes_before}x{number}");
                 let begun = Instant::now();
                 host::save_snapshot(&mut connection, &nonce)?;
                 taking += begun.elapsed();
-                sum.fetch_add(bytes_in(&taken_to), Ordering::AcqRel);
-                host::delete_snapshot(&mut connection, &taken_to, &nonce)?;
             }
             Ok(taking)
         };
         let thread = std::thread::spawn(take);
-        Ok(Snapshots { stopping, thread, begun: Instant::now(), folder, bytes })
+        Ok(Snapshots { stopping, thread, begun: Instant::now(), folder, bytes_before })
     }
 
-    /// Waits for the last one, which the host ends without load.
+    /// Waits for the last one, which the host ends without load, and for the disk to be at rest.
     fn end(self) -> Result<Taken, String> {
         let loaded_s = self.begun.elapsed().as_secs_f64().max(1e-9);
-        let bytes = self.bytes.load(Ordering::Acquire) + bytes_in(&self.folder);
+        let bytes = bytes_in(&self.folder).saturating_sub(self.bytes_before);
         self.stopping.store(true, Ordering::Release);
         let taking = self.thread.join().map_err(|_| "the thread of snapshots panicked")??;
         let share = taking.as_secs_f64() / self.begun.elapsed().as_secs_f64().max(1e-9);
+        std::thread::sleep(REST);
         Ok(Taken { share, bytes_per_s: bytes as f64 / loaded_s })
     }
 }
