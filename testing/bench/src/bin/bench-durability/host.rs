@@ -23,12 +23,21 @@ pub struct HostOptions<'a> {
     pub schedule: bool,
     /// Memory that it takes before it serves.
     pub ahead_bytes: u64,
+    /// The distance of group commits under load, if not the usual one.
+    pub log_gather_us: Option<u64>,
 }
 
 impl<'a> HostOptions<'a> {
     /// On the core of the servers, with all its answers durable and its own snapshots.
     pub fn pinned(directory: Option<&'a Path>) -> HostOptions<'a> {
-        HostOptions { directory, durability: "sync", pinned: true, schedule: true, ahead_bytes: 0 }
+        HostOptions {
+            directory,
+            durability: "sync",
+            pinned: true,
+            schedule: true,
+            ahead_bytes: 0,
+            log_gather_us: None,
+        }
     }
 }
 
@@ -63,6 +72,9 @@ impl Host {
         command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         if options.ahead_bytes > 0 {
             command.args(["--option", &format!("memory_ahead_bytes={}", options.ahead_bytes)]);
+        }
+        if let Some(gather_us) = options.log_gather_us {
+            command.args(["--option", &format!("log_gather_us={gather_us}")]);
         }
         match options.directory {
             None => command.args(["--sites", "1"]),

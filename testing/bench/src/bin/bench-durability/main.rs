@@ -225,13 +225,7 @@ impl Plan {
         vec![
             ("core of the servers", SERVER_CORE.to_string()),
             ("core of the load", LOAD_CORE.min(self.cores - 1).to_string()),
-            (
-                "lockstep",
-                format!(
-                    "start --sites 1 [--dir DIR] [--option memory_ahead_bytes=...] ({})",
-                    self.lockstep.display()
-                ),
-            ),
+            ("lockstep", format!("start --sites 1 [--dir DIR] ({})", self.lockstep.display())),
             ("Redis", "appendonly yes, appendfsync always, SET of 64 bytes".to_string()),
             ("PostgreSQL", measure::POSTGRES_SETTINGS.join(", ")),
             ("the disk of", self.folder.display().to_string()),
@@ -239,6 +233,7 @@ impl Plan {
             ("in flight on each", format!("{PIPELINE}, or 1 where it says so")),
             ("recovery", format!("{}, {} sites", megabytes(self.recovery_bytes), self.cores)),
             ("snapshots", megabytes(self.snapshot_bytes)),
+            ("during snapshots", under_load::options_in_words()),
             ("repeats", format!("{}, medians; of the recovery one", self.repeats)),
             ("measured time", seconds(self.duration)),
             ("warm-up", seconds(self.warmup)),

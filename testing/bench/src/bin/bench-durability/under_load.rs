@@ -21,6 +21,9 @@ const VOTES_BYTES_PER_MS: u64 = 400_000;
 /// What a stall of the machine left behind is worked off in the time that the host has to spare,
 /// as measured; it is taken to be at most this busy.
 const MOST_BUSY: f64 = 0.9;
+/// The distance of group commits: of 50 connections each gets its answers in fewer sends, and the
+/// log takes less of the one core that it shares with its site.
+const GATHER_US: u64 = 2_000;
 /// Behind a snapshot, whose end gives up files of the log: a disk has that much to do with them.
 const REST: Duration = Duration::from_secs(2);
 /// A ticker goes on this long behind a run, which takes a while to begin and to end.
@@ -57,6 +60,11 @@ impl UnderLoad {
     }
 }
 
+/// The host's options of these figures.
+pub fn options_in_words() -> String {
+    format!("--option memory_ahead_bytes=... --option log_gather_us={GATHER_US}")
+}
+
 /// Measures all repeats on one host, with and without in turns.
 ///
 /// # Errors
@@ -68,7 +76,8 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
     let pinned = HostOptions::pinned(Some(&directory));
     let votes_bytes = plan.duration.as_millis() as u64 * VOTES_BYTES_PER_MS;
     let ahead_bytes = 2 * plan.snapshot_bytes + u64::from(plan.repeats) * votes_bytes;
-    let options = HostOptions { schedule: false, ahead_bytes, ..pinned };
+    let log_gather_us = Some(GATHER_US);
+    let options = HostOptions { schedule: false, ahead_bytes, log_gather_us, ..pinned };
     let host = Host::start_with(plan, &options)?;
     let mut connection = host.connect()?;
     ballast::fill(&mut connection, &host.address(), plan.snapshot_bytes)?;
