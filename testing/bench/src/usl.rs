@@ -8,6 +8,8 @@
 //! start, and damped Gauss-Newton steps (Levenberg, Marquardt) minimise the squares of the
 //! throughputs themselves. Neither `s` nor `k` goes below zero: less than nothing is noise.
 
+use lockstep_base::random::SeededRandom;
+
 /// One measured point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -37,6 +39,21 @@ pub struct Fit {
     pub kappa: Estimate,
     /// The share of the throughputs' variance that the law explains.
     pub r_squared: f64,
+}
+
+/// Points of a law that is known, `(lambda, sigma, kappa)`: at each load so many, each with noise
+/// of up to a share, which follows from the seed.
+pub fn synthetic(
+    truth: [f64; 3],
+    loads: &[f64],
+    (repeats, noise): (u64, f64),
+    seed: u64,
+) -> Vec<Point> {
+    let mut random = SeededRandom::new(seed);
+    let mut wobble = || 1.0 + noise * ((random.below(2001) as f64) / 1000.0 - 1.0);
+    let mut point =
+        |load: &f64| Point { load: *load, throughput_per_s: law(truth, *load) * wobble() };
+    (0..repeats).flat_map(|_| loads.iter().map(&mut point).collect::<Vec<_>>()).collect()
 }
 
 /// Fewer points than parameters say nothing.
@@ -230,15 +247,6 @@ fn inverted(matrix: Matrix) -> Option<Matrix> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockstep_base::random::SeededRandom;
-
-    fn synthetic(truth: Vector, loads: &[f64], noise: f64, seed: u64) -> Vec<Point> {
-        let mut random = SeededRandom::new(seed);
-        let mut wobble = || 1.0 + noise * ((random.below(2001) as f64) / 1000.0 - 1.0);
-        let point =
-            |load: &f64| Point { load: *load, throughput_per_s: law(truth, *load) * wobble() };
-        loads.iter().map(point).collect()
-    }
 
     fn is_near(found: f64, truth: f64, share: f64) -> bool {
         (found - truth).abs() <= truth.abs() * share
@@ -255,7 +263,7 @@ mod tests {
             [10.0, 0.001, 0.00001],
         ];
         for truth in truths {
-            let fit = Fit::new(&synthetic(truth, &LOADS, 0.0, 1)).unwrap();
+            let fit = Fit::new(&synthetic(truth, &LOADS, (1, 0.0), 1)).unwrap();
             assert!(is_near(fit.lambda_per_s.value, truth[0], 0.001), "{truth:?} {fit:?}");
             assert!(is_near(fit.sigma.value, truth[1], 0.001), "{truth:?} {fit:?}");
             assert!(is_near(fit.kappa.value, truth[2], 0.001), "{truth:?} {fit:?}");
@@ -268,10 +276,9 @@ mod tests {
     #[test]
     fn intervals_hold_the_truth_under_noise() {
         let truth = [1000.0, 0.05, 0.001];
-        let many: Vec<f64> = (0..5).flat_map(|_| LOADS).collect();
         let mut held = 0;
         for seed in 1..=200 {
-            let fit = Fit::new(&synthetic(truth, &many, 0.005, seed)).unwrap();
+            let fit = Fit::new(&synthetic(truth, &LOADS, (5, 0.005), seed)).unwrap();
             assert!(is_near(fit.sigma.value, truth[1], 0.05), "seed {seed}: {fit:?}");
             assert!(is_near(fit.kappa.value, truth[2], 0.05), "seed {seed}: {fit:?}");
             let sigma = fit.sigma;
@@ -283,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_scales_evenly_has_no_peak() {
-        let fit = Fit::new(&synthetic([100.0, 0.0, 0.0], &LOADS, 0.0, 1)).unwrap();
+        let fit = Fit::new(&synthetic([100.0, 0.0, 0.0], &LOADS, (1, 0.0), 1)).unwrap();
         assert!(fit.sigma.value < 1e-9 && fit.kappa.value < 1e-9, "{fit:?}");
         assert!(fit.peak_load().is_none_or(|load| load > 1e3));
         // Better than even is held at even.
@@ -309,7 +316,7 @@ mod tests {
         let idle = [point(1.0, 10.0), point(2.0, 0.0), point(3.0, 20.0)];
         assert_eq!(Fit::new(&idle).unwrap_err(), "the throughput 0 at load 2 is not above 0");
         // Three points fit exactly, and say nothing of their doubt.
-        let three = synthetic([10.0, 0.1, 0.01], &[1.0, 4.0, 16.0], 0.0, 1);
+        let three = synthetic([10.0, 0.1, 0.01], &[1.0, 4.0, 16.0], (1, 0.0), 1);
         assert_eq!(Fit::new(&three).unwrap().sigma.plus_minus, f64::INFINITY);
     }
 }

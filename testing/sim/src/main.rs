@@ -7,6 +7,9 @@
 //! `lockstep-sim timed` compares, on a simulated clock, transfers over two partitions with a host
 //! that stops everything for each. The transfers are statements, which the coordinator plans on
 //! both sides.
+//!
+//! `lockstep-sim scale` prints calls per simulated second over partitions, with 10 % of transfers,
+//! as points for `lockstep bench fit`.
 
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
@@ -27,14 +30,27 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 /// The share of transfers, in a thousand calls.
 const SHARES_PER_MILLE: [u64; 5] = [0, 10, 100, 500, 1000];
 
+/// Partitions whose throughputs are compared.
+const SCALES: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+
 /// Calls ended in 200 simulated milliseconds, hops of 50 us, 2 us for each message and call.
 fn simulate(
     partitions: u32,
     transfers_per_mille: u64,
     stop_everything: StopEverything,
 ) -> Throughput {
+    simulate_with(16, 200_000_000, partitions, transfers_per_mille, stop_everything)
+}
+
+/// The same with so many calls in flight for each partition, and so long.
+fn simulate_with(
+    calls_in_flight: usize,
+    measured_ns: u64,
+    partitions: u32,
+    transfers_per_mille: u64,
+    stop_everything: StopEverything,
+) -> Throughput {
     let shape = Shape { stop_everything, active_multi: 10_000, ..Shape::of(partitions) };
-    let (calls_in_flight, measured_ns) = (16, 200_000_000);
     let (hop_ns, work_ns) = (50_000, 2_000);
     timed::run(
         1,
@@ -61,10 +77,24 @@ fn compare() {
     }
 }
 
+/// Points of throughput over partitions. So many calls are in flight that sites are never idle.
+fn print_scale() {
+    const MEASURED_NS: u64 = 20_000_000;
+    println!("partitions,calls per simulated second");
+    for partitions in SCALES {
+        let ran = simulate_with(128, MEASURED_NS, partitions, 100, StopEverything::Never);
+        println!("{partitions},{}", ran.calls() * (1_000_000_000 / MEASURED_NS));
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "timed") {
         compare();
+        return ExitCode::SUCCESS;
+    }
+    if arguments.first().is_some_and(|first| first == "scale") {
+        print_scale();
         return ExitCode::SUCCESS;
     }
     let power_alone = arguments.first().is_some_and(|first| first == "power");

@@ -2,13 +2,17 @@
 //! key, contention.
 
 use crate::distribution::{YCSB_THETA, Zipfian, letters, session_random};
+use crate::form::Form;
 use crate::workload::{
     Answer, Check, Database, Found, Next, NextCall, RowSink, Session, TableToFill, Verdict,
     Workload, check_content,
 };
 use lockstep_base::random::SeededRandom;
+use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
+use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, SqlType};
+use std::sync::Arc;
 
 const TABLES: &str = "\
 CREATE TABLE key_value (
@@ -16,11 +20,52 @@ CREATE TABLE key_value (
   PRIMARY KEY (id)
 );
 PARTITION TABLE key_value ON COLUMN id;
-CREATE PROCEDURE KeyValueRead PARTITION ON TABLE key_value COLUMN id PARAMETER 0 AS
-  SELECT content FROM key_value WHERE id = ?;
-CREATE PROCEDURE KeyValueUpdate PARTITION ON TABLE key_value COLUMN id PARAMETER 1 AS
-  UPDATE key_value SET content = ?, changes = changes + 1 WHERE id = ?;
 ";
+
+const READ_TEXT: &str = "SELECT content FROM key_value WHERE id = ?;";
+const UPDATE_TEXT: &str = "UPDATE key_value SET content = ?, changes = changes + 1 WHERE id = ?;";
+
+const DROPPED: &str = "\
+DROP PROCEDURE KeyValueRead IF EXISTS;
+DROP PROCEDURE KeyValueUpdate IF EXISTS;
+";
+
+const ROUTE_READ: &str = "PARTITION ON TABLE key_value COLUMN id PARAMETER 0";
+const ROUTE_UPDATE: &str = "PARTITION ON TABLE key_value COLUMN id PARAMETER 1";
+
+/// The native procedures: each runs the statement that it is in SQL, with its parameters.
+pub fn procedures() -> [Arc<dyn NativeProcedure>; 2] {
+    [Arc::new(OneStatement(READ)), Arc::new(OneStatement(UPDATE))]
+}
+
+struct OneStatement(usize);
+
+impl NativeProcedure for OneStatement {
+    fn name(&self) -> &str {
+        ["KeyValueRead", "KeyValueUpdate"][self.0]
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        const ID: ProcedureParameter =
+            ProcedureParameter { sql_type: SqlType::BigInt, is_array: false };
+        const TEXT: ProcedureParameter =
+            ProcedureParameter { sql_type: SqlType::Varchar, is_array: false };
+        if self.0 == READ { const { &[ID] } } else { const { &[TEXT, ID] } }
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        if self.0 == READ { &[("read", READ_TEXT)] } else { &[("update", UPDATE_TEXT)] }
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        match self.0 {
+            READ => context.queue(0, &[context.parameter(0)])?,
+            _ => context.queue(0, &[context.parameter(0), context.parameter(1)])?,
+        };
+        context.execute()?;
+        context.return_result(0)
+    }
+}
 
 const READ: usize = 0;
 const UPDATE: usize = 1;
@@ -47,6 +92,8 @@ pub struct KeyValue {
     pub read_percent: u64,
     /// Which keys.
     pub keys: Keys,
+    /// What its procedures are in.
+    form: Form,
     /// Updates that the rows counted before the run.
     before: i64,
 }
@@ -66,7 +113,20 @@ impl KeyValue {
             return Err(format!("{content_bytes} bytes > a content has 1 to 65536 bytes"));
         }
         let name = if rows == 1 { "contention" } else { "key-value" };
-        Ok(KeyValue { name, rows, content_bytes, read_percent, keys, before: 0 })
+        Ok(KeyValue {
+            name,
+            rows,
+            content_bytes,
+            read_percent,
+            keys,
+            form: Form::Native,
+            before: 0,
+        })
+    }
+
+    /// The same with procedures of another form.
+    pub fn in_form(self, form: Form) -> KeyValue {
+        KeyValue { form, ..self }
     }
 
     fn content(&self, random: &mut SeededRandom, out: &mut String) {
@@ -91,11 +151,32 @@ impl Workload for KeyValue {
             ("content_bytes", self.content_bytes.to_string()),
             ("read_percent", self.read_percent.to_string()),
             ("keys", keys.to_string()),
+            ("procedures", self.form.name().to_string()),
         ]
     }
 
     fn schema(&self) -> Vec<String> {
         vec![TABLES.to_string()]
+    }
+
+    fn procedures(&self) -> Vec<String> {
+        let native = [
+            format!("CREATE PROCEDURE {ROUTE_READ} FROM NATIVE KeyValueRead;\n"),
+            format!("CREATE PROCEDURE {ROUTE_UPDATE} FROM NATIVE KeyValueUpdate;\n"),
+        ];
+        let made = match self.form {
+            Form::Native => native.concat(),
+            Form::Java(_) => Form::in_package(&native.concat(), "keyvalue"),
+            Form::Sql => format!(
+                "CREATE PROCEDURE KeyValueRead {ROUTE_READ} AS {READ_TEXT}\n\
+                 CREATE PROCEDURE KeyValueUpdate {ROUTE_UPDATE} AS {UPDATE_TEXT}\n"
+            ),
+        };
+        vec![DROPPED.to_string(), made]
+    }
+
+    fn classes(&self) -> Result<Option<&[u8]>, String> {
+        self.form.classes()
     }
 
     fn tables(&self) -> Vec<TableToFill> {

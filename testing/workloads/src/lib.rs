@@ -6,6 +6,7 @@ pub mod bank;
 pub mod bank_load;
 pub mod distribution;
 pub mod fault;
+mod form;
 pub mod key_value;
 pub mod lock_store;
 pub mod probe;
@@ -14,6 +15,7 @@ pub mod tpcc;
 pub mod voter;
 mod workload;
 
+pub use form::Form;
 pub use workload::{
     Answer, Check, Database, Found, Next, NextCall, RowSink, Session, TableToFill, Verdict,
     Workload,
@@ -27,6 +29,7 @@ pub fn native_procedures() -> Vec<Arc<dyn NativeProcedure>> {
     let mut procedures = tpcc::procedures::all();
     procedures.extend(tatp::procedures::all());
     procedures.push(Arc::new(voter::Vote));
+    procedures.extend(key_value::procedures());
     procedures.push(Arc::new(bank::Transfer { name: "Transfer" }));
     procedures
 }

@@ -6,7 +6,7 @@ use lockstep_bench::process::ServerProcess;
 use lockstep_bench::run::ramp::Ramp;
 use lockstep_bench::run::workers::{MAX_WORKERS, WorkerOptions, Workers};
 use lockstep_bench::run::{Pace, RunOptions};
-use lockstep_workloads::Workload;
+use lockstep_workloads::{Form, Workload};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -155,6 +155,39 @@ pub fn start_host<'o>(
 /// The value of a number argument.
 pub fn count(arguments: &ArgMatches, name: &str) -> u64 {
     arguments.get_one::<u32>(name).map_or(1, |number| u64::from(*number))
+}
+
+/// Arguments that choose what procedures are in; `forms` are the possible ones, the default first.
+pub fn procedures(forms: &[&'static str], help: &'static str) -> [Arg; 2] {
+    let own = Arg::new("procedures")
+        .long("procedures")
+        .value_parser(clap::builder::PossibleValuesParser::new(forms.to_vec()))
+        .default_value(forms.first().copied().unwrap_or_default())
+        .help(help);
+    let jar =
+        Arg::new("jar").long("jar").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+            "Procedures in Java of another jar, classes of the same names [default: our own]",
+        );
+    [own, jar]
+}
+
+/// What procedures are to be in.
+///
+/// # Errors
+/// The jar cannot be read, or nothing is taken from it.
+pub fn form(arguments: &ArgMatches) -> Result<Form, String> {
+    let jar = arguments.get_one::<PathBuf>("jar");
+    match (arguments.get_one::<String>("procedures").map(String::as_str), jar) {
+        (Some("java"), None) => Ok(Form::Java(lockstep_bench::java::workloads_jar().into())),
+        (Some("java"), Some(file)) => {
+            let jar =
+                std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+            Ok(Form::Java(jar.into()))
+        }
+        (_, Some(_)) => Err("--jar is for --procedures java".to_string()),
+        (Some("sql"), None) => Ok(Form::Sql),
+        (_, None) => Ok(Form::Native),
+    }
 }
 
 /// What the command line says of how to run.

@@ -1,6 +1,7 @@
 //! `lockstep bench`: runs a workload as a load, over TCP or inside the process, and reports.
 
 mod common;
+mod fit;
 mod lock_store;
 mod scale;
 mod shown;
@@ -22,6 +23,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .subcommands(workload_commands())
         .subcommand(scale::command())
+        .subcommand(fit::command())
         .subcommand(worker::command())
 }
 
@@ -36,7 +38,7 @@ fn workload_commands() -> Vec<Command> {
 /// The workload that a command line wants, and what it shows beside the common figures.
 fn build(name: &str, arguments: &ArgMatches) -> Result<(Box<dyn Workload>, Own), String> {
     Ok(match name {
-        "voter" => (Box::new(voter::workload(arguments)), voter::shown),
+        "voter" => (Box::new(voter::workload(arguments)?), voter::shown),
         "lock-store" => (Box::new(lock_store::workload(arguments)?), lock_store::delays),
         "tpcc" => (Box::new(tpcc::workload(arguments)?), tpcc::shown),
         name => (simple::workload(name, arguments)?, shown::nothing),
@@ -50,6 +52,7 @@ fn build(name: &str, arguments: &ArgMatches) -> Result<(Box<dyn Workload>, Own),
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     match arguments.subcommand() {
         Some(("scale", arguments)) => scale::run(arguments),
+        Some(("fit", arguments)) => fit::run(arguments),
         Some(("worker", arguments)) => worker::run(arguments),
         Some((name, arguments)) => {
             let (mut workload, own) = build(name, arguments)?;
@@ -70,7 +73,7 @@ mod tests {
         let mut commands = workload_commands();
         let studies = scale::command();
         commands.extend(studies.get_subcommands().cloned());
-        commands.push(worker::command());
+        commands.extend([worker::command(), fit::command()]);
         let mut missing = BTreeSet::new();
         for command in &commands {
             if !page.contains(&format!("`{}`", command.get_name())) {

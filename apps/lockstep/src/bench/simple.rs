@@ -1,23 +1,27 @@
 //! Workloads of a few options: TATP, key-value, contention, bank and mp-mix.
 
-use super::common::{count, number, with_common};
+use super::common::{count, form, number, procedures, with_common};
 use clap::{Arg, ArgMatches, Command};
 use lockstep_workloads::Workload;
 use lockstep_workloads::bank_load::{BankLoad, Transfers};
 use lockstep_workloads::key_value::{KeyValue, Keys};
-use lockstep_workloads::tatp::{AlternateKey, Form, Tatp};
+use lockstep_workloads::tatp::{AlternateKey, Tatp};
 
 /// Their command lines.
 pub fn commands() -> [Command; 5] {
+    let forms = || procedures(&["native", "java", "sql"], "What the procedures are in");
     let content = || number("content-bytes", "BYTES", "1000", "Bytes of a row's content");
     let key_value = Command::new("key-value")
         .about("Reads and updates by key: YCSB's workloads A and B")
         .arg(choice("mix", &["a", "b"], "A: half reads, half updates; B: 95 % reads"))
         .arg(choice("keys", &["zipfian", "uniform"], "How keys are drawn"))
         .arg(number("rows", "N", "100000", "Rows"))
+        .args(forms())
         .arg(content());
-    let contention =
-        Command::new("contention").about("Updates of one row by all clients").arg(content());
+    let contention = Command::new("contention")
+        .about("Updates of one row by all clients")
+        .args(forms())
+        .arg(content());
     let bank = Command::new("bank")
         .about("Deposits, and transfers that read, decide and change two accounts")
         .arg(number("accounts", "N", "10000", "Accounts"))
@@ -31,7 +35,10 @@ pub fn commands() -> [Command; 5] {
         .about("TATP: a telephone network's registers; --ramp 2000 is its ramp")
         .arg(number("subscribers", "N", "100000", "Subscribers"))
         .arg(choice("alternate-key", &modes, "How subscribers are found by their number"))
-        .arg(choice("procedures", &["native", "sql"], "What decides: native code, or conditions"));
+        .args(procedures(
+            &["native", "java", "sql"],
+            "What decides: native code, Java, or conditions of statements",
+        ));
     [tatp, key_value, contention, bank, mp_mix].map(with_common)
 }
 
@@ -77,15 +84,18 @@ pub fn workload(name: &str, arguments: &ArgMatches) -> Result<Box<dyn Workload>,
             let named = |(name, _): &&(&str, _)| chosen("alternate-key", name);
             let mode = AlternateKey::NAMES.iter().find(named);
             let mode = mode.map_or(AlternateKey::GlobalIndex, |(_, mode)| *mode);
-            let form = if chosen("procedures", "sql") { Form::Sql } else { Form::Native };
-            Box::new(Tatp::new(count(arguments, "subscribers"), mode)?.in_form(form)?)
+            Box::new(Tatp::new(count(arguments, "subscribers"), mode)?.in_form(form(arguments)?)?)
         }
         "key-value" => {
             let reads = if chosen("mix", "a") { 50 } else { 95 };
             let keys = if chosen("keys", "uniform") { Keys::Uniform } else { Keys::Zipfian };
-            Box::new(KeyValue::new(count(arguments, "rows"), bytes(), reads, keys)?)
+            let workload = KeyValue::new(count(arguments, "rows"), bytes(), reads, keys)?;
+            Box::new(workload.in_form(form(arguments)?))
         }
-        "contention" => Box::new(KeyValue::new(1, bytes(), 0, Keys::Uniform)?),
+        "contention" => {
+            let workload = KeyValue::new(1, bytes(), 0, Keys::Uniform)?;
+            Box::new(workload.in_form(form(arguments)?))
+        }
         "bank" => Box::new(bank("bank", Transfers::TwoRounds)?),
         "mp-mix" => Box::new(bank("mp-mix", Transfers::OneRound)?),
         _ => return Err(format!("there is no workload {name}; try `lockstep bench --help`")),

@@ -1,6 +1,6 @@
 //! `lockstep bench tpcc`, and what it shows in the form of the PyTPCC harness.
 
-use super::common::{count, number, with_common};
+use super::common::{count, form, number, procedures, with_common};
 use super::shown::OwnFigures;
 use super::simple::choice;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -8,12 +8,11 @@ use lockstep_bench::report::grouped;
 use lockstep_bench::run::figures::{Figures, TransactionFigures};
 use lockstep_bench::run::{RunOptions, RunResult};
 use lockstep_types::timestamp;
-use lockstep_workloads::Workload;
 use lockstep_workloads::tpcc::scale::{Delivery, Partitioning, Rules, Scale};
 use lockstep_workloads::tpcc::session::NEW_ORDER;
 use lockstep_workloads::tpcc::{Tpcc, TpccOptions};
+use lockstep_workloads::{Form, Workload};
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The command line.
@@ -26,14 +25,7 @@ pub fn command() -> Command {
         .arg(choice("delivery", &["original", "split", "none"], "Delivery whole, in ten, or not"))
         .arg(choice("remote", &["on", "off"], "Items and customers of other warehouses"))
         .arg(choice("money", &["default", "float", "decimal"], "The type of amounts"))
-        .arg(choice("procedures", &["native", "java", "sql"], "What the transactions are in"))
-        .arg(
-            Arg::new("jar")
-                .long("jar")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Procedures in Java of another jar, classes tpcc.* [default: our own]"),
-        )
+        .args(procedures(&["native", "java", "sql"], "What the transactions are in"))
         .arg(
             Arg::new("spec")
                 .long("spec")
@@ -62,17 +54,10 @@ what it finds, and skips districts without orders. Only StockLevel would be one 
 /// A scale or procedures that there are not; a jar that cannot be read.
 pub fn workload(arguments: &ArgMatches) -> Result<Tpcc, String> {
     let tpcc = Tpcc::new(options(arguments)?);
-    let jar = arguments.get_one::<PathBuf>("jar");
-    match (arguments.get_one::<String>("procedures").map(String::as_str), jar) {
-        (Some("sql"), _) => Err(NO_SQL.to_string()),
-        (Some("java"), None) => Ok(tpcc.with_java(lockstep_bench::java::workloads_jar().into())),
-        (Some("java"), Some(file)) => {
-            let jar =
-                std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-            Ok(tpcc.with_java(jar.into()))
-        }
-        (_, None) => Ok(tpcc),
-        (_, Some(_)) => Err("--jar is for --procedures java".to_string()),
+    match form(arguments)? {
+        Form::Sql => Err(NO_SQL.to_string()),
+        Form::Java(jar) => Ok(tpcc.with_java(jar)),
+        Form::Native => Ok(tpcc),
     }
 }
 

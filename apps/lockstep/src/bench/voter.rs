@@ -1,13 +1,12 @@
 //! `lockstep bench voter`, with the classic client options.
 
-use super::common::{number, with_common};
+use super::common::{form, number, procedures, with_common};
 use super::shown::OwnFigures;
-use super::simple::choice;
 use clap::{ArgMatches, Command};
 use lockstep_bench::report::grouped;
 use lockstep_bench::run::{RunOptions, RunResult};
 use lockstep_workloads::Workload;
-use lockstep_workloads::voter::load::{Form, Voter};
+use lockstep_workloads::voter::load::Voter;
 use serde_json::json;
 
 /// Its command line. Clients are named by connections and calls in flight on each, or as for the
@@ -15,10 +14,9 @@ use serde_json::json;
 pub fn command() -> Command {
     let command = Command::new("voter")
         .about("Telephone voting: a small transaction over three tables and two views")
-        .arg(choice(
-            "procedures",
-            &["native", "sql"],
-            "The procedure as native code, or as SQL statements only",
+        .args(procedures(
+            &["native", "java", "sql"],
+            "The procedure as native code, in Java, or as SQL statements only",
         ))
         .arg(number("pipeline", "D", "64", "Calls in flight on each connection"));
     with_common(command).mut_arg("connections", |argument| argument.default_value("50")).mut_arg(
@@ -33,9 +31,11 @@ pub fn command() -> Command {
 }
 
 /// Voter as the command line wants it.
-pub fn workload(arguments: &ArgMatches) -> Voter {
-    let sql = arguments.get_one::<String>("procedures").is_some_and(|form| form == "sql");
-    Voter::new(if sql { Form::Sql } else { Form::Native })
+///
+/// # Errors
+/// Procedures that there are not.
+pub fn workload(arguments: &ArgMatches) -> Result<Voter, String> {
+    Ok(Voter::new(form(arguments)?))
 }
 
 /// What became of votes.
@@ -65,7 +65,10 @@ mod tests {
         let options = |line: &str| {
             let matches = parse(line).expect("a command line");
             let arguments = matches.subcommand().expect("a workload").1;
-            (run_options("voter", arguments), workload(arguments).options()[0].1.clone())
+            (
+                run_options("voter", arguments),
+                workload(arguments).expect("voter").options()[0].1.clone(),
+            )
         };
         let (parsed, form) = options(
             "bench voter --servers a:1,b:2 --connections 8 --rate 1e4 --warmup 0.5 \

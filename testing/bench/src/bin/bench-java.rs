@@ -18,12 +18,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const VOTE: &str = include_str!("../../java/Vote.java");
-const READS: &str = include_str!("../../java/Reads.java");
 /// Java's procedures, behind the classes.
 const JAVA: &str = "\
-    CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS Vote;
-    CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS Reads;";
+    CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS voter.Vote;
+    CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS voter.Reads;";
 /// Batches of one call of `Reads`, and such calls.
 const BATCHES: i32 = 200_000;
 const READ_CALLS: usize = 15;
@@ -76,34 +74,6 @@ struct Plan {
     duration: Duration,
     warmup: Duration,
     latency: Duration,
-}
-
-/// Compiles the procedures into a jar.
-fn compile() -> Result<Vec<u8>, String> {
-    if lockstep_jvm::runtime_jar().is_empty() {
-        return Err("this was built without a JDK; there are no Java procedures".to_string());
-    }
-    let folder = std::env::temp_dir().join(format!("bench-java-{}", std::process::id()));
-    let step = |what: &str, done: std::io::Result<()>| done.map_err(|e| format!("{what}: {e}"));
-    step("a folder", std::fs::create_dir_all(&folder))?;
-    for (name, text) in [("Vote.java", VOTE), ("Reads.java", READS)] {
-        step(name, std::fs::write(folder.join(name), text))?;
-    }
-    step("the API", std::fs::write(folder.join("api.jar"), lockstep_jvm::runtime_jar()))?;
-    let commands: [(&str, &[&str]); 2] = [
-        ("javac", &["-cp", "api.jar", "-d", "classes", "Vote.java", "Reads.java"]),
-        ("jar", &["cf", "app.jar", "-C", "classes", "."]),
-    ];
-    for (program, arguments) in commands {
-        let mut command = std::process::Command::new(program);
-        let status = command.current_dir(&folder).args(arguments).status();
-        if !status.map_err(|error| format!("{program}: {error}"))?.success() {
-            return Err(format!("{program} failed"));
-        }
-    }
-    let jar = std::fs::read(folder.join("app.jar")).map_err(|error| error.to_string())?;
-    step("the folder", std::fs::remove_dir_all(&folder))?;
-    Ok(jar)
 }
 
 /// A host of one site with voter's tables and, with a jar, Java's procedures.
@@ -198,19 +168,22 @@ fn crossing(connection: &mut Connection) -> Result<f64, String> {
 }
 
 fn run(plan: &Plan) -> Result<(), String> {
-    let jar = compile()?;
+    let jar = lockstep_bench::java::workloads_jar();
+    if jar.is_empty() {
+        return Err("this was built without a JDK; there are no Java procedures".to_string());
+    }
     let (mut ratios, mut peaks) = (Vec::new(), Vec::new());
     for repeat in 1..=plan.repeats {
         let (server, _connection) = host(None)?;
         let native = per_second(&vote(&server, None, plan.duration, plan.warmup)?);
         drop(server);
-        let (server, _connection) = host(Some(&jar))?;
+        let (server, _connection) = host(Some(jar))?;
         let java = per_second(&vote(&server, None, plan.duration, plan.warmup)?);
         println!("repeat {repeat}: native {native:.0}/s, Java {java:.0}/s, {:.2} x", java / native);
         ratios.push(java / native);
         peaks.push(java);
     }
-    let (server, mut connection) = host(Some(&jar))?;
+    let (server, mut connection) = host(Some(jar))?;
     let crossing_ns = crossing(&mut connection)?;
     let rate = median(peaks) * OPEN_LOAD;
     let watching = watch(plan.warmup + plan.latency)?;

@@ -5,9 +5,10 @@ pub mod procedures;
 mod schema;
 pub mod session;
 
-pub use schema::{AlternateKey, Form};
+pub use schema::AlternateKey;
 
 use crate::distribution::{digits, session_random};
+use crate::form::Form;
 use crate::workload::{Check, Database, Found, RowSink, Session, TableToFill, Workload};
 use lockstep_base::random::SeededRandom;
 use lockstep_types::{Datum, SqlType};
@@ -59,7 +60,7 @@ impl Tatp {
     /// # Errors
     /// They cannot find subscribers in this way.
     pub fn in_form(self, form: Form) -> Result<Tatp, String> {
-        match (form, self.mode) {
+        match (&form, self.mode) {
             (Form::Sql, AlternateKey::GlobalIndex) => Err(NO_SQL_BY_INDEX.to_string()),
             _ => Ok(Tatp { form, ..self }),
         }
@@ -83,7 +84,7 @@ impl Workload for Tatp {
         vec![
             ("subscribers", self.subscribers.to_string()),
             ("alternate_key", self.mode.name().to_string()),
-            ("procedures", if self.form == Form::Sql { "sql" } else { "native" }.to_string()),
+            ("procedures", self.form.name().to_string()),
         ]
     }
 
@@ -92,7 +93,11 @@ impl Workload for Tatp {
     }
 
     fn procedures(&self) -> Vec<String> {
-        schema::procedures(self.mode, self.form)
+        schema::procedures(self.mode, &self.form)
+    }
+
+    fn classes(&self) -> Result<Option<&[u8]>, String> {
+        self.form.classes()
     }
 
     fn tables(&self) -> Vec<TableToFill> {
@@ -181,7 +186,7 @@ impl Workload for Tatp {
     fn session(&self, number: u64, seed: u64) -> Box<dyn Session> {
         let random = session_random(seed, number);
         let keys = Arc::clone(&self.partition_keys);
-        Box::new(Client::new((self.mode, self.form), self.subscribers, random, keys))
+        Box::new(Client::new((self.mode, self.form == Form::Sql), self.subscribers, random, keys))
     }
 
     fn counters(&self) -> &[&'static str] {

@@ -1,13 +1,6 @@
 //! The tables of TATP and its procedures, by the way in which subscribers are found by number.
 
-/// What the procedures are that decide something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Rust, part of the server.
-    Native,
-    /// Statements, whose conditions decide.
-    Sql,
-}
+use crate::form::Form;
 
 /// How a transaction that knows a subscriber's number finds the subscriber, who lives by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,10 +197,11 @@ pub fn tables(mode: AlternateKey) -> Vec<String> {
     vec![TABLES.to_string(), own.to_string()]
 }
 
-/// The texts that make procedures in the place of those of another form.
-pub fn procedures(mode: AlternateKey, form: Form) -> Vec<String> {
+/// The texts that make procedures in the place of those of another form. Those that decide
+/// something are native, classes, or statements whose conditions decide; the others are statements.
+pub fn procedures(mode: AlternateKey, form: &Form) -> Vec<String> {
     let of = |native: &'static str, sql: &'static str| match form {
-        Form::Native => native,
+        Form::Native | Form::Java(_) => native,
         Form::Sql => sql,
     };
     let by_id = [BY_ID, of(INSERT_NATIVE, INSERT_SQL)].concat();
@@ -224,7 +218,11 @@ pub fn procedures(mode: AlternateKey, form: Form) -> Vec<String> {
     };
     let dropped = NAMES.map(|name| format!("DROP PROCEDURE {name} IF EXISTS;\n")).concat();
     let update = of(UPDATE_NATIVE, UPDATE_SQL);
-    vec![dropped, PROCEDURES.to_string(), update.to_string(), own]
+    let made = [PROCEDURES, update, &own].map(|text| match form {
+        Form::Java(_) => Form::in_package(text, "tatp"),
+        Form::Native | Form::Sql => text.to_string(),
+    });
+    [vec![dropped], made.to_vec()].concat()
 }
 
 /// What leads a call to its subscriber: the index, with the place of the number, or nothing.

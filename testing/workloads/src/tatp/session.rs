@@ -1,7 +1,7 @@
 //! What clients of TATP call: seven transactions in their mix, four of which know a subscriber's
 //! id and three only its number.
 
-use super::schema::{AlternateKey, Form};
+use super::schema::AlternateKey;
 use crate::distribution::digits;
 use crate::workload::{Answer, Next, NextCall, Session, Verdict};
 use lockstep_base::random::SeededRandom;
@@ -93,7 +93,8 @@ enum Stage {
 /// One client.
 pub struct Client {
     mode: AlternateKey,
-    form: Form,
+    /// Its procedures are statements alone, with parameters in their order.
+    is_sql: bool,
     subscribers: u64,
     random: SeededRandom,
     /// A key of each partition.
@@ -113,14 +114,14 @@ pub struct Client {
 impl Client {
     /// A client that draws subscribers from 1 to so many.
     pub fn new(
-        (mode, form): (AlternateKey, Form),
+        (mode, is_sql): (AlternateKey, bool),
         subscribers: u64,
         random: SeededRandom,
         partition_keys: Arc<[i64]>,
     ) -> Client {
         let mut client = Client {
             mode,
-            form,
+            is_sql,
             subscribers,
             random,
             partition_keys,
@@ -190,12 +191,10 @@ impl Client {
             _ => {
                 let bit = self.random.between(0, 1) as i32;
                 let (facility, data) = (self.facility, self.random.between(0, 255) as i32);
-                match self.form {
-                    Form::Native => {
-                        parameters.bigint(id).integer(bit).integer(facility).integer(data)
-                    }
+                match self.is_sql {
+                    false => parameters.bigint(id).integer(bit).integer(facility).integer(data),
                     // What its two statements take, one after the other.
-                    Form::Sql => {
+                    true => {
                         parameters.integer(bit).bigint(id).bigint(id).integer(facility);
                         parameters.integer(data).bigint(id).integer(facility)
                     }
@@ -225,7 +224,7 @@ impl Client {
                 self.target.clear();
                 digits(&mut self.random, 15, &mut self.target);
                 let end = self.start + self.random.between(1, 8) as i32;
-                if self.form == Form::Sql {
+                if self.is_sql {
                     parameters.integer(self.start).integer(end).text(&self.target);
                     self.write_who(parameters);
                     parameters.integer(self.facility);
@@ -296,7 +295,7 @@ impl Client {
             UPDATE_LOCATION => (changed(), true),
             DELETE_FORWARDING => (changed(), false),
             // Statements have nothing to take themselves back with: they change nothing.
-            _ => (changed(), self.form == Form::Native),
+            _ => (changed(), !self.is_sql),
         };
         match (found, must) {
             (true, _) => Verdict::Good,
@@ -317,7 +316,7 @@ impl Session for Client {
     fn next_call(&mut self, parameters: &mut ParameterWriter) -> NextCall {
         let procedure = match self.stage {
             Stage::Asking(place) => {
-                if self.form == Form::Native {
+                if !self.is_sql {
                     parameters.bigint(self.partition_keys.get(place).copied().unwrap_or(0));
                 }
                 parameters.text(&self.number);

@@ -9,11 +9,12 @@ mod schema;
 pub mod session;
 
 use crate::distribution::session_random;
+use crate::form::Form;
 use crate::workload::{Check, Database, Found, RowSink, Session, TableToFill, Workload};
 use consistency::Before;
 use population::Population;
 use scale::{Delivery, NuConstants, Partitioning, Rules, Scale};
-use schema::{Calls, Form};
+use schema::Calls;
 use session::{Plan, Terminal};
 use std::sync::Arc;
 
@@ -38,21 +39,21 @@ pub struct TpccOptions {
 #[derive(Debug, Clone)]
 pub struct Tpcc {
     options: TpccOptions,
-    /// The jar of the procedures in Java, where those are called; empty where there is none.
-    java: Option<Arc<[u8]>>,
+    /// What its procedures are in: native or Java.
+    form: Form,
     before: Before,
 }
 
 impl Tpcc {
     /// With options, and native procedures.
     pub fn new(options: TpccOptions) -> Tpcc {
-        Tpcc { options, java: None, before: Before::default() }
+        Tpcc { options, form: Form::Native, before: Before::default() }
     }
 
     /// The same with the procedures in Java, of a jar, which may be empty where the procedures are
     /// at the server already.
     pub fn with_java(self, jar: Arc<[u8]>) -> Tpcc {
-        Tpcc { java: Some(jar), ..self }
+        Tpcc { form: Form::Java(jar), ..self }
     }
 
     /// What was chosen.
@@ -103,7 +104,7 @@ impl Workload for Tpcc {
             ("remote", if remote { "on" } else { "off" }.to_string()),
             ("rules", rules),
             ("money", if exact_money { "decimal" } else { "float" }.to_string()),
-            ("procedures", if self.java.is_some() { "java" } else { "native" }.to_string()),
+            ("procedures", self.form.name().to_string()),
         ]
     }
 
@@ -112,18 +113,11 @@ impl Workload for Tpcc {
     }
 
     fn procedures(&self) -> Vec<String> {
-        let form = if self.java.is_some() { Form::Java } else { Form::Native };
-        schema::procedures(self.options.partitioning, form)
+        schema::procedures(self.options.partitioning, &self.form)
     }
 
     fn classes(&self) -> Result<Option<&[u8]>, String> {
-        match &self.java {
-            None => Ok(None),
-            Some(jar) if jar.is_empty() => Err("this binary was built without a JDK, and has no \
-                                                procedures in Java; give their jar by --jar"
-                .to_string()),
-            Some(jar) => Ok(Some(jar)),
-        }
+        self.form.classes()
     }
 
     fn tables(&self) -> Vec<TableToFill> {

@@ -1,6 +1,7 @@
 //! The nine tables of TPC-C, partitioned in one of two ways, and its procedures.
 
 use super::scale::{Delivery, Partitioning};
+use crate::form::Form;
 
 /// Tables; `$MONEY` is the type of amounts and rates.
 const TABLES: &str = "\
@@ -119,15 +120,6 @@ const NAMES: [&str; 8] = [
     "StockLevel",
 ];
 
-/// What procedures are written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Rust, part of the server.
-    Native,
-    /// Java: classes of the same names.
-    Java,
-}
-
 /// The texts that make tables.
 pub fn tables(partitioning: Partitioning, exact_money: bool) -> Vec<String> {
     let money = if exact_money { "DECIMAL" } else { "FLOAT" };
@@ -139,15 +131,15 @@ pub fn tables(partitioning: Partitioning, exact_money: bool) -> Vec<String> {
 }
 
 /// The texts that make procedures in the place of those of another form.
-pub fn procedures(partitioning: Partitioning, form: Form) -> Vec<String> {
+pub fn procedures(partitioning: Partitioning, form: &Form) -> Vec<String> {
     let dropped = NAMES.map(|name| format!("DROP PROCEDURE {name} IF EXISTS;\n")).concat();
     let made = match partitioning {
         Partitioning::Warehouse => PROCEDURES_BY_WAREHOUSE,
         Partitioning::District => PROCEDURES_BY_DISTRICT,
     };
     let made = match form {
-        Form::Native => made.to_string(),
-        Form::Java => made.replace("FROM NATIVE ", "FROM CLASS tpcc."),
+        Form::Java(_) => Form::in_package(made, "tpcc"),
+        Form::Native | Form::Sql => made.to_string(),
     };
     vec![dropped, made]
 }
@@ -198,6 +190,6 @@ mod tests {
     fn the_driver_of_the_harness_has_the_same_tables() {
         let text = include_str!("../../../../clients/pytpcc/lockstepdriver.sql");
         let tables = tables(Partitioning::Warehouse, false).concat();
-        assert_eq!(text, tables + &procedures(Partitioning::Warehouse, Form::Native)[1]);
+        assert_eq!(text, tables + &procedures(Partitioning::Warehouse, &Form::Native)[1]);
     }
 }

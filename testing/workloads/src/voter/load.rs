@@ -5,6 +5,7 @@ use super::{
     PhoneCalls, SCHEMA, SQL_PROCEDURE, UNKNOWN_CONTESTANT,
 };
 use crate::distribution::session_random;
+use crate::form::Form;
 use crate::workload::{
     Answer, Check, Database, Found, Next, NextCall, RowSink, Session, TableToFill, Verdict,
     Workload,
@@ -17,15 +18,6 @@ const VOTES: usize = 0;
 const OVER: usize = 1;
 const UNKNOWN: usize = 2;
 const UNANSWERED: usize = 3;
-
-/// Which form of the procedure is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Native code.
-    Native,
-    /// SQL statements only.
-    Sql,
-}
 
 /// Voter in one form.
 #[derive(Debug, Clone)]
@@ -52,11 +44,7 @@ impl Workload for Voter {
     }
 
     fn options(&self) -> Vec<(&'static str, String)> {
-        let form = match self.form {
-            Form::Native => "native",
-            Form::Sql => "sql",
-        };
-        vec![("procedures", form.to_string()), ("contestants", CONTESTANTS.to_string())]
+        vec![("procedures", self.form.name().to_string()), ("contestants", CONTESTANTS.to_string())]
     }
 
     fn schema(&self) -> Vec<String> {
@@ -65,10 +53,15 @@ impl Workload for Voter {
 
     fn procedures(&self) -> Vec<String> {
         let (procedure, ddl) = match self.form {
-            Form::Native => ("Vote", NATIVE_PROCEDURE),
-            Form::Sql => ("VoteSql", SQL_PROCEDURE),
+            Form::Native => ("Vote", NATIVE_PROCEDURE.to_string()),
+            Form::Java(_) => ("Vote", Form::in_package(NATIVE_PROCEDURE, "voter")),
+            Form::Sql => ("VoteSql", SQL_PROCEDURE.to_string()),
         };
-        vec![format!("DROP PROCEDURE {procedure} IF EXISTS;"), ddl.to_string()]
+        vec![format!("DROP PROCEDURE {procedure} IF EXISTS;"), ddl]
+    }
+
+    fn classes(&self) -> Result<Option<&[u8]>, String> {
+        self.form.classes()
     }
 
     fn tables(&self) -> Vec<TableToFill> {
@@ -129,7 +122,7 @@ impl Workload for Voter {
 
     fn session(&self, number: u64, seed: u64) -> Box<dyn Session> {
         let calls = PhoneCalls::new(session_random(seed, number).next_u64(), CONTESTANTS);
-        Box::new(Caller { calls, form: self.form, counts: [0; 4] })
+        Box::new(Caller { calls, is_sql: self.form == Form::Sql, counts: [0; 4] })
     }
 
     fn counters(&self) -> &[&'static str] {
@@ -159,20 +152,21 @@ impl Workload for Voter {
 
 struct Caller {
     calls: PhoneCalls,
-    form: Form,
+    /// Statements alone insert each vote, and answer with what they read.
+    is_sql: bool,
     counts: [u64; 4],
 }
 
 impl Session for Caller {
     fn next_call(&mut self, parameters: &mut ParameterWriter) -> NextCall {
         let call = self.calls.draw();
-        let procedure = match self.form {
-            Form::Native => {
+        let procedure = match self.is_sql {
+            false => {
                 parameters.bigint(call.phone_number).integer(call.contestant);
                 parameters.bigint(MAX_VOTES_PER_NUMBER);
                 "Vote"
             }
-            Form::Sql => {
+            true => {
                 let area_code = call.phone_number / 10_000_000;
                 parameters.integer(call.contestant).bigint(call.phone_number);
                 parameters.integer(area_code as i32);
@@ -184,10 +178,10 @@ impl Session for Caller {
     }
 
     fn answered(&mut self, answer: &Answer<'_>) -> Next {
-        let place = match (answer.is_success(), self.form) {
+        let place = match (answer.is_success(), self.is_sql) {
             (false, _) => None,
-            (true, Form::Sql) => Some(VOTES),
-            (true, Form::Native) => match answer.number(0) {
+            (true, true) => Some(VOTES),
+            (true, false) => match answer.number(0) {
                 Some(ACCEPTED) => Some(VOTES),
                 Some(OVER_LIMIT) => Some(OVER),
                 Some(UNKNOWN_CONTESTANT) => Some(UNKNOWN),

@@ -1,6 +1,7 @@
 //! A study: one workload over a list of values of one thing (sites, clients, payload), or over all
 //! combinations of several lists, each point repeated; and the scalability law over the first.
 
+pub mod law;
 pub mod report;
 #[cfg(test)]
 mod tests;

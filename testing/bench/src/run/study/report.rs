@@ -115,28 +115,32 @@ pub fn fit_rows(study: &Study) -> Vec<(String, String)> {
         Some(Err(error)) => return vec![row("scalability law", format!("not fitted: {error}"))],
         Some(Ok(fit)) => fit,
     };
-    let peak = match fit.peak_load() {
-        Some(load) => format!(
-            "{} per s at {load:.1} {}",
-            grouped(fit.throughput_per_s(load) as u64),
-            study.varied.first().map_or("", String::as_str)
-        ),
-        None => "none: no coherence cost was seen".to_string(),
-    };
+    let mut rows = law_rows(&fit, study.varied.first().map_or("", String::as_str));
     let left_out = study.points.iter().filter(|point| point.left_out);
     let left_out: Vec<String> =
         left_out.filter_map(|point| point.values.first()).map(u64::to_string).collect();
-    let mut rows = vec![
+    if !left_out.is_empty() {
+        rows.push(row("left out of the fit", left_out.join(", ")));
+    }
+    rows
+}
+
+/// A law over something in words.
+pub(super) fn law_rows(fit: &Fit, over: &str) -> Vec<(String, String)> {
+    let row = |name: &str, value: String| (name.to_string(), value);
+    let peak = match fit.peak_load() {
+        Some(load) => {
+            format!("{} per s at {load:.1} {over}", grouped(fit.throughput_per_s(load) as u64))
+        }
+        None => "none: no coherence cost was seen".to_string(),
+    };
+    vec![
         row("lambda, per s of one", estimate_text(fit.lambda_per_s, 0)),
         row("sigma (contention)", estimate_text(fit.sigma, 5)),
         row("kappa (coherence)", estimate_text(fit.kappa, 6)),
         row("peak", peak),
         row("r²", format!("{:.4}", fit.r_squared)),
-    ];
-    if !left_out.is_empty() {
-        rows.push(row("left out of the fit", left_out.join(", ")));
-    }
-    rows
+    ]
 }
 
 /// The study as aligned tables.
@@ -255,15 +259,9 @@ fn fitted(study: &Study, fit: &Fit) -> Vec<Series> {
     };
     let measured = points(false);
     let most = study.points.iter().map(x_of).fold(1.0, f64::max);
-    let curve = (0..=100).map(|step| {
-        let load = 1.0 + (most - 1.0) * f64::from(step) / 100.0;
-        (load, fit.throughput_per_s(load))
-    });
-    let law =
-        format!("law: σ {:.4}, κ {:.6}, r² {:.4}", fit.sigma.value, fit.kappa.value, fit.r_squared);
     let mut series = vec![
         Series { name: "measured".to_string(), style: Style::Points, points: measured },
-        Series { name: law, style: Style::Curve, points: curve.collect() },
+        law_series(fit, most),
     ];
     let out = points(true);
     if !out.is_empty() {
@@ -271,6 +269,20 @@ fn fitted(study: &Study, fit: &Fit) -> Vec<Series> {
         series.push(Series { name, style: Style::Points, points: out });
     }
     series
+}
+
+/// The curve of a law up to a load.
+pub(super) fn law_series(fit: &Fit, most: f64) -> Series {
+    let curve = (0..=100).map(|step| {
+        let load = 1.0 + (most - 1.0) * f64::from(step) / 100.0;
+        (load, fit.throughput_per_s(load))
+    });
+    let (sigma, kappa) = (fit.sigma.value, fit.kappa.value);
+    Series {
+        name: format!("law: σ {sigma:.4}, κ {kappa:.6}, r² {:.4}", fit.r_squared),
+        style: Style::Curve,
+        points: curve.collect(),
+    }
 }
 
 fn repeat_json(repeat: &Repeat) -> Value {
@@ -298,20 +310,25 @@ fn repeat_json(repeat: &Repeat) -> Value {
 }
 
 fn fit_json(study: &Study) -> Value {
+    match study.fit() {
+        None => Value::Null,
+        Some(Err(error)) => json!({ "error": error }),
+        Some(Ok(fit)) => law_json(&fit),
+    }
+}
+
+/// A law as JSON.
+pub(super) fn law_json(fit: &Fit) -> Value {
     let estimate = |estimate: Estimate| {
         let width = estimate.plus_minus.is_finite().then_some(estimate.plus_minus);
         json!({ "value": estimate.value, "plus_minus_95": width })
     };
-    match study.fit() {
-        None => Value::Null,
-        Some(Err(error)) => json!({ "error": error }),
-        Some(Ok(fit)) => json!({
-            "lambda_per_s": estimate(fit.lambda_per_s), "sigma": estimate(fit.sigma),
-            "kappa": estimate(fit.kappa), "r_squared": fit.r_squared,
-            "peak_load": fit.peak_load(),
-            "peak_per_s": fit.peak_load().map(|load| fit.throughput_per_s(load)),
-        }),
-    }
+    json!({
+        "lambda_per_s": estimate(fit.lambda_per_s), "sigma": estimate(fit.sigma),
+        "kappa": estimate(fit.kappa), "r_squared": fit.r_squared,
+        "peak_load": fit.peak_load(),
+        "peak_per_s": fit.peak_load().map(|load| fit.throughput_per_s(load)),
+    })
 }
 
 /// The study as JSON.
