@@ -25,6 +25,7 @@ use std::sync::Arc;
 mod awaited;
 mod ending;
 mod one_round;
+mod overtaken;
 mod placing;
 mod schema;
 use awaited::{AwaitedAnswer, Awaits};
@@ -40,7 +41,8 @@ pub enum CoordinatorOutput<O, C> {
     Finished(Box<Finished<O>>),
     /// Answer a call of one round.
     OneRoundFinished(OneRoundFinished<O>),
-    /// A schema change came in force while the call waited: its plans must be made anew.
+    /// A schema change came in force while the call waited: its plans must be made anew. Nothing
+    /// begins until [`Coordinator::submit_again`] or one of its kind says what becomes of it.
     Stale(O),
     /// The same for a call of one round.
     OneRoundStale(O, Arc<OneRoundCall>),
@@ -91,6 +93,8 @@ pub struct Coordinator<O, C> {
     late: VecDeque<(TransactionId, Arc<OneRoundCall>)>,
     /// The version of the catalog in force.
     catalog_version: u64,
+    /// See [`CoordinatorOutput::Stale`].
+    is_overtaken: bool,
     pub(crate) ring: HashRing,
     pub(crate) limits: DeskLimits,
     pub(crate) stop_everything: bool,
@@ -120,6 +124,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             near: None,
             late: VecDeque::new(),
             catalog_version: 0,
+            is_overtaken: false,
             ring,
             limits: DeskLimits {
                 result_bytes: limits.result_bytes,
@@ -206,12 +211,15 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// True when nothing is under way or waits.
     pub fn is_idle(&self) -> bool {
-        self.initiator.is_idle() && self.initiator.waiting_count() == 0 && self.awaited.is_empty()
+        let nothing_waits = self.initiator.waiting_count() == 0 && !self.is_overtaken;
+        self.initiator.is_idle() && nothing_waits && self.awaited.is_empty()
     }
 
     /// Begins the transactions that may begin.
     pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        while let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000) {
+        while !self.is_overtaken
+            && let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000)
+        {
             let Submitted { mut call, needed, enlargements, begun_us } = match queued {
                 Queued::OneRound(origin, call) => {
                     self.begin_one_round(transaction, origin, call, outputs);
@@ -220,8 +228,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 Queued::Planned(submitted) => *submitted,
             };
             if call.catalog_version != self.catalog_version {
-                self.initiator.decide(transaction, false, false);
-                outputs.push(CoordinatorOutput::Stale(call.origin));
+                self.overtaken(transaction, CoordinatorOutput::Stale(call.origin), outputs);
                 continue;
             }
             let context = context_of(transaction, &call);

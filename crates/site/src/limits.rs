@@ -77,4 +77,6 @@ pub struct Faults {
     pub take_everyone: bool,
     /// A step of building a global index takes in rows without their entries.
     pub lose_build_entries: bool,
+    /// Calls that a schema change overtook are ordered anew, behind those that wait.
+    pub overtaken_go_last: bool,
 }

@@ -11,6 +11,9 @@
 //! the same twice is logged by its effects, and the schema changes: tables, columns, views,
 //! indexes and procedures come and go, and global indexes are built while calls run.
 //!
+//! Some connections have their turns at two rows each, several of them under way at a time: they
+//! are had in the order in which they were sent, and what a crash leaves of them is a beginning.
+//!
 //! A life ends by a power cut between two steps, a disk that fails from some operation on, one
 //! sync that fails, a disk that is full, or in order; there a full disk may have been emptied
 //! before. What of unsynced writes is left, the seed
@@ -39,6 +42,7 @@ mod judge;
 mod report;
 mod schema;
 mod strike;
+mod turns;
 mod workload;
 
 pub use report::Report;
@@ -59,6 +63,11 @@ PARTITION TABLE holds ON COLUMN account;
 CREATE TABLE tags (id BIGINT NOT NULL, tag BIGINT NOT NULL, PRIMARY KEY (id));
 PARTITION TABLE tags ON COLUMN id;
 CREATE TABLE rates (id BIGINT NOT NULL, value BIGINT NOT NULL, PRIMARY KEY (id));
+CREATE TABLE turns (
+  id BIGINT NOT NULL, last BIGINT NOT NULL, done BIGINT NOT NULL, overtaken BIGINT NOT NULL,
+  PRIMARY KEY (id)
+);
+PARTITION TABLE turns ON COLUMN id;
 CREATE GLOBAL UNIQUE INDEX tags_by_tag ON tags (tag);
 CREATE VIEW totals (account, notes, amount) AS
   SELECT account, COUNT(*), SUM(amount) FROM moves GROUP BY account;
@@ -92,6 +101,12 @@ CREATE PROCEDURE Hold AS BEGIN
   INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
   INSERT INTO holds VALUES (?, ?);
   INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
+END;
+CREATE PROCEDURE Turn AS BEGIN
+  UPDATE turns SET overtaken = overtaken + CASE WHEN last >= ? THEN 1 ELSE 0 END,
+    done = done + 1, last = ? WHERE id = ?;
+  UPDATE turns SET overtaken = overtaken + CASE WHEN last >= ? THEN 1 ELSE 0 END,
+    done = done + 1, last = ? WHERE id = ?;
 END;
 CREATE PROCEDURE Release AS BEGIN
   DELETE FROM holds WHERE account = ?;
@@ -193,6 +208,7 @@ struct Run {
     /// Notes that reads have seen at least: of an account, and of all.
     seen: BTreeMap<Option<i64>, i64>,
     schema: schema::Schema,
+    turns: turns::Turns,
     report: Report,
 }
 
@@ -237,6 +253,7 @@ impl Run {
             outstanding: 0,
             seen: BTreeMap::new(),
             schema: schema::Schema::new(one_in),
+            turns: turns::Turns::default(),
             report: Report::default(),
         }
     }
@@ -254,11 +271,14 @@ impl Run {
         for account in 0..self.accounts {
             world.call(0, &[(&sql("INSERT INTO accounts VALUES (?, ?)"), &[account, MONEY])]);
         }
+        for id in 0..turns::ROWS {
+            world.call(0, &[(&sql("INSERT INTO turns VALUES (?, -1, 0, 0)"), &[id])]);
+        }
         let rates = (0..RATES).map(|id| vec![id, RATE]).collect();
         world.request(0, Request::Load("RATES", rates));
         world.settle();
         let loaded = world.take_answers();
-        if loaded.len() as i64 != self.accounts + 1
+        if loaded.len() as i64 != self.accounts + turns::ROWS + 1
             || loaded.iter().any(|answer| answer.outcome.failure.is_some())
         {
             return Err(format!("the accounts cannot be loaded: {loaded:?}"));
@@ -307,6 +327,7 @@ impl Run {
         let clients = 1 + self.random.below(12) as usize;
         world.repeat_one_in = [0, 3, 20][self.random.below(3) as usize];
         let expires = self.random.chance(1, 4);
+        self.turns.may_fail = expires;
         let mut begun = 0;
         let mut patience = self.random.below(300);
         while begun < calls && steps > 0 && world.log_failure().is_none() {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 mod led;
 mod load;
 pub(crate) mod log;
+mod order;
 mod outputs;
 pub(crate) mod replay;
 pub(crate) mod save;
@@ -117,6 +118,8 @@ pub struct World {
     pub(crate) schema_ended: Option<Outcome>,
     /// What each call asks for, should a schema change overtake its plans.
     requests: BTreeMap<CallNumber, Request>,
+    /// The threads of connections whose calls reach the coordinator in the order of their numbers.
+    connections: BTreeMap<CallNumber, usize>,
     answers: Vec<Answer>,
     now_us: i64,
     /// One message in this many is delivered a second time; 0 for none.
@@ -184,6 +187,7 @@ impl World {
             changing: false,
             schema_ended: None,
             requests: BTreeMap::new(),
+            connections: BTreeMap::new(),
             answers: Vec::new(),
             now_us: START_US,
             repeat_one_in: 0,
@@ -294,9 +298,16 @@ impl World {
             true => self.random.below(self.versions.len() as u64) as usize,
             false => 0,
         };
+        let message = self.plan(connected, call, &request);
+        self.requests.insert(call, request);
+        self.in_flight.push(message);
+    }
+
+    /// A request as the thread of the client's connection sends it on.
+    fn plan(&mut self, connected: usize, call: CallNumber, request: &Request) -> Message {
         let catalog_version = self.versions[connected];
         let catalog = self.catalogs.get_mut(&catalog_version).expect("it is in force");
-        let message = match catalog.plan(&request, &self.ring, &mut self.one_rounds) {
+        match catalog.plan(request, &self.ring, &mut self.one_rounds) {
             Planned::OneRound(one_round) => Message::OneRound(call, one_round),
             Planned::Partition(partition, work) => {
                 let journey = Journey::default();
@@ -316,9 +327,7 @@ impl World {
                     work,
                 })
             }
-        };
-        self.requests.insert(call, request);
-        self.in_flight.push(message);
+        }
     }
 
     /// A schema change overtook the plans of a call.
@@ -358,7 +367,7 @@ impl World {
         }
         self.now_us += self.random.below(STEP_US) as i64;
         let place = self.random.below(self.in_flight.len() as u64) as usize;
-        let message = self.in_flight.swap_remove(place);
+        let message = self.in_flight.swap_remove(self.first_of_its_connection(place));
         let repeat = self.repeat_one_in > 0 && self.random.chance(1, self.repeat_one_in);
         if repeat && let Some(copy) = log::copy_of(&message) {
             self.in_flight.push(copy);

@@ -269,29 +269,44 @@ impl Shard {
         }
     }
 
-    /// A schema change overtook a call that waited for the coordinator: it finds its way anew.
+    /// A schema change overtook a call: it finds its way anew.
     pub(super) fn dispatch_again(&mut self, origin: Origin, body: Arc<[u8]>) {
+        if let Some(call) = self.find_way_again(origin, body) {
+            let coordinator = self.coordinator_thread();
+            self.send(coordinator, call);
+        }
+    }
+
+    /// The same, but what is for the coordinator is given back.
+    pub(super) fn find_way_again(&mut self, origin: Origin, body: Arc<[u8]>) -> Option<Envelope> {
         let invocation = Invocation::decode(&body).expect("it was decoded when it came");
         if invocation.procedure.starts_with('@') {
-            return self.plan_again(origin, Arc::clone(&body));
+            self.plan_again(origin, Arc::clone(&body));
+            return None;
         }
         let Some(procedure) = self.catalog.procedure(invocation.procedure) else {
-            return self.answer_failure(origin, &not_found(invocation.procedure));
+            self.answer_failure(origin, &not_found(invocation.procedure));
+            return None;
         };
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts) {
             Destination::Multi => {
-                self.call_coordinator(origin, &invocation, &body, &[], HomeOf::default())
+                let home = HomeOf::default();
+                return self.call_for_coordinator(origin, &invocation, &body, &[], home);
             }
             Destination::Declared => match self.declared_partitions(&invocation) {
                 Ok(declared) => {
-                    self.call_coordinator(origin, &invocation, &body, &declared, HomeOf::default());
+                    let home = HomeOf::default();
+                    let call =
+                        self.call_for_coordinator(origin, &invocation, &body, &declared, home);
                     self.spare_partitions = declared;
+                    return call;
                 }
                 Err(failure) => self.answer_failure(origin, &failure),
             },
             Destination::Home(home) => {
-                self.call_coordinator(origin, &invocation, &body, &[], HomeOf::known(home));
+                let home = HomeOf::known(home);
+                return self.call_for_coordinator(origin, &invocation, &body, &[], home);
             }
             Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
@@ -305,6 +320,7 @@ impl Shard {
                 self.send(partition.index(), Envelope::Call(call));
             }
         }
+        None
     }
 
     /// System procedures: the few that concern the connection are answered here, the others by

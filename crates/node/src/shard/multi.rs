@@ -48,13 +48,31 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         declared: &[PartitionId],
-        HomeOf { home, led }: HomeOf,
+        home: HomeOf,
     ) {
-        let calling = OneRoundCalling { origin, invocation, body, declared, home };
-        if led.is_none() && self.call_in_one_round(&calling) {
-            return;
+        let call = self.call_for_coordinator(origin, invocation, body, declared, home);
+        if let Some(call) = call {
+            let coordinator = self.coordinator_thread();
+            self.send(coordinator, call);
         }
-        let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return };
+    }
+
+    /// The call of a multi-partition procedure, as the coordinator gets it.
+    pub(super) fn call_for_coordinator(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        declared: &[PartitionId],
+        HomeOf { home, led }: HomeOf,
+    ) -> Option<Envelope> {
+        let calling = OneRoundCalling { origin, invocation, body, declared, home };
+        if led.is_none()
+            && let Some(call) = self.call_of_one_round(&calling)
+        {
+            return Some(call);
+        }
+        let procedure = self.catalog.procedure(invocation.procedure)?;
         let count = invocation.parameters.count() as u16;
         let parameters = invocation.parameters.bytes().iter().copied();
         let work = MultiWork::Procedure {
@@ -72,8 +90,7 @@ impl Shard {
             led,
             work,
         };
-        let coordinator = self.coordinator_thread();
-        self.send(coordinator, Envelope::Multi(Box::new(request)));
+        Some(Envelope::Multi(Box::new(request)))
     }
 
     /// A call that takes the partitions it needs goes to the coordinator.
@@ -155,6 +172,36 @@ impl Shard {
     }
 
     pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
+        while let Some((origin, body)) = self.carry_out_to_stale(&mut outputs) {
+            self.make_anew(origin, body, &mut outputs);
+        }
+        self.spare_outputs = outputs;
+    }
+
+    /// The call that waits in front has to be planned anew. Those behind wait for it.
+    #[cold]
+    fn make_anew(&mut self, origin: Origin, body: Arc<[u8]>, outputs: &mut Vec<Output>) {
+        let way = self.find_way_again(origin, body);
+        let now_us = self.now_us;
+        let coordinator = self.coordinator.as_mut().expect("it is where its outputs come from");
+        match way {
+            Some(Envelope::Multi(call)) => coordinator.submit_again(*call, now_us, outputs),
+            Some(Envelope::OneRound(origin, call)) => {
+                let waiting = MultiOrigin { origin, body: None };
+                coordinator.submit_one_round_again(waiting, call, now_us, outputs);
+            }
+            Some(other) => {
+                coordinator.leave_out(now_us, outputs);
+                self.own_messages.push_back(other);
+            }
+            None => coordinator.leave_out(now_us, outputs),
+        }
+    }
+
+    /// Carries out what is asked for. Gives the call that has to be planned anew, which is the last
+    /// output.
+    fn carry_out_to_stale(&mut self, outputs: &mut Vec<Output>) -> Option<(Origin, Arc<[u8]>)> {
+        let mut overtaken = None;
         for output in outputs.drain(..) {
             match output {
                 CoordinatorOutput::Send(message) => {
@@ -165,10 +212,10 @@ impl Shard {
                 CoordinatorOutput::OneRoundFinished(finished) => self.finish_one_round(finished),
                 CoordinatorOutput::Stale(MultiOrigin { origin, body }) => {
                     let body = body.expect("whoever can be overtaken brings the invocation");
-                    self.dispatch_again(origin, body);
+                    overtaken = Some((origin, body));
                 }
                 CoordinatorOutput::OneRoundStale(stale, call) => {
-                    self.dispatch_again(stale.origin, call.invocation().into());
+                    overtaken = Some((stale.origin, call.invocation().into()));
                 }
                 CoordinatorOutput::Thread { transaction, message } => {
                     let threads = self.threads.as_mut().expect("they are where outputs come from");
@@ -176,7 +223,7 @@ impl Shard {
                 }
             }
         }
-        self.spare_outputs = outputs;
+        overtaken
     }
 
     /// The coordinator hears what the threads of its procedures said.

@@ -24,10 +24,10 @@ pub(super) struct OneRoundCalling<'a> {
 }
 
 impl Shard {
-    /// Sends a call to the coordinator as one of one round, if it is such.
-    pub(super) fn call_in_one_round(&mut self, calling: &OneRoundCalling<'_>) -> bool {
+    /// Makes a call for the coordinator as one of one round, if it is such.
+    pub(super) fn call_of_one_round(&mut self, calling: &OneRoundCalling<'_>) -> Option<Envelope> {
         let OneRoundCalling { origin, invocation, body, declared, home } = *calling;
-        let Some(procedure) = self.catalog.procedure(invocation.procedure) else { return false };
+        let procedure = self.catalog.procedure(invocation.procedure)?;
         let after_count = body.len() - invocation.parameters.bytes().len();
         let request = OneRoundRequest {
             procedure: &procedure.prepared,
@@ -40,10 +40,8 @@ impl Shard {
             parameters_at: after_count - COUNT_BYTES,
             near: PartitionId(self.index as u32),
         };
-        let Some(call) = self.one_rounds.make(&request, &self.facts.ring) else { return false };
-        let coordinator = self.coordinator_thread();
-        self.send(coordinator, Envelope::OneRound(origin, call));
-        true
+        let call = self.one_rounds.make(&request, &self.facts.ring)?;
+        Some(Envelope::OneRound(origin, call))
     }
 
     /// A call of one round for the coordinator arrived.

@@ -75,6 +75,60 @@ fn statements_that_a_schema_change_overtakes_are_planned_again() {
 }
 
 #[test]
+fn calls_of_one_connection_run_in_their_order_while_the_schema_changes() {
+    const CONNECTIONS: i64 = 4;
+    const IN_FLIGHT: i64 = 8;
+    let server = start(3, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE t (id BIGINT NOT NULL, last BIGINT NOT NULL, overtaken BIGINT NOT NULL);
+        PARTITION TABLE t ON COLUMN id;
+        CREATE PROCEDURE Turn AS BEGIN
+          UPDATE t SET overtaken = overtaken + CASE WHEN last = ? - 1 THEN 0 ELSE 1 END, last = ?
+            WHERE id = ?;
+          UPDATE t SET overtaken = overtaken + CASE WHEN last = ? - 1 THEN 0 ELSE 1 END, last = ?
+            WHERE id = ?;
+        END",
+    );
+    for id in 0..2 * CONNECTIONS {
+        peer.run(&format!("INSERT INTO t VALUES ({id}, 0, 0)"));
+    }
+    let address = server.client_address();
+    let changer = std::thread::spawn(move || {
+        let mut peer = Peer::login(address);
+        for _ in 0..40 {
+            peer.run("CREATE TABLE more (id INTEGER NOT NULL)");
+            peer.run("DROP TABLE more");
+        }
+    });
+    // Each keeps several calls of its own two rows under way.
+    let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|_| Peer::login(address)).collect();
+    let send = |connection: i64, peer: &mut Peer, n: i64| {
+        let [one, other] = [2 * connection, 2 * connection + 1];
+        let given = [n, n, one, n, n, other].map(Int);
+        peer.send(&call_frame("Turn", n, &parameters(&given)));
+    };
+    for (connection, peer) in (0..).zip(&mut peers) {
+        (1..IN_FLIGHT).for_each(|n| send(connection, peer, n));
+    }
+    let mut next = IN_FLIGHT;
+    while !changer.is_finished() {
+        for (connection, peer) in (0..).zip(&mut peers) {
+            send(connection, peer, next);
+            let answer = peer.answer();
+            assert_eq!((answer.status, answer.text.as_str()), (1, ""), "{answer:?}");
+        }
+        next += 1;
+    }
+    changer.join().expect("the changes succeed");
+    for peer in &mut peers {
+        (1..IN_FLIGHT).for_each(|_| assert_eq!(peer.answer().status, 1));
+    }
+    let rows = peer.run("SELECT DISTINCT last, overtaken FROM t");
+    assert_eq!(rows, format!("{},0", next - 1), "each came behind the one before");
+}
+
+#[test]
 fn cached_plans_serve_parameters_and_end_with_their_schema() {
     let server = start(2, &["plan_cache_entries=2"]);
     let mut peer = Peer::login(server.client_address());

@@ -76,9 +76,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         if call.catalog_version != self.catalog_version {
-            self.initiator.decide(transaction, false, false);
-            outputs.push(CoordinatorOutput::OneRoundStale(origin, call));
-            return;
+            let output = CoordinatorOutput::OneRoundStale(origin, call);
+            return self.overtaken(transaction, output, outputs);
         }
         let everyone = if self.stop_everything { self.all_partitions() } else { Vec::new() };
         let participants = if self.stop_everything { &everyone[..] } else { call.participants() };

@@ -63,6 +63,7 @@ impl Run {
         if let Some((number, _)) = notes.iter().find(|(number, _)| **number >= self.calls.len()) {
             return Err(format!("there are notes of call {number}, which nobody made"));
         }
+        self.judge_turns(world)?;
         self.judge_calls(&notes)?;
         self.judge_rates(&rates)?;
         let of_all = notes.into_values().flatten().filter(|note| note.0 >= 0);

@@ -13,6 +13,8 @@ pub struct Report {
     pub answered: [u64; 2],
     /// Those that were told that nobody knows.
     pub unknown: u64,
+    /// Turns of connections that were had in order.
+    pub turns: u64,
     /// Those that were cut off and are there, and that are not.
     pub cut_off: [u64; 2],
     /// Lives that ended by a cut, a failing disk, a failing sync, a full disk, in order, in order
@@ -67,6 +69,7 @@ impl Report {
             (&mut self.recoveries, other.recoveries),
             (&mut self.calls, other.calls),
             (&mut self.unknown, other.unknown),
+            (&mut self.turns, other.turns),
             (&mut self.damaged_snapshots, other.damaged_snapshots),
             (&mut self.passed_over, other.passed_over),
             (&mut self.given_up_for_damage, other.given_up_for_damage),
@@ -98,8 +101,8 @@ impl fmt::Display for Report {
             "calls",
             format!(
                 "{}: {done} answered, {failed} told to have failed, {} that nobody knows, \
-                 {there} cut off and there, {absent} cut off and not",
-                self.calls, self.unknown
+                 {there} cut off and there, {absent} cut off and not; {} turns had in order",
+                self.calls, self.unknown, self.turns
             ),
         )?;
         line(

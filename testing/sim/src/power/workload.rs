@@ -29,7 +29,7 @@ const COUNT: &str = "SELECT COUNT(*) FROM moves";
 const COUNT_HERE: &str = "SELECT COUNT(*) FROM moves WHERE account = ?";
 
 impl Call {
-    fn new(notes: Vec<super::Note>) -> Call {
+    pub(super) fn new(notes: Vec<super::Note>) -> Call {
         let (must_fail, has_extra, end) = (false, false, End::Open);
         Call { notes, must_fail, counts: None, drawn: None, rate: None, has_extra, end }
     }
@@ -41,7 +41,7 @@ impl Call {
 
 impl Run {
     pub(super) fn begin(&mut self, world: &mut World) {
-        let call = match self.random.below(23) {
+        let call = match self.random.below(27) {
             0..=2 => self.move_money(world),
             3 | 4 => self.move_slowly(world),
             5 => self.deposit(world),
@@ -57,6 +57,7 @@ impl Run {
             16 | 17 => self.rate(world),
             18 | 19 => self.load(world),
             20 | 21 => self.draw(world),
+            23..=26 => self.take_turn(world),
             22 if self.schema.has_extra() => self.insert_extra(world),
             _ => {
                 let account = self.account();

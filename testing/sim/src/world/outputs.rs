@@ -4,6 +4,8 @@ use super::{Answer, BUILD_CALL, CallNumber, Message, SCHEMA_CALL, SNAPSHOT_CALL,
 use lockstep_site::{CoordinatorOutput, OneRoundFinished};
 use lockstep_types::{Failure, Outcome};
 
+pub(super) type Output = CoordinatorOutput<CallNumber, u64>;
+
 impl World {
     /// What the thread where a call of one round came in answers.
     fn one_round_answer(&mut self, finished: OneRoundFinished<CallNumber>) -> Answer {
@@ -23,7 +25,19 @@ impl World {
         Answer { call, outcome, tables }
     }
 
-    pub(super) fn carry_out(&mut self, outputs: Vec<CoordinatorOutput<CallNumber, u64>>) {
+    pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
+        while !outputs.is_empty() {
+            let mut more = Vec::new();
+            for call in self.carry_out_these(outputs) {
+                self.make_anew(call, &mut more);
+            }
+            outputs = more;
+        }
+    }
+
+    /// Gives the calls that have to be planned anew.
+    fn carry_out_these(&mut self, outputs: Vec<Output>) -> Vec<CallNumber> {
+        let mut overtaken = Vec::new();
         for output in outputs {
             match output {
                 CoordinatorOutput::Send(message) => {
@@ -31,7 +45,7 @@ impl World {
                     self.in_flight.push(Message::ToPartition(message));
                 }
                 CoordinatorOutput::Stale(call) | CoordinatorOutput::OneRoundStale(call, _) => {
-                    self.plan_again(call);
+                    overtaken.push(call);
                 }
                 CoordinatorOutput::OneRoundFinished(finished) => {
                     let answer = self.one_round_answer(finished);
@@ -50,5 +64,6 @@ impl World {
                 CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
             }
         }
+        overtaken
     }
 }

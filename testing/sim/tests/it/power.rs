@@ -16,6 +16,7 @@ fn what_was_answered_survives_power_cuts() {
     println!("{sum}");
     assert!(sum.answered.iter().all(|count| *count > 1_000), "{sum}");
     assert!(sum.cut_off.iter().all(|count| *count > 20), "{sum}");
+    assert!(sum.turns > 500, "{sum}");
     assert!(sum.torn > 5 && sum.left_out > 20, "{sum}");
     assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.struck.iter().all(|count| *count > 1), "{sum}");
@@ -50,6 +51,12 @@ fn expect_caught(seeds: u64, faults: &[(&str, Broken)]) {
         println!("{name}: {caught:?}");
         assert!(caught.is_some(), "{name} goes unnoticed");
     }
+}
+
+#[test]
+fn calls_of_a_connection_that_overtake_each_other_are_caught() {
+    let protocol = lockstep_sim::Faults { overtaken_go_last: true, ..Default::default() };
+    expect_caught(300, &[("overtaken_go_last", Broken { protocol, ..Broken::default() })]);
 }
 
 #[test]

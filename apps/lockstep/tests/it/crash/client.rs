@@ -5,7 +5,7 @@ use lockstep_client::Connection;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, SqlType, Value};
 use lockstep_wire_volt::invocation::CallOptions;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -29,9 +29,6 @@ pub struct Client {
     find: Find,
     /// What it begins with.
     initial: Model,
-    /// Whether its calls may overtake each other; of those, what a crash left out.
-    overtakes: bool,
-    gone: Mutex<BTreeSet<i64>>,
     /// The effect of the first calls, so many.
     known: Mutex<(i64, Model)>,
     /// Up to here calls were answered.
@@ -57,18 +54,10 @@ impl Client {
             apply: Box::new(apply),
             find: Box::new(find),
             initial: Model::new(),
-            overtakes: false,
-            gone: Mutex::default(),
             known: Mutex::default(),
             answered: AtomicI64::new(0),
             sent: AtomicI64::new(0),
         }
-    }
-
-    /// Its calls may overtake each other: one of several partitions that a change of the schema
-    /// meets on its way goes back to where it came in, and later ones may be through before.
-    pub fn overtakes(self) -> Client {
-        Client { overtakes: true, ..self }
     }
 
     /// A client that begins with something in the database.
@@ -85,8 +74,6 @@ impl Client {
     /// From now on another past counts: with so many calls answered, and so many sent.
     pub fn go_back_to(&self, (answered, sent): (i64, i64)) {
         *self.known.lock().expect("nobody panics with it") = (0, self.initial.clone());
-        // What that past did not have yet may be there in this one.
-        self.gone.lock().expect("nobody panics with it").clear();
         self.answered.store(answered, Ordering::SeqCst);
         self.sent.store(sent, Ordering::SeqCst);
     }
@@ -130,10 +117,6 @@ impl Client {
         let (answered, sent) = (self.answered(), self.sent.load(Ordering::SeqCst));
         let mut known = self.known.lock().expect("nobody panics with it");
         let (last, model) = &mut *known;
-        if self.overtakes {
-            self.check_apart(last, model, &found);
-            return;
-        }
         let mut least = None;
         loop {
             if *last >= answered {
@@ -159,35 +142,6 @@ impl Client {
         }
         self.answered.store(*last, Ordering::SeqCst);
         self.sent.store(*last, Ordering::SeqCst);
-    }
-
-    /// Of calls that may overtake each other, and only add rows: each that was answered is there,
-    /// and of the others any. Those that are not there are gone for good.
-    fn check_apart(&self, last: &mut i64, model: &mut Model, found: &Model) {
-        let (answered, sent) = (self.answered(), self.sent.load(Ordering::SeqCst));
-        let mut gone = self.gone.lock().expect("nobody panics with it");
-        while *last < sent {
-            *last += 1;
-            if !self.succeeds(*last) || gone.contains(last) {
-                continue;
-            }
-            let mut alone = Model::new();
-            (self.apply)(&mut alone, *last);
-            if *last > answered && alone.keys().all(|key| !found.contains_key(key)) {
-                gone.insert(*last);
-            } else {
-                (self.apply)(model, *last);
-            }
-        }
-        assert!(
-            model == found,
-            "{}: {answered} calls were answered and {sent} sent. Answered, and not so: {}. There, \
-             and not even sent: {}",
-            self.what,
-            differences(model, found),
-            differences(found, model)
-        );
-        self.answered.store(sent, Ordering::SeqCst);
     }
 }
 

@@ -265,7 +265,6 @@ fn pair_writer() -> Client {
         },
         |connection| pairs(connection, "SELECT n, COUNT(*) FROM pairs GROUP BY n"),
     )
-    .overtakes()
 }
 
 /// Moves money. Each fifth transfer is for more than there is.

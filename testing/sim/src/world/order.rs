@@ -1,0 +1,51 @@
+//! Calls of one connection: how they stay in order on their way to the coordinator, and where a
+//! schema change overtakes them.
+
+use super::outputs::Output;
+use super::{CallNumber, Message, World};
+use crate::plans::Request;
+use lockstep_site::MultiCall;
+
+impl World {
+    /// Sends a request by a connection whose calls go one behind the other: each on the way that
+    /// the connection's thread has to whom it goes.
+    pub(crate) fn request_in_order(&mut self, thread: usize, call: CallNumber, request: Request) {
+        let message = self.plan(thread, call, &request);
+        self.requests.insert(call, request);
+        self.connections.insert(call, thread);
+        self.in_flight.push(message);
+    }
+
+    /// A schema change overtook a call that waited for the coordinator, and is in force: the
+    /// coordinator goes on when it has been planned anew.
+    pub(super) fn make_anew(&mut self, call: CallNumber, outputs: &mut Vec<Output>) {
+        self.planned_again += 1;
+        let request = self.requests.get(&call).cloned().expect("it was requested");
+        let now_us = self.now_us;
+        match self.plan(0, call, &request) {
+            Message::Multi(multi) => self.coordinator.submit_again(multi, now_us, outputs),
+            Message::OneRound(call, one_round) => {
+                self.coordinator.submit_one_round_again(call, one_round, now_us, outputs);
+            }
+            other => {
+                self.in_flight.push(other);
+                self.coordinator.leave_out(now_us, outputs);
+            }
+        }
+    }
+
+    /// Of calls of one connection to the coordinator, the first arrives first.
+    pub(super) fn first_of_its_connection(&self, place: usize) -> usize {
+        let of = |message: &Message| match message {
+            Message::Multi(MultiCall { origin, .. }) => {
+                Some((self.connections.get(origin)?, *origin))
+            }
+            Message::OneRound(call, _) => Some((self.connections.get(call)?, *call)),
+            _ => None,
+        };
+        let Some((thread, _)) = of(&self.in_flight[place]) else { return place };
+        let all = self.in_flight.iter().map(of).zip(0..);
+        let same = all.filter_map(|(found, at)| found.filter(|one| one.0 == thread).zip(Some(at)));
+        same.min_by_key(|((_, call), _)| *call).map_or(place, |(_, at)| at)
+    }
+}
