@@ -33,9 +33,10 @@ pub(super) fn no_such_table(number: usize) -> ProcedureError {
     ProcedureError::Unexpected(format!("the batch has no statement {number}"))
 }
 
-/// Whether a procedure is hosted and over several partitions.
+/// Whether a procedure is over several partitions: at the only one of a host it behaves as it does
+/// at many.
 pub(super) fn spans(procedure: &PreparedProcedure) -> bool {
-    procedure.blocks() && !procedure.definition.is_single_partition()
+    !procedure.definition.is_single_partition()
 }
 
 /// Where several partitions take part, a batch that failed is not undone alone.

@@ -8,7 +8,9 @@ use lockstep_exec::{
     Database, NativeProcedure, PreparedProcedure, PreparedStatement, ProcedureContext,
     ProcedureError,
 };
-use lockstep_plan_ir::procedure::{ProcedureDefinition, ProcedureKind, ProcedureParameter};
+use lockstep_plan_ir::procedure::{
+    ProcedureDefinition, ProcedureKind, ProcedureParameter, ProcedurePartitioning,
+};
 use lockstep_plan_ir::relation::AggregateCall;
 use lockstep_plan_ir::statement::{Coordinator, Execution, Fragment, Operation, Query, Target};
 use lockstep_plan_ir::{AggregateFunction, Relation, TableDefinition};
@@ -87,7 +89,7 @@ fn transfer() -> PreparedProcedure {
         declared: Vec::new(),
         name: "Transfer".to_string(),
         kind: ProcedureKind::Native("Transfer".to_string()),
-        partitioning: None,
+        partitioning: Some(ProcedurePartitioning::Directed),
         parameters: Transfer.parameters().to_vec(),
         statements: statements.into_iter().map(named).collect(),
         read_only: false,

@@ -172,6 +172,25 @@ fn exceptions_undo_the_call_and_say_where() {
 }
 
 #[test]
+fn a_batch_that_failed_ends_a_call_over_partitions_at_the_only_one_too() {
+    for sites in [1, 2] {
+        let over_all = BEHAVE.replace("PARTITION ON TABLE t COLUMN k ", "");
+        let Some((_server, mut peer)) = host(sites, &over_all) else { return };
+        let caught = behave(&mut peer, 1, "caught at the end");
+        assert_eq!((caught.status, caught.rows.as_str()), (-2, ""), "{sites}: {caught:?}");
+        assert!(caught.text.contains("CONSTRAINT VIOLATION"), "{sites}: {}", caught.text);
+        assert_eq!(peer.run("SELECT COUNT(*) FROM t"), "0", "at {sites}");
+        // One that wants more is told so at once.
+        let caught = behave(&mut peer, 1, "caught");
+        assert_eq!((caught.status, caught.rows.as_str()), (-3, ""), "{sites}: {caught:?}");
+        assert!(caught.text.contains("after hitting EE exception"), "{sites}: {}", caught.text);
+        assert_eq!(peer.run("SELECT COUNT(*) FROM t"), "0", "at {sites}");
+        assert_eq!(behave(&mut peer, 2, "well").rows, "1");
+        assert_eq!(peer.run("SELECT k FROM t"), "2");
+    }
+}
+
+#[test]
 fn hostile_procedures_end_alone() {
     let Some((_server, mut peer)) = host(1, BEHAVE) else { return };
     assert_eq!(behave(&mut peer, 0, "well").rows, "1");

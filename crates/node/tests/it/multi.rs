@@ -1,7 +1,10 @@
 //! Procedures over several partitions: declared ones, those that find out, and many at once.
 
 use crate::support::{Peer, call_frame, eventually, parameters, start};
+use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
+use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_types::Datum::{Int, Text};
+use lockstep_types::{PartitionId, SqlType};
 use lockstep_workloads::bank;
 
 const ACCOUNTS: i64 = 40;
@@ -47,6 +50,57 @@ fn rounds_read_decide_and_write_whether_declared_or_not() {
         assert_eq!(peer.run("SELECT balance FROM accounts WHERE id = 8"), "94");
         assert_eq!(total(&mut peer), format!("{},{ACCOUNTS}", ACCOUNTS * 100));
     }
+}
+
+/// `Catches(id)`: makes an account, fails to make it once more, and goes on as if nothing were.
+pub struct Catches;
+
+impl NativeProcedure for Catches {
+    fn name(&self) -> &str {
+        "Catches"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        &[ProcedureParameter { sql_type: SqlType::BigInt, is_array: false }]
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[("make", "INSERT INTO accounts VALUES (?, 0);")]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        let Int(id) = context.parameter(0) else { return Err(context.abort("a number")) };
+        context.queue(0, &[Int(id)])?;
+        context.execute()?;
+        context.queue(0, &[Int(id + 1)])?;
+        context.queue(0, &[Int(id)])?;
+        let _ = context.execute();
+        context.queue(0, &[Int(id + 2)])?;
+        let _ = context.execute();
+        context.return_scalar(i64::from(context.partition() == PartitionId::MULTI));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_failed_batch_that_is_caught_ends_a_call_over_partitions_at_one_partition_too() {
+    let mut told = Vec::new();
+    for sites in [1, 2] {
+        let (_server, mut peer) = host(sites, &[]);
+        peer.run("CREATE PROCEDURE FROM NATIVE Catches");
+        let refused = peer.call("Catches", &[Int(1_000)]);
+        assert_eq!((refused.status, refused.rows.as_str()), (-2, ""), "{sites}: {refused:?}");
+        assert_eq!(total(&mut peer), format!("{},{ACCOUNTS}", ACCOUNTS * 100), "at {sites}");
+        told.push(refused.text);
+    }
+    assert_eq!(told[0], told[1]);
+    // A single-partition procedure may go on.
+    let (_server, mut peer) = host(1, &[]);
+    peer.run("CREATE PROCEDURE PARTITION ON TABLE accounts COLUMN id FROM NATIVE Catches");
+    let answer = peer.call("Catches", &[Int(1_000)]);
+    assert_eq!((answer.status, answer.rows.as_str()), (1, "0"), "{answer:?}");
+    let rows = peer.run("SELECT id FROM accounts WHERE id >= 1000 ORDER BY id");
+    assert_eq!(rows, "1000\n1002", "the batch alone is undone");
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub fn start_with_loads(
     natives.register(Arc::new(crate::allocation::Allocations));
     natives.register(Arc::new(crate::transaction_time::ManyRounds));
     natives.register(Arc::new(crate::effects::Chance));
+    natives.register(Arc::new(crate::multi::Catches));
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let configuration = ServerConfiguration {
         sites,

@@ -35,6 +35,15 @@ public class Behave extends VoltProcedure {
                     setAppStatusString("caught");
                 }
                 break;
+            case "caught at the end":
+                try {
+                    voltQueueSQL(insert, key + 1_000_000, 2);
+                    voltQueueSQL(insert, key, 2);
+                    voltExecuteSQL();
+                } catch (RuntimeException expected) {
+                    return new VoltTable[0];
+                }
+                break;
             case "loop":
                 while (true) {
                     sink++;
