@@ -43,12 +43,35 @@ compare: build ## voter, TPC-C, TATP and lock-store beside Redis and PostgreSQL,
 	cargo run --release -p lockstep-bench --bin bench-workloads -- --all \
 	  $(COMPARE_OPTIONS) --json target/compare.json --html target/compare.html
 
-bench-reports: build ## a page of each workload in target/reports, each on a host of its own
-	mkdir -p target/reports
+REPORTS := target/reports
+REPORT := $(LOCKSTEP) bench
+
+bench-reports: build ## pages of all workloads, studies and fits in target/reports
+	rm -rf $(REPORTS) && mkdir -p $(REPORTS)
 	for workload in voter tpcc tatp key-value contention bank mp-mix lock-store; do \
-		$(LOCKSTEP) bench $$workload --start 2 --duration $(REPORT_SECONDS) \
-			--report target/reports/$$workload.html || exit 1; \
+		$(REPORT) $$workload --start 2 --duration $(REPORT_SECONDS) \
+			--report $(REPORTS)/$$workload.html || exit 1; \
 	done
+	$(REPORT) tpcc --spec --waits 5 --start 2 --clients 40 --duration $(REPORT_SECONDS) \
+		--report $(REPORTS)/tpcc-spec.html
+	$(REPORT) tatp --start 2 --ramp 20000 --duration 1 --warmup 1 \
+		--report $(REPORTS)/tatp-ramp.html
+	cargo run --release -p lockstep-bench --bin bench-workloads -- --repeats 1 \
+		--seconds $(REPORT_SECONDS) --only tpcc-strategies,tatp-modes --html $(REPORTS)/studies.html
+	$(REPORT) scale lock-store --rate 500 --vary clients 50,100 --vary payload 100,4000 \
+		--vary burst 1,10 --repeats 1 --duration 2 --warmup 1 --report $(REPORTS)/lock-store-matrix.html
+	$(REPORT) scale key-value --vary clients 1,2,4,8,16,32,64 --connections 1 --content-bytes 100 \
+		--repeats 3 --duration 1 --warmup 0.5 --report $(REPORTS)/key-value-clients.html
+	$(REPORT) scale voter --vary sites 1,2,3,4 --repeats 2 --duration 2 --warmup 1 \
+		--report $(REPORTS)/voter-sites.html
+	cargo run --release -p lockstep-sim -- scale > $(REPORTS)/simulated.csv
+	$(REPORT) fit --points $(REPORTS)/simulated.csv --report $(REPORTS)/fit-simulated.html \
+		--title "Simulated partitions, 2 % of transfers, hops of 50 us, 2 us for each message"
+	$(REPORT) fit --synthetic 10000,0.03,0.0005 --report $(REPORTS)/fit-synthetic.html
+	for page in $(REPORTS)/*.html; do \
+		echo "<p><a href=\"$${page##*/}\">$${page##*/}</a>$$(grep -c '<td>WRONG</td>' $$page \
+			| sed '/^0$$/d; s/$$/ checks are WRONG/; s/^/: /')</p>"; \
+	done > $(REPORTS)/index.tmp && mv $(REPORTS)/index.tmp $(REPORTS)/index.html
 
 bench-mp: ## ratios of transactions over several partitions, from one run
 	cargo run --release -p lockstep-bench --bin bench-mp

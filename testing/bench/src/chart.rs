@@ -81,18 +81,8 @@ impl Chart {
         let x_axis = Axis::over(self.values(|point| point.0), self.x_is_logarithmic);
         let y_axis = Axis::over(self.values(|point| point.1), false);
         let height = self.height();
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
-        );
-        let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-        text(
-            &mut out,
-            (middle, 24.0),
-            "middle",
-            &format!("<tspan font-size=\"15\">{}</tspan>", escaped(&self.title)),
-        );
+        let mut out = opened(height);
+        title(&mut out, (LEFT + WIDTH - RIGHT) / 2.0, &self.title);
         self.draw_axes(&mut out, &x_axis, &y_axis);
         for (place, series) in self.series.iter().enumerate() {
             draw_series(&mut out, series, place, (&x_axis, &y_axis));
@@ -136,6 +126,64 @@ impl Chart {
             escaped(&self.y_label)
         );
     }
+}
+
+/// Named values as bars, one below the other: a ranking.
+#[derive(Debug, Clone)]
+pub struct Bars {
+    /// Stands above them.
+    pub title: String,
+    /// What the values are, with the unit.
+    pub label: String,
+    /// Name, value, and the text beside the bar; values are not below 0.
+    pub bars: Vec<(String, f64, String)>,
+}
+
+/// Room for a bar and the gap behind it, for the names, and for the text beside the longest bar.
+const BAR_LINE: f64 = 30.0;
+const NAMES_WIDTH: f64 = 250.0;
+const TEXT_WIDTH: f64 = 130.0;
+
+impl Bars {
+    /// The bars as one `<svg>` element.
+    pub fn to_svg(&self) -> String {
+        let height = TOP + BAR_LINE * self.bars.len() as f64 + BOTTOM / 2.0;
+        let is_drawn = |value: f64| value.is_finite() && value > 0.0;
+        let values = self.bars.iter().map(|bar| bar.1).filter(|value| is_drawn(*value));
+        let most = values.fold(f64::MIN_POSITIVE, f64::max);
+        let mut out = opened(height);
+        title(&mut out, WIDTH / 2.0, &self.title);
+        let room = WIDTH - NAMES_WIDTH - TEXT_WIDTH;
+        for (place, (name, value, beside)) in self.bars.iter().enumerate() {
+            let top = TOP + BAR_LINE * place as f64;
+            let width = if is_drawn(*value) { room * value / most } else { 0.0 };
+            let _ = writeln!(
+                out,
+                "<rect x=\"{NAMES_WIDTH}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"20\" \
+                 fill=\"{}\"/>",
+                COLOURS[0]
+            );
+            text(&mut out, (NAMES_WIDTH - 8.0, top + 14.0), "end", &escaped(name));
+            text(&mut out, (NAMES_WIDTH + width + 8.0, top + 14.0), "start", &escaped(beside));
+        }
+        text(&mut out, (NAMES_WIDTH, height - 8.0), "start", &escaped(&self.label));
+        out.push_str("</svg>\n");
+        out
+    }
+}
+
+/// The beginning of an `<svg>` element of a chart's width.
+fn opened(height: f64) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
+    )
+}
+
+fn title(out: &mut String, middle: f64, title: &str) {
+    let marked_up = format!("<tspan font-size=\"15\">{}</tspan>", escaped(title));
+    text(out, (middle, 24.0), "middle", &marked_up);
 }
 
 impl Style {
@@ -359,6 +407,21 @@ mod tests {
                 assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"));
             }
         }
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_values() {
+        let bar = |name: &str, value: f64| (name.to_string(), value, format!("{value} per s"));
+        let bars = vec![bar("a < b", 200.0), bar("half", 100.0), bar("none", f64::NAN)];
+        let label = "calls per second".to_string();
+        let svg = Bars { title: "ways".to_string(), label, bars }.to_svg();
+        let widths: Vec<&str> = svg
+            .lines()
+            .filter(|line| line.contains("height=\"20\""))
+            .map(|line| line.split('"').nth(5).unwrap())
+            .collect();
+        assert_eq!(widths, ["340.0", "170.0", "0.0"]);
+        assert!(svg.contains(">a &lt; b</text>") && svg.contains(">100 per s</text>"), "{svg}");
     }
 
     #[test]

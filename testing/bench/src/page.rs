@@ -1,7 +1,7 @@
 //! A report as one self-contained HTML page: what was run, on which machine, tables and charts.
 //! Nothing is loaded from elsewhere, so that the page can be kept beside the figures.
 
-use crate::chart::{Chart, escaped};
+use crate::chart::{Bars, Chart, escaped};
 use std::fmt::Write;
 use std::fs;
 
@@ -86,6 +86,12 @@ impl Page {
     /// A chart.
     pub fn chart(&mut self, chart: &Chart) -> &mut Page {
         self.body.push_str(&chart.to_svg());
+        self
+    }
+
+    /// A ranking.
+    pub fn bars(&mut self, bars: &Bars) -> &mut Page {
+        self.body.push_str(&bars.to_svg());
         self
     }
 

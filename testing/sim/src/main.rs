@@ -8,8 +8,8 @@
 //! that stops everything for each. The transfers are statements, which the coordinator plans on
 //! both sides.
 //!
-//! `lockstep-sim scale` prints calls per simulated second over partitions, with 10 % of transfers,
-//! as points for `lockstep bench fit`.
+//! `lockstep-sim scale [N]` prints calls per simulated second over partitions, N (20) of a thousand
+//! calls transfers, as points for `lockstep bench fit`.
 
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
@@ -78,11 +78,12 @@ fn compare() {
 }
 
 /// Points of throughput over partitions. So many calls are in flight that sites are never idle.
-fn print_scale() {
+fn print_scale(transfers_per_mille: u64) {
     const MEASURED_NS: u64 = 20_000_000;
     println!("partitions,calls per simulated second");
     for partitions in SCALES {
-        let ran = simulate_with(128, MEASURED_NS, partitions, 100, StopEverything::Never);
+        let ran =
+            simulate_with(128, MEASURED_NS, partitions, transfers_per_mille, StopEverything::Never);
         println!("{partitions},{}", ran.calls() * (1_000_000_000 / MEASURED_NS));
     }
 }
@@ -94,7 +95,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if arguments.first().is_some_and(|first| first == "scale") {
-        print_scale();
+        let per_mille = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(20);
+        print_scale(per_mille);
         return ExitCode::SUCCESS;
     }
     let power_alone = arguments.first().is_some_and(|first| first == "power");

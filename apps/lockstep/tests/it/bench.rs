@@ -3,7 +3,7 @@
 use super::{host, lockstep, text};
 use lockstep_client::{ConnectOptions, Connection};
 
-fn read_json(path: &std::path::Path) -> serde_json::Value {
+pub fn read_json(path: &std::path::Path) -> serde_json::Value {
     let json = std::fs::read_to_string(path).expect("a file was written");
     std::fs::remove_file(path).expect("the file is ours");
     serde_json::from_str(&json).expect("JSON")
@@ -56,7 +56,7 @@ fn voter_is_measured_embedded() {
 }
 
 /// Runs a workload for a moment; its exit code, its JSON, what it printed.
-fn workload(name: &str, arguments: &[&str]) -> (bool, serde_json::Value, String) {
+pub fn workload(name: &str, arguments: &[&str]) -> (bool, serde_json::Value, String) {
     let mut place = format!("lockstep-{name}-{}", std::process::id());
     arguments.iter().for_each(|argument| place.push_str(argument));
     let file = std::env::temp_dir().join(place.replace([':', '/', '.'], "_") + ".json");
@@ -165,94 +165,39 @@ fn wrong_scales_and_missing_tables_are_refused() {
     assert!(shown.contains("key_value has 9 rows, this run is for 10"), "{shown}");
     let shown = run(&["--rows", "9", "--content-bytes", "50"]);
     assert!(shown.contains("contents of 1000 bytes, this run is for 50"), "{shown}");
+    for (name, scale, says) in [
+        ("bank", "--accounts", "there are 9 accounts, this run is for 10"),
+        ("lock-store", "--records", "record has 9 rows, this run is for 10"),
+    ] {
+        good_workload(name, &["--servers", &server, scale, "9", "--clients", "4"]);
+        let (good, _, shown) = workload(name, &["--servers", &server, scale, "10"]);
+        assert!(!good && shown.contains(says), "{shown}");
+    }
     host.stop().expect("the host stops");
-}
-
-/// Runs a workload at a host, which `end` ends when the workload has begun, and holds the run to
-/// what is to be said then.
-fn run_at_a_host_that_dies(server: &str, end: impl FnOnce() + Send + 'static) {
-    let address = server.to_string();
-    let stopper = std::thread::spawn(move || {
-        let mut connection =
-            Connection::connect(&address, &ConnectOptions::default()).expect("a connection");
-        let begun = std::time::Instant::now();
-        while connection.sql("SELECT MIN(changes) FROM key_value;").map_or(true, |tables| {
-            tables[0].rows[0][0].as_datum().sort_order(lockstep_types::Datum::Int(5)).is_lt()
-        }) {
-            assert!(begun.elapsed().as_secs() < 60, "the workload begins");
-        }
-        end();
-    });
-    let (good, json, shown) =
-        workload("contention", &["--servers", server, "--duration", "60", "--warmup", "0"]);
-    stopper.join().expect("the host stopped");
-    assert!(!good && shown.contains("connections were lost"), "{shown}");
-    assert!(shown.contains("PARTIAL"), "{shown}");
-    assert_eq!(json["interrupted"], true, "{json}");
-    assert!(json["transactions"].as_u64().expect("a count") > 0, "{json}");
-    assert!(json["errors"].as_u64().expect("a count") > 0, "{json}");
+    let (good, _, shown) = workload("bank", &["--servers", &server]);
+    assert!(!good && shown.contains(&format!("{server}: ")), "{shown}");
 }
 
 #[test]
-fn a_host_that_dies_ends_the_run_with_its_figures() {
-    let stopped = host();
-    let server = stopped.client_address().to_string();
-    run_at_a_host_that_dies(&server, move || stopped.stop().expect("the host stops"));
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"));
-    command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    let mut killed = super::process::Host::run(&mut command).ready();
-    let server = killed.address().to_string();
-    run_at_a_host_that_dies(&server, move || killed.kill());
-}
-
-/// Starts a command of `lockstep bench`, interrupts it when the workload has begun, and returns
-/// whether it was good, its JSON and what it printed.
-fn interrupted(arguments: &[&str], server: &str, name: &str) -> (bool, serde_json::Value, String) {
-    let json = place(name);
-    let mut connection =
-        Connection::connect(server, &ConnectOptions::default()).expect("a connection");
-    let child = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"))
-        .arg("bench")
-        .args(arguments)
-        .args(["--servers", server, "--warmup", "0", "--duration", "60", "--json"])
-        .arg(&json)
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let begun = std::time::Instant::now();
-    while connection.sql("SELECT SUM(changes) FROM key_value;").map_or(true, |tables| {
-        tables[0].rows[0][0].as_datum().sort_order(lockstep_types::Datum::Int(20)).is_lt()
-    }) {
-        assert!(begun.elapsed().as_secs() < 60, "the workload begins");
-    }
-    let mut interrupt = std::process::Command::new("kill");
-    let interrupt = interrupt.args(["-INT", &child.id().to_string()]).status();
-    assert!(interrupt.expect("kill runs").success());
-    let output = child.wait_with_output().expect("it ends");
-    assert!(begun.elapsed().as_secs() < 55, "it ends when it is interrupted");
-    let shown = text(&output.stdout) + &text(&output.stderr);
-    (output.status.success(), read_json(&json), shown)
-}
-
-#[test]
-fn interrupted_runs_and_studies_say_that_they_are_partial() {
-    for more in [&[][..], &["--workers", "2"]] {
-        let host = host();
-        let server = host.client_address().to_string();
-        let (good, json, shown) =
-            interrupted(&[&["contention"], more].concat(), &server, "interrupted.json");
-        assert!(!good && shown.contains("PARTIAL"), "{shown}");
-        assert_eq!((&json["interrupted"], &json["consistent"]), (&true.into(), &true.into()));
-        assert!(json["transactions"].as_u64().expect("a count") > 0, "{json}");
-        host.stop().expect("the host stops");
-    }
+fn what_a_database_has_is_held_to_the_checks_alone() {
     let host = host();
     let server = host.client_address().to_string();
-    let study = ["scale", "contention", "--vary", "clients", "1,2"];
-    let (good, json, shown) = interrupted(&study, &server, "interrupted-study.json");
-    assert!(!good && shown.contains("PARTIAL: the study was cut short"), "{shown}");
-    assert_eq!(json["interrupted"], true, "{json}");
+    let scale = ["--servers", &server, "--warehouses", "1", "--scale-divisor", "100"];
+    let check = || {
+        let output = lockstep(&[&["bench", "tpcc", "--check-only"], &scale[..]].concat(), "");
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let (good, shown) = check();
+    assert!(!good && shown.contains("the server has no rows of tpcc to check"), "{shown}");
+    good_workload("tpcc", &scale);
+    let (good, shown) = check();
+    assert!(good && shown.matches("holds").count() == 13, "{shown}");
+    let mut connection =
+        Connection::connect(&server, &ConnectOptions::default()).expect("a connection");
+    connection.sql("UPDATE warehouse SET w_ytd = w_ytd + 1;").expect("it is changed");
+    let (good, shown) = check();
+    assert!(!good && shown.contains("WRONG  condition 1, W_YTD = sum(D_YTD)"), "{shown}");
+    assert_eq!(shown.matches("WRONG").count(), 2, "conditions 1 and 8: {shown}");
     host.stop().expect("the host stops");
 }
 
@@ -349,7 +294,7 @@ fn workloads_run_embedded() {
 }
 
 /// A path for a file of a test, by its ending.
-fn place(ending: &str) -> std::path::PathBuf {
+pub fn place(ending: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("lockstep-bench-{}-{ending}", std::process::id()))
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bench;
+mod bench_cut_short;
 mod clock;
 mod crash;
 mod csv;

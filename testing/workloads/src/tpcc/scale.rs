@@ -73,9 +73,9 @@ pub enum Delivery {
 /// How sessions draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
-    /// As the PyTPCC harness: any warehouse each time, no pauses, no rollbacks.
+    /// As the PyTPCC harness: any warehouse each time, each item once an order, no pauses.
     Py,
-    /// As the specification: terminals of one warehouse, keying and think times, 1 % rollbacks.
+    /// As the specification: terminals of one warehouse, keying and think times, decks.
     /// The pauses are this share of what it says, in percent.
     Spec {
         /// 100 is as specified.

@@ -164,7 +164,7 @@ impl Terminal {
         let customer = self.customer();
         let count = self.random.between(5, 15) as usize;
         let spec = matches!(self.plan.rules, Rules::Spec { .. });
-        self.last.rolls_back = spec && self.random.below(100) == 0;
+        self.last.rolls_back = self.random.below(100) == 0;
         let [mut items, mut suppliers, mut quantities] = [[Datum::Null; 15]; 3];
         let mut is_local = true;
         for place in 0..count {

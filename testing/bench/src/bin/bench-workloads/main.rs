@@ -261,7 +261,10 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
         write(path, &(text + "\n"))?;
     }
     if let Some(path) = matches.get_one::<PathBuf>("html") {
-        let mut page = Page::new("LockstepDB beside Redis and PostgreSQL");
+        let mut page = Page::new(match rows.is_empty() {
+            true => "LockstepDB: comparisons of studies",
+            false => "LockstepDB beside Redis and PostgreSQL",
+        });
         table::fill_page(&mut page, &rows, &samples);
         let options: Vec<Vec<String>> =
             options.into_iter().map(|(name, value)| vec![name.to_string(), value]).collect();

@@ -4,6 +4,7 @@
 use crate::Plan;
 use crate::host::Host;
 use crate::measure::{Rate, busy, load, note};
+use lockstep_bench::chart::Bars;
 use lockstep_bench::report::grouped;
 use lockstep_bench::run::Pace;
 use lockstep_bench::verdict::{align, median};
@@ -52,6 +53,19 @@ impl Study {
             ]
         };
         sorted.iter().enumerate().map(row).collect()
+    }
+
+    /// The ranking as bars.
+    pub fn bars(&self) -> Bars {
+        let bar = |row: Vec<String>| {
+            let rate = self.rate(&row[1]);
+            (row[1].clone(), rate, format!("{} ({})", row[2], row[4]))
+        };
+        Bars {
+            title: self.title.clone(),
+            label: "transactions per second (share of the best)".to_string(),
+            bars: self.ranking().into_iter().map(bar).collect(),
+        }
     }
 
     /// Title, aligned table and remarks.
@@ -188,5 +202,6 @@ mod tests {
         let ranks: Vec<String> = study.ranking().iter().map(|row| row.join(" ")).collect();
         assert_eq!(ranks, ["1 fast 100 100 1.00 x", "2 slow 25 25 0.25 x"]);
         assert_eq!(study.render().lines().count(), 5);
+        assert_eq!(study.bars().bars[1], ("slow".to_string(), 25.0, "25 (0.25 x)".to_string()));
     }
 }

@@ -179,7 +179,9 @@ pub fn rows(samples: &Samples) -> Vec<Row> {
 /// Lines and plots on a page.
 pub fn fill_page(page: &mut Page, rows: &[Row], samples: &Samples) {
     let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
-    page.heading("Ratios").table(&Row::HEAD, &cells);
+    if !cells.is_empty() {
+        page.heading("Ratios").table(&Row::HEAD, &cells);
+    }
     let series = |name: &str, points| Series { name: name.to_string(), style: Style::Line, points };
     if let Some(steps) = samples.lock_store.last() {
         let of = |system: usize, value: fn(&LockStep, usize) -> f64| {
@@ -205,6 +207,7 @@ pub fn fill_page(page: &mut Page, rows: &[Row], samples: &Samples) {
     }
     for study in &samples.studies {
         page.heading(&study.title).table(&studies::HEAD, &study.ranking());
+        page.bars(&study.bars());
         study.remarks.iter().for_each(|remark| {
             page.text(remark);
         });

@@ -143,6 +143,23 @@ pub(super) fn law_rows(fit: &Fit, over: &str) -> Vec<(String, String)> {
     ]
 }
 
+/// What the reader must know of what was varied, to take the curve for no more than it is.
+fn remark(study: &Study) -> Option<String> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    match study.varied.first()?.as_str() {
+        "sites" => Some(format!(
+            "Sites and load share the {cores} cores of this machine. Points of more sites than \
+             cores show how a study is made, not how the engine scales."
+        )),
+        "clients" => Some(
+            "N counts clients with one call in flight each, at the same host: the curve shows how \
+             the throughput of one host grows with calls at the same time, not how sites scale."
+                .to_string(),
+        ),
+        _ => None,
+    }
+}
+
 /// The study as aligned tables.
 pub fn table(study: &Study) -> String {
     let mut text = columns(&point_rows(study));
@@ -160,6 +177,7 @@ pub fn table(study: &Study) -> String {
         for row in &fit {
             text.push_str(&format!("{:width$}  {}\n", row[0], row[1]));
         }
+        remark(study).into_iter().for_each(|remark| text.push_str(&format!("{remark}\n")));
     }
     text
 }
@@ -366,6 +384,9 @@ pub fn page(title: &str, study: &Study, options: &[(String, String)]) -> Page {
     if study.fits {
         page.heading("Universal Scalability Law, 95 % intervals");
         page.table(&[], &rows(&fit_rows(study)));
+        remark(study).into_iter().for_each(|remark| {
+            page.text(&remark);
+        });
     }
     charts(study).iter().for_each(|chart| {
         page.chart(chart);
