@@ -103,9 +103,9 @@ fn tpcc_keeps_its_conditions_in_all_forms() {
             let left_out = *name == "DELIVERY" && delivery == Delivery::LeftOut;
             assert_eq!(good(kind) == 0, left_out, "{name} {shown}");
         }
-        // About one of a hundred orders is of an unknown item, by the specification only.
+        // About one of a hundred orders is of an unknown item.
         let rolled_back = ran.kinds[NEW_ORDER][1];
-        assert_eq!(rolled_back > 0, rules == spec, "{rolled_back}");
+        assert!((1..=25).contains(&rolled_back), "{rolled_back}");
     }
 }
 
