@@ -14,6 +14,9 @@
 //! Some connections have their turns at two rows each, several of them under way at a time: they
 //! are had in the order in which they were sent, and what a crash leaves of them is a beginning.
 //!
+//! In some lives the log is asynchronous: what was answered before the last sync began must be
+//! there, and of the rest a beginning at each partition, each transaction wholly.
+//!
 //! A life ends by a power cut between two steps, a disk that fails from some operation on, one
 //! sync that fails, a disk that is full, or in order; there a full disk may have been emptied
 //! before. What of unsynced writes is left, the seed
@@ -24,7 +27,7 @@
 
 use crate::bank::Failure;
 use crate::plans::{Request, Sql};
-use crate::world::log::HostLog;
+use crate::world::log::{HostLog, LogClock};
 use crate::world::replay::{HostDisk, Recovered};
 use crate::world::save::SavePlan;
 use crate::world::{Shape, World};
@@ -139,6 +142,10 @@ pub struct Broken {
     pub votes_leave_early: bool,
     /// Syncs of files and folders whose names end so do nothing, and say that they did.
     pub lies_of: Option<&'static str>,
+    /// Which lives have an asynchronous log; else it is drawn.
+    pub is_async: Option<bool>,
+    /// The syncs of an asynchronous log are left out.
+    pub forgets_interval: bool,
     /// Recovery runs again what was not committed.
     pub replays_all: bool,
     /// Recovery leaves out what was committed.
@@ -188,6 +195,8 @@ struct Call {
     /// It inserts a row into the extra table.
     has_extra: bool,
     end: End,
+    /// How far the log was when it was answered, and whether it ran at one partition.
+    answered: Option<(LogClock, bool)>,
 }
 
 struct Run {
@@ -199,6 +208,10 @@ struct Run {
     accounts: i64,
     segment_bytes: u32,
     save_plan: SavePlan,
+    /// The life's log is asynchronous.
+    is_async: bool,
+    /// Calls that ran at one partition and succeeded, in the order of their answers.
+    at_partitions: Vec<usize>,
     /// Where the disk failed.
     strike: Strike,
     /// Behind an orderly end: everything before this place is durable, and a block here says so.
@@ -246,6 +259,8 @@ impl Run {
                 step_bytes: [1, 200, 4_096][random.below(3) as usize],
                 next: 1,
             },
+            is_async: false,
+            at_partitions: Vec::new(),
             strike: Strike::default(),
             proven: None,
             random,
@@ -363,6 +378,7 @@ impl Run {
             self.report.struck[place] += 1;
         }
         if !in_order {
+            self.forget_uncovered(world.log_clock());
             return match world.log_failure() {
                 Some(failure) if end == 3 => Err(format!("a full disk ends the host: {failure}")),
                 _ => Ok(false),
@@ -376,6 +392,23 @@ impl Run {
             }
             (None, open, _) => Err(format!("{open} calls unanswered, or the host is not at rest")),
         }
+    }
+
+    /// What an asynchronous log may have lost is as if nobody had heard of it.
+    fn forget_uncovered(&mut self, now: LogClock) {
+        if !self.is_async {
+            return;
+        }
+        for call in &mut self.calls {
+            if let Some((then, at_partition)) = call.answered.take() {
+                self.report.covered[usize::from(!now.covers(then, at_partition))] += 1;
+                if !now.covers(then, at_partition) {
+                    call.end = End::Open;
+                }
+            }
+        }
+        self.seen.clear();
+        self.schema.before.retain(|(_, then)| !now.covers(*then, false));
     }
 
     /// Everything that is under way ends, a change of the schema too.
@@ -421,7 +454,9 @@ impl Run {
 
     fn open_log(&mut self, recovered: &mut Recovered) -> Result<HostLog, String> {
         let end = std::mem::take(&mut recovered.end);
-        let settings = (self.segment_bytes, self.random.next_u64(), 2 + self.random.below(12));
+        let one_in = 2 + self.random.below(12);
+        let sync_every = if self.is_async { 2 + self.random.below(6) } else { 0 };
+        let settings = (self.segment_bytes, self.random.next_u64(), one_in, sync_every);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         HostLog::open(&disk, settings, end, self.broken).map_err(|error| error.to_string())
     }
@@ -435,7 +470,7 @@ impl Run {
         self.expect_damage_reported()?;
         self.expect_loss_reported()?;
         self.damage_snapshot(&content)?;
-        self.compare_beginnings(&first.world)?;
+        self.compare_beginnings(&first)?;
         while self.random.chance(1, 2) {
             let number = self.random.below(12);
             self.disk.set_hook(Some(self.strike.fails_from(number, Target::All)));
@@ -455,6 +490,10 @@ impl Run {
         self.report.replayed += second.replayed;
         self.report.left_out += second.left_out as u64;
         self.report.unrepeatable += second.restarts;
+        // Of an index that is being built, a lost end would be one more beginning.
+        let may_be = second.world.interrupted_index().is_none();
+        self.is_async = may_be && self.broken.is_async.unwrap_or(self.random.chance(1, 4));
+        self.report.asynchronous += u64::from(self.is_async);
         let log = self.open_log(&mut second)?;
         second.world.attach_log(log);
         second.world.save_to(Arc::new(self.disk.clone()), self.save_plan);
@@ -463,12 +502,18 @@ impl Run {
     }
 
     /// Older snapshots, and the log alone, must give the same, as far as the log reaches.
-    fn compare_beginnings(&mut self, newest: &World) -> Result<(), String> {
+    fn compare_beginnings(&mut self, newest: &Recovered) -> Result<(), String> {
         let (host, shape, seed) = (self.host_disk(), self.shape, self.seed);
         let mut found = host.candidates(shape.partitions)?;
         while !found.is_empty() {
             found.remove(0);
             let Ok(older) = host.recover_with(&found, seed, shape) else { continue };
+            // A snapshot may have what an asynchronous log has lost.
+            let falls_short = older.end.1.iter().zip(&newest.end.1).any(|(one, two)| one < two);
+            if self.is_async && falls_short {
+                continue;
+            }
+            let newest = &newest.world;
             self.report.beginnings[1] += 1;
             if older.world.content_hashes() != newest.content_hashes() {
                 let begun = found.first().map_or("the log alone", |one| &one.nonce);

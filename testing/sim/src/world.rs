@@ -51,6 +51,8 @@ pub struct Answer {
     pub outcome: Outcome,
     /// Its result tables.
     pub tables: Vec<u8>,
+    /// It ran at one partition.
+    pub at_partition: bool,
 }
 
 /// A call on its way to a partition, or held there.
@@ -571,5 +573,5 @@ fn run(
     if outcome.failure.is_some() {
         tables.clear();
     }
-    Answer { call: call.call, outcome, tables }
+    Answer { call: call.call, outcome, tables, at_partition: true }
 }

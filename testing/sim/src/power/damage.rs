@@ -133,7 +133,8 @@ impl Run {
             Err(_) => self.report.given_up_for_damage += 1,
             Ok(recovered) => {
                 self.report.passed_over += recovered.passed_over;
-                if recovered.world.content_hashes() != content {
+                // Without it, what an asynchronous log has lost may be missing.
+                if !self.is_async && recovered.world.content_hashes() != content {
                     return Err(format!("with damage at byte {at} of {name} other rows come back"));
                 }
             }

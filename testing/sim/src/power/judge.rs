@@ -31,6 +31,12 @@ impl Run {
                 continue;
             }
             call.end = End::Known(succeeded);
+            if self.is_async {
+                call.answered = Some((world.log_clock(), answer.at_partition));
+            }
+            if answer.at_partition && succeeded {
+                self.at_partitions.push(number);
+            }
             self.report.answered[usize::from(!succeeded)] += 1;
             if let (Some((_, drawn)), true) = (&mut call.drawn, succeeded) {
                 let told = rows(&answer.tables)?.first().and_then(|row| row.first()).copied();
@@ -65,6 +71,7 @@ impl Run {
         }
         self.judge_turns(world)?;
         self.judge_calls(&notes)?;
+        self.judge_beginnings(world)?;
         self.judge_rates(&rates)?;
         let of_all = notes.into_values().flatten().filter(|note| note.0 >= 0);
         let of_all: Vec<Note> = of_all.collect();
@@ -117,6 +124,30 @@ impl Run {
             call.end = End::Known(is_there || (expected.is_empty() && !call.must_fail));
         }
         self.report.calls = self.calls.len() as u64;
+        Ok(())
+    }
+
+    /// Of the calls that ran at one partition, a partition has the first ones.
+    fn judge_beginnings(&mut self, world: &World) -> Result<(), String> {
+        let mut missing: BTreeMap<PartitionId, usize> = BTreeMap::new();
+        for number in std::mem::take(&mut self.at_partitions) {
+            let call = &self.calls[number];
+            let account = call.notes.first().map(|note| note.0);
+            let account = account.or(call.drawn.map(|(account, _)| account));
+            let Some(account) = account.filter(|account| *account >= 0) else { continue };
+            let partition = world.partition_of(account);
+            match (call.end, missing.get(&partition)) {
+                (End::Known(false), None) => {
+                    missing.insert(partition, number);
+                }
+                (End::Known(true), Some(before)) => {
+                    return Err(format!(
+                        "partition {partition} has call {number}, and not {before} before it"
+                    ));
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 

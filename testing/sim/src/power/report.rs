@@ -13,6 +13,12 @@ pub struct Report {
     pub answered: [u64; 2],
     /// Those that were told that nobody knows.
     pub unknown: u64,
+    /// Lives with an asynchronous log.
+    pub asynchronous: u64,
+    /// Answered calls that it had to have, and that it might lose.
+    pub covered: [u64; 2],
+    /// Changes of the schema that it lost.
+    pub lost_changes: u64,
     /// Turns of connections that were had in order.
     pub turns: u64,
     /// Those that were cut off and are there, and that are not.
@@ -60,6 +66,7 @@ impl Report {
         }
         all(&mut self.answered, &other.answered);
         all(&mut self.cut_off, &other.cut_off);
+        all(&mut self.covered, &other.covered);
         all(&mut self.ends, &other.ends);
         all(&mut self.changes, &other.changes);
         all(&mut self.struck, &other.struck);
@@ -70,6 +77,8 @@ impl Report {
             (&mut self.calls, other.calls),
             (&mut self.unknown, other.unknown),
             (&mut self.turns, other.turns),
+            (&mut self.asynchronous, other.asynchronous),
+            (&mut self.lost_changes, other.lost_changes),
             (&mut self.damaged_snapshots, other.damaged_snapshots),
             (&mut self.passed_over, other.passed_over),
             (&mut self.given_up_for_damage, other.given_up_for_damage),
@@ -95,7 +104,7 @@ impl fmt::Display for Report {
         let [begun, made, refused, gone_on, undone, late] = self.changes;
         let [groups, segments, pruning, snapshots, removals, recoveries] = self.struck;
         let [saved, given_up, pruned] = self.saves;
-        let [from_snapshots, compared] = self.beginnings;
+        let ([from_snapshots, compared], [kept, might_go]) = (self.beginnings, self.covered);
         let mut line = |name: &str, text: String| writeln!(f, "{name:>12}  {text}");
         line(
             "calls",
@@ -112,6 +121,14 @@ impl fmt::Display for Report {
                  disks, {in_order} in order, {emptied} in order behind a full disk; {} reads \
                  answered while the log waited for space",
                 self.read_while_full
+            ),
+        )?;
+        line(
+            "asynchronous",
+            format!(
+                "{} lives: of the answered calls {kept} behind which a sync began, {might_go} \
+                 others; {} changes of the schema lost",
+                self.asynchronous, self.lost_changes
             ),
         )?;
         line(

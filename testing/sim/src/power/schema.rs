@@ -2,6 +2,7 @@
 
 use super::{Call, End, Run};
 use crate::world::World;
+use crate::world::log::LogClock;
 
 /// A change that can be made and taken back.
 struct Toggle {
@@ -94,6 +95,9 @@ pub(super) struct Schema {
     /// Calls with a row in the extra table, since that was made, and how many are unanswered.
     extra: Vec<usize>,
     pub(super) extra_open: usize,
+    /// With an asynchronous log: what was in force before changes that may be lost, and how far
+    /// the log was when they were answered.
+    pub(super) before: Vec<(String, LogClock)>,
 }
 
 impl Schema {
@@ -147,6 +151,10 @@ impl Run {
         if is_made && toggle == EXTRA && self.schema.extra_open > 0 {
             return;
         }
+        // Of these more is known than the schema's text.
+        if self.is_async && (toggle == EXTRA || chosen.is_built) {
+            return;
+        }
         let ddl = if is_made { chosen.take_back } else { chosen.make };
         let text = world.schema_behind(ddl);
         let is_build = chosen.is_built && !is_made;
@@ -164,6 +172,9 @@ impl Run {
         match ended {
             None => {
                 self.report.changes[1] += 1;
+                if self.is_async {
+                    self.schema.before.push((self.schema.text.clone(), world.log_clock()));
+                }
                 self.schema.end(&pending);
             }
             Some(_) => self.report.changes[2] += 1,
@@ -183,6 +194,10 @@ impl Run {
             }
             (_, Some(index)) => return Err(format!("{index} is being built by nobody")),
             (None, None) if text == self.schema.text => {}
+            (_, None) if self.schema.before.iter().any(|(before, _)| *before == text) => {
+                self.report.lost_changes += 1;
+                self.schema.text = text;
+            }
             (Some(_), None) if text == self.schema.text => self.report.changes[4] += 1,
             (Some(pending), None) if text == pending.text => {
                 self.report.changes[5] += 1;
@@ -193,6 +208,7 @@ impl Run {
                 return Err(format!("the schema is\n{text}\nnot\n{expected}\nnor {pending:?}"));
             }
         }
+        self.schema.before.clear();
         world.check_indexes()
     }
 

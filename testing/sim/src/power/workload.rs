@@ -31,7 +31,8 @@ const COUNT_HERE: &str = "SELECT COUNT(*) FROM moves WHERE account = ?";
 impl Call {
     pub(super) fn new(notes: Vec<super::Note>) -> Call {
         let (must_fail, has_extra, end) = (false, false, End::Open);
-        Call { notes, must_fail, counts: None, drawn: None, rate: None, has_extra, end }
+        let (counts, drawn, rate, answered) = (None, None, None, None);
+        Call { notes, must_fail, counts, drawn, rate, has_extra, end, answered }
     }
 
     fn failing() -> Call {

@@ -22,6 +22,23 @@ pub(crate) enum Held {
     Answer(Answer),
 }
 
+/// Counts how often the log has taken what sites had logged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LogClock {
+    taken: u64,
+    /// What was logged before this time is durable.
+    durable: u64,
+    /// So is what was decided before this one.
+    decided: u64,
+}
+
+impl LogClock {
+    /// Whether what was answered when the clock stood so must be there now.
+    pub(crate) fn covers(&self, before: LogClock, at_partition: bool) -> bool {
+        before.taken < if at_partition { self.durable } else { self.decided }
+    }
+}
+
 /// What the log does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -46,6 +63,13 @@ pub(crate) struct HostLog {
     broken: Broken,
     /// One step of the host in so many is the log's.
     one_in: u64,
+    /// One group in so many is synced, and answers wait for none; 0: each, and they wait.
+    sync_every: u64,
+    /// How often it has looked for what the sites logged, up to which of these times it is
+    /// durable, and up to which behind one when the host was at rest.
+    clock: LogClock,
+    /// The last time when the host was at rest.
+    rest: u64,
     /// By partition, the last entry that is safe elsewhere, until the log has heard of it.
     covered: Option<BTreeMap<u32, u64>>,
     /// Segments that went.
@@ -59,7 +83,7 @@ impl HostLog {
     /// The disk failed.
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
-        (segment_bytes, seed, one_in): (u32, u64, u64),
+        (segment_bytes, seed, one_in, sync_every): (u32, u64, u64, u64),
         (end, sequences): (LogEnd, Vec<u64>),
         broken: Broken,
     ) -> Result<HostLog, LogError> {
@@ -78,6 +102,9 @@ impl HostLog {
             waits_for_space: false,
             broken,
             one_in,
+            sync_every,
+            clock: LogClock::default(),
+            rest: 0,
             covered: None,
             pruned: 0,
         })
@@ -86,7 +113,7 @@ impl HostLog {
     /// Lets pass what stands behind durable entries only, and keeps the rest.
     fn pass(&mut self, partition: PartitionId, entry: u64, held: Held) -> Option<Held> {
         let early = match &held {
-            Held::Answer(_) => self.broken.answers_leave_early,
+            Held::Answer(_) => self.broken.answers_leave_early || self.sync_every > 0,
             Held::Message(_) => self.broken.votes_leave_early,
         };
         if early {
@@ -108,8 +135,12 @@ impl HostLog {
     }
 
     /// The next step; gives what may leave behind it.
-    fn step(&mut self, sites: &mut [SimSite]) -> Vec<Held> {
+    fn step(&mut self, sites: &mut [SimSite], is_at_rest: bool) -> Vec<Held> {
         let mut left = Vec::new();
+        if self.phase == Phase::Gather {
+            self.clock.taken += 1;
+            self.rest = if is_at_rest { self.clock.taken } else { self.rest };
+        }
         if let Err(error) = self.work(sites, &mut left) {
             self.failed = Some(error);
         }
@@ -131,7 +162,7 @@ impl HostLog {
                 if self.is_sealed {
                     return Ok(());
                 }
-                self.writer.sync()?;
+                self.sync()?;
                 self.writer.seal()?;
                 self.is_sealed = true;
             }
@@ -149,13 +180,16 @@ impl HostLog {
                 self.writer.write()?;
                 self.is_sealed = false;
                 self.phase = Phase::Sync;
+                if self.sync_every > 0 {
+                    self.release(left);
+                    if !self.clock.taken.is_multiple_of(self.sync_every) {
+                        self.phase = Phase::Gather;
+                    }
+                }
             }
             Phase::Sync => {
-                self.writer.sync()?;
-                self.durable.clone_from(&self.gathered);
-                for (gate, durable) in self.gates.iter_mut().zip(&self.durable) {
-                    left.extend(std::iter::from_fn(|| gate.release(*durable)));
-                }
+                self.sync()?;
+                self.release(left);
                 self.phase = Phase::Gather;
                 if let Some(order) = self.writer.spare_to_make() {
                     let made = order.make(&*self.disk, &mut || true);
@@ -164,6 +198,23 @@ impl HostLog {
             }
         }
         Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), LogError> {
+        if !(self.broken.forgets_interval && self.sync_every > 0) {
+            self.writer.sync()?;
+        }
+        self.clock.durable = self.clock.taken;
+        self.clock.decided = self.rest;
+        Ok(())
+    }
+
+    /// What the log has now is enough for those who wait.
+    fn release(&mut self, left: &mut Vec<Held>) {
+        self.durable.clone_from(&self.gathered);
+        for (gate, durable) in self.gates.iter_mut().zip(&self.durable) {
+            left.extend(std::iter::from_fn(|| gate.release(*durable)));
+        }
     }
 
     /// Takes what the sites have logged; false if that is nothing.
@@ -182,10 +233,18 @@ impl HostLog {
 }
 
 impl World {
-    /// From now on nothing leaves a partition before its log is durable.
+    /// From now on nothing leaves a partition before its log is durable; if that is asynchronous,
+    /// nothing but answers before it is written.
     pub(crate) fn attach_log(&mut self, log: HostLog) {
-        self.coordinator.await_durable_decisions();
+        if log.sync_every == 0 {
+            self.coordinator.await_durable_decisions();
+        }
         self.log = Some(log);
+    }
+
+    /// How far the log has come.
+    pub(crate) fn log_clock(&self) -> LogClock {
+        self.log.as_ref().map_or(LogClock::default(), |log| log.clock)
     }
 
     /// The host stops in order, at rest: its log says that everything before this place is
@@ -219,8 +278,9 @@ impl World {
 
     pub(super) fn step_log(&mut self) {
         self.note(8);
+        let is_at_rest = self.is_idle();
         let Some(log) = &mut self.log else { return };
-        for held in log.step(&mut self.sites) {
+        for held in log.step(&mut self.sites, is_at_rest) {
             self.let_go(held);
         }
     }

@@ -22,7 +22,7 @@ impl World {
         }
         let version = self.versions[0];
         self.one_rounds.take_back(one_round, version);
-        Answer { call, outcome, tables }
+        Answer { call, outcome, tables, at_partition: false }
     }
 
     pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
@@ -58,7 +58,10 @@ impl World {
                         (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
                         (SNAPSHOT_CALL, _) => self.save_decided(&outcome),
                         (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
-                        _ => self.answers.push(Answer { call, outcome, tables }),
+                        _ => {
+                            let at_partition = false;
+                            self.answers.push(Answer { call, outcome, tables, at_partition });
+                        }
                     }
                 }
                 CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),

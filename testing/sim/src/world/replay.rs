@@ -8,7 +8,7 @@ use super::{Shape, SimSite, World};
 use crate::plans::{Change, SimCatalog, Sql};
 use crate::power::Skip;
 use lockstep_base::bytes::ByteReader;
-use lockstep_durability::command_log::{LogEnd, LogError, LogFaults, LogReader};
+use lockstep_durability::command_log::{LogEnd, LogError, LogFaults, LogPosition, LogReader};
 use lockstep_durability::recovery::{
     BeginFault, Candidate, Outcome, Survey, begin_with_first, candidates, check_reach, survey_log,
 };
@@ -138,7 +138,7 @@ impl HostDisk {
                 let loaded = world.load(&*self.disk, manifest);
                 loaded.map_err(|problem| BeginFault::Snapshot(Some(problem)))?;
             }
-            match world.replay(self, behind, &outcome) {
+            match world.replay(self, (behind, end.position), &outcome) {
                 Ok(replayed) => {
                     let sequences = outcome.tails.iter().map(|tail| tail.sequence).collect();
                     return Ok(Recovered {
@@ -209,12 +209,17 @@ impl World {
         Ok(())
     }
 
-    fn replay(&mut self, disk: &HostDisk, behind: &[u64], outcome: &Outcome) -> Result<u64, Fault> {
+    fn replay(
+        &mut self,
+        disk: &HostDisk,
+        (behind, end): (&[u64], LogPosition),
+        outcome: &Outcome,
+    ) -> Result<u64, Fault> {
         let mut partitions = Vec::new();
         for (place, behind) in behind.iter().enumerate() {
             let partition = PartitionId(place as u32);
             let reader = disk.open().map_err(Fault::Unsound)?.of_partition(partition.0);
-            let log = PartitionLog { reader, piece: Vec::new(), is_done: true, done: *behind };
+            let log = PartitionLog { reader, end, piece: Vec::new(), is_done: true, done: *behind };
             partitions.push((partition, log, false));
         }
         let mut replayed = 0;
@@ -306,6 +311,9 @@ struct Stop {
 /// How far the log of a partition is read.
 struct PartitionLog {
     reader: LogReader,
+    /// What stands here or behind is not of the log: such a reader does not stop at a torn block of
+    /// another partition.
+    end: LogPosition,
     /// The block that is replayed.
     piece: Vec<u8>,
     is_done: bool,
@@ -334,7 +342,8 @@ impl PartitionReplay<'_> {
         let failed = |error: LogError| Fault::Unsound(error.to_string());
         loop {
             if log.is_done {
-                let Some(block) = log.reader.next_block().map_err(failed)? else {
+                let block = log.reader.next_block().map_err(failed)?;
+                let Some(block) = block.filter(|block| block.position < log.end) else {
                     return Ok(None);
                 };
                 log.piece.clear();

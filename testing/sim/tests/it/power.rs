@@ -16,6 +16,7 @@ fn what_was_answered_survives_power_cuts() {
     println!("{sum}");
     assert!(sum.answered.iter().all(|count| *count > 1_000), "{sum}");
     assert!(sum.cut_off.iter().all(|count| *count > 20), "{sum}");
+    assert!(sum.asynchronous > 50 && sum.covered.iter().all(|count| *count > 200), "{sum}");
     assert!(sum.turns > 500, "{sum}");
     assert!(sum.torn > 5 && sum.left_out > 20, "{sum}");
     assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
@@ -85,6 +86,20 @@ fn answers_and_votes_that_leave_early_are_caught() {
             ("answers_leave_early", Broken { answers_leave_early: true, ..sound }),
             ("votes_leave_early", Broken { votes_leave_early: true, ..sound }),
             ("replays_all", Broken { replays_all: true, ..sound }),
+        ],
+    );
+}
+
+#[test]
+fn what_an_asynchronous_log_must_keep_is_missed() {
+    let sound = Broken { is_async: Some(true), ..Broken::default() };
+    let log = LogFaults { ignore_checksum: true, ..LogFaults::default() };
+    expect_caught(
+        100,
+        &[
+            ("the sync of an interval", Broken { forgets_interval: true, ..sound }),
+            ("votes behind what is written", Broken { votes_leave_early: true, ..sound }),
+            ("checksums", Broken { log, ..sound }),
         ],
     );
 }
