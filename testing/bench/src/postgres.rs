@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// The database's owner, and who runs the server where we are root, whom it refuses.
 pub const USER: &str = "postgres";
+/// Connections that it is tried with: the best of these counts.
+pub const CONNECTIONS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
+
 /// The server; it stops when this is dropped.
 pub struct Postgres {
     child: Child,

@@ -195,6 +195,33 @@ fn connect(load: &PostgresLoad, poll: &Poll) -> io::Result<Vec<Link>> {
     Ok(links)
 }
 
+/// Runs the load with one number of connections after the other, at a server whose tables are set
+/// up: calls per second of each, which `note` is told too. What the server holds must be the votes
+/// that it accepted, behind each.
+///
+/// # Errors
+/// As for [`run`]; there are other votes.
+pub fn run_with_each(
+    server: &Postgres,
+    tried: &[usize],
+    (duration, warmup): (Duration, Duration),
+    note: &mut dyn FnMut(usize, f64),
+) -> Result<Vec<(usize, f64)>, String> {
+    let (mut rates, mut accepted) = (Vec::new(), 0);
+    for (seed, &connections) in (1..).zip(tried) {
+        let load = PostgresLoad { address: server.address(), connections, seed, duration, warmup };
+        let result = run(&load).map_err(|error| error.to_string())?;
+        accepted += result.accepted;
+        let votes = server.sql("SELECT count(*) FROM votes")?;
+        if votes != accepted.to_string() {
+            return Err(format!("PostgreSQL has {votes} votes, and accepted {accepted}"));
+        }
+        note(connections, result.throughput_per_s);
+        rates.push((connections, result.throughput_per_s));
+    }
+    Ok(rates)
+}
+
 /// Runs the load: a server for each connection of its own says so when it is ready, which begins
 /// the calls.
 ///

@@ -53,6 +53,23 @@ pub struct Row {
 }
 
 impl Row {
+    /// A figure beside its bounds, all shown in one way.
+    pub fn judged(
+        what: &str,
+        (value, shown): (f64, fn(f64) -> String),
+        (must, aim): (Bound, Bound),
+        detail: String,
+    ) -> Row {
+        Row {
+            what: what.to_string(),
+            reached: shown(value),
+            must: shown(must.value()),
+            aim: shown(aim.value()),
+            verdict: verdict(value, must, aim),
+            detail,
+        }
+    }
+
     /// The columns of rows.
     pub const HEAD: [&'static str; 6] = ["figure", "reached", "must", "aim", "verdict", "detail"];
 
@@ -77,6 +94,22 @@ impl Row {
         lines.extend(rows.iter().map(Row::cells));
         align(&lines, |column| matches!(column, 1..=3))
     }
+}
+
+/// A report for programs: rows, what they were made of, and the options.
+pub fn report_json(
+    rows: Vec<serde_json::Value>,
+    samples: serde_json::Value,
+    options: &[(&str, String)],
+) -> serde_json::Value {
+    let options: serde_json::Map<String, serde_json::Value> =
+        options.iter().map(|(name, value)| (name.to_string(), value.clone().into())).collect();
+    serde_json::json!({ "rows": rows, "samples": samples, "options": options })
+}
+
+/// Of figures by something, as by connections, the one with the greatest value.
+pub fn best_of<T: Copy>(figures: &[(usize, T)], value: fn(&T) -> f64) -> Option<(usize, T)> {
+    figures.iter().copied().max_by(|a, b| value(&a.1).total_cmp(&value(&b.1)))
 }
 
 /// A ratio.
@@ -150,6 +183,21 @@ mod tests {
         assert_eq!(median([4.0, 1.0]), 2.5);
         assert!((geometric_mean(&[2.0, 8.0]) - 4.0).abs() < 1e-12);
         assert_eq!(geometric_mean(&[]), 0.0);
+    }
+
+    #[test]
+    fn the_best_is_found_and_rows_are_judged() {
+        assert_eq!(best_of(&[(1, 10.0), (8, 20.0), (16, 15.0)], |rate| *rate), Some((8, 20.0)));
+        assert_eq!(best_of(&[], |rate: &f64| *rate), None);
+        let bounds = (Bound::AtLeast(2.0), Bound::AtLeast(4.0));
+        let row = Row::judged("x / y", (3.0, times), bounds, "3 against 1".to_string());
+        let report = report_json(vec![row.json()], serde_json::json!([3.0]), &[("a", "b".into())]);
+        let rows = serde_json::json!([{
+            "figure": "x / y", "reached": "3.00 x", "must": "2.00 x", "aim": "4.00 x",
+            "verdict": "must", "detail": "3 against 1",
+        }]);
+        assert_eq!(report["rows"], rows);
+        assert_eq!(report["options"]["a"], "b");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use lockstep_client::{
     Call, ClientError, Completion, ConnectOptions, ConnectionIndex, Outgoing, ParameterWriter,
     Pipeline, Response,
 };
+use lockstep_types::Status;
 use lockstep_workloads::{Answer, Next, Session, Verdict, Workload};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -27,8 +28,11 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(25);
 /// A transaction of an open loop that begins so long behind its due time is called late.
 const LATE: Duration = Duration::from_millis(1);
-/// How long calls are waited for behind the end.
+/// How long calls are waited for behind the end, while this process runs: one that was stopped, as
+/// by its user, has waited for nothing meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A longer time between two looks was none of waiting.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
 /// Between two reports of progress.
 const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -95,6 +99,8 @@ struct Slot {
     transaction: usize,
     /// Its next call belongs to what it has begun.
     within: bool,
+    /// Its last call was sent, and is not answered yet.
+    in_flight: bool,
 }
 
 /// What is due at a time.
@@ -154,8 +160,13 @@ pub fn drive_from(
     let mut reporter = Reporter { start, last: start, last_all: 0 };
     let mut watch = Watch::new(&options.server_processes);
     let mut due = Due::new(start, options);
+    let (mut looked_at, mut waited) = (start, Duration::ZERO);
     loop {
         let now = Instant::now();
+        if now >= drive.until {
+            waited += now.saturating_duration_since(looked_at).min(LONGEST_LOOK);
+        }
+        looked_at = now;
         if stop.load(Ordering::Relaxed) && now < drive.until {
             drive.cut_short(now);
         }
@@ -172,10 +183,11 @@ pub fn drive_from(
         }
         reporter.report(now, &drive, progress);
         watch.look(now, &drive);
-        if drive.has_ended(now, &pipeline) {
+        if drive.has_ended(now, &pipeline) || waited > PATIENCE {
             break;
         }
     }
+    drive.give_up();
     drive.figures.processor = watch.passed();
     Ok(drive.into_figures(pipeline.in_flight() == 0))
 }
@@ -249,6 +261,7 @@ impl Drive {
             started_at: start,
             transaction: 0,
             within: false,
+            in_flight: false,
         };
         let measuring_from = start + options.warmup;
         Drive {
@@ -324,7 +337,7 @@ impl Drive {
         if pipeline.is_open(connection) {
             let mut submitted = Ok(());
             self.with_call(place, at, |call| submitted = pipeline.submit(connection, call));
-            self.note_unsent(submitted);
+            self.note_sent(place, submitted);
         }
     }
 
@@ -339,7 +352,8 @@ impl Drive {
         send(&call);
     }
 
-    fn note_unsent(&mut self, submitted: Result<(), ClientError>) {
+    fn note_sent(&mut self, place: usize, submitted: Result<(), ClientError>) {
+        self.slots[place].in_flight = submitted.is_ok();
         if let Err(error) = submitted {
             self.figures.first_error.get_or_insert(error.to_string());
         }
@@ -348,7 +362,16 @@ impl Drive {
     /// Takes an answer and lets its session go on.
     fn complete(&mut self, completion: Completion<'_>, outgoing: &mut Outgoing) {
         let (place, now) = (completion.context as usize, completion.completed_at);
+        self.slots[place].in_flight = false;
         let next = match completion.result {
+            Ok(response) if response.status == Status::ResponseUnknown.code() => {
+                // What it did is not known, as of a lost connection.
+                self.slots[place].session.lost();
+                self.figures.complete = false;
+                let text = response.status_text.unwrap_or("the outcome is not known");
+                self.figures.first_error.get_or_insert_with(|| text.to_string());
+                Next::end(Verdict::Error)
+            }
             Ok(response) => {
                 let next = self.slots[place].session.answered(&answer(&response));
                 if next.ended == Some(Verdict::Error) {
@@ -391,7 +414,7 @@ impl Drive {
             (false, 0) => {
                 let mut submitted = Ok(());
                 self.with_call(place, now, |call| submitted = outgoing.submit(call));
-                self.note_unsent(submitted);
+                self.note_sent(place, submitted);
             }
             (false, _) => self.timers.push(Reverse((at, Wake::Call(place)))),
         }
@@ -449,8 +472,22 @@ impl Drive {
             Wake::Call(place) => self.slots[*place].within,
             Wake::Idle(_) => false,
         };
-        let quiet = pipeline.in_flight() == 0 && !self.timers.iter().any(within);
-        quiet || now > self.until + PATIENCE
+        pipeline.in_flight() == 0 && !self.timers.iter().any(within)
+    }
+
+    /// Takes calls that nobody has answered for lost: what they did is not known.
+    fn give_up(&mut self) {
+        let mut unanswered = 0;
+        for slot in self.slots.iter_mut().filter(|slot| slot.in_flight) {
+            (slot.in_flight, unanswered) = (false, unanswered + 1);
+            slot.session.lost();
+            self.figures.transactions[slot.transaction].errors += 1;
+        }
+        if unanswered > 0 {
+            self.figures.complete = false;
+            let text = format!("{unanswered} calls were not answered behind the end of the run");
+            self.figures.first_error.get_or_insert(text);
+        }
     }
 
     fn into_figures(self, answered: bool) -> Figures {
@@ -495,10 +532,29 @@ impl Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockstep_workloads::key_value::{KeyValue, Keys};
 
     #[test]
-    fn bursts_are_due_at_once_and_keep_the_rate() {
-        let options = DriveOptions {
+    fn calls_that_nobody_answers_are_errors_and_lost() {
+        let options = DriveOptions { clients: 4, ..options() };
+        let workload = KeyValue::new(9, 10, 0, Keys::Uniform).expect("a workload");
+        let mut drive = Drive::new(&workload, &options, Instant::now());
+        for place in 0..3 {
+            drive.with_call(place, Instant::now(), |_| ());
+            drive.note_sent(place, Ok(()));
+        }
+        // The third one's answer has come.
+        drive.slots[2].in_flight = false;
+        drive.give_up();
+        drive.give_up();
+        let figures = drive.into_figures(true);
+        assert_eq!((figures.errors(), figures.complete), (2, false));
+        assert_eq!(figures.counts, [0, 2], "no update was answered, and two may have been done");
+        assert!(figures.first_error.expect("an error").starts_with("2 calls were not answered"));
+    }
+
+    fn options() -> DriveOptions {
+        DriveOptions {
             servers: Vec::new(),
             connections: 1,
             clients: 1,
@@ -511,7 +567,12 @@ mod tests {
             first_session: 0,
             share: Share::WHOLE,
             keep_calls_of: None,
-        };
+        }
+    }
+
+    #[test]
+    fn bursts_are_due_at_once_and_keep_the_rate() {
+        let options = options();
         let times = |options: &DriveOptions, count| -> Vec<u128> {
             let mut due = Due::new(Instant::now(), options);
             let mut next = |begun| {

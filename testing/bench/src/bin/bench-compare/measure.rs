@@ -9,6 +9,7 @@ use lockstep_bench::process::{ServerProcess, cpu_time_of};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
 use lockstep_bench::stalls::{Undisturbed, Watch, judged_p99_us};
+use lockstep_bench::verdict;
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_workloads::voter::CONTESTANTS;
@@ -71,13 +72,7 @@ pub struct Samples {
 
 /// The middle of some values of samples.
 pub fn median(samples: &[Sample], value: fn(&Sample) -> f64) -> f64 {
-    let mut values: Vec<f64> = samples.iter().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => values[count / 2],
-        count => (values[count / 2 - 1] + values[count / 2]) / 2.0,
-    }
+    verdict::median(samples.iter().map(value))
 }
 
 /// Measures everything.

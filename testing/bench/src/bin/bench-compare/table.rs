@@ -5,10 +5,10 @@ use crate::measure::{Sample, Samples, median};
 use crate::memory::{Memory, ROW_BYTES};
 use lockstep_bench::report::grouped;
 use lockstep_bench::stalls::Undisturbed;
-use lockstep_bench::verdict::{Bound, align, times, verdict};
+use lockstep_bench::verdict::{Bound, align, report_json, times, verdict};
 use serde_json::{Value, json};
 
-/// A line of the report.
+/// A line of the report, with a column of its own for an echo server.
 pub struct Row {
     what: &'static str,
     reached: String,
@@ -235,25 +235,20 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
         };
         samples.iter().map(sample).collect()
     };
-    let options: serde_json::Map<String, Value> =
-        options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-    json!({
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
-        "samples": {
-            "voter": list(&samples.voter),
-            "redis": list(&samples.redis),
-            "echo": list(&samples.echo),
-            "sql": list(&samples.sql),
-            "voter_single": list(&samples.voter_single),
-            "redis_single": list(&samples.redis_single),
-            "echo_single": list(&samples.echo_single),
-            "embedded": list(&samples.embedded),
-            "voter_open": list(&samples.voter_open),
-            "echo_open": list(&samples.echo_open),
-            "redis_benchmark_per_s": samples.redis_benchmark,
-        },
-        "options": options,
-    })
+    let samples = json!({
+        "voter": list(&samples.voter),
+        "redis": list(&samples.redis),
+        "echo": list(&samples.echo),
+        "sql": list(&samples.sql),
+        "voter_single": list(&samples.voter_single),
+        "redis_single": list(&samples.redis_single),
+        "echo_single": list(&samples.echo_single),
+        "embedded": list(&samples.embedded),
+        "voter_open": list(&samples.voter_open),
+        "echo_open": list(&samples.echo_open),
+        "redis_benchmark_per_s": samples.redis_benchmark,
+    });
+    report_json(rows.iter().map(row).collect(), samples, options)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod under_load;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::process::on_core;
 use lockstep_bench::stalls;
-use lockstep_bench::verdict::render_options;
+use lockstep_bench::verdict::{Row, render_options};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -280,7 +280,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     let samples = samples?;
     let rows = table::rows(&samples);
     let options = plan.options();
-    println!("{}\n{}", render_options(&options), table::render(&rows));
+    println!("{}\n{}", render_options(&options), Row::render(&rows));
     if plan.quick {
         println!("A quick run: the figures mean nothing.");
     }

@@ -7,11 +7,11 @@ use crate::{CONNECTIONS, EMBEDDED, Figure, PIPELINE, Plan, REDIS_KEYS, SERVER_CO
 use lockstep_bench::driver::{DriverOptions, Measured, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
 use lockstep_bench::postgres::{self, Postgres};
-use lockstep_bench::postgres_voter::{self, PostgresLoad};
+use lockstep_bench::postgres_voter;
 use lockstep_bench::process::{ServerProcess, free_address, on_core};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
-use lockstep_bench::verdict::median;
+use lockstep_bench::verdict::{self, median};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
 use serde_json::Value;
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 const SINGLE_WRITE_BYTES: usize = 128;
 /// Syncs that are timed.
 const SYNCS: u64 = 500;
-/// Connections that PostgreSQL is tried with.
-const POSTGRES_CONNECTIONS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
 /// PostgreSQL as somebody would set it up who wants it fast and loses nothing: each commit is
 /// synced, and no checkpoint falls into the run.
 pub const POSTGRES_SETTINGS: &[&str] = &[
@@ -273,7 +271,7 @@ fn logged(plan: &Plan, directory: &Path) -> Result<Logged, String> {
 
 /// The connections with which PostgreSQL was fastest, and its calls per second then.
 pub fn best_of(rates: &[(usize, f64)]) -> (usize, f64) {
-    rates.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
+    verdict::best_of(rates, |rate| *rate).unwrap_or_default()
 }
 
 /// PostgreSQL with one number of connections after the other.
@@ -282,25 +280,9 @@ fn postgres(plan: &Plan) -> Result<Vec<(usize, f64)>, String> {
     let folder = plan.folder.join("postgres");
     let server = Postgres::start(&programs, &folder, POSTGRES_SETTINGS, Some(SERVER_CORE))?;
     postgres_voter::set_up(&server)?;
-    let (mut rates, mut accepted) = (Vec::new(), 0);
-    let tried = if plan.quick { &POSTGRES_CONNECTIONS[..2] } else { &POSTGRES_CONNECTIONS };
-    for (seed, &connections) in (1..).zip(tried) {
-        let load = PostgresLoad {
-            address: server.address(),
-            connections,
-            seed,
-            duration: plan.duration / 2,
-            warmup: plan.warmup,
-        };
-        let result = postgres_voter::run(&load).map_err(|error| error.to_string())?;
-        rates.push((connections, result.throughput_per_s));
-        accepted += result.accepted;
-    }
-    let votes = server.sql("SELECT count(*) FROM votes")?;
-    match votes == accepted.to_string() {
-        true => Ok(rates),
-        false => Err(format!("PostgreSQL has {votes} votes, and accepted {accepted}")),
-    }
+    let tried = if plan.quick { &postgres::CONNECTIONS[..2] } else { &postgres::CONNECTIONS };
+    let times = (plan.duration / 2, plan.warmup);
+    postgres_voter::run_with_each(&server, tried, times, &mut |_, _| ())
 }
 
 fn redis_always(plan: &Plan) -> Result<f64, String> {

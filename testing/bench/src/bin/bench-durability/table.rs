@@ -4,18 +4,8 @@ use crate::measure::{Sample, Samples, best_of};
 use crate::recovery::{Recovery, SnapshotSpeed};
 use crate::under_load::UnderLoad;
 use lockstep_bench::report::grouped;
-use lockstep_bench::verdict::{Bound, align, median, times, verdict};
+use lockstep_bench::verdict::{Bound, Row, median, report_json, times};
 use serde_json::{Value, json};
-
-/// A line of the report.
-pub struct Row {
-    what: &'static str,
-    value: f64,
-    shown: fn(f64) -> String,
-    must: Bound,
-    aim: Bound,
-    detail: String,
-}
 
 fn of(samples: &[Sample], value: fn(&Sample) -> f64) -> f64 {
     median(samples.iter().map(value))
@@ -45,13 +35,8 @@ fn megabytes_per_s(rate: f64) -> String {
     format!("{:.0} MB/s", rate / 1e6)
 }
 
-fn row(
-    what: &'static str,
-    (value, shown): (f64, fn(f64) -> String),
-    (must, aim): (Bound, Bound),
-    detail: String,
-) -> Row {
-    Row { what, value, shown, must, aim, detail }
+fn row(what: &str, value: (f64, fn(f64) -> String), bounds: (Bound, Bound), detail: String) -> Row {
+    Row::judged(what, value, bounds, detail)
 }
 
 fn at_least(must: f64, aim: f64) -> (Bound, Bound) {
@@ -234,34 +219,8 @@ fn speed_rows(samples: &[SnapshotSpeed]) -> Vec<Row> {
     ]
 }
 
-/// The report as text.
-pub fn render(rows: &[Row]) -> String {
-    let head = ["figure", "reached", "must", "aim", "verdict", ""].map(String::from).to_vec();
-    let line = |row: &Row| {
-        let shown = row.shown;
-        vec![
-            row.what.to_string(),
-            shown(row.value),
-            shown(row.must.value()),
-            shown(row.aim.value()),
-            verdict(row.value, row.must, row.aim).to_string(),
-            row.detail.clone(),
-        ]
-    };
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(line)).collect();
-    align(&lines, |column| (1..=3).contains(&column))
-}
-
 /// The report for programs.
 pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Value {
-    let row = |row: &Row| {
-        let shown = row.shown;
-        json!({
-            "figure": row.what, "reached": shown(row.value), "must": shown(row.must.value()),
-            "aim": shown(row.aim.value()), "verdict": verdict(row.value, row.must, row.aim),
-            "detail": row.detail,
-        })
-    };
     let list = |samples: &[Sample]| -> Value {
         let sample = |s: &Sample| {
             json!({
@@ -276,26 +235,21 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             "bytes_per_call": logged.bytes_per_call, "replayed_per_s": logged.replayed_per_s,
         })
     });
-    let options: serde_json::Map<String, Value> =
-        options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-    json!({
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
-        "samples": {
-            "none": list(&samples.none),
-            "sync": list(&samples.sync),
-            "redis_per_s": samples.redis,
-            "postgres_per_s": samples.postgres,
-            "none_single": list(&samples.none_single),
-            "sync_single": list(&samples.sync_single),
-            "fdatasync_us": samples.fdatasync_us,
-            "logged": logged.collect::<Vec<_>>(),
-            "embedded_per_s": samples.embedded,
-            "recovery": samples.recovery.as_ref().map(recovery_json),
-            "under_load": samples.under_load.iter().map(under_load_json).collect::<Vec<_>>(),
-            "snapshot_speed": samples.speed.iter().map(speed_json).collect::<Vec<_>>(),
-        },
-        "options": options,
-    })
+    let samples = json!({
+        "none": list(&samples.none),
+        "sync": list(&samples.sync),
+        "redis_per_s": samples.redis,
+        "postgres_per_s": samples.postgres,
+        "none_single": list(&samples.none_single),
+        "sync_single": list(&samples.sync_single),
+        "fdatasync_us": samples.fdatasync_us,
+        "logged": logged.collect::<Vec<_>>(),
+        "embedded_per_s": samples.embedded,
+        "recovery": samples.recovery.as_ref().map(recovery_json),
+        "under_load": samples.under_load.iter().map(under_load_json).collect::<Vec<_>>(),
+        "snapshot_speed": samples.speed.iter().map(speed_json).collect::<Vec<_>>(),
+    });
+    report_json(rows.iter().map(Row::json).collect(), samples, options)
 }
 
 fn recovery_json(recovery: &Recovery) -> Value {
@@ -380,7 +334,7 @@ mod tests {
         let expected = [must, missed, must, aim, aim, must, aim, missed, must, missed, missed, aim];
         assert_eq!(verdicts, expected);
         assert_eq!(json["rows"][3]["reached"], "20 us");
-        let shown = render(&rows(&samples));
+        let shown = Row::render(&rows(&samples));
         assert_eq!(shown.lines().count(), 13);
         assert!(shown.contains("its best with 8 connections"), "{shown}");
     }

@@ -201,7 +201,7 @@ impl Plan {
 }
 
 fn connections() -> String {
-    measure::POSTGRES_CONNECTIONS.map(|count| count.to_string()).join(", ") + " connections"
+    lockstep_bench::postgres::CONNECTIONS.map(|count| count.to_string()).join(", ") + " connections"
 }
 
 fn main() -> ExitCode {

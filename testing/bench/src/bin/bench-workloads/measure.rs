@@ -10,11 +10,12 @@ use lockstep_bench::other::postgres_database::PostgresDatabase;
 use lockstep_bench::other::redis_store::{RedisStore, start_redis};
 use lockstep_bench::other::{self, OtherOptions};
 use lockstep_bench::postgres::{self, Postgres};
-use lockstep_bench::postgres_voter::{self, PostgresLoad};
+use lockstep_bench::postgres_voter;
 use lockstep_bench::process::{ServerProcess, on_core};
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::{grouped, throughput_per_s};
 use lockstep_bench::run::Pace;
+use lockstep_bench::verdict::best_of;
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_workloads::Workload;
@@ -34,8 +35,6 @@ pub const LOAD: &str = "3200 clients over 50 connections";
 /// Calls in flight on each connection of Redis's SET, and of voter.
 const PIPELINE: usize = 64;
 const REDIS_KEYS: u64 = 1_000_000;
-/// Connections of which PostgreSQL's best counts.
-pub const POSTGRES_CONNECTIONS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
 /// Sessions of lock-store: as many until the p95 is above the limit.
 const SESSIONS: [usize; 9] = [50, 100, 200, 400, 600, 800, 1000, 1400, 2000];
 /// The greatest 95th percentile of lock-store, in microseconds.
@@ -109,8 +108,7 @@ pub struct Beside {
 impl Beside {
     /// PostgreSQL's best, by the clock.
     pub fn best(&self) -> (usize, Rate) {
-        let better = |a: (usize, Rate), b: (usize, Rate)| if b.1.per_s > a.1.per_s { b } else { a };
-        self.postgres.iter().copied().fold((0, Rate::default()), better)
+        best_of(&self.postgres, |rate| rate.per_s).unwrap_or_default()
     }
 
     /// The most that PostgreSQL does in a second of processor time.
@@ -282,7 +280,7 @@ fn start_postgres(plan: &Plan) -> Result<Postgres, String> {
 }
 
 fn tried(plan: &Plan) -> &'static [usize] {
-    if plan.quick { &POSTGRES_CONNECTIONS[1..3] } else { &POSTGRES_CONNECTIONS }
+    if plan.quick { &postgres::CONNECTIONS[1..3] } else { &postgres::CONNECTIONS }
 }
 
 /// A workload at our host with the synchronous log, where that is not measured yet, and at
@@ -348,26 +346,16 @@ fn voter_beside(plan: &Plan) -> Result<Beside, String> {
     }
     let server = start_postgres(plan)?;
     postgres_voter::set_up(&server)?;
-    let (mut rates, mut accepted) = (Vec::new(), 0);
-    for (seed, &connections) in (1..).zip(tried(plan)) {
-        let result = postgres_voter::run(&PostgresLoad {
-            address: server.address(),
-            connections,
-            seed,
-            duration: plan.duration,
-            warmup: plan.warmup,
-        })
-        .map_err(|error| error.to_string())?;
-        accepted += result.accepted;
-        let votes = server.sql("SELECT count(*) FROM votes")?;
-        if votes != accepted.to_string() {
-            return Err(format!("PostgreSQL has {votes} votes, and accepted {accepted}"));
-        }
-        let what = format!("voter, PostgreSQL, {connections} connections");
-        note(&what, seed, result.throughput_per_s, "");
-        // Its connections have ended: their processor time is not known.
-        rates.push((connections, Rate { per_s: result.throughput_per_s, per_busy_s: 0.0 }));
-    }
+    let mut seed = 0;
+    let mut told = |connections, per_s| {
+        seed += 1;
+        note(&format!("voter, PostgreSQL, {connections} connections"), seed, per_s, "");
+    };
+    let times = (plan.duration, plan.warmup);
+    let rates = postgres_voter::run_with_each(&server, tried(plan), times, &mut told)?;
+    // Its connections have ended: their processor time is not known.
+    let rate = |(connections, per_s)| (connections, Rate { per_s, per_busy_s: 0.0 });
+    let rates = rates.into_iter().map(rate).collect();
     Ok(Beside { workload: "voter", ours, postgres: rates })
 }
 

@@ -7,7 +7,7 @@ use lockstep_bench::chart::{Chart, Series, Style};
 use lockstep_bench::page::Page;
 use lockstep_bench::report::grouped;
 use lockstep_bench::stalls::Undisturbed;
-use lockstep_bench::verdict::{Bound, Row, median, times, verdict};
+use lockstep_bench::verdict::{Bound, Row, median, report_json, times, verdict};
 use serde_json::{Value, json};
 
 fn ratio(what: &str, ratios: &[f64], bounds: Option<(f64, f64)>, detail: &str) -> Row {
@@ -250,24 +250,19 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
             }).collect::<Vec<_>>(),
         })
     });
-    let options: serde_json::Map<String, Value> =
-        options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-    json!({
-        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
-        "samples": {
-            "redis_set": rates(&samples.redis),
-            "tpcc": rates(&samples.tpcc),
-            "tpcc_java": rates(&samples.tpcc_java),
-            "tpcc_log": rates(&samples.tpcc_log),
-            "new_order": samples.new_order.iter().map(Tail::json).collect::<Vec<_>>(),
-            "new_order_echo": samples.new_order_echo.iter().map(Tail::json).collect::<Vec<_>>(),
-            "tatp": rates(&samples.tatp),
-            "lock_store": lock_store,
-            "studies": studies,
-            "postgres": postgres.collect::<Vec<_>>(),
-        },
-        "options": options,
-    })
+    let samples = json!({
+        "redis_set": rates(&samples.redis),
+        "tpcc": rates(&samples.tpcc),
+        "tpcc_java": rates(&samples.tpcc_java),
+        "tpcc_log": rates(&samples.tpcc_log),
+        "new_order": samples.new_order.iter().map(Tail::json).collect::<Vec<_>>(),
+        "new_order_echo": samples.new_order_echo.iter().map(Tail::json).collect::<Vec<_>>(),
+        "tatp": rates(&samples.tatp),
+        "lock_store": lock_store,
+        "studies": studies,
+        "postgres": postgres.collect::<Vec<_>>(),
+    });
+    report_json(rows.iter().map(Row::json).collect(), samples, options)
 }
 
 #[cfg(test)]

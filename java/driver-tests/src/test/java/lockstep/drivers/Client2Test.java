@@ -137,30 +137,11 @@ class Client2Test {
         }
     }
 
-    @Test
-    void aPausedHostIsReadOnlyForClientsUntilItIsResumed() throws Exception {
-        try (Client2Caller user = new Client2Caller(Target.server(), false);
-                Client2Caller admin = new Client2Caller(Target.admin(), false)) {
-            user.client.callProcedureSync("@AdHoc", "DROP TABLE jpaused IF EXISTS");
-            user.client.callProcedureSync("@AdHoc", "CREATE TABLE jpaused (n BIGINT NOT NULL)");
-            admin.client.callProcedureSync("@Pause");
-            try {
-                ProcCallException refused = assertThrows(ProcCallException.class,
-                        () -> user.client.callProcedureSync("JPAUSED.insert", 1L));
-                ClientResponse response = refused.getClientResponse();
-                assertEquals(ClientResponse.SERVER_UNAVAILABLE, response.getStatus());
-                assertEquals("Server is paused and is available in read-only mode - please try"
-                        + " again later.", response.getStatusString());
-                assertEquals(0, user.client.callProcedureSync("@AdHoc",
-                        "SELECT COUNT(*) FROM jpaused").getResults()[0].asScalarLong());
-                admin.client.callProcedureSync("JPAUSED.insert", 2L);
-            } finally {
-                admin.client.callProcedureSync("@Resume");
-            }
-            user.client.callProcedureSync("JPAUSED.insert", 3L);
-            assertEquals(5, user.client.callProcedureSync("@AdHoc",
-                    "SELECT SUM(n) FROM jpaused").getResults()[0].asScalarLong());
-            user.client.callProcedureSync("@AdHoc", "DROP TABLE jpaused");
+    @Nested
+    class Pause extends PauseContract {
+        @Override
+        Caller open(String address) throws Exception {
+            return new Client2Caller(address, false);
         }
     }
 

@@ -116,30 +116,11 @@ class ClientTest {
         }
     }
 
-    @Test
-    void aPausedHostIsReadOnlyForClientsUntilItIsResumed() throws Exception {
-        try (ClientCaller user = new ClientCaller(Target.server(), false);
-                ClientCaller admin = new ClientCaller(Target.admin(), false)) {
-            user.client.callProcedure("@AdHoc", "DROP TABLE jpaused IF EXISTS");
-            user.client.callProcedure("@AdHoc", "CREATE TABLE jpaused (n BIGINT NOT NULL)");
-            admin.client.callProcedure("@Pause");
-            try {
-                ProcCallException refused = assertThrows(ProcCallException.class,
-                        () -> user.client.callProcedure("JPAUSED.insert", 1L));
-                ClientResponse response = refused.getClientResponse();
-                assertEquals(ClientResponse.SERVER_UNAVAILABLE, response.getStatus());
-                assertEquals("Server is paused and is available in read-only mode - please try"
-                        + " again later.", response.getStatusString());
-                assertEquals(0, user.client.callProcedure("@AdHoc",
-                        "SELECT COUNT(*) FROM jpaused").getResults()[0].asScalarLong());
-                admin.client.callProcedure("JPAUSED.insert", 2L);
-            } finally {
-                admin.client.callProcedure("@Resume");
-            }
-            user.client.callProcedure("JPAUSED.insert", 3L);
-            assertEquals(5, user.client.callProcedure("@AdHoc",
-                    "SELECT SUM(n) FROM jpaused").getResults()[0].asScalarLong());
-            user.client.callProcedure("@AdHoc", "DROP TABLE jpaused");
+    @Nested
+    class Pause extends PauseContract {
+        @Override
+        Caller open(String address) throws Exception {
+            return new ClientCaller(address, false);
         }
     }
 
