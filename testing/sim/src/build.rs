@@ -119,8 +119,7 @@ impl World {
 
     /// The text of the schema behind a change.
     pub(crate) fn schema_behind(&self, ddl: &str) -> String {
-        let (catalog, _) = self.latest().1.make(&Change::Ddl(ddl), &self.natives);
-        catalog.plan.schema_text()
+        self.latest().1.make(&Change::Ddl(ddl), &self.natives).catalog.plan.schema_text()
     }
 
     /// Hashes of all partitions' data.

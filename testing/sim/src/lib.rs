@@ -24,6 +24,7 @@
 pub mod bank;
 mod build;
 pub mod census;
+mod classes;
 pub mod lists;
 pub mod plans;
 pub mod power;

@@ -1,18 +1,21 @@
 //! What clients ask for, and how a catalog in force turns it into work for partitions.
 
-use crate::{power, walk};
+use crate::classes::SimClasses;
+use crate::{classes, power, walk};
 use lockstep_exec::lookup::{KeyRoute, lookups};
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
 use lockstep_exec::statement::StatementOrigin;
 use lockstep_exec::{PreparedStatement, routing_value};
 use lockstep_plan::{
-    Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, plan_statement,
+    Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, SchemaChange,
+    plan_statement,
 };
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, StorageChange, TableDefinition};
 use lockstep_site::{
     BoundStatement, Home, MultiWork, OneRoundCall, OneRoundCalls, OneRoundRequest, StatementCall,
+    TableSwap,
 };
 use lockstep_sql::ast::ParsedStatement;
 use lockstep_sql::{Limits, parse_batch};
@@ -112,11 +115,24 @@ pub(crate) enum Change<'a> {
     BeginIndex(&'a str),
     /// It comes into force, or is taken away.
     EndIndex(&'a str, bool),
+    /// Two tables exchange their contents.
+    Swap(&'a str, &'a str),
+    /// The classes are of this version.
+    Classes(i64),
 }
 
 impl<'a> Change<'a> {
     pub(crate) fn encode(&self) -> Arc<[u8]> {
+        let made;
         let (mark, text) = match *self {
+            Change::Swap(one, other) => {
+                made = format!("{one} {other}");
+                ("s", &*made)
+            }
+            Change::Classes(version) => {
+                made = version.to_string();
+                ("j", &*made)
+            }
             Change::Ddl(text) => ("d", text),
             Change::BeginIndex(text) => ("b", text),
             Change::EndIndex(index, true) => ("k", index),
@@ -133,9 +149,18 @@ impl<'a> Change<'a> {
             b'b' => Change::BeginIndex(rest),
             b'k' => Change::EndIndex(rest, true),
             b't' => Change::EndIndex(rest, false),
+            b's' => rest.split_once(' ').map(|(one, other)| Change::Swap(one, other))?,
+            b'j' => Change::Classes(rest.parse().ok()?),
             _ => return None,
         })
     }
+}
+
+/// A catalog behind a change, and what sites have to do for it.
+pub(crate) struct Made {
+    pub(crate) catalog: SimCatalog,
+    pub(crate) changes: Vec<StorageChange>,
+    pub(crate) swap: Option<TableSwap>,
 }
 
 fn parsed(ddl: &str) -> Vec<ParsedStatement> {
@@ -150,7 +175,12 @@ impl SimCatalog {
                 ProcedureKind::Native(name) => natives.0.get(name).cloned(),
                 _ => None,
             };
-            let prepared = PreparedProcedure::new(Arc::clone(definition), native);
+            let prepared = match (&definition.kind, &plan.classes) {
+                (ProcedureKind::Java(_), Some(of)) => {
+                    PreparedProcedure::with_code(Arc::clone(definition), classes::code(&**of))
+                }
+                _ => PreparedProcedure::new(Arc::clone(definition), native),
+            };
             (definition.name.clone(), Arc::new(prepared))
         };
         let procedures = plan.procedures.values().map(prepare).collect();
@@ -166,19 +196,42 @@ impl SimCatalog {
         SimCatalog { plan, procedures, routes, statements: BTreeMap::new() }
     }
 
-    /// The catalog behind a change, and the steps of the sites.
-    pub(crate) fn make(
-        &self,
-        change: &Change<'_>,
-        natives: &Natives,
-    ) -> (SimCatalog, Vec<StorageChange>) {
+    /// Makes a change.
+    pub(crate) fn make(&self, change: &Change<'_>, natives: &Natives) -> Made {
+        let mut swap = None;
         let made = match change {
             Change::Ddl(text) => self.plan.apply(&parsed(text), natives),
             Change::BeginIndex(text) => self.plan.begin_global_index(&parsed(text), natives),
             Change::EndIndex(index, keep) => self.plan.end_global_index(index, *keep, natives),
+            Change::Classes(version) => {
+                self.plan.change_classes(Arc::new(SimClasses(*version)), natives)
+            }
+            Change::Swap(one, other) => {
+                swap = Some(self.swap_of(one, other));
+                let version = self.plan.version + 1;
+                let catalog = Catalog { version, ..self.plan.clone() };
+                Ok(SchemaChange { catalog, changes: Vec::new(), advice: Vec::new() })
+            }
         };
         let made = made.expect("it can be applied");
-        (SimCatalog::new(made.catalog, natives), made.changes)
+        Made { catalog: SimCatalog::new(made.catalog, natives), changes: made.changes, swap }
+    }
+
+    /// The tables that change their contents, those of the entries of their global indexes too.
+    fn swap_of(&self, one: &str, other: &str) -> TableSwap {
+        let [one, other] = [one, other].map(|name| {
+            &self.plan.table(name).expect("the workload's tables are there").definition
+        });
+        let mut pairs = vec![(one.id, other.id)];
+        let entries = one.global_indexes.iter().zip(&other.global_indexes);
+        pairs.extend(entries.map(|(one, other)| (one.entries, other.entries)));
+        TableSwap { pairs, replicated: one.is_replicated() }
+    }
+
+    /// The version of its classes, if it has any.
+    pub(crate) fn classes(&self) -> Option<i64> {
+        let classes = self.plan.classes.as_ref()?.as_any().downcast_ref::<SimClasses>()?;
+        Some(classes.0)
     }
 
     /// What is built by a statement that creates a global index.
@@ -423,9 +476,8 @@ mod tests {
               location INTEGER, PRIMARY KEY (s_id));
             PARTITION TABLE indexed ON COLUMN s_id;
             CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON indexed (sub_nbr);";
-        let (catalog, _) =
-            SimCatalog::new(Catalog::default(), &natives).make(&Change::Ddl(ddl), &natives);
-        let mut generated = catalog.plan.generated.values();
+        let made = SimCatalog::new(Catalog::default(), &natives).make(&Change::Ddl(ddl), &natives);
+        let mut generated = made.catalog.plan.generated.values();
         let insert = generated.find(|definition| definition.name == "INDEXED.insert");
         let insert = insert.expect("it is generated with the table");
         let procedure = PreparedProcedure::new(Arc::clone(insert), None);

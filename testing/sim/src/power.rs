@@ -9,7 +9,8 @@
 //!
 //! Beside that a replicated table is written, rows are loaded in bulk, a procedure that never does
 //! the same twice is logged by its effects, and the schema changes: tables, columns, views,
-//! indexes and procedures come and go, and global indexes are built while calls run.
+//! indexes and procedures come and go, global indexes are built while calls run, two tables
+//! exchange their contents, and a procedure's class is replaced.
 //!
 //! Some connections have their turns at two rows each, several of them under way at a time: they
 //! are had in the order in which they were sent, and what a crash leaves of them is a beginning.
@@ -26,7 +27,7 @@
 //! ended. A bit that flips in what was synced must be reported.
 
 use crate::bank::Failure;
-use crate::plans::{Request, Sql};
+use crate::plans::{Change, Request, Sql};
 use crate::world::log::{HostLog, LogClock};
 use crate::world::replay::{HostDisk, Recovered};
 use crate::world::save::SavePlan;
@@ -41,6 +42,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod damage;
+mod exchange;
 mod judge;
 mod report;
 mod schema;
@@ -66,12 +68,25 @@ PARTITION TABLE holds ON COLUMN account;
 CREATE TABLE tags (id BIGINT NOT NULL, tag BIGINT NOT NULL, PRIMARY KEY (id));
 PARTITION TABLE tags ON COLUMN id;
 CREATE TABLE rates (id BIGINT NOT NULL, value BIGINT NOT NULL, PRIMARY KEY (id));
+CREATE TABLE stamps (
+  account BIGINT NOT NULL, number BIGINT NOT NULL, stamp BIGINT NOT NULL,
+  PRIMARY KEY (account, number)
+);
+PARTITION TABLE stamps ON COLUMN account;
+CREATE TABLE day (id BIGINT NOT NULL, account BIGINT NOT NULL, PRIMARY KEY (account, id));
+PARTITION TABLE day ON COLUMN account;
+CREATE INDEX day_by_id ON day (id);
+CREATE TABLE night (id BIGINT NOT NULL, account BIGINT NOT NULL, PRIMARY KEY (account, id));
+PARTITION TABLE night ON COLUMN account;
+CREATE INDEX night_by_id ON night (id);
 CREATE TABLE turns (
   id BIGINT NOT NULL, last BIGINT NOT NULL, done BIGINT NOT NULL, overtaken BIGINT NOT NULL,
   PRIMARY KEY (id)
 );
 PARTITION TABLE turns ON COLUMN id;
 CREATE GLOBAL UNIQUE INDEX tags_by_tag ON tags (tag);
+CREATE GLOBAL UNIQUE INDEX day_ids ON day (id);
+CREATE GLOBAL UNIQUE INDEX night_ids ON night (id);
 CREATE VIEW totals (account, notes, amount) AS
   SELECT account, COUNT(*), SUM(amount) FROM moves GROUP BY account;
 CREATE PROCEDURE FROM NATIVE SlowMove;
@@ -86,6 +101,7 @@ CREATE PROCEDURE Move AS BEGIN
   INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
 END;
 CREATE PROCEDURE PARTITION ON TABLE moves COLUMN account PARAMETER 0 WITH EFFECTS FROM NATIVE Draw;
+CREATE PROCEDURE PARTITION ON TABLE stamps COLUMN account PARAMETER 0 FROM CLASS Stamp;
 CREATE PROCEDURE Rate AS BEGIN
   UPDATE rates SET value = value + ? WHERE id = ?;
   INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
@@ -163,6 +179,10 @@ pub enum Skip {
     Effects,
     /// Rows that were loaded in bulk at one partition.
     Loads,
+    /// The exchange of two tables' contents.
+    Swaps,
+    /// Other classes, all but the first.
+    Classes,
 }
 
 impl Skip {
@@ -222,6 +242,7 @@ struct Run {
     seen: BTreeMap<Option<i64>, i64>,
     schema: schema::Schema,
     turns: turns::Turns,
+    exchange: exchange::Exchange,
     report: Report,
 }
 
@@ -269,6 +290,7 @@ impl Run {
             seen: BTreeMap::new(),
             schema: schema::Schema::new(one_in),
             turns: turns::Turns::default(),
+            exchange: exchange::Exchange::default(),
             report: Report::default(),
         }
     }
@@ -281,6 +303,9 @@ impl Run {
             self.disk.set_lies(Some(Box::new(move |name| name.ends_with(end))));
         }
         let mut world = self.recover(0)?;
+        assert!(world.begin_change(&Change::Classes(1)), "nothing else changes");
+        world.settle();
+        assert_eq!(world.take_schema_answer(), Some(None), "the first classes");
         world.schema(SCHEMA);
         self.schema.set(world.schema_text());
         for account in 0..self.accounts {

@@ -2,7 +2,7 @@
 
 use crate::build::IndexBuild;
 use crate::census::Census;
-use crate::plans::{Change, LocalWork, Natives, Planned, Request, SimCatalog, Sql};
+use crate::plans::{Change, LocalWork, Made, Natives, Planned, Request, SimCatalog, Sql};
 use crate::world::log::{Held, HostLog};
 use crate::world::save::Saves;
 use lockstep_base::bytes::ByteReader;
@@ -226,16 +226,25 @@ impl World {
         true
     }
 
+    /// Sends another change; false while one is under way.
+    pub(crate) fn begin_change(&mut self, change: &Change<'_>) -> bool {
+        let begins = !self.changing;
+        if begins {
+            self.change_catalog(change);
+        }
+        begins
+    }
+
     /// Sends the change to another catalog.
     pub(crate) fn change_catalog(&mut self, change: &Change<'_>) {
         let before = self.latest().0;
-        let (catalog, changes) = self.latest().1.make(change, &self.natives);
+        let Made { catalog, changes, swap } = self.latest().1.make(change, &self.natives);
         let version = catalog.plan.version;
         assert_eq!(version, before + 1, "each change has a version");
         self.catalogs.insert(version, catalog);
         let task = SchemaTask {
             changes,
-            swap: None,
+            swap,
             snapshot: None,
             catalog: version,
             catalog_version: version,

@@ -31,6 +31,9 @@ impl Run {
                 continue;
             }
             call.end = End::Known(succeeded);
+            if succeeded {
+                self.exchange.inserted(number);
+            }
             if self.is_async {
                 call.answered = Some((world.log_clock(), answer.at_partition));
             }
@@ -70,8 +73,13 @@ impl Run {
             return Err(format!("there are notes of call {number}, which nobody made"));
         }
         self.judge_turns(world)?;
-        self.judge_calls(&notes)?;
+        let mut left = notes.clone();
+        for row in read(world, "SELECT number, account, stamp FROM stamps")? {
+            left.entry(row[0] as usize).or_default().push((row[1], DRAWN, row[2]));
+        }
+        self.judge_calls(&left)?;
         self.judge_beginnings(world)?;
+        self.judge_exchange(world)?;
         self.judge_rates(&rates)?;
         let of_all = notes.into_values().flatten().filter(|note| note.0 >= 0);
         let of_all: Vec<Note> = of_all.collect();

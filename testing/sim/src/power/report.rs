@@ -29,6 +29,8 @@ pub struct Report {
     /// Changes of the schema that began, were answered with success and with a failure; and of
     /// those that were cut off: builds that went on, and changes that are not there, and that are.
     pub changes: [u64; 6],
+    /// Exchanges of tables that began, and other classes.
+    pub without_text: [u64; 2],
     /// Reads that were answered while the log waited for space.
     pub read_while_full: u64,
     /// Disks that failed in a group commit, a change of segments, pruning, a snapshot, the removal
@@ -69,6 +71,7 @@ impl Report {
         all(&mut self.covered, &other.covered);
         all(&mut self.ends, &other.ends);
         all(&mut self.changes, &other.changes);
+        all(&mut self.without_text, &other.without_text);
         all(&mut self.struck, &other.struck);
         all(&mut self.saves, &other.saves);
         all(&mut self.beginnings, &other.beginnings);
@@ -96,12 +99,23 @@ impl Report {
     }
 }
 
+impl Report {
+    fn schema_changes(&self) -> String {
+        let [begun, made, refused, gone_on, undone, late] = self.changes;
+        let [exchanges, classes] = self.without_text;
+        format!(
+            "{begun} changes: {made} made, {refused} refused, {late} cut off and there, {undone} \
+             cut off and not, {gone_on} builds that went on behind a recovery; of all {exchanges} \
+             exchanges of tables, {classes} other classes"
+        )
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [done, failed] = self.answered;
         let [there, absent] = self.cut_off;
         let [cuts, disks, syncs, full, in_order, emptied] = self.ends;
-        let [begun, made, refused, gone_on, undone, late] = self.changes;
         let [groups, segments, pruning, snapshots, removals, recoveries] = self.struck;
         let [saved, given_up, pruned] = self.saves;
         let ([from_snapshots, compared], [kept, might_go]) = (self.beginnings, self.covered);
@@ -131,13 +145,7 @@ impl fmt::Display for Report {
                 self.asynchronous, self.lost_changes
             ),
         )?;
-        line(
-            "schema",
-            format!(
-                "{begun} changes: {made} made, {refused} refused, {late} cut off and there, \
-                 {undone} cut off and not, {gone_on} builds that went on behind a recovery"
-            ),
-        )?;
+        line("schema", self.schema_changes())?;
         line(
             "disks failed",
             format!(

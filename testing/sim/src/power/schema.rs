@@ -1,6 +1,7 @@
 //! Changes of the schema beside the calls, and what must be left of them.
 
 use super::{Call, End, Run};
+use crate::plans::Change;
 use crate::world::World;
 use crate::world::log::LogClock;
 
@@ -77,6 +78,12 @@ const TOGGLES: [Toggle; 9] = [
     ),
 ];
 
+/// Besides those: two tables exchange their contents, and another version of the classes.
+const SWAP: usize = TOGGLES.len();
+const CLASSES: usize = TOGGLES.len() + 1;
+/// How often these two are drawn, of so many and the toggles.
+const SHARE: u64 = 4;
+
 /// A change that is under way.
 #[derive(Debug)]
 struct Pending {
@@ -145,7 +152,11 @@ impl Run {
         if one_in == 0 || self.schema.is_changing() || !self.random.chance(1, one_in) {
             return;
         }
-        let toggle = self.random.below(TOGGLES.len() as u64) as usize;
+        let toggle = self.random.below(TOGGLES.len() as u64 + SHARE) as usize;
+        if toggle >= SWAP {
+            let toggle = if toggle.is_multiple_of(2) { SWAP } else { CLASSES };
+            return self.change_without_text(world, toggle);
+        }
         let chosen = &TOGGLES[toggle];
         let is_made = self.schema.has(toggle);
         if is_made && toggle == EXTRA && self.schema.extra_open > 0 {
@@ -165,10 +176,34 @@ impl Run {
         }
     }
 
+    /// Begins a change that the schema's text does not show.
+    fn change_without_text(&mut self, world: &mut World, toggle: usize) {
+        if self.is_async && toggle == SWAP {
+            return;
+        }
+        let change = match toggle {
+            SWAP => Change::Swap("DAY", "NIGHT"),
+            _ => Change::Classes(world.latest().1.classes().unwrap_or(0) + 1),
+        };
+        if !world.begin_change(&change) {
+            return;
+        }
+        self.report.changes[0] += 1;
+        self.report.without_text[usize::from(toggle >= CLASSES)] += 1;
+        if toggle == SWAP {
+            self.exchange.begin();
+        }
+        let text = self.schema.text.clone();
+        self.schema.pending = Some(Pending { toggle, text, is_build: false });
+    }
+
     /// Hears of the end of a change.
     pub(super) fn hear_change(&mut self, world: &mut World) {
         let Some(ended) = world.take_schema_answer() else { return };
         let pending = self.schema.pending.take().expect("one was under way");
+        if pending.toggle == SWAP {
+            self.exchange.end(ended.is_none());
+        }
         match ended {
             None => {
                 self.report.changes[1] += 1;

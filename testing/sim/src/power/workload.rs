@@ -1,6 +1,7 @@
 //! What clients of the power cuts ask for.
 
 use super::{Call, End, RATES, Run, sql};
+use crate::classes::STAMP;
 use crate::plans::{Request, Sql};
 use crate::world::{CallNumber, World};
 use lockstep_base::random::split_mix;
@@ -42,7 +43,7 @@ impl Call {
 
 impl Run {
     pub(super) fn begin(&mut self, world: &mut World) {
-        let call = match self.random.below(27) {
+        let call = match self.random.below(31) {
             0..=2 => self.move_money(world),
             3 | 4 => self.move_slowly(world),
             5 => self.deposit(world),
@@ -59,6 +60,8 @@ impl Run {
             18 | 19 => self.load(world),
             20 | 21 => self.draw(world),
             23..=26 => self.take_turn(world),
+            27 | 28 => self.stamp(world),
+            29 | 30 => self.insert_exchanged(world),
             22 if self.schema.has_extra() => self.insert_extra(world),
             _ => {
                 let account = self.account();
@@ -70,7 +73,7 @@ impl Run {
         self.outstanding += 1;
     }
 
-    fn account(&mut self) -> i64 {
+    pub(super) fn account(&mut self) -> i64 {
         self.random.below(self.accounts as u64) as i64
     }
 
@@ -230,6 +233,13 @@ impl Run {
         Call { drawn: Some((account, None)), ..Call::new(Vec::new()) }
     }
 
+    /// The call leaves the number of the version that its procedure's class has.
+    fn stamp(&mut self, world: &mut World) -> Call {
+        let (n, account) = (self.next_number(), self.account());
+        self.procedure(world, STAMP, &[account], &[&[account, n]]);
+        Call { drawn: Some((account, None)), ..Call::new(Vec::new()) }
+    }
+
     fn insert_extra(&mut self, world: &mut World) -> Call {
         let (n, account) = (self.next_number(), self.account());
         self.statements(world, &[(EXTRA_ROW, &[n, account]), (NOTE, &[account, n, 0, 0])]);
@@ -237,7 +247,7 @@ impl Run {
         Call { has_extra: true, ..Call::new(vec![(account, 0, 0)]) }
     }
 
-    fn statements(&mut self, world: &mut World, statements: &[(&str, &[i64])]) {
+    pub(super) fn statements(&mut self, world: &mut World, statements: &[(&str, &[i64])]) {
         let number: CallNumber = self.calls.len();
         let texts: Vec<Sql> = statements.iter().map(|(text, _)| sql(text)).collect();
         let bound: Vec<(&Sql, &[i64])> =

@@ -1,24 +1,25 @@
 //! A simulated host as a snapshot has it: the catalog with its tables' numbers, and their rows.
 
-use crate::plans::{Natives, SimCatalog};
+use crate::classes::SimClasses;
+use crate::plans::{Made, Natives, SimCatalog};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{ColumnHead, Manifest, RowsReader, SnapshotError, TableHead};
 use lockstep_env::Disk;
 use lockstep_exec::database::Database;
 use lockstep_exec::snapshot::{DatabaseRestore, RestoreFault, SavedTable};
-use lockstep_plan::Catalog;
-use lockstep_plan_ir::StorageChange;
+use lockstep_plan::{Catalog, ProcedureClasses};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_storage::ColumnLayout;
 use lockstep_types::TableId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The catalog of a snapshot and what makes it at empty sites; `None` if it was empty.
 pub(super) fn saved_catalog(
     disk: &dyn Disk,
     manifest: &Manifest,
     natives: &Natives,
-) -> Result<Option<(SimCatalog, Vec<StorageChange>)>, String> {
+) -> Result<Option<Made>, String> {
     let Some(before) = manifest.catalog_version.checked_sub(1) else { return Ok(None) };
     let heads = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, 0).map_err(text)?;
     let heads = heads.tables().iter();
@@ -28,9 +29,14 @@ pub(super) fn saved_catalog(
         "" => Vec::new(),
         schema => parse_batch(schema, &Limits::default()).map_err(|error| error.to_string())?,
     };
-    let current = Catalog { version: before, ..Catalog::default() };
+    let version = manifest.planning.as_slice().try_into().map(i64::from_le_bytes);
+    let classes = version.ok().map(|version| -> Arc<dyn ProcedureClasses> {
+        Arc::new(SimClasses(version)) //
+    });
+    let current = Catalog { version: before, classes, ..Catalog::default() };
     let made = current.apply_with_ids(&parsed, natives, &ids).map_err(|error| error.message)?;
-    Ok(Some((SimCatalog::new(made.catalog, natives), made.changes)))
+    let catalog = SimCatalog::new(made.catalog, natives);
+    Ok(Some(Made { catalog, changes: made.changes, swap: None }))
 }
 
 fn text(error: SnapshotError) -> String {

@@ -5,7 +5,7 @@
 use super::load::{load_partition, saved_catalog};
 use super::log::CLUSTER;
 use super::{Shape, SimSite, World};
-use crate::plans::{Change, SimCatalog, Sql};
+use crate::plans::{Change, Made, SimCatalog, Sql};
 use crate::power::Skip;
 use lockstep_base::bytes::ByteReader;
 use lockstep_durability::command_log::{LogEnd, LogError, LogFaults, LogPosition, LogReader};
@@ -17,7 +17,6 @@ use lockstep_env::Disk;
 use lockstep_exec::PreparedStatement;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::PreparedProcedure;
-use lockstep_plan_ir::StorageChange;
 use lockstep_site::{
     BoundStatement, Coordinator, FragmentPart, FragmentTask, SchemaTask, StatementCall,
     change_quiet_sites,
@@ -171,8 +170,8 @@ impl World {
     /// Goes on from a snapshot.
     fn load(&mut self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), String> {
         let catalog = saved_catalog(disk, manifest, &self.natives)?;
-        if let Some((catalog, changes)) = catalog {
-            self.change_at_rest(catalog, changes, manifest.created_ms * 1_000)?;
+        if let Some(made) = catalog {
+            self.change_at_rest(made, manifest.created_ms * 1_000)?;
         }
         let version = manifest.catalog_version;
         let last = TransactionId(manifest.transaction as u64);
@@ -185,16 +184,12 @@ impl World {
     }
 
     /// Puts another catalog in force where nothing else goes on.
-    fn change_at_rest(
-        &mut self,
-        catalog: SimCatalog,
-        changes: Vec<StorageChange>,
-        now_us: i64,
-    ) -> Result<(), String> {
+    fn change_at_rest(&mut self, made: Made, now_us: i64) -> Result<(), String> {
+        let Made { catalog, changes, swap } = made;
         let version = catalog.plan.version;
         let task = SchemaTask {
             changes,
-            swap: None,
+            swap,
             snapshot: None,
             catalog: version,
             catalog_version: version,
@@ -237,8 +232,8 @@ impl World {
                 return Err(Fault::Unsound(problem));
             }
             let Some(Some(stop)) = stops.into_iter().next() else { break };
-            if disk.skips != Some(Skip::SchemaChanges) || self.latest().0 == 0 {
-                self.change_again(&stop)?;
+            if disk.skips != Some(Skip::SchemaChanges) || self.latest().0 <= 1 {
+                self.change_again(&stop, disk.skips)?;
             }
             replayed += 1;
         }
@@ -253,14 +248,21 @@ impl World {
     }
 
     /// Makes a change of the catalog that the log has.
-    fn change_again(&mut self, stop: &Stop) -> Result<(), Fault> {
+    fn change_again(&mut self, stop: &Stop, skips: Option<Skip>) -> Result<(), Fault> {
         let change = Change::decode(&stop.source);
         let change = change.ok_or_else(|| Fault::Unsound("no change of a catalog".to_string()))?;
-        let (catalog, changes) = self.latest().1.make(&change, &self.natives);
-        if catalog.plan.version != stop.catalog_version {
+        let change = match (change, self.latest().1.classes()) {
+            (Change::Classes(_), Some(old)) if skips == Some(Skip::Classes) => Change::Classes(old),
+            (change, _) => change,
+        };
+        let mut made = self.latest().1.make(&change, &self.natives);
+        if skips == Some(Skip::Swaps) {
+            made.swap = None;
+        }
+        if made.catalog.plan.version != stop.catalog_version {
             return Err(Fault::Unsound(format!("{change:?} makes another version than before")));
         }
-        self.change_at_rest(catalog, changes, stop.header.timestamp_us).map_err(Fault::Fails)
+        self.change_at_rest(made, stop.header.timestamp_us).map_err(Fault::Fails)
     }
 
     /// Replays every partition up to its next change of the catalog, or its end.

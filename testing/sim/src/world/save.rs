@@ -58,6 +58,8 @@ struct Running {
     /// The catalog when it began.
     catalog_version: u64,
     schema: String,
+    /// The version of the classes.
+    classes: Option<i64>,
     tables: Vec<Arc<TableDefinition>>,
     transaction: i64,
     positions: Vec<PartitionPosition>,
@@ -124,7 +126,7 @@ impl World {
     fn begin_save(&mut self) {
         let partitions = self.sites.len();
         let (catalog_version, catalog) = self.latest();
-        let schema = catalog.plan.schema_text();
+        let (schema, classes) = (catalog.plan.schema_text(), catalog.classes());
         let tables = catalog.plan.tables.values().map(|table| Arc::clone(&table.definition));
         let tables: Vec<Arc<TableDefinition>> = tables.collect();
         let replicated = tables.iter().filter(|table| table.is_replicated());
@@ -139,6 +141,7 @@ impl World {
             lanes: (0..partitions).map(|_| Lane::default()).collect(),
             catalog_version,
             schema,
+            classes,
             tables,
             transaction: 0,
             positions: vec![PartitionPosition::default(); partitions],
@@ -307,7 +310,7 @@ impl Running {
             transaction: self.transaction,
             created_ms: 0,
             catalog_version: self.catalog_version,
-            planning: Vec::new(),
+            planning: self.classes.map_or(Vec::new(), |version| version.to_le_bytes().into()),
             positions: std::mem::take(&mut self.positions),
             tables,
             files: std::mem::take(&mut self.files),

@@ -17,6 +17,7 @@ fn what_was_answered_survives_power_cuts() {
     assert!(sum.answered.iter().all(|count| *count > 1_000), "{sum}");
     assert!(sum.cut_off.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.asynchronous > 50 && sum.covered.iter().all(|count| *count > 200), "{sum}");
+    assert!(sum.without_text.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.turns > 500, "{sum}");
     assert!(sum.torn > 5 && sum.left_out > 20, "{sum}");
     assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
@@ -95,7 +96,7 @@ fn what_an_asynchronous_log_must_keep_is_missed() {
     let sound = Broken { is_async: Some(true), ..Broken::default() };
     let log = LogFaults { ignore_checksum: true, ..LogFaults::default() };
     expect_caught(
-        100,
+        500,
         &[
             ("the sync of an interval", Broken { forgets_interval: true, ..sound }),
             ("votes behind what is written", Broken { votes_leave_early: true, ..sound }),
@@ -114,6 +115,8 @@ fn entries_that_do_not_run_again_are_missed() {
             ("replicated writes of one partition", skips(Skip::ReplicatedWritesOfOne)),
             ("effects", skips(Skip::Effects)),
             ("bulk loads", skips(Skip::Loads)),
+            ("exchanges of tables", skips(Skip::Swaps)),
+            ("other classes", skips(Skip::Classes)),
         ],
     );
 }
