@@ -213,6 +213,11 @@ options! {
          not notice, before the host stops.";
     busy_poll_us: 0, 0, 1_000_000, "us",
         "How long an idle thread looks for work before it sleeps.";
+    realtime_priority: 0, 0, 98, "priority",
+        "Real-time priority of the sites' threads, that of the log's thread is one more: no \
+         ordinary program takes their cores from them, the rest of this host neither, which needs \
+         cores of its own then. It needs the right to (CAP_SYS_NICE or RLIMIT_RTPRIO); without \
+         it, and with 0, they are ordinary threads.";
     multi_spin_us: 50, 0, 1_000_000, "us",
         "How long a thread that takes part in an undecided multi-partition transaction looks for \
          messages before it sleeps; where there are fewer cores than sites, not at all.";

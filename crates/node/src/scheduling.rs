@@ -7,6 +7,10 @@
 //! All answers of a group commit would wait for that. Slices are given since Linux 6.12 (the
 //! attribute `sched_runtime` of `sched_setattr(2)` for threads of the ordinary policy) and need no
 //! right; earlier systems take the call and do nothing.
+//!
+//! What else runs on the machine, the kernel's own threads too, takes a core from a site for
+//! milliseconds at a time. Who wants tails of latency that do not depend on it gives the sites
+//! real-time priority (`sched(7)`), which needs the right to.
 
 /// The slice of a thread that runs for moments: the least that there is.
 const SHORT_SLICE_NS: u64 = 100_000;
@@ -21,6 +25,27 @@ pub(crate) fn run_as_short_work() {
 /// not more, so that sites which share a core take turns as ever.
 pub(crate) fn give_way_to_short_work() {
     change_slice(|own_ns| own_ns + own_ns / 8);
+}
+
+/// No program of the ordinary policy interrupts this thread any more, nor those of a lower
+/// priority; 0 changes nothing. Threads that it starts are ordinary ones again. Without the right
+/// to do so it stays as it is.
+pub(crate) fn run_in_real_time(priority: u64) {
+    if priority == 0 {
+        return;
+    }
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the structure is plain numbers, for which zeros are values; the call reads it from
+    // this stack frame while it runs; 0 is the thread that asks.
+    let result = unsafe {
+        let mut parameters: libc::sched_param = std::mem::zeroed();
+        parameters.sched_priority = libc::c_int::try_from(priority).unwrap_or(libc::c_int::MAX);
+        libc::sched_setscheduler(0, policy, &parameters)
+    };
+    if result != 0 {
+        let error = std::io::Error::last_os_error();
+        tracing::warn!(priority, %error, "the thread has no real-time priority");
+    }
 }
 
 /// From now on this thread leaves its core to others that want it, most of the time.
@@ -81,7 +106,9 @@ fn change_slice(to_ns: impl Fn(u64) -> u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHORT_SLICE_NS, change_slice, give_way_to_short_work, run_as_short_work};
+    use super::{
+        SHORT_SLICE_NS, change_slice, give_way_to_short_work, run_as_short_work, run_in_real_time,
+    };
 
     /// The calling thread's slice; 0 where the system has none.
     fn slice_ns() -> u64 {
@@ -103,5 +130,31 @@ mod tests {
             assert!(site_ns > own_ns && site_ns < 2 * own_ns, "{site_ns} and {own_ns}");
             assert_eq!(log_ns, SHORT_SLICE_NS);
         }
+    }
+
+    /// Policy and priority of the calling thread, as the system shows them.
+    fn policy() -> (u32, u32) {
+        let path = std::fs::read_link("/proc/thread-self").expect("Linux has it");
+        let stat = std::fs::read_to_string(std::path::Path::new("/proc").join(path).join("stat"));
+        let stat = stat.expect("the thread is there");
+        // Behind the name, which may have anything in it, the first field is the third.
+        let (_, behind) = stat.rsplit_once(')').expect("a name");
+        let field = |number: usize| behind.split_whitespace().nth(number - 3)?.parse().ok();
+        (field(41).expect("a policy"), field(40).expect("a priority"))
+    }
+
+    #[test]
+    fn a_thread_has_real_time_priority_where_that_is_allowed_and_its_children_have_none() {
+        let ask = || {
+            run_in_real_time(0);
+            let ordinary = policy();
+            run_in_real_time(7);
+            let of_child = std::thread::spawn(policy).join().expect("it asks only");
+            (ordinary, policy(), of_child)
+        };
+        let (ordinary, own, of_child) = std::thread::spawn(ask).join().expect("it asks only");
+        assert_eq!((ordinary, of_child), ((0, 0), (0, 0)));
+        // Without the right it stays what it was.
+        assert!(own == (libc::SCHED_FIFO as u32, 7) || own == (0, 0), "{own:?}");
     }
 }

@@ -281,6 +281,8 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<i
         let bytes = facts.options.memory_ahead_bytes / u64::from(facts.partition_count);
         let taken = allocator::take_ahead(bytes);
         let is_taken = taken.is_ok();
+        // Behind what takes seconds: others may want the core for that time.
+        scheduling::run_in_real_time(facts.options.realtime_priority);
         let _ = has_memory.send(taken);
         match is_taken {
             true => end_host_after(&name, &facts, || Shard::new(parts)?.run()),

@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,42 @@ pub fn on_core(core: usize, program: &str) -> Command {
     let mut command = Command::new("taskset");
     command.arg("-c").arg(core.to_string()).arg(program);
     command
+}
+
+/// Real-time priority of the calling thread, until it is dropped.
+pub struct RealTime {
+    thread: Option<String>,
+}
+
+impl RealTime {
+    /// No ordinary program interrupts this thread any more; those that it starts do not become
+    /// so. Where that is not allowed all stays as it is, with a word on stderr.
+    pub fn of_this_thread(priority: u32) -> RealTime {
+        let link = std::fs::read_link("/proc/thread-self").ok();
+        let name = link.as_deref().and_then(Path::file_name);
+        let thread = name.map(|name| name.to_string_lossy().into_owned());
+        let given = thread.filter(|thread| {
+            let policy = ["--reset-on-fork", "--fifo", "--pid", &priority.to_string()];
+            change_policy(&policy, thread)
+        });
+        if given.is_none() {
+            eprintln!("  the load has no real-time priority");
+        }
+        RealTime { thread: given }
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        if let Some(thread) = &self.thread {
+            change_policy(&["--other", "--pid", "0"], thread);
+        }
+    }
+}
+
+fn change_policy(policy: &[&str], thread: &str) -> bool {
+    let changed = Command::new("chrt").args(policy).arg(thread).output();
+    changed.is_ok_and(|output| output.status.success())
 }
 
 impl ServerProcess {

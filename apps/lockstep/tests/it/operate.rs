@@ -9,6 +9,8 @@ use super::{lockstep, text};
 use lockstep_base::random::SeededRandom;
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_types::{Datum, SqlType};
+use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -262,6 +264,45 @@ fn memory_that_is_taken_ahead_is_there_from_the_start_and_has_a_limit() {
         said.contains("memory_ahead_bytes is 200000000, and the host may use 100000000"),
         "{said}"
     );
+}
+
+/// The real-time priority of each of a process's threads, by name; 0 of ordinary ones.
+fn priorities(process: u32) -> BTreeMap<String, u32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+        let (before, behind) = stat.rsplit_once(')')?;
+        let name = before.split_once('(')?.1.to_string();
+        Some((name, behind.split_whitespace().nth(37)?.parse().ok()?))
+    };
+    threads.filter_map(of_thread).collect()
+}
+
+#[test]
+fn sites_and_the_log_have_real_time_priority_and_nobody_else() {
+    let may = Command::new("chrt").args(["--fifo", "3", "true"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: real-time priority is not allowed here");
+        return;
+    }
+    let folder = Folder::made("real-time");
+    let host = Host::spawn(&folder.0, &["realtime_priority=3".to_string()]).ready();
+    let mut client = host.connect();
+    // Who answers, durably, has begun to work.
+    client.sql("CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY)").expect("it is made");
+    client.sql("INSERT INTO t VALUES (1)").expect("it is there");
+    let of_threads = priorities(host.child.id());
+    let raised: Vec<_> = of_threads.iter().filter(|(_, priority)| **priority > 0).collect();
+    for (name, priority) in &raised {
+        let expected = if name.starts_with("site") { 3 } else { 4 };
+        assert!(name.starts_with("site") || *name == "log", "{name}");
+        assert_eq!(**priority, expected, "{name}");
+    }
+    assert!(of_threads.contains_key("site 0") && of_threads.contains_key("control"));
+    assert!(raised.len() >= 2, "{of_threads:?}");
+    drop(host);
+    let ordinary = Host::spawn(&folder.0, &[]).ready();
+    assert!(priorities(ordinary.child.id()).values().all(|priority| *priority == 0));
 }
 
 #[test]

@@ -186,18 +186,7 @@ impl LogThread {
         };
         let writer = LogWriter::open(Arc::clone(&data.disk), settings, start.end)
             .map_err(|error| io::Error::other(error.to_string()))?;
-        let sites = start.sequences.iter().map(|&sequence| Progress {
-            durable: AtomicU64::new(sequence),
-            written_bytes: AtomicU64::new(0),
-        });
-        let shared = Arc::new(LogShared {
-            sites: sites.collect(),
-            sleeping: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-            hurries: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
-            thread: OnceLock::new(),
-        });
+        let shared = Arc::new(shared_behind(&start.sequences));
         let (mut lanes, mut ends) = (Vec::new(), Vec::new());
         for (site, bell) in bells.iter().enumerate() {
             let (batches, taken) = ring(BATCHES);
@@ -231,6 +220,7 @@ impl LogThread {
             shared: Arc::clone(&shared),
             syncs_groups: data.durability == Durability::Sync,
             interval_us: options.log_interval_ms as i64 * 1000,
+            realtime_priority: above_sites(options.realtime_priority),
             group: Group::new(Duration::from_micros(options.log_gather_us)),
             synced_us: clock::now_us(),
             is_sealed: true,
@@ -301,6 +291,27 @@ impl Group {
     }
 }
 
+/// What the thread and the sites share, when everything up to here is durable.
+fn shared_behind(sequences: &[u64]) -> LogShared {
+    let site = |&sequence: &u64| Progress {
+        durable: AtomicU64::new(sequence),
+        written_bytes: AtomicU64::new(0),
+    };
+    LogShared {
+        sites: sequences.iter().map(site).collect(),
+        sleeping: AtomicBool::new(false),
+        stopping: AtomicBool::new(false),
+        hurries: AtomicBool::new(false),
+        failed: AtomicBool::new(false),
+        thread: OnceLock::new(),
+    }
+}
+
+/// The log's priority where the sites have this one: it works for moments, and they wait for it.
+fn above_sites(priority: u64) -> u64 {
+    if priority == 0 { 0 } else { priority + 1 }
+}
+
 /// What the thread works with.
 struct Body {
     writer: LogWriter,
@@ -311,6 +322,8 @@ struct Body {
     shared: Arc<LogShared>,
     syncs_groups: bool,
     interval_us: i64,
+    /// See the option.
+    realtime_priority: u64,
     group: Group,
     synced_us: i64,
     is_sealed: bool,
@@ -321,6 +334,7 @@ struct Body {
 impl Body {
     fn run(mut self) -> io::Result<()> {
         scheduling::run_as_short_work();
+        scheduling::run_in_real_time(self.realtime_priority);
         let ended = self.work();
         if let Err(error) = &ended {
             tracing::error!("the host stops, because its command log failed: {error}");

@@ -68,6 +68,19 @@ impl Host {
     /// # Errors
     /// It does not start.
     pub fn start(plan: &Plan, sites: u32, durable: bool) -> Result<Host, String> {
+        Host::start_with(plan, sites, durable, &[])
+    }
+
+    /// The same, with further options of a host, each as `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_with(
+        plan: &Plan,
+        sites: u32,
+        durable: bool,
+        options: &[String],
+    ) -> Result<Host, String> {
         let mut directory = None;
         let mut command = on_core(SERVER_CORE, &plan.lockstep.to_string_lossy());
         command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
@@ -87,6 +100,9 @@ impl Host {
         if sites == 1 {
             command.args(["--option", &format!("memory_ahead_bytes={AHEAD_BYTES}")]);
         }
+        options.iter().for_each(|option| {
+            command.args(["--option", option]);
+        });
         command.stderr(Stdio::null());
         let server = ServerProcess::start_with_ready_line(command).map_err(|e| e.to_string())?;
         Ok(Host { server, directory })

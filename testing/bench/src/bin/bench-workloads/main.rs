@@ -190,7 +190,14 @@ impl Plan {
             ("repeats", format!("{}, medians", self.repeats)),
             ("measured time", seconds(self.duration)),
             ("warm-up", seconds(self.warmup)),
-            ("open loop", format!("{}, at even intervals", seconds(self.latency))),
+            (
+                "open loop",
+                format!(
+                    "{}, at even intervals; --option {}, the load and the echo server alike",
+                    seconds(self.latency),
+                    tail::host_option()
+                ),
+            ),
         ];
         if self.figures.iter().any(|name| name.ends_with("postgres")) {
             let settings = lockstep_bench::other::postgres::SETTINGS.join(" ");

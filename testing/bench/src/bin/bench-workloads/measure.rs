@@ -203,8 +203,8 @@ fn tpcc_figures(plan: &Plan, repeat: u64, samples: &mut Samples) -> Result<(), S
         samples.tpcc.push(rate);
         if plan.wants("tpcc-p99") {
             let half = rate.per_s * OPEN_LOAD;
-            samples.new_order.push(tail::new_order(plan, &host, &mut tpcc(plan)?, repeat, half)?);
             drop(host);
+            samples.new_order.push(tail::new_order(plan, &mut tpcc(plan)?, repeat, half)?);
             samples.new_order_echo.push(tail::echo(plan, &tpcc(plan)?, repeat, half)?);
         }
     }
