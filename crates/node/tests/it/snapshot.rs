@@ -1,7 +1,7 @@
 //! Snapshots of a running host: what is saved comes back, into as many partitions as there are.
 
-use crate::support::{Peer, start};
-use lockstep_node::Server;
+use crate::support::{Peer, call_frame, parameters, start, start_with_loads};
+use lockstep_node::{Server, SiteLoad};
 use lockstep_types::Datum::{Int, Text};
 use lockstep_types::SqlType;
 use lockstep_types::parameter::ParameterWriter;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Tables of all shapes: kinds type, long texts, composite partitioning, views with sums of
 /// floats and extremes, a global index, a replicated one.
@@ -263,4 +264,55 @@ fn what_cannot_be_done_is_told() {
         assert!(answer.rows.contains(part), "{answer:?}");
     }
     assert!(Path::new(&path).exists());
+}
+
+/// Has a call for its site at any time, once it is told to.
+struct Ceaseless {
+    goes: Arc<AtomicBool>,
+    in_flight: bool,
+}
+
+impl SiteLoad for Ceaseless {
+    fn wants_to_call(&mut self) -> bool {
+        self.goes.load(Ordering::SeqCst) && !self.in_flight
+    }
+
+    fn next_call(&mut self, frame: &mut Vec<u8>) {
+        self.in_flight = true;
+        frame.extend_from_slice(&call_frame("look", 1, &parameters(&[Int(1)])));
+    }
+
+    fn answered(&mut self, _: &[u8]) {
+        self.in_flight = false;
+    }
+}
+
+#[test]
+fn a_snapshot_under_load_takes_no_more_than_its_rate() {
+    const ROWS: i64 = 900;
+    let folder = Folder::new("snapshot-pace");
+    let goes = Arc::new(AtomicBool::new(false));
+    let load = Ceaseless { goes: Arc::clone(&goes), in_flight: false };
+    // 1 MiB a second, and no next snapshot that it would have to hurry for.
+    let options = ["snapshot_bytes_per_s=1048576", "snapshot_interval_s=0"];
+    let server = start_with_loads(1, &options, None, vec![Box::new(load)]).expect("it starts");
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, text VARCHAR(2000));
+        PARTITION TABLE t ON COLUMN id;
+        CREATE PROCEDURE look PARTITION ON TABLE t COLUMN id AS SELECT id FROM t WHERE id = ?",
+    );
+    let text = "x".repeat(2_000);
+    for id in 0..ROWS {
+        assert_eq!(peer.call("T.insert", &[Int(id), Text(&text)]).status, 1);
+    }
+    goes.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    save(&mut peer, &folder, "slow");
+    let took = begun.elapsed();
+    goes.store(false, Ordering::SeqCst);
+    // All but what it may hand out at once, which is a quarter of a MiB and a step.
+    let bytes = ROWS as u64 * 2_000 - 300 * 1024;
+    let least = Duration::from_millis(bytes * 1_000 / 1_048_576);
+    assert!(took >= least, "{took:?}, and at that rate it takes {least:?}");
 }
