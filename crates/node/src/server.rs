@@ -24,7 +24,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -112,29 +112,29 @@ impl Server {
         let mut listeners = Some((client, admin));
         let mut loads = loads.into_iter();
         let mut parts = polls.into_iter().zip(bells).zip(boxes);
+        let mut memory = Vec::new();
         for index in 0..sites {
             let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for each site");
-            let listeners = listeners.take();
-            let catalog = Arc::clone(&catalog);
-            let facts = Arc::clone(&facts);
-            let inner_load = loads.next();
             let parts = ShardParts {
                 index,
                 poll,
                 bell,
                 outbox,
                 inbox,
-                facts,
-                catalog,
-                listeners,
-                inner_load,
+                facts: Arc::clone(&facts),
+                catalog: Arc::clone(&catalog),
+                listeners: listeners.take(),
+                inner_load: loads.next(),
                 log: logs.next(),
                 site: site_states.next().expect("one for each site"),
                 last_multi,
             };
             let core = configuration.pin_to_cores.get(index).copied();
-            threads.push(start_site(parts, core)?);
+            let (thread, taken) = start_site(parts, core)?;
+            threads.push(thread);
+            memory.push(taken);
         }
+        await_memory(&memory)?;
         let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for control");
         let parts = ControlParts {
             poll,
@@ -267,8 +267,12 @@ impl Drop for Server {
     }
 }
 
-/// Starts a site's thread, and waits until it has the memory that it is to take ahead.
-fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<io::Result<()>>> {
+type SiteThread = JoinHandle<io::Result<()>>;
+/// Tells whether a site has got the memory that it takes ahead.
+type MemoryTaken = Receiver<io::Result<()>>;
+
+/// Starts a site's thread, which tells when it has the memory that it is to take ahead.
+fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread, MemoryTaken)> {
     let name = format!("site {}", parts.index);
     let facts = Arc::clone(&parts.facts);
     let builder = std::thread::Builder::new().name(name.clone()).stack_size(SITE_STACK_BYTES);
@@ -289,8 +293,13 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<JoinHandle<i
             false => Ok(()),
         }
     })?;
-    waits.recv().map_err(|_| io::Error::other("the thread of a site ended at once"))??;
-    Ok(thread)
+    Ok((thread, waits))
+}
+
+/// Waits until all sites have their memory, which they take at the same time.
+fn await_memory(memory: &[MemoryTaken]) -> io::Result<()> {
+    let ended = |_| io::Error::other("the thread of a site ended at once");
+    memory.iter().try_for_each(|taken| taken.recv().map_err(ended)?)
 }
 
 /// Runs a thread of the host. If it ends in any way but in order, the host is asked to stop: it
