@@ -61,9 +61,7 @@ bench-reports: build ## pages of all workloads, studies and fits in target/repor
 	$(REPORT) scale lock-store --rate 500 --vary clients 50,100 --vary payload 100,4000 \
 		--vary burst 1,10 --repeats 1 --duration 2 --warmup 1 --report $(REPORTS)/lock-store-matrix.html
 	$(REPORT) scale key-value --vary clients 1,2,4,8,16,32,64 --connections 1 --content-bytes 100 \
-		--repeats 3 --duration 1 --warmup 0.5 --report $(REPORTS)/key-value-clients.html
-	$(REPORT) scale voter --vary sites 1,2,3,4 --repeats 2 --duration 2 --warmup 1 \
-		--report $(REPORTS)/voter-sites.html
+		--repeats 5 --duration 1 --warmup 0.5 --report $(REPORTS)/key-value-clients.html
 	cargo run --release -p lockstep-sim -- scale > $(REPORTS)/simulated.csv
 	$(REPORT) fit --points $(REPORTS)/simulated.csv --report $(REPORTS)/fit-simulated.html \
 		--title "Simulated partitions, 2 % of transfers, hops of 50 us, 2 us for each message"

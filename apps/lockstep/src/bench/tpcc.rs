@@ -131,7 +131,10 @@ fn show_limits(figures: &Figures, run: &HarnessRun, own: &mut OwnFigures) {
         let p90_s = kind.latency_us.value_at_quantile(0.9) as f64 / 1e6;
         let holds = p90_s <= *limit_s;
         let verdict = if holds { "holds" } else { "MISSED" };
-        let row = (format!("{name} p90"), format!("{p90_s:.3} s, {limit_s} s at most: {verdict}"));
+        let row = (
+            format!("{name} p90"),
+            format!("{:.2} ms, {limit_s} s at most: {verdict}", 1e3 * p90_s),
+        );
         own.rows.push(row);
         keys.insert(
             (*name).to_string(),
@@ -347,7 +350,7 @@ mod tests {
         let mut own = OwnFigures::default();
         show_limits(&figures, &run, &mut own);
         let row = |name: &str| own.rows.iter().find(|row| row.0 == name).expect(name).1.clone();
-        assert_eq!(row("NEW_ORDER p90"), "0.009 s, 5 s at most: holds");
+        assert_eq!(row("NEW_ORDER p90"), "9.01 ms, 5 s at most: holds");
         assert!(row("PAYMENT p90").ends_with("5 s at most: MISSED"), "{:?}", own.rows);
         assert_eq!(row("tpmC a warehouse"), "10.00, 12.86 at most with all waits");
         assert_eq!(row("terminals"), "8, the specification has 20: --clients 20");

@@ -172,25 +172,33 @@ impl Plan {
 
     fn options(&self) -> Vec<(&'static str, String)> {
         let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
-        let mut options = vec![
-            ("core of the servers", SERVER_CORE.to_string()),
-            ("core of the load", LOAD_CORE.to_string()),
+        let wanted = |parts: &[&str]| {
+            self.figures.iter().any(|name| parts.iter().any(|part| name.starts_with(part)))
+        };
+        let studies = ["tpcc-strategies", "tatp-modes"];
+        let beside_redis = self.figures.iter().any(|name| !studies.contains(&name.as_str()));
+        let lockstep = format!(
+            "start --sites 1 --option memory_ahead_bytes={}, TATP and comparisons --sites 4 ({})",
+            host::AHEAD_BYTES,
+            self.lockstep.display()
+        );
+        let redis = "nothing kept on disk; SET: 64-byte values, 50 connections x 64";
+        let tpcc = format!("{} warehouses, as PyTPCC, {}", self.warehouses, measure::LOAD);
+        let tatp = format!("{} subscribers, {}", self.subscribers, measure::LOAD);
+        let records = format!("{} records of 1000 bytes, 1 to 5 ms", self.records);
+        let all = [
+            (true, "core of the servers", SERVER_CORE.to_string()),
+            (true, "core of the load", LOAD_CORE.to_string()),
+            (true, "lockstep", lockstep),
+            (beside_redis, "Redis", redis.to_string()),
+            (wanted(&["tpcc"]), "TPC-C", tpcc),
+            (wanted(&["tatp"]), "TATP", tatp),
+            (wanted(&["lock-store"]), "lock-store", records),
+            (true, "repeats", format!("{}, medians", self.repeats)),
+            (true, "measured time", seconds(self.duration)),
+            (true, "warm-up", seconds(self.warmup)),
             (
-                "lockstep",
-                format!(
-                    "start --sites 1 --option memory_ahead_bytes={}, TATP --sites 4 ({})",
-                    host::AHEAD_BYTES,
-                    self.lockstep.display()
-                ),
-            ),
-            ("Redis", "nothing kept on disk; SET: 64-byte values, 50 connections x 64".to_string()),
-            ("TPC-C", format!("{} warehouses, as PyTPCC, {}", self.warehouses, measure::LOAD)),
-            ("TATP", format!("{} subscribers, {}", self.subscribers, measure::LOAD)),
-            ("lock-store", format!("{} records of 1000 bytes, 1 to 5 ms", self.records)),
-            ("repeats", format!("{}, medians", self.repeats)),
-            ("measured time", seconds(self.duration)),
-            ("warm-up", seconds(self.warmup)),
-            (
+                wanted(&["tpcc-p99"]),
                 "open loop",
                 format!(
                     "{}, at even intervals; --option {}, the load and the echo server alike",
@@ -199,6 +207,8 @@ impl Plan {
                 ),
             ),
         ];
+        let kept = all.into_iter().filter(|(is_wanted, ..)| *is_wanted);
+        let mut options: Vec<_> = kept.map(|(_, name, value)| (name, value)).collect();
         if self.figures.iter().any(|name| name.ends_with("postgres")) {
             let settings = lockstep_bench::other::postgres::SETTINGS.join(" ");
             options.push(("PostgreSQL", format!("{settings}; the best of {}", connections())));
