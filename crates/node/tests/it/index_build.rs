@@ -105,8 +105,9 @@ fn indexes_are_right_that_are_built_beside_every_kind_of_change() {
             let before = answered.load(Ordering::Relaxed);
             peer.run(UNIQUE);
             let between = answered.load(Ordering::Relaxed) - before;
-            // Each client waits for one step at a time, and there are a hundred and more.
-            assert!(between >= 50, "{between} calls were answered while the index was built");
+            // Were writers stopped meanwhile, each of the three would have one answer, of the call
+            // that was under way. How many steps of a hundred they use is the scheduler's choice.
+            assert!(between >= 12, "{between} calls were answered while the index was built");
             peer.run(PLACES);
         }
         going.store(false, Ordering::Relaxed);
