@@ -56,6 +56,18 @@ impl Drop for RealTime {
     }
 }
 
+/// A command that runs `program` on one core, with real-time priority where that is allowed.
+pub fn on_core_in_real_time(core: usize, program: &str, priority: u32) -> Command {
+    let with_priority = ["--fifo", &priority.to_string()];
+    let tried = Command::new("chrt").args(with_priority).arg("true").output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        return on_core(core, program);
+    }
+    let mut command = on_core(core, "chrt");
+    command.args(with_priority).arg(program);
+    command
+}
+
 fn change_policy(policy: &[&str], thread: &str) -> bool {
     let changed = Command::new("chrt").args(policy).arg(thread).output();
     changed.is_ok_and(|output| output.status.success())

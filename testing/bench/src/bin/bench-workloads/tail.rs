@@ -12,7 +12,7 @@
 use crate::host::{Host, Load, busy_share};
 use crate::measure::{CLIENTS, CONNECTIONS, OPEN_LOAD, note};
 use crate::{LOAD_CORE, Plan, SERVER_CORE};
-use lockstep_bench::process::{RealTime, ServerProcess, on_core};
+use lockstep_bench::process::{RealTime, ServerProcess, on_core_in_real_time};
 use lockstep_bench::run::Pace;
 use lockstep_bench::run::drive::{DriveOptions, Share, drive};
 use lockstep_bench::run::figures::Figures;
@@ -143,8 +143,8 @@ pub fn new_order(
 /// It does not start, or does not answer.
 pub fn echo(plan: &Plan, workload: &Tpcc, repeat: u64, rate_per_s: f64) -> Result<Tail, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = on_core(SERVER_CORE, "chrt");
-    command.args(["--fifo", &PRIORITY.to_string()]).arg(&own).arg(crate::ECHO);
+    let mut command = on_core_in_real_time(SERVER_CORE, &own.to_string_lossy(), PRIORITY);
+    command.arg(crate::ECHO);
     let server = ServerProcess::start_with_ready_line(command).map_err(|e| e.to_string())?;
     let options = DriveOptions {
         servers: vec![server.address.to_string()],
