@@ -24,8 +24,10 @@ use std::time::{Duration, Instant};
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
 /// The operating system waits in whole milliseconds: what comes sooner is waited for by naps.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// One nap: an open loop is at most so much coarser than its intervals.
-const NAP: Duration = Duration::from_micros(25);
+/// One nap: an open loop is at most so much coarser than its intervals, and what the system adds,
+/// which is nothing for a thread of real-time priority. Its calls are late by that and count from
+/// when they were due; a shorter nap makes the server wake up for every single call.
+const NAP: Duration = Duration::from_micros(75);
 /// A transaction of an open loop that begins so long behind its due time is called late.
 const LATE: Duration = Duration::from_millis(1);
 /// How long calls are waited for behind the end, while this process runs: one that was stopped, as
