@@ -188,6 +188,9 @@ options! {
     log_gather_us: 500, 0, 100_000, "us",
         "With synchronous durability and many calls under way: the least time from the beginning \
          of a group commit to that of the next; few calls never wait for it.";
+    log_gather_busy_us: 2_000, 0, 100_000, "us",
+        "The same while the sites whose calls are in the group are busy: once one of them has \
+         nothing else to do, log_gather_us counts.";
     topology_check_ms: 1_000, 10, 60_000, "ms",
         "How often subscribers are told of a changed topology.";
     max_procedure_threads: 16, 1, 10_000, "threads",

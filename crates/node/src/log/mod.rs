@@ -3,6 +3,7 @@
 
 pub mod directory;
 pub(crate) mod disk;
+mod group;
 mod site;
 mod spare;
 mod writer;

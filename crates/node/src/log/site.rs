@@ -64,6 +64,22 @@ impl SiteLog {
         unwritten > self.limit_bytes && !self.has_failed()
     }
 
+    /// The site has nothing to do until somebody wakes it: a group commit waits for no more of it.
+    #[inline]
+    pub fn note_idle(&self) {
+        if self.gates {
+            self.shared.note_idle(self.site);
+        }
+    }
+
+    /// It has something to do again.
+    #[inline]
+    pub fn note_busy(&self) {
+        if self.gates {
+            self.shared.note_busy(self.site);
+        }
+    }
+
     /// Gives entries to the writer. `take` is asked for them with an empty buffer that takes the
     /// place of theirs; it is not asked while the writer has as much as it can hold.
     #[inline]

@@ -7,6 +7,7 @@
 //! the space of the next one, with the same effect on answers.
 
 use super::directory::{Data, Durability, random_bits};
+use super::group::Group;
 use super::site::SiteLog;
 use super::spare::SpareMaker;
 use crate::clock;
@@ -28,8 +29,6 @@ use std::time::{Duration, Instant};
 const BATCHES: usize = 256;
 /// A group is not gathered any further once it is this long.
 const GROUP_BYTES_MAX: usize = 16 << 20;
-/// A group of so many entries tells of load.
-const BUSY_ENTRIES: u64 = 64;
 /// Buffers longer than this are not kept.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 /// While the disk is full: how often the thread looks whether there is space.
@@ -45,6 +44,8 @@ pub(crate) struct LogShared {
     /// Not to wait for space any longer.
     hurries: AtomicBool,
     failed: AtomicBool,
+    /// A group is gathered until a site that has a part in it is idle.
+    awaits_idle: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
@@ -56,6 +57,8 @@ struct Progress {
     durable: AtomicU64,
     /// Bytes of hand-overs that were written.
     written_bytes: AtomicU64,
+    /// The site has nothing to do.
+    is_idle: AtomicBool,
 }
 
 impl LogShared {
@@ -72,6 +75,26 @@ impl LogShared {
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    /// A site has nothing to do from now on: what it handed over need not wait for more of it.
+    #[inline]
+    pub fn note_idle(&self, site: usize) {
+        self.sites[site].is_idle.store(true, Ordering::Relaxed);
+        // Pairs with the fence before the thread's look at the sites.
+        fence(Ordering::SeqCst);
+        if self.awaits_idle.load(Ordering::Relaxed)
+            && self.awaits_idle.swap(false, Ordering::Relaxed)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// It has something to do again.
+    #[inline]
+    pub fn note_busy(&self, site: usize) {
+        self.sites[site].is_idle.store(false, Ordering::Relaxed);
     }
 
     /// Wakes the thread if it sleeps, or is about to.
@@ -221,7 +244,7 @@ impl LogThread {
             syncs_groups: data.durability == Durability::Sync,
             interval_us: options.log_interval_ms as i64 * 1000,
             realtime_priority: above_sites(options.realtime_priority),
-            group: Group::new(Duration::from_micros(options.log_gather_us)),
+            group: Group::new(options),
             synced_us: clock::now_us(),
             is_sealed: true,
             events,
@@ -264,38 +287,12 @@ impl LogThread {
     }
 }
 
-/// When groups begin. Under load, one that would begin right behind the one before waits for more
-/// entries: each group costs the same system calls, and as many again to send its answers.
-struct Group {
-    /// From the beginning of a group to that of the next at least, under load.
-    least_time: Duration,
-    /// When the one that is gathered began, or else the one before.
-    begun: Instant,
-    /// In the one that is gathered.
-    entries: u64,
-    /// In the one before.
-    last_entries: u64,
-}
-
-impl Group {
-    fn new(least_time: Duration) -> Group {
-        Group { least_time, begun: Instant::now(), entries: 0, last_entries: 0 }
-    }
-
-    /// How long the next one is to wait.
-    fn begin_in(&self, now: Instant) -> Duration {
-        match self.last_entries < BUSY_ENTRIES {
-            true => Duration::ZERO,
-            false => (self.begun + self.least_time).saturating_duration_since(now),
-        }
-    }
-}
-
 /// What the thread and the sites share, when everything up to here is durable.
 fn shared_behind(sequences: &[u64]) -> LogShared {
     let site = |&sequence: &u64| Progress {
         durable: AtomicU64::new(sequence),
         written_bytes: AtomicU64::new(0),
+        is_idle: AtomicBool::new(false),
     };
     LogShared {
         sites: sequences.iter().map(site).collect(),
@@ -303,6 +300,7 @@ fn shared_behind(sequences: &[u64]) -> LogShared {
         stopping: AtomicBool::new(false),
         hurries: AtomicBool::new(false),
         failed: AtomicBool::new(false),
+        awaits_idle: AtomicBool::new(false),
         thread: OnceLock::new(),
     }
 }
@@ -353,8 +351,8 @@ impl Body {
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             self.take_order()?;
             self.gather();
-            if self.waits_for_more() {
-                self.gather();
+            if self.syncs_groups && self.writer.group_bytes() > 0 {
+                self.gather_more();
             }
             // Whoever asks for a sync means what was handed over before, which is gathered now.
             let has_all = self.writer.group_bytes() < GROUP_BYTES_MAX;
@@ -399,17 +397,39 @@ impl Body {
         Ok(())
     }
 
-    /// Waits, under load, until the next group may begin; whether it waited.
-    fn waits_for_more(&mut self) -> bool {
-        if !self.syncs_groups || self.writer.group_bytes() == 0 {
-            return false;
-        }
+    /// Waits, under load, until the group may begin, and takes what came meanwhile into it.
+    fn gather_more(&mut self) {
         let wait = self.group.begin_in(Instant::now());
         if !wait.is_zero() {
             std::thread::park_timeout(wait);
+            self.gather();
+        }
+        let until_busy = self.group.begin_busy_in(Instant::now());
+        if !until_busy.is_zero() && self.await_idle_site() {
+            self.gather();
         }
         self.group.begun = Instant::now();
-        !wait.is_zero()
+    }
+
+    /// Waits until a site with a part in the group is idle, or the group was gathered for as long
+    /// as busy sites let it; whether it waited.
+    fn await_idle_site(&mut self) -> bool {
+        let mut has_waited = false;
+        loop {
+            self.shared.awaits_idle.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let mut lanes = self.lanes.iter().zip(&self.shared.sites);
+            let is_idle = |site: &Progress| site.is_idle.load(Ordering::Relaxed);
+            let has_idle = lanes.any(|(lane, site)| lane.is_in_group && is_idle(site));
+            let wait = self.group.begin_busy_in(Instant::now());
+            let hurries = self.shared.stopping.load(Ordering::Acquire);
+            if has_idle || wait.is_zero() || hurries {
+                self.shared.awaits_idle.store(false, Ordering::Relaxed);
+                return has_waited;
+            }
+            std::thread::park_timeout(wait);
+            has_waited = true;
+        }
     }
 
     /// Takes what the sites handed over into the group.
@@ -528,24 +548,5 @@ impl Body {
     fn finish(&mut self) -> Result<(), LogError> {
         self.seal()?;
         self.writer.sync()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{BUSY_ENTRIES, Group};
-    use std::time::Duration;
-
-    #[test]
-    fn groups_of_many_calls_keep_their_distance_and_those_of_few_do_not() {
-        let mut group = Group::new(Duration::from_micros(500));
-        let begun = group.begun;
-        let (soon, late) = [100, 600].map(|us| begun + Duration::from_micros(us)).into();
-        assert_eq!(group.begin_in(soon), Duration::ZERO, "nothing is known of load yet");
-        group.last_entries = BUSY_ENTRIES - 1;
-        assert_eq!(group.begin_in(soon), Duration::ZERO);
-        group.last_entries = BUSY_ENTRIES;
-        assert_eq!(group.begin_in(soon), Duration::from_micros(400));
-        assert_eq!(group.begin_in(late), Duration::ZERO);
     }
 }

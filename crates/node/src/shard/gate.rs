@@ -68,6 +68,23 @@ impl Shard {
         self.log.as_ref().map_or(u64::MAX, SiteLog::durable)
     }
 
+    /// Tells the log that there is nothing to do here until somebody wakes this site: what it
+    /// gathers need not wait for more.
+    #[inline]
+    pub(super) fn note_idle(&self) {
+        if let Some(log) = &self.log {
+            log.note_idle();
+        }
+    }
+
+    /// Tells the log that there is something to do again.
+    #[inline]
+    pub(super) fn note_busy(&self) {
+        if let Some(log) = &self.log {
+            log.note_busy();
+        }
+    }
+
     /// Lets go what the log has caught up with.
     #[inline]
     pub(super) fn release_durable(&mut self) {

@@ -375,6 +375,9 @@ impl Shard {
         let mut timeout = Some(Duration::ZERO);
         let mut asleep_ns = None;
         let snapshot_ns = if busy { None } else { self.snapshot.wait_ns() };
+        if !busy {
+            self.note_idle();
+        }
         if !busy && self.outbox.is_overflowing() {
             timeout = Some(Duration::from_micros(50));
         } else if snapshot_ns == Some(0) {
@@ -388,6 +391,7 @@ impl Shard {
                 asleep_ns = Some(clock::monotonic_ns());
             }
         } else if !busy {
+            self.note_busy();
             self.snapshot.note_wait(false);
             return Ok(());
         }
@@ -396,6 +400,7 @@ impl Shard {
             other => other?,
         }
         self.bell.awake();
+        self.note_busy();
         if self.snapshot.is_running() {
             // Who writes a snapshot wakes the site too, and that is no other work.
             let has_work = events.iter().any(|event| event.token() != WAKER) || self.has_message();

@@ -13,6 +13,7 @@ use lockstep_types::HashRing;
 use lockstep_workloads::bank;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 const OPTIONS: &[&str] = &["log_segment_bytes=131072", "planner_survey_ms=0"];
 
@@ -375,6 +376,32 @@ fn calls_wait_while_the_log_is_far_behind_and_none_fails() {
         assert_eq!((answer.handle, answer.status), (a, 1));
     }
     assert!(durable_entries(&disk) > 200);
+}
+
+#[test]
+fn a_group_commit_waits_for_no_more_of_a_site_that_is_idle() {
+    const BURSTS: u32 = 40;
+    const CALLS: i64 = 300;
+    let distance = Duration::from_millis(100);
+    let busy = format!("log_gather_busy_us={}", distance.as_micros());
+    for sites in [1, 2] {
+        let disk = new_disk(sites);
+        let options = [OPTIONS, &["log_gather_us=0", &busy, "busy_poll_us=50"]].concat();
+        let server = start_with(sites, &options, Some(data(&disk, Durability::Sync)));
+        let server = server.expect("the host starts");
+        let mut peer = Peer::login(server.client_address());
+        peer.run("CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a;");
+        let begun = Instant::now();
+        for burst in 0..i64::from(BURSTS) {
+            // All at once: the groups of such a burst are those of a host under load.
+            let key = |call| parameters(&[Int(burst * CALLS + call)]);
+            let calls = (0..CALLS).map(|call| call_frame("T.insert", call, &key(call)));
+            peer.send(&calls.collect::<Vec<_>>().concat());
+            (0..CALLS).for_each(|_| assert_eq!(peer.answer().status, 1));
+        }
+        let taken = begun.elapsed();
+        assert!(taken < distance * BURSTS / 2, "{BURSTS} bursts took {taken:?}");
+    }
 }
 
 #[test]
