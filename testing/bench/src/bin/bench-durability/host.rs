@@ -17,14 +17,33 @@ pub struct HostOptions<'a> {
     pub directory: Option<&'a Path>,
     /// `sync`, `async` or `none`.
     pub durability: &'a str,
-    /// On the core of the servers, or else on any.
-    pub pinned: bool,
+    /// Which cores it has.
+    pub cores: Cores,
     /// Whether it saves snapshots by itself, too.
     pub schedule: bool,
     /// Memory that it takes before it serves.
     pub ahead_bytes: u64,
-    /// The distance of group commits under load, if not the usual one.
-    pub log_gather_us: Option<u64>,
+}
+
+/// Where a host runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// On the core of the servers.
+    Servers,
+    /// On any.
+    All,
+    /// Its one site on the core of the servers, which ordinary programs do not take from it, and
+    /// the rest on any.
+    SiteOnServers,
+}
+
+/// Priority of a site that has its core to itself, and of a load that has.
+pub const PRIORITY: u32 = 1;
+
+/// The host's options for [`Cores::SiteOnServers`].
+pub fn options_of_own_core() -> [String; 4] {
+    let priority = format!("realtime_priority={PRIORITY}");
+    ["--pin".to_string(), SERVER_CORE.to_string(), "--option".to_string(), priority]
 }
 
 impl<'a> HostOptions<'a> {
@@ -33,10 +52,9 @@ impl<'a> HostOptions<'a> {
         HostOptions {
             directory,
             durability: "sync",
-            pinned: true,
+            cores: Cores::Servers,
             schedule: true,
             ahead_bytes: 0,
-            log_gather_us: None,
         }
     }
 }
@@ -65,16 +83,16 @@ impl Host {
     /// It does not start.
     pub fn start_with(plan: &Plan, options: &HostOptions<'_>) -> Result<Host, String> {
         let program = plan.lockstep.to_string_lossy();
-        let mut command = match options.pinned {
-            true => on_core(SERVER_CORE, &program),
-            false => on_all_cores(plan.cores, &program),
+        let mut command = match options.cores {
+            Cores::Servers => on_core(SERVER_CORE, &program),
+            Cores::All | Cores::SiteOnServers => on_all_cores(plan.cores, &program),
         };
         command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         if options.ahead_bytes > 0 {
             command.args(["--option", &format!("memory_ahead_bytes={}", options.ahead_bytes)]);
         }
-        if let Some(gather_us) = options.log_gather_us {
-            command.args(["--option", &format!("log_gather_us={gather_us}")]);
+        if options.cores == Cores::SiteOnServers {
+            command.args(options_of_own_core());
         }
         match options.directory {
             None => command.args(["--sites", "1"]),

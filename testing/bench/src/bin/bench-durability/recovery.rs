@@ -1,7 +1,7 @@
 //! A host with gigabytes of rows is stopped hard and started again: how long that takes, and how
 //! much memory it needs meanwhile. Also how fast a core writes and loads a snapshot.
 
-use crate::host::{self, Host, HostOptions};
+use crate::host::{self, Cores, Host, HostOptions};
 use crate::{Plan, ballast};
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub fn recover(plan: &Plan) -> Result<Recovery, String> {
     let directory = plan.folder.join("recovery");
     host::init(plan, &directory, plan.cores as u32)?;
     let given = HostOptions::pinned(Some(&directory));
-    let options = HostOptions { durability: "none", pinned: false, ..given };
+    let options = HostOptions { durability: "none", cores: Cores::All, ..given };
     let filled = Host::start_with(plan, &options)?;
     let mut connection = filled.connect()?;
     let rows = ballast::fill(&mut connection, &filled.address(), plan.recovery_bytes)?;

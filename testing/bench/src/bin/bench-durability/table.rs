@@ -172,7 +172,7 @@ fn under_load_rows(samples: &[UnderLoad]) -> Vec<Row> {
     vec![
         row(
             "during snapshots: calls / without",
-            (with / without, times),
+            (of(|s| s.with_per_s / s.without_per_s), times),
             at_least(0.85, 0.95),
             format!(
                 "closed loop: {} against {}; a snapshot runs {share:.0} % of the time, at {}",

@@ -1,8 +1,14 @@
 //! Voter while one snapshot after the other is taken: throughput against that without, and the
 //! 99th percentile of latency at half of the peak.
+//!
+//! The site has a core to itself, of which no ordinary program takes anything, and so has the
+//! load of the open loop: what both share the machine with, the system's own threads above all,
+//! takes a core for milliseconds at a time, and that is not what a snapshot does. Everything else
+//! of the host finds its time where the two leave some.
 
-use crate::host::{self, Host, HostOptions};
+use crate::host::{self, Cores, Host, HostOptions};
 use crate::{LOAD_CORE, Plan, SERVER_CORE, ballast, measure};
+use lockstep_bench::process::RealTime;
 use lockstep_bench::stalls::{Undisturbed, Watch, judged_p99_us};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
@@ -17,13 +23,10 @@ const OPEN_LOAD: f64 = 0.5;
 /// Memory for the votes of a repeat, for each millisecond of its measured times, taken before the
 /// host serves: no call is to wait for a page that nobody has touched yet, while it is to be seen
 /// what snapshots make calls wait for.
-const VOTES_BYTES_PER_MS: u64 = 400_000;
+const VOTES_BYTES_PER_MS: u64 = 550_000;
 /// What a stall of the machine left behind is worked off in the time that the host has to spare,
 /// as measured; it is taken to be at most this busy.
 const MOST_BUSY: f64 = 0.9;
-/// The distance of group commits: of 50 connections each gets its answers in fewer sends, and the
-/// log takes less of the one core that it shares with its site.
-const GATHER_US: u64 = 2_000;
 /// Behind a snapshot, whose end gives up files of the log: a disk has that much to do with them.
 const REST: Duration = Duration::from_secs(2);
 /// A ticker goes on this long behind a run, which takes a while to begin and to end.
@@ -32,7 +35,8 @@ const TICKER_SPARE: Duration = Duration::from_millis(300);
 /// What one repeat came to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnderLoad {
-    /// Calls per second without a snapshot.
+    /// Calls per second without a snapshot: the mean of before and behind, for the more votes
+    /// there are the longer one takes.
     pub without_per_s: f64,
     /// Calls per second while snapshots are taken.
     pub with_per_s: f64,
@@ -62,7 +66,12 @@ impl UnderLoad {
 
 /// The host's options of these figures.
 pub fn options_in_words() -> String {
-    format!("--option memory_ahead_bytes=... --option log_gather_us={GATHER_US}")
+    let own_core = host::options_of_own_core().join(" ");
+    format!(
+        "{own_core} --option memory_ahead_bytes=...; the open loop's load with real-time \
+         priority {}",
+        host::PRIORITY
+    )
 }
 
 /// Measures all repeats on one host, with and without in turns.
@@ -76,8 +85,8 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
     let pinned = HostOptions::pinned(Some(&directory));
     let votes_bytes = plan.duration.as_millis() as u64 * VOTES_BYTES_PER_MS;
     let ahead_bytes = 2 * plan.snapshot_bytes + u64::from(plan.repeats) * votes_bytes;
-    let log_gather_us = Some(GATHER_US);
-    let options = HostOptions { schedule: false, ahead_bytes, log_gather_us, ..pinned };
+    let cores = Cores::SiteOnServers;
+    let options = HostOptions { schedule: false, ahead_bytes, cores, ..pinned };
     let host = Host::start_with(plan, &options)?;
     let mut connection = host.connect()?;
     ballast::fill(&mut connection, &host.address(), plan.snapshot_bytes)?;
@@ -85,26 +94,7 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
     let mut load = VoterLoad::new(1, CONTESTANTS, Form::Native);
     let mut samples = Vec::new();
     for repeat in 1..=plan.repeats {
-        let without = drive(plan, &host, None, &mut load)?;
-        let snapshots = Snapshots::begin(&host, host::snapshots(&directory))?;
-        let with = drive(plan, &host, None, &mut load)?;
-        let taken = snapshots.end()?;
-        let rate = Some(without.throughput_per_s * OPEN_LOAD);
-        let calm = drive(plan, &host, rate, &mut load)?;
-        let snapshots = Snapshots::begin(&host, host::snapshots(&directory))?;
-        let open = drive(plan, &host, rate, &mut load)?;
-        snapshots.end()?;
-        let sample = UnderLoad {
-            without_per_s: without.throughput_per_s,
-            with_per_s: with.throughput_per_s,
-            share: taken.share,
-            snapshot_per_s: taken.bytes_per_s,
-            open_per_s: without.throughput_per_s * OPEN_LOAD,
-            p99_without_us: calm.judged_p99_us(),
-            busy: open.busy,
-            p99_us: open.p99_us,
-            undisturbed: open.undisturbed,
-        };
+        let sample = measure_once(plan, &host, &host::snapshots(&directory), &mut load)?;
         eprintln!(
             "repeat {repeat}: voter, no snapshot {:.0}/s, snapshots {:.0}/s ({:.0} % of the time, \
              {:.0} MB/s), at {:.0}/s p99 {:.0} us, \
@@ -130,6 +120,37 @@ pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
     Ok(samples)
 }
 
+/// One repeat.
+fn measure_once(
+    plan: &Plan,
+    host: &Host,
+    folder: &Path,
+    load: &mut VoterLoad,
+) -> Result<UnderLoad, String> {
+    let before = drive(plan, host, None, load)?;
+    let snapshots = Snapshots::begin(host, folder.to_path_buf())?;
+    let with = drive(plan, host, None, load)?;
+    let taken = snapshots.end()?;
+    let behind = drive(plan, host, None, load)?;
+    let without_per_s = (before.throughput_per_s + behind.throughput_per_s) / 2.0;
+    let open_per_s = without_per_s * OPEN_LOAD;
+    let calm = drive(plan, host, Some(open_per_s), load)?;
+    let snapshots = Snapshots::begin(host, folder.to_path_buf())?;
+    let open = drive(plan, host, Some(open_per_s), load)?;
+    snapshots.end()?;
+    Ok(UnderLoad {
+        without_per_s,
+        with_per_s: with.throughput_per_s,
+        share: taken.share,
+        snapshot_per_s: taken.bytes_per_s,
+        open_per_s,
+        p99_without_us: calm.judged_p99_us(),
+        busy: open.busy,
+        p99_us: open.p99_us,
+        undisturbed: open.undisturbed,
+    })
+}
+
 /// What one run of the load came to.
 struct Run {
     throughput_per_s: f64,
@@ -149,6 +170,7 @@ fn drive(plan: &Plan, host: &Host, rate: Option<f64>, load: &mut VoterLoad) -> R
         let cores = [SERVER_CORE, LOAD_CORE.min(plan.cores - 1)];
         Watch::begin(&cores, &plan.own, plan.warmup + plan.duration + TICKER_SPARE)
     });
+    let _priority = rate.map(|_| RealTime::of_this_thread(host::PRIORITY));
     let processor_time = || host.process().cpu_time().map_err(|error| error.to_string());
     let (begun, used) = (Instant::now(), processor_time()?);
     let measured =

@@ -194,10 +194,6 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
     Ok(samples)
 }
 
-/// The distance of group commits where 3,200 calls are under way and site and log share a core:
-/// they wait for each other's answers far longer than this anyway.
-pub const LOG_GATHER_US: u64 = 2_000;
-
 fn tpcc_figures(plan: &Plan, repeat: u64, samples: &mut Samples) -> Result<(), String> {
     if ["tpcc", "tpcc-log", "tpcc-p99"].iter().any(|figure| plan.wants(figure)) {
         let host = Host::start(plan, 1, false)?;
@@ -213,7 +209,7 @@ fn tpcc_figures(plan: &Plan, repeat: u64, samples: &mut Samples) -> Result<(), S
         }
     }
     if plan.wants("tpcc-log") {
-        let host = Host::start_with(plan, 1, true, &[format!("log_gather_us={LOG_GATHER_US}")])?;
+        let host = Host::start(plan, 1, true)?;
         let run = host.run(plan, &mut tpcc(plan)?, &load(Pace::Closed, repeat))?;
         let rate = Rate::of(&run);
         note("TPC-C, synchronous log", repeat, rate.per_s, &busy(rate));
