@@ -26,6 +26,7 @@ mod output;
 mod outside;
 mod snapshot;
 mod via;
+mod wait;
 
 use crate::catalog::HostCatalog;
 use crate::clock;
@@ -55,7 +56,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// The token of the thread's own waker; connections have their place as token.
 const WAKER: Token = Token(usize::MAX);
@@ -66,10 +66,6 @@ const ADMIN_LISTENER: Token = Token(usize::MAX - 2);
 const MESSAGES_PER_ROUND: usize = 1024;
 /// Urgent messages taken before what they made this thread send is shown to the others.
 const URGENT_PER_SHOW: usize = 16;
-/// A thread with work from other threads looks at its sockets this often.
-const BUSY_POLL_US: i64 = 50;
-/// Looks at the mailboxes between two looks at the clock.
-const LOOKS_PER_CLOCK: u32 = 32;
 /// How often deadlines are looked at.
 const DEADLINE_CHECK_US: i64 = 100_000;
 /// Buffers kept for forwarded calls and answers.
@@ -358,110 +354,6 @@ impl Shard {
         }
         self.stop();
         Ok(())
-    }
-
-    /// Sleeps until a socket or another thread has something, unless there is work left.
-    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let has_messages =
-            self.has_message() || self.load_wants_to_call() || self.spin_for_messages();
-        let busy = has_messages || (!self.to_read.is_empty() && !self.gate.is_shut());
-        let polled_lately = self.now_us - self.polled_us < BUSY_POLL_US;
-        if has_messages && polled_lately && self.to_read.is_empty() {
-            events.clear();
-            self.snapshot.note_wait(false);
-            return Ok(());
-        }
-        self.polled_us = self.now_us;
-        let mut timeout = Some(Duration::ZERO);
-        let mut asleep_ns = None;
-        let snapshot_ns = if busy { None } else { self.snapshot.wait_ns() };
-        if !busy {
-            self.note_idle();
-        }
-        if !busy && self.outbox.is_overflowing() {
-            timeout = Some(Duration::from_micros(50));
-        } else if snapshot_ns == Some(0) {
-            // There is something to encode: sockets are only looked at.
-        } else if !busy && !self.poll_busily(events)? {
-            self.bell.prepare_sleep();
-            if !self.has_message() {
-                let longest_ns = DEADLINE_CHECK_US as u64 * 1_000;
-                let sleep_ns = snapshot_ns.map_or(longest_ns, |ns| ns.min(longest_ns));
-                timeout = Some(Duration::from_nanos(sleep_ns));
-                asleep_ns = Some(clock::monotonic_ns());
-            }
-        } else if !busy {
-            self.note_busy();
-            self.snapshot.note_wait(false);
-            return Ok(());
-        }
-        match self.poll.poll(events, timeout) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
-            other => other?,
-        }
-        self.bell.awake();
-        self.note_busy();
-        if self.snapshot.is_running() {
-            // Who writes a snapshot wakes the site too, and that is no other work.
-            let has_work = events.iter().any(|event| event.token() != WAKER) || self.has_message();
-            self.snapshot.note_wait(!busy && !has_work);
-        }
-        if let Some(asleep_ns) = asleep_ns {
-            self.statistics.count_sleep(clock::monotonic_ns() - asleep_ns);
-        }
-        Ok(())
-    }
-
-    /// Whether another thread sent something.
-    #[inline]
-    fn has_message(&mut self) -> bool {
-        if self.gate.is_shut() {
-            return self.has_log_news();
-        }
-        !self.inbox.is_empty()
-            || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
-            || self.outside.have_said()
-            || self.has_log_news()
-    }
-
-    /// While a transaction over several partitions is undecided here, the next message is a few
-    /// microseconds away, and to sleep and be woken takes more. True when there is one.
-    fn spin_for_messages(&mut self) -> bool {
-        let span_ns = self.facts.multi_spin_ns;
-        let coordinates = || self.coordinator.as_ref().is_some_and(|c| !c.is_idle());
-        let takes_part = !self.site.is_idle() || coordinates();
-        let has_else = !self.to_read.is_empty() || self.outbox.is_overflowing();
-        if span_ns == 0 || !takes_part || has_else {
-            return false;
-        }
-        let start = clock::monotonic_ns();
-        while clock::monotonic_ns() - start < span_ns {
-            for _ in 0..LOOKS_PER_CLOCK {
-                if self.has_message() {
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-        }
-        false
-    }
-
-    /// With the option `busy_poll_us`: looks for work for that long. True when there is some;
-    /// `events` then holds it.
-    fn poll_busily(&mut self, events: &mut Events) -> io::Result<bool> {
-        let span_ns = self.facts.options.busy_poll_us * 1000;
-        if span_ns == 0 {
-            return Ok(false);
-        }
-        let start = clock::monotonic_ns();
-        while clock::monotonic_ns() - start < span_ns {
-            self.poll.poll(events, Some(Duration::ZERO))?;
-            if !events.is_empty() || self.has_message() {
-                return Ok(true);
-            }
-            std::hint::spin_loop();
-        }
-        Ok(false)
     }
 
     fn note_event(&mut self, event: &mio::event::Event) {
