@@ -3,6 +3,7 @@
 //!
 //! Kept small on purpose: contracts between two crates live beside their owner, not here.
 
+pub mod cron;
 pub mod decimal;
 pub mod hashing;
 pub mod ids;
@@ -13,6 +14,7 @@ pub mod table;
 pub mod timestamp;
 pub mod value;
 
+pub use cron::Cron;
 pub use decimal::Decimal;
 pub use hashing::HashRing;
 pub use ids::{HostId, IndexId, PartitionId, TableId, TransactionId};
