@@ -10,12 +10,17 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 struct Origin {
     instant: Instant,
     wall_us: i64,
+    /// By how much a test shifted it.
+    shift_us: i64,
 }
 
 static ORIGIN: OnceLock<Origin> = OnceLock::new();
 
 fn origin() -> &'static Origin {
-    ORIGIN.get_or_init(|| Origin { instant: Instant::now(), wall_us: system_us() })
+    ORIGIN.get_or_init(|| {
+        let (instant, wall_us) = (Instant::now(), system_us());
+        Origin { instant, wall_us, shift_us: 0 }
+    })
 }
 
 fn system_us() -> i64 {
@@ -26,7 +31,12 @@ fn system_us() -> i64 {
 /// later than it is, or earlier.
 pub fn shift(by_us: i64) {
     let wall_us = system_us().saturating_add(by_us);
-    let _ = ORIGIN.set(Origin { instant: Instant::now(), wall_us });
+    let _ = ORIGIN.set(Origin { instant: Instant::now(), wall_us, shift_us: by_us });
+}
+
+/// Microseconds since 1970 by the system's clock, which may be set while the host runs.
+pub fn wall_us() -> i64 {
+    system_us().saturating_add(origin().shift_us)
 }
 
 /// Microseconds since 1970, never decreasing.

@@ -99,6 +99,11 @@ impl Intake {
         !self.is_open()
     }
 
+    /// Whether an administrator has paused the host, or prepares its stop.
+    pub fn is_held_by_administrator(&self) -> bool {
+        self.has(PAUSED | STOPPING)
+    }
+
     /// An administrator pauses the host, or lets it go on.
     pub fn set_paused(&self, paused: bool) {
         self.set(PAUSED, paused);

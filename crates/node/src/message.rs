@@ -44,6 +44,9 @@ pub const NO_PROCEDURE: u32 = u32::MAX;
 /// What the control thread's own calls have in place of a connection: their answers go back to it.
 pub const BUILD_KEY: ConnectionKey = ConnectionKey { place: u32::MAX, generation: u32::MAX - 1 };
 
+/// What the calls of tasks have in place of a connection: their answers go to the control thread.
+pub const TASK_KEY: ConnectionKey = ConnectionKey { place: u32::MAX - 2, generation: u32::MAX };
+
 /// A call on its way to the thread of its partition.
 pub struct ForwardedCall {
     /// Who waits.
@@ -255,6 +258,8 @@ pub enum Envelope {
     Push(Arc<[u8]>),
     /// From the control thread: the way to the thread that writes the snapshot which begins.
     SnapshotLane(Box<SiteLane>),
+    /// From the control thread: a task's call, without the frame's length.
+    Task(Vec<u8>),
     /// Take no more calls, and finish those that are begun.
     Drain,
     /// Stop at the end of the round.

@@ -167,6 +167,11 @@ options! {
     index_build_rows: 1_000, 1, 1_000_000, "rows",
         "Rows at each site that one step of building a global index takes in, and for as long as \
          calls wait.";
+    max_tasks: 1_000, 0, 10_000, "tasks",
+        "Tasks that a host has; CREATE TASK refuses more.";
+    task_min_interval_ms: 0, 0, 86_400_000, "ms",
+        "The least time from the begin of a task's run to that of the next, and behind its end for \
+         one with a DELAY, whatever its schedule says.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
     max_ordered_sources: 8, 1, 12, "sources",

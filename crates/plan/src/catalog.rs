@@ -5,6 +5,7 @@
 
 use crate::error::PlanError;
 use crate::planning::Planning;
+use crate::task::CatalogTask;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::{
     ProcedureDefinition, Statement, StorageChange, TableDefinition, UserAggregate, UserFunction,
@@ -35,6 +36,8 @@ pub struct Catalog {
     pub functions: BTreeMap<String, Arc<CatalogFunction>>,
     /// Roles by upper-case name, with their permissions.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// Scheduled calls by upper-case name.
+    pub tasks: BTreeMap<String, Arc<CatalogTask>>,
     /// The Java classes that are loaded, once there were any.
     pub classes: Option<Arc<dyn ProcedureClasses>>,
     /// How procedures are planned when the schema changes.

@@ -18,6 +18,7 @@ pub mod planning;
 mod query;
 pub mod rules;
 mod schema;
+mod task;
 
 pub use advice::partition_advice;
 pub use batch::{BatchKind, classify_batch};
@@ -31,3 +32,4 @@ pub use planning::Planning;
 pub use query::explain::{Explaining, OperatorCount, explain};
 pub use query::{PlanContext, function_names, plan_statement, plan_statement_with};
 pub use rules::{RULES, Rule, RuleSet};
+pub use task::{CatalogTask, TaskErrorAction, TaskSchedule, TaskScope};

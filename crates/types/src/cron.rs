@@ -50,11 +50,8 @@ const HOUR: Field = Field::number("hour", 0, 23);
 const DAY: Field = Field { takes_question: true, ..Field::number("day of the month", 1, 31) };
 const MONTH: Field = Field { names: &MONTHS, first_name: 1, ..Field::number("month", 1, 12) };
 /// 7 is a Sunday as well.
-const WEEKDAY: Field = Field {
-    names: &WEEKDAYS,
-    takes_question: true,
-    ..Field::number("day of the week", 0, 7)
-};
+const WEEKDAY: Field =
+    Field { names: &WEEKDAYS, takes_question: true, ..Field::number("day of the week", 0, 7) };
 
 const ALL_DAYS: u64 = bits(1, 31);
 const ALL_WEEKDAYS: u64 = bits(0, 6);
@@ -257,7 +254,11 @@ mod tests {
         );
         check("10 5 * * * *", "2026-03-01 08:05:20", &["2026-03-01 09:05:10"]);
         check("10 5,6 8 * * *", "2026-03-01 08:05:10", &["2026-03-01 08:06:10"]);
-        check("0 0 0 * * *", "1969-12-30 12:00:00.5", &["1969-12-31 00:00:00", "1970-01-01 00:00:00"]);
+        check(
+            "0 0 0 * * *",
+            "1969-12-30 12:00:00.5",
+            &["1969-12-31 00:00:00", "1970-01-01 00:00:00"],
+        );
     }
 
     #[test]
@@ -274,7 +275,11 @@ mod tests {
         );
         check("0 0 0 29 2 *", "2096-02-29 00:00:00", &["2104-02-29 00:00:00"]);
         check("59 59 23 31 dec ?", "2026-01-01", &["2026-12-31 23:59:59", "2027-12-31 23:59:59"]);
-        check("0 0 0 1 1,7 *", "2026-01-01 00:00:00", &["2026-07-01 00:00:00", "2027-01-01 00:00:00"]);
+        check(
+            "0 0 0 1 1,7 *",
+            "2026-01-01 00:00:00",
+            &["2026-07-01 00:00:00", "2027-01-01 00:00:00"],
+        );
     }
 
     #[test]
@@ -340,11 +345,14 @@ mod tests {
     #[test]
     fn what_says_no_values_is_named() {
         for (text, part) in [
-            ("60 * * * * *", "the second '60' of the schedule has '60'; it is a list of values from 0 to 59,"),
+            (
+                "60 * * * * *",
+                "the second '60' of the schedule has '60'; it is a list of values from 0 to 59,",
+            ),
             ("* 5-70 * * * *", "the minute '5-70' of the schedule has '70'"),
             ("* * 24 * * *", "the hour '24'"),
             ("* * * 0 * *", "the day of the month '0'"),
-            ("* * * * 13 *", "the month '13' of the schedule has '13'; it is a list of values from 1 to 12 or JAN to DEC"),
+            ("* * * * 13 *", "has '13'; it is a list of values from 1 to 12 or JAN to DEC, ranges"),
             ("* * * * * 8", "the day of the week '8'"),
             ("* * * * * FRI-MON", "has the range 'FRI-MON', which goes backwards"),
             ("? * * * * *", "the second '?'"),

@@ -13,6 +13,8 @@ pub enum Listed {
     Classes,
     /// Functions of users.
     Functions,
+    /// Scheduled calls.
+    Tasks,
 }
 
 /// One thing to do.
@@ -79,6 +81,7 @@ Statements end with `;`. Commands end with `;` or with their line:
   show procedures               list procedures
   show classes                  list classes of procedures
   show functions                list functions of users
+  show tasks                    list scheduled calls
   describe TABLE                show columns, keys, indexes and partitioning
   load classes FILE.jar         load the classes of Java procedures and functions
   remove classes PATTERN        remove classes: com.acme.Old, com.acme.*, com.acme.**
@@ -204,9 +207,10 @@ fn show(rest: &str, offset: usize) -> Result<Command<'_>, CommandError> {
         "procedures" | "procs" => Ok(Command::Show(Listed::Procedures)),
         "classes" => Ok(Command::Show(Listed::Classes)),
         "functions" => Ok(Command::Show(Listed::Functions)),
+        "tasks" => Ok(Command::Show(Listed::Tasks)),
         _ => Err(CommandError::new(
             offset,
-            format!("show lists tables, procedures, classes or functions, not '{rest}'"),
+            format!("show lists tables, procedures, classes, functions or tasks, not '{rest}'"),
         )),
     }
 }

@@ -37,7 +37,7 @@ const BEGINNINGS: [&str; 23] = [
     "WITH",
 ];
 /// What `show` lists.
-const LISTED: [&str; 4] = ["CLASSES", "FUNCTIONS", "PROCEDURES", "TABLES"];
+const LISTED: [&str; 5] = ["CLASSES", "FUNCTIONS", "PROCEDURES", "TABLES", "TASKS"];
 
 /// The names of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -220,7 +220,7 @@ mod tests {
         for (before, line, start, found) in [
             ("", "sel", 0, &["select"][..]),
             ("", "SHO", 0, &["SHOW"]),
-            ("", "show t", 5, &["tables"]),
+            ("", "show t", 5, &["tables", "tasks"]),
             ("", "select * from a", 14, &["account"]),
             ("", "select * from ", 14, &["account", "orders"]),
             ("", "insert into O", 12, &["ORDERS"]),

@@ -347,6 +347,7 @@ impl<'o> Session<'o> {
             Listed::Procedures => ("PROCEDURES", describe::procedures),
             Listed::Classes => ("CLASSES", Table::clone),
             Listed::Functions => ("FUNCTIONS", Table::clone),
+            Listed::Tasks => ("TASKS", Table::clone),
         };
         let tables = self.call_with_text("@SystemCatalog", selector)?;
         let elapsed = start.elapsed();

@@ -127,8 +127,7 @@ impl Control {
         };
         let Some(change) = change.beside(&self.catalog.plan) else {
             let made = make_change(&self.catalog, &settings, change, &self.planning)?;
-            self.send_change(origin, made);
-            return Ok(());
+            return self.send_change(origin, made);
         };
         let (catalog, planning) = (Arc::clone(&self.catalog), self.planning.clone());
         let bell = Arc::clone(&self.bell);
@@ -144,11 +143,13 @@ impl Control {
         Ok(())
     }
 
-    fn send_change(&mut self, origin: Origin, made: MadeChange) {
+    fn send_change(&mut self, origin: Origin, made: MadeChange) -> Result<(), Failure> {
+        self.check_task_count(&made.task.catalog.plan)?;
         self.next_advice = made.advice;
         self.next_catalog = Some(Arc::clone(&made.task.catalog));
         let work = MultiWork::Schema(Arc::new(made.task));
         self.send_multi(origin, Arc::from(&[][..]), None, work);
+        Ok(())
     }
 
     /// Goes on with a change that has been worked out; whether there was one.
@@ -163,12 +164,9 @@ impl Control {
         };
         let origin = making.origin;
         self.making = None;
-        match made {
-            Ok(made) => self.send_change(origin, made),
-            Err(failure) => {
-                self.answer_failure(origin, &failure);
-                self.go_on_with_waiting();
-            }
+        if let Err(failure) = made.and_then(|made| self.send_change(origin, made)) {
+            self.answer_failure(origin, &failure);
+            self.go_on_with_waiting();
         }
         true
     }

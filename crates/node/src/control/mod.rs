@@ -22,12 +22,13 @@ mod stop;
 mod survey;
 mod swap;
 pub mod system;
+mod tasks;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;
 use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
-use crate::message::{ControlRequest, Envelope, Origin};
+use crate::message::{ControlRequest, Envelope, Origin, TASK_KEY};
 use crate::shard::HostFacts;
 use index_build::IndexBuild;
 use lockstep_exec::watch::TimeLimit;
@@ -47,6 +48,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stop::Stop;
 use survey::Survey;
+use tasks::Tasks;
 
 /// What the thread is made from.
 pub struct ControlParts {
@@ -107,6 +109,7 @@ pub struct Control {
     restoring: Option<Restoring>,
     resources: Resources,
     stop: Stop,
+    tasks: Tasks,
     /// Answers of calls that this thread made itself, with who made them.
     own_answers: VecDeque<(Origin, Vec<u8>)>,
     stopping: bool,
@@ -125,6 +128,7 @@ impl Control {
     /// Assembles the thread's state.
     pub fn new(parts: ControlParts) -> Control {
         let survey = Survey::new(parts.facts.options.planner_survey_ms);
+        let tasks = Tasks::new(parts.facts.partition_count, &parts.facts.options);
         Control {
             poll: parts.poll,
             bell: parts.bell,
@@ -151,6 +155,7 @@ impl Control {
             restoring: None,
             resources: Resources::new(),
             stop: Stop::default(),
+            tasks,
             own_answers: VecDeque::new(),
             stopping: false,
         }
@@ -198,6 +203,8 @@ impl Control {
             self.own_answer(origin, &frame);
             self.attend_to_restore();
         }
+        // Behind what makes a new catalog and what ends a restore.
+        self.attend_to_tasks();
     }
 
     /// Until something is due.
@@ -206,7 +213,8 @@ impl Control {
         let snapshot = self.snapshot_time_left_us();
         let snapshot = snapshot.map(|left_us| Duration::from_micros(left_us as u64));
         let look = Some(self.resources.time_left());
-        survey.into_iter().chain(snapshot).chain(look).min()
+        let task = self.task_time_left();
+        survey.into_iter().chain(snapshot).chain(look).chain(task).min()
     }
 
     fn take_message(&mut self, message: Envelope) {
@@ -227,6 +235,9 @@ impl Control {
             // Calls that are planned or wait for a schema change are those of connections, whose
             // threads wait for the answers.
             Envelope::Drain => {}
+            Envelope::Answer(answer) if answer.origin.connection == TASK_KEY => {
+                self.task_ended(&answer);
+            }
             Envelope::Answer(answer) => self.own_answers.push_back((answer.origin, answer.frame)),
             Envelope::Stop => self.stopping = true,
             _ => unreachable!("site threads send requests only"),

@@ -202,6 +202,7 @@ impl Control {
             since_ms,
             snapshot_status: self.snapshot_status(),
             snapshot_summary: self.snapshot_summary(),
+            tasks: self.tasks.rows(self.may_run_tasks()),
             plans: tables::PlannerCounts {
                 kept: self.plans.len() as u64,
                 hits: self.plans.hits,

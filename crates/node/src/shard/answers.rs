@@ -1,7 +1,10 @@
 //! Answers on their way back to the connection that waits for them.
 
 use super::Shard;
-use crate::message::{BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, Origin, SurveyedTable};
+use crate::message::{
+    BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, SurveyedTable,
+    TASK_KEY,
+};
 use lockstep_types::{Failure, Status, TableId};
 use lockstep_wire_volt::response;
 
@@ -39,6 +42,12 @@ impl Shard {
             let step = ControlRequest::BuildStep { status: answer.status, frame: answer.frame };
             let control = self.control_thread();
             return self.outbox.send(control, Envelope::Control(Box::new(step)));
+        } else if origin.connection == TASK_KEY {
+            if origin.procedure != NO_PROCEDURE {
+                self.statistics.count_answer(&origin, answer.status, self.now_us);
+            }
+            let control = self.control_thread();
+            return self.outbox.send(control, Envelope::Answer(answer));
         } else {
             self.answer_load(&answer);
             self.answer_outside(&answer);

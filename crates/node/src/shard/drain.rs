@@ -26,6 +26,11 @@ impl Drain {
         let _ = self.waiting.set(std::thread::current());
     }
 
+    /// Whether the host stops.
+    pub fn has_begun(&self) -> bool {
+        self.waiting.get().is_some()
+    }
+
     /// Whether a site still has something to do.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire) > 0

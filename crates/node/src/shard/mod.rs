@@ -25,6 +25,7 @@ mod outgrown;
 mod output;
 mod outside;
 mod snapshot;
+mod task;
 mod via;
 mod wait;
 
@@ -437,6 +438,7 @@ impl Shard {
             Envelope::Survey { sample, rows } => self.survey(&sample, rows),
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
             Envelope::SnapshotLane(lane) => self.snapshot_lane(lane),
+            Envelope::Task(body) => self.task_call(&body),
             Envelope::Drain => self.draining = true,
             Envelope::Stop => self.stopping = true,
             Envelope::Control(_) => unreachable!("only the control thread gets these"),

@@ -28,6 +28,7 @@ mod snapshot_load;
 mod statistics;
 mod support;
 mod survey;
+mod tasks;
 mod timeout;
 mod transaction_time;
 

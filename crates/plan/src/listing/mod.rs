@@ -5,6 +5,7 @@ mod parameter_types;
 mod procedures;
 mod schema_text;
 mod tables;
+mod tasks;
 mod types;
 
 use crate::catalog::{Catalog, FunctionKind};
@@ -80,7 +81,7 @@ impl Catalog {
             "TYPEINFO" => types::types(),
             "ROLES" => procedures::roles(self),
             "USERS" => Listing::new(&[("USER", TEXT), ("ROLES", TEXT)]),
-            "TASKS" => tasks(),
+            "TASKS" => tasks::tasks(self),
             "TOPICS" => Listing::new(&[
                 ("TOPIC_NAME", TEXT),
                 ("IS_SINGLE", TEXT),
@@ -144,23 +145,6 @@ fn classes(catalog: &Catalog) -> Listing {
         listing.rows.push(vec![text(name), int(is_procedure), int(used)]);
     }
     listing
-}
-
-fn tasks() -> Listing {
-    let names = [
-        "TASK_NAME",
-        "SCHEDULER_CLASS",
-        "SCHEDULER_PARAMETERS",
-        "ACTIONS_CLASS",
-        "ACTIONS_PARAMETERS",
-        "SCHEDULE_CLASS",
-        "SCHEDULE_PARAMETERS",
-        "ON_ERROR",
-        "RUN_LOCATION",
-        "USER",
-        "ENABLED",
-    ];
-    Listing::new(&names.map(|name| (name, SqlType::Varchar)))
 }
 
 fn text(value: impl AsRef<str>) -> Value {

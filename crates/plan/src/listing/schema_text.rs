@@ -1,6 +1,7 @@
 //! The catalog as DDL, in an order in which each statement finds what it names.
 
 use super::describe::{default_text, key_parts, type_text};
+use super::tasks::create_task;
 use crate::catalog::{Catalog, CatalogTable};
 use lockstep_plan_ir::IndexDefinition;
 use lockstep_sql::ast::{
@@ -46,6 +47,9 @@ pub(super) fn schema_text(catalog: &Catalog) -> String {
         if let Statement::CreateProcedure(create) = &source.statement {
             create_procedure(&mut out, name, create);
         }
+    }
+    for task in catalog.tasks.values() {
+        line(&mut out, format_args!("{};", create_task(task)));
     }
     out
 }

@@ -25,14 +25,7 @@ impl Draft<'_> {
                 Err(table_error_in(parsed, &format!("object not found: {}", drop.name.text)))
             }
             ObjectKind::Function | ObjectKind::AggregateFunction => self.drop_function(drop),
-            ObjectKind::Task if drop.if_exists => Ok(()),
-            ObjectKind::Task => Err(ddl_error(
-                drop.name.span,
-                format!(
-                    "Schedule name \"{}\" in DROP TASK statement does not exist.",
-                    drop.name.text
-                ),
-            )),
+            ObjectKind::Task => self.drop_task(drop),
         }
     }
 

@@ -18,7 +18,7 @@ mod partition;
 mod procedure;
 mod row_limit;
 mod table;
-
+mod task;
 mod view;
 
 use crate::advice::partition_advice;
@@ -44,6 +44,8 @@ const MAX_TABLES: usize = 10_000;
 const MAX_PROCEDURES: usize = 20_000;
 /// Most roles that are declared.
 const MAX_ROLES: usize = 10_000;
+/// Most tasks that are declared.
+const MAX_TASKS: usize = 10_000;
 
 /// See [`Catalog::apply`].
 pub(crate) fn apply(
@@ -131,6 +133,8 @@ impl<'a> Draft<'a> {
             Statement::CreateProcedure(create) => self.create_procedure(parsed, create),
             Statement::CreateFunction(create) => self.create_function(parsed, create),
             Statement::CreateRole(create) => self.create_role(create),
+            Statement::CreateTask(create) => self.create_task(create),
+            Statement::AlterTask(alter) => self.alter_task(alter),
             Statement::Drop(drop) => self.drop_object(parsed, drop),
             other => Err(refusal(parsed, other)),
         }
@@ -233,6 +237,7 @@ impl<'a> Draft<'a> {
             ("tables and views", self.catalog.tables.len(), MAX_TABLES),
             ("procedures", self.catalog.sources.len(), MAX_PROCEDURES),
             ("roles", self.catalog.roles.len(), MAX_ROLES),
+            ("tasks", self.catalog.tasks.len(), MAX_TASKS),
         ];
         match limits.into_iter().find(|(_, count, limit)| count > limit) {
             Some((what, count, limit)) => {
@@ -267,6 +272,7 @@ impl<'a> Draft<'a> {
         self.plan_row_limits()?;
         self.plan_generated()?;
         self.plan_procedures()?;
+        self.check_tasks()?;
         let builds = self.new_global_indexes();
         let advice = self.advice();
         let mut changes =
@@ -288,14 +294,6 @@ fn refusal(parsed: &ParsedStatement, statement: &Statement) -> PlanError {
         Statement::AlterStream(alter) => {
             table_error(span, format!("object not found: {}", alter.stream.text))
         }
-        Statement::CreateTask(_) => not_supported(span, "Tasks"),
-        Statement::AlterTask(alter) => ddl_error(
-            span,
-            format!(
-                "Schedule name \"{}\" in ALTER TASK statement does not exist.",
-                alter.name.text
-            ),
-        ),
         Statement::DrTable(_) | Statement::Set(_) => {
             not_supported(span, "Database replication settings")
         }

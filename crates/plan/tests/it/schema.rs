@@ -40,6 +40,11 @@ fn procedures() {
 }
 
 #[test]
+fn tasks() {
+    run("tasks", include_str!("schema/tasks.txt"));
+}
+
+#[test]
 fn advice() {
     run("advice", include_str!("schema/advice.txt"));
 }

@@ -63,6 +63,19 @@ pub enum TaskUnit {
     Days,
 }
 
+impl TaskUnit {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskUnit::Milliseconds => "MILLISECONDS",
+            TaskUnit::Seconds => "SECONDS",
+            TaskUnit::Minutes => "MINUTES",
+            TaskUnit::Hours => "HOURS",
+            TaskUnit::Days => "DAYS",
+        }
+    }
+}
+
 /// What a task runs.
 #[derive(Clone, Debug)]
 pub enum TaskProcedure {
@@ -93,6 +106,17 @@ pub enum TaskErrorAction {
     Ignore,
 }
 
+impl TaskErrorAction {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskErrorAction::Stop => "STOP",
+            TaskErrorAction::Log => "LOG",
+            TaskErrorAction::Ignore => "IGNORE",
+        }
+    }
+}
+
 /// Where a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskScope {
@@ -102,6 +126,17 @@ pub enum TaskScope {
     Hosts,
     /// PARTITIONS
     Partitions,
+}
+
+impl TaskScope {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskScope::Database => "DATABASE",
+            TaskScope::Hosts => "HOSTS",
+            TaskScope::Partitions => "PARTITIONS",
+        }
+    }
 }
 
 /// ALTER TASK.

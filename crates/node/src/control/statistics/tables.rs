@@ -6,6 +6,7 @@ mod histogram;
 mod host;
 mod procedures;
 mod sites;
+mod tasks;
 mod transactions;
 
 use crate::catalog::HostCatalog;
@@ -27,6 +28,8 @@ pub(super) struct View {
     /// The rows of SNAPSHOTSTATUS, and of SNAPSHOTSUMMARY.
     pub(super) snapshot_status: Vec<Row>,
     pub(super) snapshot_summary: Vec<Row>,
+    /// The rows of TASK.
+    pub(super) tasks: Vec<Row>,
     /// Plans kept, and what was counted of planning.
     pub(super) plans: PlannerCounts,
 }
@@ -430,7 +433,7 @@ const SELECTORS: &[Selector] = &[
 ];
 
 fn find(name: &str) -> Option<&'static Selector> {
-    let mut all = SELECTORS.iter().chain(absent::SELECTORS);
+    let mut all = SELECTORS.iter().chain(tasks::SELECTORS).chain(absent::SELECTORS);
     all.find(|selector| selector.names.contains(&name))
 }
 

@@ -94,67 +94,6 @@ const DR_CONSUMER: &[Table] = &[
     ),
 ];
 
-const TASK: &[(&str, SqlType)] = &[
-    ("PARTITION_ID", Integer),
-    ("TASK_NAME", Varchar),
-    ("STATE", Varchar),
-    ("SCOPE", Varchar),
-    ("SCHEDULER_INVOCATIONS", BigInt),
-    ("SCHEDULER_TOTAL_EXECUTION", BigInt),
-    ("SCHEDULER_MIN_EXECUTION", BigInt),
-    ("SCHEDULER_MAX_EXECUTION", BigInt),
-    ("SCHEDULER_AVG_EXECUTION", BigInt),
-    ("SCHEDULER_TOTAL_WAIT_TIME", BigInt),
-    ("SCHEDULER_MIN_WAIT_TIME", BigInt),
-    ("SCHEDULER_MAX_WAIT_TIME", BigInt),
-    ("SCHEDULER_AVG_WAIT_TIME", BigInt),
-    ("SCHEDULER_STATUS", Varchar),
-    ("PROCEDURE_INVOCATIONS", BigInt),
-    ("PROCEDURE_TOTAL_EXECUTION", BigInt),
-    ("PROCEDURE_MIN_EXECUTION", BigInt),
-    ("PROCEDURE_MAX_EXECUTION", BigInt),
-    ("PROCEDURE_AVG_EXECUTION", BigInt),
-    ("PROCEDURE_TOTAL_WAIT_TIME", BigInt),
-    ("PROCEDURE_MIN_WAIT_TIME", BigInt),
-    ("PROCEDURE_MAX_WAIT_TIME", BigInt),
-    ("PROCEDURE_AVG_WAIT_TIME", BigInt),
-    ("PROCEDURE_FAILURES", BigInt),
-];
-
-const TASK_SCHEDULER: &[(&str, SqlType)] = &[
-    ("PARTITION_ID", Integer),
-    ("TASK_NAME", Varchar),
-    ("STATE", Varchar),
-    ("SCOPE", Varchar),
-    ("SCHEDULER_INVOCATIONS", BigInt),
-    ("SCHEDULER_TOTAL_EXECUTION", BigInt),
-    ("SCHEDULER_MIN_EXECUTION", BigInt),
-    ("SCHEDULER_MAX_EXECUTION", BigInt),
-    ("SCHEDULER_AVG_EXECUTION", BigInt),
-    ("SCHEDULER_TOTAL_WAIT_TIME", BigInt),
-    ("SCHEDULER_MIN_WAIT_TIME", BigInt),
-    ("SCHEDULER_MAX_WAIT_TIME", BigInt),
-    ("SCHEDULER_AVG_WAIT_TIME", BigInt),
-    ("SCHEDULER_STATUS", Varchar),
-];
-
-const TASK_PROCEDURE: &[(&str, SqlType)] = &[
-    ("PARTITION_ID", Integer),
-    ("TASK_NAME", Varchar),
-    ("STATE", Varchar),
-    ("SCOPE", Varchar),
-    ("PROCEDURE_INVOCATIONS", BigInt),
-    ("PROCEDURE_TOTAL_EXECUTION", BigInt),
-    ("PROCEDURE_MIN_EXECUTION", BigInt),
-    ("PROCEDURE_MAX_EXECUTION", BigInt),
-    ("PROCEDURE_AVG_EXECUTION", BigInt),
-    ("PROCEDURE_TOTAL_WAIT_TIME", BigInt),
-    ("PROCEDURE_MIN_WAIT_TIME", BigInt),
-    ("PROCEDURE_MAX_WAIT_TIME", BigInt),
-    ("PROCEDURE_AVG_WAIT_TIME", BigInt),
-    ("PROCEDURE_FAILURES", BigInt),
-];
-
 const COMPOUND: &[(&str, SqlType)] = &[
     ("PROCEDURE", Varchar),
     ("INVOCATIONS", BigInt),
@@ -282,9 +221,6 @@ pub(super) const SELECTORS: &[Selector] = &[
     },
     Selector { names: &["COMPOUNDPROC"], tables: &[empty(Common::Host, COMPOUND)] },
     Selector { names: &["COMPOUNDPROCSUMMARY"], tables: &[empty(Common::Time, COMPOUND)] },
-    Selector { names: &["TASK"], tables: &[empty(Common::Host, TASK)] },
-    Selector { names: &["TASK_SCHEDULER"], tables: &[empty(Common::Host, TASK_SCHEDULER)] },
-    Selector { names: &["TASK_PROCEDURE"], tables: &[empty(Common::Host, TASK_PROCEDURE)] },
     Selector {
         names: &["CLOCKSKEW"],
         tables: &[empty(

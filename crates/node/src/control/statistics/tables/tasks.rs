@@ -1,0 +1,94 @@
+//! The selectors of tasks: one that says everything, and its halves.
+
+use super::{Common, Row, Selector, Table, View};
+use lockstep_types::SqlType::{self, BigInt, Integer, Varchar};
+
+/// Columns that all three begin with, and that follow of the schedule.
+const HEAD: usize = 4;
+const OF_SCHEDULER: usize = 10;
+
+const TASK: &[(&str, SqlType)] = &[
+    ("PARTITION_ID", Integer),
+    ("TASK_NAME", Varchar),
+    ("STATE", Varchar),
+    ("SCOPE", Varchar),
+    ("SCHEDULER_INVOCATIONS", BigInt),
+    ("SCHEDULER_TOTAL_EXECUTION", BigInt),
+    ("SCHEDULER_MIN_EXECUTION", BigInt),
+    ("SCHEDULER_MAX_EXECUTION", BigInt),
+    ("SCHEDULER_AVG_EXECUTION", BigInt),
+    ("SCHEDULER_TOTAL_WAIT_TIME", BigInt),
+    ("SCHEDULER_MIN_WAIT_TIME", BigInt),
+    ("SCHEDULER_MAX_WAIT_TIME", BigInt),
+    ("SCHEDULER_AVG_WAIT_TIME", BigInt),
+    ("SCHEDULER_STATUS", Varchar),
+    ("PROCEDURE_INVOCATIONS", BigInt),
+    ("PROCEDURE_TOTAL_EXECUTION", BigInt),
+    ("PROCEDURE_MIN_EXECUTION", BigInt),
+    ("PROCEDURE_MAX_EXECUTION", BigInt),
+    ("PROCEDURE_AVG_EXECUTION", BigInt),
+    ("PROCEDURE_TOTAL_WAIT_TIME", BigInt),
+    ("PROCEDURE_MIN_WAIT_TIME", BigInt),
+    ("PROCEDURE_MAX_WAIT_TIME", BigInt),
+    ("PROCEDURE_AVG_WAIT_TIME", BigInt),
+    ("PROCEDURE_FAILURES", BigInt),
+];
+
+const TASK_SCHEDULER: &[(&str, SqlType)] = &[
+    ("PARTITION_ID", Integer),
+    ("TASK_NAME", Varchar),
+    ("STATE", Varchar),
+    ("SCOPE", Varchar),
+    ("SCHEDULER_INVOCATIONS", BigInt),
+    ("SCHEDULER_TOTAL_EXECUTION", BigInt),
+    ("SCHEDULER_MIN_EXECUTION", BigInt),
+    ("SCHEDULER_MAX_EXECUTION", BigInt),
+    ("SCHEDULER_AVG_EXECUTION", BigInt),
+    ("SCHEDULER_TOTAL_WAIT_TIME", BigInt),
+    ("SCHEDULER_MIN_WAIT_TIME", BigInt),
+    ("SCHEDULER_MAX_WAIT_TIME", BigInt),
+    ("SCHEDULER_AVG_WAIT_TIME", BigInt),
+    ("SCHEDULER_STATUS", Varchar),
+];
+
+const TASK_PROCEDURE: &[(&str, SqlType)] = &[
+    ("PARTITION_ID", Integer),
+    ("TASK_NAME", Varchar),
+    ("STATE", Varchar),
+    ("SCOPE", Varchar),
+    ("PROCEDURE_INVOCATIONS", BigInt),
+    ("PROCEDURE_TOTAL_EXECUTION", BigInt),
+    ("PROCEDURE_MIN_EXECUTION", BigInt),
+    ("PROCEDURE_MAX_EXECUTION", BigInt),
+    ("PROCEDURE_AVG_EXECUTION", BigInt),
+    ("PROCEDURE_TOTAL_WAIT_TIME", BigInt),
+    ("PROCEDURE_MIN_WAIT_TIME", BigInt),
+    ("PROCEDURE_MAX_WAIT_TIME", BigInt),
+    ("PROCEDURE_AVG_WAIT_TIME", BigInt),
+    ("PROCEDURE_FAILURES", BigInt),
+];
+
+pub(super) const SELECTORS: &[Selector] = &[
+    Selector {
+        names: &["TASK"],
+        tables: &[Table { common: Common::Host, own: TASK, rows: |view| view.tasks.clone() }],
+    },
+    Selector {
+        names: &["TASK_SCHEDULER"],
+        tables: &[Table { common: Common::Host, own: TASK_SCHEDULER, rows: scheduler }],
+    },
+    Selector {
+        names: &["TASK_PROCEDURE"],
+        tables: &[Table { common: Common::Host, own: TASK_PROCEDURE, rows: procedure }],
+    },
+];
+
+fn scheduler(view: &View) -> Vec<Row> {
+    let of_scheduler = |row: &Row| row[..HEAD + OF_SCHEDULER].to_vec();
+    view.tasks.iter().map(of_scheduler).collect()
+}
+
+fn procedure(view: &View) -> Vec<Row> {
+    let of_procedure = |row: &Row| [&row[..HEAD], &row[HEAD + OF_SCHEDULER..]].concat();
+    view.tasks.iter().map(of_procedure).collect()
+}

@@ -1,0 +1,342 @@
+//! Tasks: calls of procedures that the host makes by itself, by the schedules of its catalog.
+//!
+//! What is known of them beyond the catalog is here, in the control thread: when each runs next,
+//! which calls are under way, how they ended. None of it is logged or replayed. The calls go the
+//! way of a client's, which logs them; a host that comes back begins every schedule anew.
+//!
+//! A task runs at one place, or with RUN ON PARTITIONS at as many as there are partitions. At one
+//! place it has one call under way at a time, also when it is dropped and created again meanwhile.
+
+mod rows;
+mod run;
+mod timer;
+
+use crate::options::Options;
+use crate::statistics::Extent;
+use lockstep_plan::{CatalogTask, TaskErrorAction, TaskScope};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Failure, Status};
+use lockstep_wire_volt::invocation::{self, CallOptions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use timer::{Now, Timer};
+
+/// Bytes of a frame's length.
+const LENGTH_BYTES: usize = 4;
+/// So long after a line in the log about failures of a task the next one may follow.
+const LOG_PAUSE_NS: u64 = 1_000_000_000;
+
+/// A call that is to be made.
+pub(super) struct TaskCall {
+    /// The thread where it comes in.
+    pub(super) thread: usize,
+    /// The invocation, without the frame's length.
+    pub(super) body: Vec<u8>,
+}
+
+/// All tasks.
+pub(super) struct Tasks {
+    tasks: BTreeMap<String, Task>,
+    /// The calls under way by their handles: of which task, and at which of its places.
+    runs: BTreeMap<i64, (String, usize)>,
+    next_handle: i64,
+    /// The version of the catalog that they are of.
+    version: Option<u64>,
+    /// Nothing is due before this, as long as nothing else happens.
+    look_ns: u64,
+    /// Whether they might run when they were looked at.
+    might_run: bool,
+    partition_count: u32,
+    least_ms: u64,
+}
+
+struct Task {
+    declared: Arc<CatalogTask>,
+    /// The parameters of its calls, encoded.
+    parameters: Vec<u8>,
+    /// An error stopped it.
+    stopped: bool,
+    /// It is in no catalog any more, but a call of it is under way.
+    gone: bool,
+    places: Vec<Place>,
+    /// When its last line was written into the log.
+    logged_ns: Option<u64>,
+}
+
+/// A task at a place.
+struct Place {
+    /// The partition; none where the task runs for the whole database.
+    partition: Option<u32>,
+    timer: Timer,
+    run: Option<Run>,
+    counts: Counts,
+    /// Why its last call failed.
+    failure: Option<String>,
+}
+
+/// A call under way.
+struct Run {
+    handle: i64,
+    begun_ns: u64,
+    /// The version of the catalog that its task came with.
+    declared: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// How often the next run was worked out, and what that took.
+    scheduled: u64,
+    scheduling_ns: Extent,
+    /// How long it was due before it was begun.
+    waits: u64,
+    waited_ns: Extent,
+    /// Calls that were answered.
+    calls: u64,
+    called_ns: Extent,
+    failures: u64,
+}
+
+impl Tasks {
+    pub(super) fn new(partition_count: u32, options: &Options) -> Tasks {
+        Tasks {
+            tasks: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            next_handle: 1,
+            version: None,
+            look_ns: 0,
+            might_run: true,
+            partition_count,
+            least_ms: options.task_min_interval_ms,
+        }
+    }
+
+    /// Takes over what a catalog says, if it is another one.
+    fn follow(&mut self, version: u64, tasks: &BTreeMap<String, Arc<CatalogTask>>, now: Now) {
+        if self.version.replace(version) == Some(version) {
+            return;
+        }
+        self.look_ns = 0;
+        for (name, task) in &mut self.tasks {
+            task.gone = !tasks.contains_key(name);
+        }
+        self.tasks.retain(|_, task| !task.gone || task.is_under_way());
+        for (name, declared) in tasks {
+            match self.tasks.get_mut(name) {
+                Some(task) if task.declared.declared == declared.declared => {
+                    task.change(declared, self.least_ms, now);
+                }
+                Some(task) => {
+                    let before = std::mem::take(&mut task.places);
+                    *task = Task::new(declared, self.partition_count, self.least_ms, now);
+                    task.take_runs(before);
+                }
+                None => {
+                    let task = Task::new(declared, self.partition_count, self.least_ms, now);
+                    self.tasks.insert(name.clone(), task);
+                }
+            }
+        }
+    }
+
+    /// The calls that are due. While they may not run, what is due waits, or is given up if its
+    /// time is one of the calendar.
+    fn due(&mut self, may_run: bool, clock: &dyn Fn() -> Now) -> Vec<TaskCall> {
+        let now = clock();
+        let changed = std::mem::replace(&mut self.might_run, may_run) != may_run;
+        if now.monotonic_ns < self.look_ns && !changed {
+            return Vec::new();
+        }
+        let mut calls = Vec::new();
+        let mut left_ns = u64::MAX;
+        for (name, task) in self.tasks.iter_mut().filter(|(_, task)| task.is_running()) {
+            for number in 0..task.places.len() {
+                let place = &mut task.places[number];
+                if place.run.is_some() {
+                    continue;
+                }
+                if let Some(late_ns) = place.timer.late_ns(now) {
+                    if may_run {
+                        let handle = self.next_handle;
+                        self.next_handle += 1;
+                        self.runs.insert(handle, (name.clone(), number));
+                        calls.push(task.begin(number, handle, late_ns, now));
+                        task.places[number].counts.count_scheduling(now, clock());
+                        continue;
+                    }
+                    if !place.timer.passes(now) {
+                        continue;
+                    }
+                }
+                left_ns = left_ns.min(place.timer.left_ns(now).unwrap_or(u64::MAX));
+            }
+        }
+        self.look_ns = now.monotonic_ns.saturating_add(left_ns);
+        calls
+    }
+
+    /// Until something is due, nanoseconds; `None` for nothing.
+    fn left_ns(&self, now: Now) -> Option<u64> {
+        (self.look_ns < u64::MAX).then(|| self.look_ns.saturating_sub(now.monotonic_ns))
+    }
+
+    /// A call has been answered.
+    fn ended(&mut self, handle: i64, result: Result<(), Failure>, clock: &dyn Fn() -> Now) {
+        let now = clock();
+        let Some((name, number)) = self.runs.remove(&handle) else { return };
+        let Some(task) = self.tasks.get_mut(&name) else { return };
+        self.look_ns = 0;
+        let place = task.places.get_mut(number);
+        if let Some(run) = place.and_then(|place| place.run.take_if(|run| run.handle == handle))
+            && run.declared == task.declared.declared
+            && !task.gone
+        {
+            task.count(number, &run, result, now);
+            task.places[number].counts.count_scheduling(now, clock());
+        }
+        if task.gone && !task.is_under_way() {
+            self.tasks.remove(&name);
+        }
+    }
+}
+
+impl Task {
+    fn new(declared: &Arc<CatalogTask>, partitions: u32, least_ms: u64, now: Now) -> Task {
+        let at = match declared.scope {
+            TaskScope::Partitions => (0..partitions).map(Some).collect(),
+            TaskScope::Database | TaskScope::Hosts => vec![None],
+        };
+        let place = |partition: Option<u32>| Place {
+            partition,
+            timer: Timer::new(&declared.schedule, least_ms, now),
+            run: None,
+            counts: Counts::default(),
+            failure: None,
+        };
+        Task {
+            parameters: encoded(declared),
+            stopped: false,
+            gone: false,
+            places: at.into_iter().map(place).collect(),
+            logged_ns: None,
+            declared: Arc::clone(declared),
+        }
+    }
+
+    /// The catalog has changed, and with it perhaps what it says of this task.
+    fn change(&mut self, declared: &Arc<CatalogTask>, least_ms: u64, now: Now) {
+        let was_running = self.is_running();
+        self.gone = false;
+        self.stopped &= self.declared.changed == declared.changed;
+        self.declared = Arc::clone(declared);
+        self.parameters = encoded(declared);
+        if self.is_running() && !was_running {
+            for place in &mut self.places {
+                place.timer = Timer::new(&declared.schedule, least_ms, now);
+                place.failure = None;
+            }
+        }
+    }
+
+    /// The calls that a task of the same name has under way hold back those of this one.
+    fn take_runs(&mut self, before: Vec<Place>) {
+        for (place, before) in self.places.iter_mut().zip(before) {
+            place.run = before.run;
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.declared.enabled && !self.stopped && !self.gone
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.places.iter().any(|place| place.run.is_some())
+    }
+
+    /// Begins a call at a place.
+    fn begin(&mut self, number: usize, handle: i64, late_ns: u64, now: Now) -> TaskCall {
+        let place = &mut self.places[number];
+        place.timer.begin(now);
+        place.counts.waits += 1;
+        place.counts.waited_ns.add(late_ns);
+        let declared = self.declared.declared;
+        place.run = Some(Run { handle, begun_ns: now.monotonic_ns, declared });
+        let options = CallOptions {
+            all_partition_destination: place.partition.map(|partition| partition as i32),
+            ..CallOptions::default()
+        };
+        let mut body = Vec::new();
+        let procedure = &self.declared.procedure;
+        invocation::encode(&mut body, procedure, handle, &options, &self.parameters);
+        body.drain(..LENGTH_BYTES);
+        TaskCall { thread: place.partition.unwrap_or(0) as usize, body }
+    }
+
+    /// A call of this task has ended.
+    fn count(&mut self, number: usize, run: &Run, result: Result<(), Failure>, now: Now) {
+        let place = &mut self.places[number];
+        place.timer.end(now);
+        let failure = match result {
+            // Nothing was done: the host takes no such calls at the moment.
+            Err(failure) if failure.status == Status::ServerUnavailable => {
+                let text = format!("it was not run: {}", failure.message);
+                place.failure = Some(text.clone());
+                return match self.declared.on_error {
+                    TaskErrorAction::Ignore => {}
+                    TaskErrorAction::Stop | TaskErrorAction::Log => self.log(now, &text),
+                };
+            }
+            result => result.err(),
+        };
+        place.counts.calls += 1;
+        place.counts.called_ns.add(now.monotonic_ns.saturating_sub(run.begun_ns));
+        place.failure = None;
+        let Some(failure) = failure else { return };
+        place.counts.failures += 1;
+        let at = place.partition.map_or_else(String::new, |p| format!(" at partition {p}"));
+        // One line of the log.
+        let why = failure.message.replace('\n', " ");
+        let text = format!("procedure {} failed{at}: {why}", self.declared.procedure);
+        place.failure = Some(text.clone());
+        match self.declared.on_error {
+            TaskErrorAction::Stop => {
+                self.stopped = true;
+                let name = &self.declared.name;
+                tracing::error!(
+                    task = name,
+                    "{text}; the task is stopped (ALTER TASK {name} ENABLE starts it again)"
+                );
+            }
+            TaskErrorAction::Log => self.log(now, &text),
+            TaskErrorAction::Ignore => {}
+        }
+    }
+
+    /// Writes a line into the log, unless one was written a moment ago.
+    fn log(&mut self, now: Now, text: &str) {
+        let is_soon = |logged_ns: u64| now.monotonic_ns.saturating_sub(logged_ns) < LOG_PAUSE_NS;
+        if self.logged_ns.is_some_and(is_soon) {
+            return;
+        }
+        self.logged_ns = Some(now.monotonic_ns);
+        tracing::warn!(task = self.declared.name, "{text}");
+    }
+}
+
+impl Counts {
+    fn count_scheduling(&mut self, from: Now, to: Now) {
+        self.scheduled += 1;
+        self.scheduling_ns.add(to.monotonic_ns.saturating_sub(from.monotonic_ns));
+    }
+}
+
+/// The arguments as a call has them.
+fn encoded(task: &CatalogTask) -> Vec<u8> {
+    let mut writer = ParameterWriter::default();
+    for (sql_type, value) in &task.arguments {
+        writer.scalar(*sql_type, value.as_datum());
+    }
+    writer.bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Calls that tasks make: they come in here as those of a connection would.
+
+use super::Shard;
+use crate::message::{ForwardedAnswer, NO_PROCEDURE, Origin, TASK_KEY};
+use lockstep_types::Status;
+use lockstep_wire_volt::{Invocation, response};
+
+impl Shard {
+    /// Makes a task's call. The control thread waits for its answer.
+    pub(super) fn task_call(&mut self, body: &[u8]) {
+        let handle = Invocation::decode(body).map_or(0, |invocation| invocation.client_handle);
+        let mut frame = self.spare_buffer();
+        if self.draining {
+            let text = Some("Server is shutting down.");
+            response::write_simple(&mut frame, handle, Status::ServerUnavailable, text);
+        } else {
+            self.take_invocation(TASK_KEY, body, &mut frame);
+        }
+        if frame.is_empty() {
+            return self.recycle(frame);
+        }
+        // Counted already, and read from the frame by who waits.
+        let origin = Origin {
+            shard: self.index as u16,
+            connection: TASK_KEY,
+            handle,
+            arrived_us: self.now_us,
+            procedure: NO_PROCEDURE,
+            weight: 0,
+        };
+        let answer = ForwardedAnswer { origin, status: Status::Success, frame };
+        self.answer_behind(self.stands_behind(), answer);
+    }
+}
