@@ -170,6 +170,41 @@ fn a_directed_task_runs_at_each_partition() {
 }
 
 #[test]
+fn the_halves_of_the_statistics_have_its_columns() {
+    let (_server, mut peer) = host();
+    peer.run("CREATE TASK k ON SCHEDULE EVERY 1 MILLISECONDS PROCEDURE Tick WITH (0)");
+    runs_more(&mut peer, "K", 3);
+    peer.run("ALTER TASK k DISABLE");
+    // A run may have been under way.
+    let fields = |peer: &mut Peer, selector: &str| {
+        let answer = peer.call("@Statistics", &[Text(selector), Int(0)]);
+        let fields: Vec<String> = answer.rows.split(',').skip(3).map(str::to_string).collect();
+        fields
+    };
+    let mut all = Vec::new();
+    eventually("nothing is under way", || {
+        let before = std::mem::replace(&mut all, fields(&mut peer, "TASK"));
+        number(&mut peer, "SELECT n FROM counter WHERE id = 0").to_string() == all[14]
+            && before == all
+    });
+    let (head, rest) = all.split_at(4);
+    assert_eq!(head, ["-1", "K", "DISABLED", "DATABASE"]);
+    assert_eq!(rest.len(), 20);
+    assert_eq!(fields(&mut peer, "TASK_SCHEDULER"), [head, &rest[..10]].concat());
+    assert_eq!(fields(&mut peer, "TASK_PROCEDURE"), [head, &rest[10..]].concat());
+    let numbers: Vec<i64> = rest.iter().map(|text| text.parse().unwrap_or(-1)).collect();
+    let (scheduled, calls) = (numbers[0], numbers[10]);
+    assert!(calls >= 3 && scheduled >= calls, "{all:?}");
+    // Total, least, greatest, mean: of the calls, and of their waits.
+    for times in [&numbers[11..15], &numbers[15..19]] {
+        let &[total, least, greatest, mean] = times else { panic!("four numbers") };
+        assert!(least <= mean && mean <= greatest && greatest <= total, "{all:?}");
+        assert!(total >= calls * least && total > 0, "{all:?}");
+    }
+    assert_eq!(numbers[19], 0, "no failures");
+}
+
+#[test]
 fn what_failures_lead_to() {
     let (_server, mut peer) = host();
     peer.run("CREATE TASK beat ON SCHEDULE EVERY 1 MILLISECONDS PROCEDURE Tick WITH (0)");

@@ -23,6 +23,8 @@ use timer::{Now, Timer};
 
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
+/// As much of a failure is told.
+const TOLD_CHARACTERS: usize = 1_000;
 /// So long after a line in the log about failures of a task the next one may follow.
 const LOG_PAUSE_NS: u64 = 1_000_000_000;
 
@@ -293,8 +295,9 @@ impl Task {
         let Some(failure) = failure else { return };
         place.counts.failures += 1;
         let at = place.partition.map_or_else(String::new, |p| format!(" at partition {p}"));
-        // One line of the log.
-        let why = failure.message.replace('\n', " ");
+        // One line of the log, of bounded length.
+        let why: String =
+            failure.message.replace('\n', " ").chars().take(TOLD_CHARACTERS).collect();
         let text = format!("procedure {} failed{at}: {why}", self.declared.procedure);
         place.failure = Some(text.clone());
         match self.declared.on_error {
