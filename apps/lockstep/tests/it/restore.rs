@@ -2,7 +2,7 @@
 //! what is set aside, and how that comes back.
 
 use super::crash::client::rows as read;
-use super::crash::workload::{SITES, Workload};
+use super::crash::workload::{SITES, Workload, ticks};
 use super::crash::{load_while, new_directory};
 use super::process::Host;
 use super::text;
@@ -85,25 +85,29 @@ fn pause() {
     }
 }
 
-/// A moment under load: every client's calls that were answered before it, and sent at all.
+/// A moment under load: every client's calls that were answered before it, and sent at all; and
+/// how many calls of tasks had been seen before it.
 struct Moment {
     ms: i64,
     clients: Vec<(i64, i64)>,
+    ticks: i64,
 }
 
-fn moment(workload: &Workload) -> Moment {
+fn moment(workload: &Workload, host: &Host) -> Moment {
+    let ticks = ticks(&mut host.connect());
     let answered: Vec<i64> = workload.all().map(|one| one.numbers().0).collect();
     pause();
     let ms = now_ms();
     pause();
     let sent = workload.all().map(|one| one.numbers().1);
-    Moment { ms, clients: answered.into_iter().zip(sent).collect() }
+    Moment { ms, clients: answered.into_iter().zip(sent).collect(), ticks }
 }
 
 /// The host has what it had then.
-fn check(folder: &Path, workload: &Workload, clients: &[(i64, i64)]) {
+fn check(folder: &Path, workload: &Workload, clients: &[(i64, i64)], ticks: i64) {
     let numbers = workload.all().zip(clients);
     numbers.for_each(|(client, numbers)| client.go_back_to(*numbers));
+    workload.see_ticks(ticks);
     workload.check(&mut Host::start(folder).connect());
 }
 
@@ -115,7 +119,7 @@ fn a_point_under_load_is_restored_whole_and_taken_back() {
     workload.prepare(&mut host.connect());
     let mut moments = Vec::new();
     load_while(&workload, None, &mut host, |host| {
-        moments.push(moment(&workload));
+        moments.push(moment(&workload, host));
         if moments.len() == 3 {
             let mut parameters = ParameterWriter::default();
             parameters.text("{\"nonce\":\"between\",\"block\":true}");
@@ -126,7 +130,7 @@ fn a_point_under_load_is_restored_whole_and_taken_back() {
     let end: Vec<(i64, i64)> = workload.all().map(|one| one.numbers()).collect();
     let before = contents(&folder.0);
     for number in [5, 0, 3, 1] {
-        let Moment { ms, clients } = &moments[number];
+        let Moment { ms, clients, ticks } = &moments[number];
         let told = restored(&folder.0, &["--until", &time_text(*ms)]);
         let snapshot = (number > 2).then_some("between");
         assert_eq!(told["recovery"]["snapshot"]["nonce"].as_str(), snapshot, "{told}");
@@ -137,13 +141,13 @@ fn a_point_under_load_is_restored_whole_and_taken_back() {
         assert!(last_ms <= *ms, "{told}");
         assert!(contents(&folder.0).is_superset(&before), "something is gone");
         // It is served, again and again.
-        (0..2).for_each(|_| check(&folder.0, &workload, clients));
+        (0..2).for_each(|_| check(&folder.0, &workload, clients, *ticks));
         let aside = told["restore"]["set_aside"].as_str().expect("a name");
         let taken = restored(&folder.0, &["--take-back", aside]);
         assert!(taken["taken_back"]["files"].as_u64() > Some(0), "{taken}");
         assert!(contents(&folder.0).is_superset(&before), "something is gone");
     }
-    check(&folder.0, &workload, &end);
+    check(&folder.0, &workload, &end, moments[5].ticks);
 }
 
 const ROWS: &str = "SELECT a FROM t ORDER BY a";

@@ -18,7 +18,7 @@ fn start(disk: &MemoryDisk, reserve: &str) -> std::io::Result<Server> {
 }
 
 /// From now on so many bytes are free.
-fn leave_free(disk: &MemoryDisk, free: u64) {
+pub fn leave_free(disk: &MemoryDisk, free: u64) {
     disk.limit_capacity(Some(PLENTY));
     let used = PLENTY - disk.free_bytes().expect("it is known");
     disk.limit_capacity(Some(used + free));

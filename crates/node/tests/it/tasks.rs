@@ -2,6 +2,7 @@
 //! are: calls.
 
 use crate::durability::{data, new_disk};
+use crate::full_disk::leave_free;
 use crate::support::{Peer, eventually, start, start_with};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_node::Server;
@@ -155,18 +156,57 @@ fn calls_of_tasks_are_calls_of_every_kind() {
 
 #[test]
 fn a_directed_task_runs_at_each_partition() {
+    for sites in [1, SITES] {
+        let server = start(sites, &[]);
+        let mut peer = Peer::login(server.client_address());
+        fill(&mut peer);
+        peer.run(
+            "CREATE TASK k ON SCHEDULE EVERY 5 MILLISECONDS PROCEDURE HitHere
+             RUN ON PARTITIONS",
+        );
+        eventually("all partitions run it", || {
+            let rows = rows(&mut peer, "K");
+            let partitions = rows.iter().map(|row| row.partition);
+            assert!(partitions.eq(0..i64::from(sites)), "{rows:?}");
+            assert!(rows.iter().all(|row| row.state == "RUNNING" && row.scope == "PARTITIONS"));
+            rows.iter().all(|row| row.calls >= 3)
+        });
+        assert!(number(&mut peer, "SELECT MIN(n) FROM hits") >= 3);
+        peer.run("DROP TASK k");
+        let counts = number(&mut peer, "SELECT COUNT(DISTINCT n) FROM hits");
+        assert!(counts <= i64::from(sites), "rows of one partition have one count, not {counts}");
+    }
+}
+
+#[test]
+fn a_host_without_room_takes_no_calls_of_tasks_until_it_has_some() {
+    const RESERVE: u64 = 16 << 20;
+    let disk = new_disk(SITES);
+    let reserve = format!("disk_reserve_bytes={RESERVE}");
+    let (_server, mut peer) = kept(&disk, &["resource_check_ms=10", &reserve]);
+    fill(&mut peer);
+    peer.run("CREATE TASK k ON SCHEDULE EVERY 1 MILLISECONDS PROCEDURE Tick WITH (0)");
+    runs_more(&mut peer, "K", 3);
+    leave_free(&disk, RESERVE / 8);
+    eventually("it is not run", || row(&mut peer, "K").status.contains("it was not run: "));
+    let refused = row(&mut peer, "K");
+    assert!(refused.status.contains("disk_reserve_bytes"), "{refused:?}");
+    assert_eq!((refused.state.as_str(), refused.failures), ("RUNNING", 0));
+    leave_free(&disk, RESERVE * 2);
+    runs_more(&mut peer, "K", 3);
+    let again = row(&mut peer, "K");
+    assert_eq!((again.status.as_str(), again.failures), ("NULL", 0));
+}
+
+#[test]
+fn a_task_may_end_itself() {
     let (_server, mut peer) = host();
-    peer.run("CREATE TASK k ON SCHEDULE EVERY 5 MILLISECONDS PROCEDURE HitHere RUN ON PARTITIONS");
-    eventually("all partitions run it", || {
-        let rows = rows(&mut peer, "K");
-        assert_eq!(rows.iter().map(|row| row.partition).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(rows.iter().all(|row| row.state == "RUNNING" && row.scope == "PARTITIONS"));
-        rows.iter().all(|row| row.calls >= 3)
-    });
-    assert!(number(&mut peer, "SELECT MIN(n) FROM hits") >= 3);
-    peer.run("DROP TASK k");
-    let counts = number(&mut peer, "SELECT COUNT(DISTINCT n) FROM hits");
-    assert!(counts <= i64::from(SITES), "rows of one partition have one count, not {counts}");
+    peer.run(
+        "CREATE TASK once ON SCHEDULE EVERY 1 MILLISECONDS PROCEDURE @AdHoc
+         WITH ('DROP TASK once; CREATE TASK next ON SCHEDULE EVERY 1 SECONDS PROCEDURE Count')",
+    );
+    eventually("the other one runs", || rows(&mut peer, "NEXT").iter().any(|row| row.calls > 0));
+    assert!(rows(&mut peer, "ONCE").is_empty());
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! The clients of a host that is killed: calls of one partition and of several, replicated
-//! tables, views, global indexes, changes of the schema, and money that must not change.
+//! tables, views, global indexes, changes of the schema, and money that must not change; and the
+//! tasks that the host runs by itself.
 
 use super::client::{Client, Model, numbers, pairs, rows, sql_text};
-use super::java;
+use super::{PATIENCE, java};
 use lockstep_client::Connection;
 use lockstep_types::{Datum, HashRing, SqlType};
 use lockstep_workloads::bank;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 pub const SITES: u32 = 2;
 /// Clients that each write numbers in order at one partition, many calls in flight.
@@ -51,6 +54,24 @@ CREATE PROCEDURE WritePair
     INSERT INTO pairs VALUES (?, ?);
     INSERT INTO pairs VALUES (?, ?);
   END;
+CREATE TABLE ticked (p BIGINT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (p));
+PARTITION TABLE ticked ON COLUMN p;
+CREATE TABLE ticked_here (p BIGINT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (p));
+PARTITION TABLE ticked_here ON COLUMN p;
+CREATE TABLE ticked_there (p BIGINT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (p));
+PARTITION TABLE ticked_there ON COLUMN p;
+CREATE PROCEDURE Tick AS UPDATE ticked SET n = n + 1;
+CREATE PROCEDURE TickHere DIRECTED AS BEGIN
+    UPDATE ticked_here SET n = n + 1;
+    UPDATE ticked_there SET n = n + 1;
+  END;
+";
+
+/// What the host calls by itself.
+const TASKS: &str = "\
+CREATE TASK tick ON SCHEDULE EVERY 5 MILLISECONDS PROCEDURE Tick;
+CREATE TASK tick_here ON SCHEDULE DELAY 5 MILLISECONDS PROCEDURE TickHere
+  ON ERROR LOG RUN ON PARTITIONS;
 ";
 
 /// Queries that must say the same: a view and what it is made of, an index and its rows.
@@ -73,6 +94,12 @@ const SAME: &[[&str; 2]] = &[
         "SELECT p, all_rows, total, most FROM spots, \
          (SELECT COUNT(*) all_rows, SUM(n) total, MAX(n) most FROM everywhere) e \
          WHERE all_rows > 0 ORDER BY p",
+    ],
+    // A task's call is done at all its partitions, and in both its statements, or not at all.
+    ["SELECT MAX(n) - MIN(n) FROM ticked", "SELECT COUNT(*) - 2 FROM ticked"],
+    [
+        "SELECT COUNT(*) FROM ticked_here h, ticked_there t WHERE h.p = t.p AND h.n = t.n",
+        "SELECT COUNT(*) FROM ticked_here",
     ],
 ];
 
@@ -132,6 +159,8 @@ pub struct Workload {
     clients: Vec<Client>,
     /// The classes of those that call procedures in Java.
     jar: Option<Vec<u8>>,
+    /// How many calls of tasks were seen.
+    ticks: AtomicI64,
 }
 
 impl Workload {
@@ -139,7 +168,7 @@ impl Workload {
         let mut clients: Vec<Client> = (0..WRITERS).map(writer).collect();
         clients.extend((0..CHANGERS).map(changer));
         clients.extend([everywhere(), pair_writer(), transfers(), texts(), emptier(), namer()]);
-        Workload { clients, jar: None }
+        Workload { clients, jar: None, ticks: AtomicI64::new(0) }
     }
 
     /// Those, and clients of procedures in Java.
@@ -173,6 +202,12 @@ impl Workload {
         for spot in halves() {
             connection.call("SPOTS.insert", &numbers(&[spot])).expect("a spot is made");
         }
+        let [one, other] = halves();
+        for table in ["ticked", "ticked_here", "ticked_there"] {
+            let rows = format!("INSERT INTO {table} VALUES ({one}, 0), ({other}, 0)");
+            connection.sql(&rows).expect("the rows that tasks change are made");
+        }
+        connection.sql(TASKS).expect("the tasks are made");
     }
 
     /// Everything that was answered is there, and what belongs together agrees.
@@ -183,7 +218,29 @@ impl Workload {
         for [one, other] in SAME {
             assert_eq!(rows(connection, one), rows(connection, other), "{one}");
         }
+        self.check_tasks(connection);
     }
+
+    /// What tasks were seen to have done is there, and they go on.
+    fn check_tasks(&self, connection: &mut Connection) {
+        let (seen, now) = (self.ticks.load(Ordering::Relaxed), ticks(connection));
+        assert!(now >= seen, "{seen} calls were answered and {now} of them are there");
+        let deadline = Instant::now() + PATIENCE;
+        while ticks(connection) <= now {
+            assert!(Instant::now() < deadline, "no task runs");
+        }
+        self.see_ticks(ticks(connection));
+    }
+
+    /// So many calls of tasks are to be there at least.
+    pub fn see_ticks(&self, ticks: i64) {
+        self.ticks.store(ticks, Ordering::Relaxed);
+    }
+}
+
+/// Calls of tasks that are there.
+pub fn ticks(connection: &mut Connection) -> i64 {
+    rows(connection, "SELECT MIN(n) FROM ticked")[0][0]
 }
 
 /// A failing call repeats the row before.
