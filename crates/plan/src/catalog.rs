@@ -6,6 +6,7 @@
 use crate::error::PlanError;
 use crate::planning::Planning;
 use crate::task::CatalogTask;
+use crate::time_to_live::TimeToLive;
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::{
     ProcedureDefinition, Statement, StorageChange, TableDefinition, UserAggregate, UserFunction,
@@ -58,6 +59,8 @@ pub struct CatalogTable {
     pub row_limit_source: Option<Arc<LimitPartitionRows>>,
     /// The global indexes as declared.
     pub global_sources: Vec<GlobalIndexSource>,
+    /// How long its rows live, if not for ever.
+    pub time_to_live: Option<Arc<TimeToLive>>,
 }
 
 /// A function of users.

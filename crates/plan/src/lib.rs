@@ -19,6 +19,7 @@ mod query;
 pub mod rules;
 mod schema;
 mod task;
+mod time_to_live;
 
 pub use advice::partition_advice;
 pub use batch::{BatchKind, classify_batch};
@@ -33,3 +34,4 @@ pub use query::explain::{Explaining, OperatorCount, explain};
 pub use query::{PlanContext, function_names, plan_statement, plan_statement_with};
 pub use rules::{RULES, Rule, RuleSet};
 pub use task::{CatalogTask, TaskErrorAction, TaskSchedule, TaskScope};
+pub use time_to_live::{ExpiringTable, TimeToLive};

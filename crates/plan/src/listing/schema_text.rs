@@ -96,7 +96,8 @@ fn create_table(out: &mut String, table: &CatalogTable) {
         parts.push(format!("{named}LIMIT PARTITION ROWS {}{execute}", limit.rows));
     }
     let name = &definition.name;
-    line(out, format_args!("CREATE TABLE {name} (\n  {}\n);", parts.join(",\n  ")));
+    let ttl = table.time_to_live.as_ref().map_or_else(String::new, |ttl| format!(" {ttl}"));
+    line(out, format_args!("CREATE TABLE {name} (\n  {}\n){ttl};", parts.join(",\n  ")));
     let columns = definition.partition_column_names();
     match definition.partition_columns.len() {
         0 => {}

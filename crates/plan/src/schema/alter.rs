@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::index::{self, bind_again, walk};
 use super::message::{live_change_error, not_supported, table_error, table_error_in};
-use super::table::{column_keys, refuse_ttl, table_key};
+use super::table::{column_keys, table_key};
 use super::{Draft, column, row_limit};
 
 impl Draft<'_> {
@@ -58,13 +58,9 @@ impl Draft<'_> {
                     parsed.text
                 ),
             )),
-            AlterAction::AddTtl(ttl) => {
-                Err(refuse_ttl(&table.text, &self.find_table(table)?.definition.columns, ttl))
-            }
-            // No table has such a clause.
-            AlterAction::AlterTtl(_) | AlterAction::DropTtl => {
-                Err(table_error(alter.span, "object not found"))
-            }
+            AlterAction::AddTtl(ttl) => self.add_ttl(table, ttl),
+            AlterAction::AlterTtl(ttl) => self.set_ttl(table, ttl),
+            AlterAction::DropTtl => self.drop_ttl(table, alter.span),
             AlterAction::AlterExport(_) => Err(not_supported(alter.span, "EXPORT clauses")),
             AlterAction::AddLimitRows(limit) => self.add_row_limit(table, limit),
             AlterAction::DropLimitRows => self.drop_row_limit(table, alter.span),
@@ -175,6 +171,7 @@ impl Draft<'_> {
             let reason = format!("In database, PARTITION has unknown COLUMN '{lower}'");
             return Err(PlanError::at(column.span, reason));
         }
+        self.check_ttl_keeps(table, column)?;
         for index in self.global_indexes_of_column(table, &column.text) {
             if !cascade {
                 let reason = format!("column is referenced in: PUBLIC.{index}");

@@ -193,6 +193,7 @@ impl Draft<'_> {
             index_sources: Vec::new(),
             row_limit_source: None,
             global_sources: Vec::new(),
+            time_to_live: None,
         };
         let same = self.catalog.tables.get(&name).is_some_and(|old| old.is_same(&entries));
         if !same {

@@ -19,6 +19,7 @@ mod procedure;
 mod row_limit;
 mod table;
 mod task;
+mod ttl;
 mod view;
 
 use crate::advice::partition_advice;
@@ -247,8 +248,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Completes the draft.
-    /// What there is to say about procedures that is new with this change.
+    /// What there is to say about procedures and tables that is new with this change.
     fn advice(&self) -> Vec<String> {
         let mut advice = Vec::new();
         for (name, procedure) in &self.catalog.procedures {
@@ -260,15 +260,18 @@ impl<'a> Draft<'a> {
             let now = partition_advice(procedure, &self.catalog);
             advice.extend(now.filter(|now| before.as_ref() != Some(now)));
         }
+        advice.extend(self.ttl_advice());
         advice
     }
 
+    /// Completes the draft.
     fn finish(mut self) -> Result<SchemaChange, PlanError> {
         self.check_limits()?;
         self.load_functions_again()?;
         self.bind_views_again()?;
         self.settle_global_indexes()?;
         self.check_partitioned_tables()?;
+        self.check_ttls()?;
         self.plan_row_limits()?;
         self.plan_generated()?;
         self.plan_procedures()?;

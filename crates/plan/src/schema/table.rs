@@ -5,13 +5,12 @@ use crate::error::PlanError;
 use lockstep_plan_ir::{ColumnDefinition, TableDefinition};
 use lockstep_sql::ast::{
     ColumnConstraintKind, ColumnName, ConstraintKind, CreateTable, Expression, ExpressionKind,
-    Name, ParsedStatement, Span, TableConstraint, TtlClause, Uniqueness,
+    Name, ParsedStatement, Span, TableConstraint, Uniqueness,
 };
-use lockstep_types::SqlType;
 use std::sync::Arc;
 
 use super::index::NewIndex;
-use super::message::{not_supported, table_error, table_error_in};
+use super::message::{ddl_error, not_supported, table_error, table_error_in};
 use super::{Draft, column, row_limit};
 
 /// A key constraint, wherever it was written.
@@ -36,7 +35,9 @@ impl Draft<'_> {
     ) -> Result<(), PlanError> {
         self.require_new_name(&create.name)?;
         if create.export.is_some() {
-            return Err(not_supported(parsed.span, "EXPORT and MIGRATE tables"));
+            let reason = "EXPORT and MIGRATE tables are not supported yet: there are no targets \
+                          that rows could go to";
+            return Err(ddl_error(parsed.span, reason));
         }
         let name = &create.name.text;
         let mut columns: Vec<ColumnDefinition> = Vec::with_capacity(create.columns.len());
@@ -49,9 +50,6 @@ impl Draft<'_> {
             columns.push(definition);
         }
         column::check_width(name, &columns)?;
-        if let Some(ttl) = &create.ttl {
-            return Err(refuse_ttl(name, &columns, ttl));
-        }
         self.check_references(parsed, create)?;
         let is_key = |constraint: &&TableConstraint| {
             !matches!(constraint.kind, ConstraintKind::ForeignKey { .. })
@@ -85,9 +83,11 @@ impl Draft<'_> {
             index_sources: Vec::new(),
             row_limit_source: create.limit_rows.clone().map(Arc::new),
             global_sources: Vec::new(),
+            time_to_live: None,
         };
         self.catalog.tables.insert(name.clone(), Arc::new(table));
-        constraints.iter().try_for_each(|constraint| self.add_key(&create.name, constraint))
+        constraints.iter().try_for_each(|constraint| self.add_key(&create.name, constraint))?;
+        create.ttl.as_ref().map_or(Ok(()), |ttl| self.set_ttl(&create.name, ttl))
     }
 
     /// Foreign keys of a new table must name tables and columns that are there. As in VoltDB they
@@ -207,22 +207,6 @@ impl Draft<'_> {
             stem = format!("{whole}_{number}");
         }
         Ok((format!("VOLTDB_AUTOGEN_IDX_{stem}"), format!("VOLTDB_AUTOGEN_CT__{stem}")))
-    }
-}
-
-/// What is wrong with a TTL clause: its column, or else that the server has none yet.
-pub(super) fn refuse_ttl(table: &str, columns: &[ColumnDefinition], ttl: &TtlClause) -> PlanError {
-    let name = ttl.column.as_str();
-    let refused = |message: String| PlanError::at(ttl.span, message);
-    match columns.iter().find(|column| column.name == name) {
-        None => table_error(ttl.column.span, format!("object not found: {name}")),
-        Some(column) if column.nullable => {
-            refused(format!("Column '{table}.{name}' cannot be nullable for TTL."))
-        }
-        Some(column) if column.sql_type != SqlType::Timestamp => {
-            refused(format!("TTL column '{table}.{name}' must be of type TIMESTAMP"))
-        }
-        Some(_) => not_supported(ttl.span, "USING TTL clauses"),
     }
 }
 

@@ -55,6 +55,11 @@ fn global_indexes() {
 }
 
 #[test]
+fn time_to_live() {
+    run("time_to_live", include_str!("schema/time_to_live.txt"));
+}
+
+#[test]
 fn listings() {
     run("listings", include_str!("schema/listings.txt"));
 }

@@ -58,6 +58,7 @@ impl Draft<'_> {
             index_sources: Vec::new(),
             row_limit_source: None,
             global_sources: Vec::new(),
+            time_to_live: None,
         };
         let sources = table.view_source.iter().flat_map(|(sources, _)| sources);
         let mut tables = sources.filter_map(|source| self.catalog.tables.get(source));
@@ -123,6 +124,7 @@ impl Draft<'_> {
             index_sources: before.index_sources.clone(),
             row_limit_source: None,
             global_sources: Vec::new(),
+            time_to_live: None,
         };
         bind_again(&mut table)?;
         self.catalog.tables.insert(name.to_string(), Arc::new(table));
