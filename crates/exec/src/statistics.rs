@@ -3,7 +3,8 @@
 use crate::database::Database;
 use lockstep_plan_ir::schema::GlobalIndexDefinition;
 use lockstep_storage::{RowId, Table, TableMemory};
-use lockstep_types::{Datum, TableId, Value};
+use lockstep_types::{Datum, IndexId, TableId, Value};
+use std::ops::Bound;
 
 /// Rows and memory of one table or view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +111,21 @@ impl Database {
             .filter_map(|place| table.row(place))
             .map(|row| row.columns().map(cut).collect())
             .collect()
+    }
+
+    /// How many rows have a time in the first part of an index's key that is not later than this
+    /// one, of which at most so many are counted. None where there are no such table and index.
+    pub fn rows_up_to(
+        &self,
+        table: TableId,
+        index: IndexId,
+        time_us: i64,
+        rows_max: u64,
+    ) -> Option<u64> {
+        let upper = [Datum::Timestamp(time_us)];
+        let (lower, upper) = (Bound::Excluded(&[Datum::Null][..]), Bound::Included(&upper[..]));
+        let rows = self.tables.get(table)?.range(index, lower, upper, false).ok()?;
+        Some(rows.take(rows_max as usize).count() as u64)
     }
 
     /// A hash of everything that replicas must agree on.

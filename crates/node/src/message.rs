@@ -8,8 +8,8 @@ use lockstep_base::prefetch;
 use lockstep_exec::lookup::KeyRoute;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_site::{
-    FromPartition, MultiCall, Numbered, OneRoundAnswer, OneRoundCall, StatementCall, ToPartition,
-    ViaLeg,
+    ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
+    StatementCall, ToPartition, ViaLeg,
 };
 use lockstep_types::{PartitionId, Status, TableId, Value};
 use mio::net::TcpStream;
@@ -200,6 +200,13 @@ pub enum ControlRequest {
         /// Its tables.
         tables: Vec<SurveyedTable>,
     },
+    /// What a thread has seen of rows whose time is over.
+    ExpirySeen {
+        /// The catalog by which it was asked.
+        catalog_version: u64,
+        /// Per look, how many rows; none where another catalog is in force.
+        seen: Vec<(LegId, Option<u64>)>,
+    },
     /// A thread's numbers.
     Gathered {
         /// The request that asked for them.
@@ -253,6 +260,13 @@ pub enum Envelope {
         sample: Arc<[TableId]>,
         /// How many of each.
         rows: u32,
+    },
+    /// From the control thread: say how many rows there are whose time is over.
+    ExpiryLooks {
+        /// The catalog that the looks are of.
+        catalog_version: u64,
+        /// The looks.
+        looks: Vec<ExpiryLook>,
     },
     /// From the control thread: frames for all subscribed connections.
     Push(Arc<[u8]>),

@@ -172,6 +172,12 @@ options! {
     task_min_interval_ms: 0, 0, 86_400_000, "ms",
         "The least time from the begin of a task's run to that of the next, and behind its end for \
          one with a DELAY, whatever its schedule says.";
+    ttl_check_ms: 1_000, 0, 3_600_000, "ms",
+        "How often each site looks whether rows of tables with USING TTL have reached their time; \
+         0 for never, so that none is deleted.";
+    max_ttl_batch_rows: 100_000, 1, 10_000_000, "rows",
+        "Rows that one transaction deletes because their time is over, whatever BATCH_SIZE says, \
+         and for as long as calls wait.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
     max_ordered_sources: 8, 1, 12, "sources",

@@ -17,6 +17,7 @@ mod active;
 mod coordinator;
 mod counts;
 mod effect;
+mod expiry;
 mod gate;
 mod limits;
 mod message;
@@ -32,6 +33,7 @@ mod via;
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished};
 pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready, SnapshotBegun};
+pub use expiry::{Expiring, ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId};
 pub use gate::DurabilityGate;
 pub use limits::{Faults, SiteLimits, StopEverything};
 pub use message::{

@@ -293,3 +293,35 @@ fn a_point_within_the_building_of_an_index_is_without_it() {
     let host = Host::start(&folder.0);
     host.connect().sql("CREATE GLOBAL INDEX t_b ON t (b)").expect_err("it is there");
 }
+
+#[test]
+fn rows_whose_time_was_over_later_are_back() {
+    let folder = Folder(new_directory("restore-ttl"));
+    let never = ["ttl_check_ms=0".to_string()];
+    let host = Host::spawn(&folder.0, &never).ready();
+    let table = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY, seen TIMESTAMP NOT NULL)
+            USING TTL 1 HOURS ON COLUMN seen MAX_FREQUENCY 50;
+        PARTITION TABLE t ON COLUMN a; CREATE INDEX t_at ON t (seen);";
+    host.connect().sql(table).expect("it is made");
+    for a in 0..20 {
+        let hours = if a < 15 { -2 } else { 0 };
+        let row = format!("INSERT INTO t VALUES ({a}, DATEADD(HOUR, {hours}, NOW))");
+        host.connect().sql(&row).expect("it is inserted");
+    }
+    pause();
+    let ms = now_ms();
+    drop(host);
+    let go = |folder: &Path| {
+        let host = Host::spawn(folder, &["ttl_check_ms=10".to_string()]).ready();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while read(&mut host.connect(), ROWS).concat() != (15..20).collect::<Vec<_>>() {
+            assert!(Instant::now() < deadline, "old rows stay");
+        }
+    };
+    go(&folder.0);
+    restored(&folder.0, &["--until", &time_text(ms)]);
+    let host = Host::spawn(&folder.0, &never).ready();
+    assert_eq!(read(&mut host.connect(), ROWS).concat(), (0..20).collect::<Vec<_>>());
+    drop(host);
+    go(&folder.0);
+}

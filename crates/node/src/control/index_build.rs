@@ -19,7 +19,7 @@ use lockstep_wire_volt::Response;
 use std::sync::Arc;
 
 /// Bytes of a frame's length.
-const LENGTH_BYTES: usize = 4;
+pub(super) const LENGTH_BYTES: usize = 4;
 
 /// A global index that is built.
 pub(super) struct IndexBuild {
@@ -195,7 +195,7 @@ fn own_origin() -> Origin {
 }
 
 /// The count of a step that was done, or why it was not.
-fn read_step(status: Status, frame: &[u8]) -> Result<i64, Failure> {
+pub(super) fn read_step(status: Status, frame: &[u8]) -> Result<i64, Failure> {
     let unreadable = |error: String| Failure::unexpected(format!("an own answer: {error}"));
     let body = frame.get(LENGTH_BYTES..).unwrap_or_default();
     let response = Response::decode(body).map_err(|error| unreadable(error.to_string()))?;

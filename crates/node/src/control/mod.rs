@@ -23,6 +23,7 @@ mod survey;
 mod swap;
 pub mod system;
 mod tasks;
+mod time_to_live;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;
@@ -49,6 +50,7 @@ use std::time::Duration;
 use stop::Stop;
 use survey::Survey;
 use tasks::Tasks;
+use time_to_live::Expiry;
 
 /// What the thread is made from.
 pub struct ControlParts {
@@ -110,6 +112,8 @@ pub struct Control {
     resources: Resources,
     stop: Stop,
     tasks: Tasks,
+    /// Deletes rows whose time is over.
+    expiry: Expiry,
     /// Answers of calls that this thread made itself, with who made them.
     own_answers: VecDeque<(Origin, Vec<u8>)>,
     stopping: bool,
@@ -129,6 +133,7 @@ impl Control {
     pub fn new(parts: ControlParts) -> Control {
         let survey = Survey::new(parts.facts.options.planner_survey_ms);
         let tasks = Tasks::new(parts.facts.partition_count, &parts.facts.options);
+        let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
         Control {
             poll: parts.poll,
             bell: parts.bell,
@@ -156,6 +161,7 @@ impl Control {
             resources: Resources::new(),
             stop: Stop::default(),
             tasks,
+            expiry,
             own_answers: VecDeque::new(),
             stopping: false,
         }
@@ -168,6 +174,7 @@ impl Control {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(16);
         self.go_on_with_build();
+        self.set_expiring_tables();
         while !self.stopping {
             self.begin_survey_in_time();
             self.bell.prepare_sleep();
@@ -199,7 +206,12 @@ impl Control {
         self.attend_to_restore();
         self.attend_to_resources();
         self.attend_to_stop();
+        self.attend_to_expiry();
         while let Some((origin, frame)) = self.own_answers.pop_front() {
+            if Expiry::is_own(&origin) {
+                self.expiry_ended(origin, &frame);
+                continue;
+            }
             self.own_answer(origin, &frame);
             self.attend_to_restore();
         }
@@ -214,12 +226,16 @@ impl Control {
         let snapshot = snapshot.map(|left_us| Duration::from_micros(left_us as u64));
         let look = Some(self.resources.time_left());
         let task = self.task_time_left();
-        survey.into_iter().chain(snapshot).chain(look).chain(task).min()
+        let expiry = self.expiry.time_left(clock::now_us());
+        survey.into_iter().chain(snapshot).chain(look).chain(task).chain(expiry).min()
     }
 
     fn take_message(&mut self, message: Envelope) {
         match message {
             Envelope::Control(request) => match *request {
+                ControlRequest::Call { origin, .. } if Expiry::is_own(&origin) => {
+                    self.expiry_overtaken(origin);
+                }
                 ControlRequest::Call { origin, admin, body } => {
                     self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
@@ -228,13 +244,16 @@ impl Control {
                     self.index_build_step(status, &frame);
                 }
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
+                ControlRequest::ExpirySeen { catalog_version, seen } => {
+                    self.expiry_seen(catalog_version, seen);
+                }
                 ControlRequest::Gathered { request, snapshot } => {
                     self.gathered(request, snapshot);
                 }
             },
             // Calls that are planned or wait for a schema change are those of connections, whose
             // threads wait for the answers.
-            Envelope::Drain => {}
+            Envelope::Drain => self.expiry.stop(),
             Envelope::Answer(answer) if answer.origin.connection == TASK_KEY => {
                 self.task_ended(&answer);
             }
@@ -330,6 +349,7 @@ impl Control {
         } else if committed {
             advice.iter().for_each(|text| tracing::warn!("{text}"));
             self.catalog = next;
+            self.set_expiring_tables();
             self.plans.clear();
             self.push_catalog();
         }

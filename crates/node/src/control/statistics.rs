@@ -203,6 +203,7 @@ impl Control {
             snapshot_status: self.snapshot_status(),
             snapshot_summary: self.snapshot_summary(),
             tasks: self.tasks.rows(self.may_run_tasks()),
+            expired: self.expiry.rows(),
             plans: tables::PlannerCounts {
                 kept: self.plans.len() as u64,
                 hits: self.plans.hits,

@@ -418,10 +418,11 @@ fn plan(
     let PlanKey { text, single_partition, rules_off } = key;
     let refused =
         |error: String| Fault::Unsound(format!("the statement \"{text}\" has no plan: {error}"));
-    // A step of building an index is no SQL.
-    if let Some(cover) = catalog.plan.cover_of_text(text) {
+    // A step of building an index is no SQL, and what deletes rows whose time is over neither.
+    let own = catalog.plan.cover_of_text(text);
+    if let Some(own) = own.or_else(|| catalog.plan.expire_of_text(text)) {
         let partitions = settings.ring.partition_count();
-        return Ok(PreparedStatement::for_partitions(cover, partitions));
+        return Ok(PreparedStatement::for_partitions(own, partitions));
     }
     let parsed = parse_batch(text, &settings.options.sql_limits())
         .map_err(|error| refused(error.to_string()))?;

@@ -29,6 +29,7 @@ mod statistics;
 mod support;
 mod survey;
 mod tasks;
+mod time_to_live;
 mod timeout;
 mod transaction_time;
 

@@ -30,6 +30,8 @@ pub(super) struct View {
     pub(super) snapshot_summary: Vec<Row>,
     /// The rows of TASK.
     pub(super) tasks: Vec<Row>,
+    /// The rows of TTL.
+    pub(super) expired: Vec<Row>,
     /// Plans kept, and what was counted of planning.
     pub(super) plans: PlannerCounts,
 }

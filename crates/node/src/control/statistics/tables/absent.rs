@@ -208,16 +208,17 @@ pub(super) const SELECTORS: &[Selector] = &[
     },
     Selector {
         names: &["TTL"],
-        tables: &[empty(
-            Common::Time,
-            &[
+        tables: &[Table {
+            common: Common::Time,
+            own: &[
                 ("TABLE_NAME", Varchar),
                 ("ROWS_DELETED", BigInt),
                 ("ROWS_DELETED_LAST_ROUND", BigInt),
                 ("ROWS_REMAINING", BigInt),
                 ("LAST_DELETE_TIMESTAMP", T::Timestamp),
             ],
-        )],
+            rows: |view| view.expired.clone(),
+        }],
     },
     Selector { names: &["COMPOUNDPROC"], tables: &[empty(Common::Host, COMPOUND)] },
     Selector { names: &["COMPOUNDPROCSUMMARY"], tables: &[empty(Common::Time, COMPOUND)] },

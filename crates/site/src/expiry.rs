@@ -1,0 +1,321 @@
+//! When rows whose time is over are deleted, of all tables with `USING TTL`: a step function, told
+//! the time, what partitions have seen and how transactions ended.
+//!
+//! Each partition's rows of a table are a *leg*; all rows of a replicated table are one, seen at
+//! the first partition. A leg is due every so often. Then its partition looks how many rows have a
+//! time that is over, which costs a look at the first entry of an index where there are none; if
+//! there are some, a transaction deletes the first of them. While a partition has more, the leg is
+//! due again as soon as the table's frequency lets it. The cut-off of a look and of the
+//! transaction behind it is the same, so that no row goes before its time.
+
+use lockstep_exec::PreparedStatement;
+use lockstep_types::{IndexId, PartitionId, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const SECOND_US: i64 = 1_000_000;
+/// Rows whose time is over that a look counts beyond those of a transaction.
+const COUNTED_ROWS: u64 = 10_000;
+
+/// A table whose rows go when their time is over.
+#[derive(Debug, Clone)]
+pub struct Expiring {
+    /// Its name, for people.
+    pub name: String,
+    /// The table.
+    pub table: TableId,
+    /// Every partition has all its rows.
+    pub is_replicated: bool,
+    /// How long a row lives, in microseconds.
+    pub lifetime_us: i64,
+    /// The most rows of a transaction.
+    pub batch_rows: u64,
+    /// The most transactions a second.
+    pub max_frequency: u32,
+    /// The index with the rows' times first in its key, and what deletes rows by it; none where
+    /// there is no such index.
+    pub by: Option<(IndexId, Arc<PreparedStatement>)>,
+}
+
+/// A leg's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LegId(pub u64);
+
+/// What a partition is to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpiryLook {
+    /// To be sent back with what is seen.
+    pub leg: LegId,
+    /// Where.
+    pub partition: PartitionId,
+    /// The table.
+    pub table: TableId,
+    /// An index with the rows' times first in its key.
+    pub index: IndexId,
+    /// The latest time that is over, in microseconds since 1970.
+    pub cut_off_us: i64,
+    /// The most rows that are counted.
+    pub rows_max: u64,
+}
+
+/// A transaction that deletes rows.
+#[derive(Debug, Clone)]
+pub struct ExpiryBatch {
+    /// To be sent back with its end.
+    pub leg: LegId,
+    /// Where it runs; none for all partitions.
+    pub partition: Option<PartitionId>,
+    /// What it runs.
+    pub statement: Arc<PreparedStatement>,
+    /// The statement's first parameter: the latest time that is over.
+    pub cut_off_us: i64,
+    /// Its second parameter: the most rows.
+    pub rows: u64,
+}
+
+/// What was deleted of a table since the host started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiryCounts {
+    /// The table's name.
+    pub name: String,
+    /// Rows deleted.
+    pub deleted: u64,
+    /// Of those, the ones of the last transaction at each partition.
+    pub deleted_last: u64,
+    /// Rows that are left although their time is over, as far as they were counted.
+    pub remaining: u64,
+    /// When rows were deleted the last time, in microseconds since 1970.
+    pub last_delete_us: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Waits for its time.
+    Waiting,
+    /// Its partition looks.
+    Looking { cut_off_us: i64 },
+    /// A transaction is under way.
+    Deleting,
+}
+
+#[derive(Debug)]
+struct Leg {
+    table: TableId,
+    partition: PartitionId,
+    phase: Phase,
+    due_us: i64,
+    /// When its last transaction began.
+    began_us: Option<i64>,
+    deleted: u64,
+    deleted_last: u64,
+    remaining: u64,
+    last_delete_us: Option<i64>,
+}
+
+impl Leg {
+    fn wait_until(&mut self, due_us: i64) {
+        self.phase = Phase::Waiting;
+        self.due_us = due_us;
+    }
+
+    /// From when on the table's frequency allows another transaction.
+    fn free_us(&self, table: &Expiring) -> i64 {
+        let times = i64::from(table.max_frequency.max(1));
+        let pause_us = (SECOND_US + times - 1) / times;
+        self.began_us.map_or(i64::MIN, |began_us| began_us.saturating_add(pause_us))
+    }
+}
+
+/// The legs of a host's tables.
+#[derive(Debug)]
+pub struct ExpirySchedule {
+    partition_count: u32,
+    /// How often partitions look; 0 for never.
+    check_us: i64,
+    /// The most rows of a transaction, whatever the table says.
+    batch_rows_max: u64,
+    tables: BTreeMap<TableId, Expiring>,
+    legs: BTreeMap<LegId, Leg>,
+    next_leg: u64,
+    /// The legs that wait for their time, with that.
+    waiting: BTreeSet<(i64, LegId)>,
+}
+
+impl ExpirySchedule {
+    /// A schedule without tables; `check_us` 0 is for one in which nothing is ever due.
+    pub fn new(partition_count: u32, check_us: i64, batch_rows_max: u64) -> ExpirySchedule {
+        ExpirySchedule {
+            partition_count,
+            check_us,
+            batch_rows_max,
+            tables: BTreeMap::new(),
+            legs: BTreeMap::new(),
+            next_leg: 1,
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// These are the tables from now on. What was counted of one that stays is kept.
+    pub fn set_tables(&mut self, tables: impl IntoIterator<Item = Expiring>, now_us: i64) {
+        let before = std::mem::take(&mut self.tables);
+        self.tables = tables.into_iter().map(|table| (table.table, table)).collect();
+        let tables = &self.tables;
+        let stays = |table: &Expiring| {
+            let old = before.get(&table.table);
+            let same =
+                |old: &Expiring| old.name == table.name && old.is_replicated == table.is_replicated;
+            old.is_some_and(same)
+        };
+        self.legs.retain(|_, leg| tables.get(&leg.table).is_some_and(stays));
+        for table in self.tables.values().filter(|table| !stays(table)) {
+            let partitions = if table.is_replicated { 1 } else { self.partition_count };
+            for partition in (0..partitions).map(PartitionId) {
+                let leg = Leg {
+                    table: table.table,
+                    partition,
+                    phase: Phase::Waiting,
+                    due_us: now_us,
+                    began_us: None,
+                    deleted: 0,
+                    deleted_last: 0,
+                    remaining: 0,
+                    last_delete_us: None,
+                };
+                self.legs.insert(LegId(self.next_leg), leg);
+                self.next_leg += 1;
+            }
+        }
+        self.waiting.clear();
+        let ids: Vec<LegId> = self.legs.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.queue(id));
+    }
+
+    /// A leg that waits will be due, unless its table has no index.
+    fn queue(&mut self, id: LegId) {
+        let Some(leg) = self.legs.get(&id).filter(|leg| leg.phase == Phase::Waiting) else {
+            return;
+        };
+        let has_index = self.tables.get(&leg.table).is_some_and(|table| table.by.is_some());
+        if has_index && self.check_us > 0 {
+            self.waiting.insert((leg.due_us, id));
+        }
+    }
+
+    /// Takes a leg that is due by now.
+    fn take_due(&mut self, now_us: i64) -> Option<LegId> {
+        let first = self.waiting.first().filter(|(due_us, _)| *due_us <= now_us).copied()?;
+        self.waiting.remove(&first);
+        Some(first.1)
+    }
+
+    /// When the next leg is due, if any will be by itself.
+    pub fn due_us(&self) -> Option<i64> {
+        self.waiting.first().map(|(due_us, _)| *due_us)
+    }
+
+    /// The looks that are due.
+    pub fn begin_looks(&mut self, now_us: i64) -> Vec<ExpiryLook> {
+        let mut looks = Vec::new();
+        while let Some(id) = self.take_due(now_us) {
+            let Some(leg) = self.legs.get_mut(&id) else { continue };
+            let Some(table) = self.tables.get(&leg.table) else { continue };
+            let Some((index, _)) = table.by else { continue };
+            let cut_off_us = now_us.saturating_sub(table.lifetime_us);
+            leg.phase = Phase::Looking { cut_off_us };
+            looks.push(ExpiryLook {
+                leg: id,
+                partition: leg.partition,
+                table: leg.table,
+                index,
+                cut_off_us,
+                rows_max: table.batch_rows.min(self.batch_rows_max) + COUNTED_ROWS,
+            });
+        }
+        looks
+    }
+
+    /// Nothing may be deleted at the moment: what is due is due again later.
+    pub fn put_off(&mut self, now_us: i64) {
+        while let Some(id) = self.take_due(now_us) {
+            if let Some(leg) = self.legs.get_mut(&id) {
+                leg.due_us = now_us + self.check_us;
+                self.queue(id);
+            }
+        }
+    }
+
+    /// A partition has looked, and seen so many rows whose time is over; none where its catalog is
+    /// not the one that the look is of. The transaction that begins, if rows are to go.
+    pub fn seen(&mut self, id: LegId, rows: Option<u64>, now_us: i64) -> Option<ExpiryBatch> {
+        let batch = self.take_seen(id, rows, now_us);
+        self.queue(id);
+        batch
+    }
+
+    fn take_seen(&mut self, id: LegId, rows: Option<u64>, now_us: i64) -> Option<ExpiryBatch> {
+        let leg = self.legs.get_mut(&id)?;
+        let Phase::Looking { cut_off_us } = leg.phase else { return None };
+        let table = self.tables.get(&leg.table)?;
+        leg.wait_until((now_us + self.check_us).max(leg.free_us(table)));
+        leg.remaining = rows?;
+        if leg.remaining == 0 {
+            return None;
+        }
+        let (_, statement) = table.by.as_ref()?;
+        leg.phase = Phase::Deleting;
+        leg.began_us = Some(now_us);
+        Some(ExpiryBatch {
+            leg: id,
+            partition: (!table.is_replicated).then_some(leg.partition),
+            statement: Arc::clone(statement),
+            cut_off_us,
+            rows: table.batch_rows.min(self.batch_rows_max),
+        })
+    }
+
+    /// A transaction has ended, having deleted so many rows; none if it failed, so that the leg
+    /// waits as long as one without work.
+    pub fn ended(&mut self, id: LegId, deleted: Option<u64>, now_us: i64) {
+        self.take_end(id, deleted, now_us);
+        self.queue(id);
+    }
+
+    fn take_end(&mut self, id: LegId, deleted: Option<u64>, now_us: i64) {
+        let Some(leg) = self.legs.get_mut(&id).filter(|leg| leg.phase == Phase::Deleting) else {
+            return;
+        };
+        let Some(table) = self.tables.get(&leg.table) else { return };
+        let free_us = leg.free_us(table);
+        leg.wait_until((now_us + self.check_us).max(free_us));
+        let Some(deleted) = deleted else { return };
+        leg.deleted += deleted;
+        leg.deleted_last = deleted;
+        leg.remaining = leg.remaining.saturating_sub(deleted);
+        if deleted > 0 {
+            leg.last_delete_us = Some(now_us);
+        }
+        if leg.remaining > 0 {
+            leg.due_us = free_us;
+        }
+    }
+
+    /// What was deleted of each table, in the order of their names.
+    pub fn counts(&self) -> Vec<ExpiryCounts> {
+        let of_table = |table: &Expiring| {
+            let legs = || self.legs.values().filter(|leg| leg.table == table.table);
+            ExpiryCounts {
+                name: table.name.clone(),
+                deleted: legs().map(|leg| leg.deleted).sum(),
+                deleted_last: legs().map(|leg| leg.deleted_last).sum(),
+                remaining: legs().map(|leg| leg.remaining).sum(),
+                last_delete_us: legs().filter_map(|leg| leg.last_delete_us).max(),
+            }
+        };
+        let mut counts: Vec<ExpiryCounts> = self.tables.values().map(of_table).collect();
+        counts.sort_by(|one, other| one.name.cmp(&other.name));
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests;
