@@ -12,7 +12,7 @@ use lockstep_plan::{
 };
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_plan_ir::{Execution, StorageChange, TableDefinition};
+use lockstep_plan_ir::{Execution, Statement, StorageChange, TableDefinition};
 use lockstep_site::{
     BoundStatement, Home, MultiWork, OneRoundCall, OneRoundCalls, OneRoundRequest, StatementCall,
     TableSwap,
@@ -427,7 +427,7 @@ fn table_of<'a>(definition: &TableDefinition, rows: impl Iterator<Item = &'a Vec
     out
 }
 
-fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
+pub(crate) fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
     let read_only = statements.iter().all(|bound| bound.statement.statement().read_only);
     StatementCall { statements, read_only, counted: false, answer: None }
 }
@@ -436,6 +436,11 @@ fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
 pub(crate) fn keeps_index(procedure: &PreparedProcedure) -> bool {
     let mut statements = procedure.statements().iter();
     statements.any(|statement| statement.statement().upkeep != IndexUpkeep::None)
+}
+
+/// Whether a statement changes what global indexes hold.
+pub(crate) fn keeps_index_of(statement: &Statement) -> bool {
+    statement.upkeep != IndexUpkeep::None
 }
 
 fn only_partition(bound: &[BoundStatement], ring: &HashRing) -> Option<PartitionId> {

@@ -10,7 +10,8 @@
 //! Beside that a replicated table is written, rows are loaded in bulk, a procedure that never does
 //! the same twice is logged by its effects, and the schema changes: tables, columns, views,
 //! indexes and procedures come and go, global indexes are built while calls run, two tables
-//! exchange their contents, and a procedure's class is replaced.
+//! exchange their contents, and a procedure's class is replaced. Rows whose time is over go by the
+//! host's own transactions: none early, and none for good that was not told or under way.
 //!
 //! Some connections have their turns at two rows each, several of them under way at a time: they
 //! are had in the order in which they were sent, and what a crash leaves of them is a beginning.
@@ -41,6 +42,7 @@ use lockstep_site::Faults;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod aging;
 mod damage;
 mod exchange;
 mod judge;
@@ -183,6 +185,8 @@ pub enum Skip {
     Swaps,
     /// Other classes, all but the first.
     Classes,
+    /// The time up to which rows go: that of the clock is taken instead.
+    CutOffs,
 }
 
 impl Skip {
@@ -243,6 +247,7 @@ struct Run {
     schema: schema::Schema,
     turns: turns::Turns,
     exchange: exchange::Exchange,
+    aging: aging::Aging,
     report: Report,
 }
 
@@ -291,6 +296,7 @@ impl Run {
             schema: schema::Schema::new(one_in),
             turns: turns::Turns::default(),
             exchange: exchange::Exchange::default(),
+            aging: aging::Aging::default(),
             report: Report::default(),
         }
     }
@@ -306,7 +312,7 @@ impl Run {
         assert!(world.begin_change(&Change::Classes(1)), "nothing else changes");
         world.settle();
         assert_eq!(world.take_schema_answer(), Some(None), "the first classes");
-        world.schema(SCHEMA);
+        world.schema(&[SCHEMA, aging::SCHEMA].concat());
         self.schema.set(world.schema_text());
         for account in 0..self.accounts {
             world.call(0, &[(&sql("INSERT INTO accounts VALUES (?, ?)"), &[account, MONEY])]);
@@ -388,6 +394,7 @@ impl Run {
             if expires && self.random.chance(1, 40) {
                 world.expire();
             }
+            self.draw_expiry(world)?;
             world.draw_save();
             self.hear_change(world);
             self.judge_answers(world)?;
@@ -433,6 +440,7 @@ impl Run {
             }
         }
         self.seen.clear();
+        self.forget_uncovered_expiries(now);
         self.schema.before.retain(|(_, then)| !now.covers(*then, false));
     }
 

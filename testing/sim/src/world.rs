@@ -17,6 +17,7 @@ use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, Tabl
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod expiry;
 mod led;
 mod load;
 pub(crate) mod log;
@@ -26,6 +27,8 @@ pub(crate) mod replay;
 pub(crate) mod save;
 mod shape;
 
+use expiry::Expiry;
+pub(crate) use expiry::{SentBatch, is_expiry};
 use led::Journey;
 pub use shape::Shape;
 use shape::coordinator;
@@ -151,6 +154,9 @@ pub struct World {
     log: Option<HostLog>,
     /// The snapshots that it saves, if it does.
     saves: Option<Saves>,
+    /// Deletes rows whose time is over.
+    expiry: Expiry,
+    overtaken_expiries: Vec<CallNumber>,
 }
 
 impl World {
@@ -206,6 +212,8 @@ impl World {
             limits,
             log: None,
             saves: None,
+            expiry: Expiry::new(partitions),
+            overtaken_expiries: Vec::new(),
         }
     }
 
@@ -343,6 +351,9 @@ impl World {
 
     /// A schema change overtook the plans of a call.
     fn plan_again(&mut self, call: CallNumber) {
+        if self.expiry_overtaken(call) {
+            return;
+        }
         self.planned_again += 1;
         let request = self.requests.get(&call).cloned().expect("it was requested");
         self.request(call, request);

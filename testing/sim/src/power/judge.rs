@@ -14,6 +14,9 @@ const CHECK: CallNumber = usize::MAX - 4;
 impl Run {
     pub(super) fn judge_answers(&mut self, world: &mut World) -> Result<(), String> {
         for answer in world.take_answers() {
+            if self.hear_expiry(world, &answer)? {
+                continue;
+            }
             let number = answer.call;
             let call = &mut self.calls[number];
             if call.end != End::Open {
@@ -80,6 +83,7 @@ impl Run {
         self.judge_calls(&left)?;
         self.judge_beginnings(world)?;
         self.judge_exchange(world)?;
+        self.judge_aging(world)?;
         self.judge_rates(&rates)?;
         let of_all = notes.into_values().flatten().filter(|note| note.0 >= 0);
         let of_all: Vec<Note> = of_all.collect();
@@ -257,7 +261,7 @@ fn ask(world: &mut World, request: Request) -> Result<Vec<Vec<i64>>, String> {
 }
 
 /// The integers of the first table.
-fn rows(tables: &[u8]) -> Result<Vec<Vec<i64>>, String> {
+pub(super) fn rows(tables: &[u8]) -> Result<Vec<Vec<i64>>, String> {
     let table = TableView::read(&mut ByteReader::new(tables)).map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     for row in table.rows() {

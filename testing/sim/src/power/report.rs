@@ -31,6 +31,9 @@ pub struct Report {
     pub changes: [u64; 6],
     /// Exchanges of tables that began, and other classes.
     pub without_text: [u64; 2],
+    /// Transactions that delete rows whose time is over, rows that they were answered to have
+    /// deleted, and rows that had gone behind recoveries.
+    pub expiries: [u64; 3],
     /// Reads that were answered while the log waited for space.
     pub read_while_full: u64,
     /// Disks that failed in a group commit, a change of segments, pruning, a snapshot, the removal
@@ -72,6 +75,7 @@ impl Report {
         all(&mut self.ends, &other.ends);
         all(&mut self.changes, &other.changes);
         all(&mut self.without_text, &other.without_text);
+        all(&mut self.expiries, &other.expiries);
         all(&mut self.struck, &other.struck);
         all(&mut self.saves, &other.saves);
         all(&mut self.beginnings, &other.beginnings);
@@ -146,6 +150,11 @@ impl fmt::Display for Report {
             ),
         )?;
         line("schema", self.schema_changes())?;
+        let [batches, told, gone] = self.expiries;
+        line(
+            "aging",
+            format!("{batches} transactions, {told} rows answered, {gone} gone behind recoveries"),
+        )?;
         line(
             "disks failed",
             format!(

@@ -43,7 +43,7 @@ impl Call {
 
 impl Run {
     pub(super) fn begin(&mut self, world: &mut World) {
-        let call = match self.random.below(31) {
+        let call = match self.random.below(35) {
             0..=2 => self.move_money(world),
             3 | 4 => self.move_slowly(world),
             5 => self.deposit(world),
@@ -62,6 +62,7 @@ impl Run {
             23..=26 => self.take_turn(world),
             27 | 28 => self.stamp(world),
             29 | 30 => self.insert_exchanged(world),
+            31..=34 => self.insert_aging(world),
             22 if self.schema.has_extra() => self.insert_extra(world),
             _ => {
                 let account = self.account();

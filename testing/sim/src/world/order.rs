@@ -19,9 +19,12 @@ impl World {
     /// A schema change overtook a call that waited for the coordinator, and is in force: the
     /// coordinator goes on when it has been planned anew.
     pub(super) fn make_anew(&mut self, call: CallNumber, outputs: &mut Vec<Output>) {
+        let now_us = self.now_us;
+        if self.expiry_overtaken(call) {
+            return self.coordinator.leave_out(now_us, outputs);
+        }
         self.planned_again += 1;
         let request = self.requests.get(&call).cloned().expect("it was requested");
-        let now_us = self.now_us;
         match self.plan(0, call, &request) {
             Message::Multi(multi) => self.coordinator.submit_again(multi, now_us, outputs),
             Message::OneRound(call, one_round) => {

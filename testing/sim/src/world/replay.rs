@@ -26,7 +26,10 @@ use lockstep_txn::log_entry::{
     StatementSource, Vote,
 };
 use lockstep_txn::{EntryHeader, EntryReader};
-use lockstep_types::{PartitionId, TableView, TransactionId};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{
+    Datum, Parameter, ParameterSet, PartitionId, SqlType, TableView, TransactionId,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -275,7 +278,7 @@ impl World {
     ) -> Result<Vec<Option<Stop>>, Fault> {
         let catalog = self.catalogs.last_entry().expect("there is always a catalog").into_mut();
         let (mut stops, mut unrepeatable, mut stopped) = (Vec::new(), None, None);
-        let partition_count = self.sites.len() as u32;
+        let (partition_count, now_us) = (self.sites.len() as u32, self.now_us);
         for (site, (partition, log, left_out)) in self.sites.iter_mut().zip(partitions) {
             let mut replay = PartitionReplay {
                 partition: *partition,
@@ -285,6 +288,7 @@ impl World {
                 replays_all: disk.replays_all,
                 skips: disk.skips,
                 partition_count,
+                now_us,
                 replayed: 0,
             };
             match replay.run(log, outcome) {
@@ -335,6 +339,8 @@ struct PartitionReplay<'a> {
     /// A fault: entries that do not run again.
     skips: Option<Skip>,
     partition_count: u32,
+    /// For a fault: what the clock says.
+    now_us: i64,
     replayed: u64,
 }
 
@@ -494,8 +500,29 @@ impl PartitionReplay<'_> {
             rows[self.partition.index()] = shipped.to_vec();
             Arc::new(rows)
         });
-        let parameters = Arc::from(logged.parameters);
+        let parameters = match self.skips {
+            Some(Skip::CutOffs) => self.with_clock(logged)?,
+            _ => Arc::from(logged.parameters),
+        };
         Ok(BoundStatement { statement, parameters, shipped, found: None, profile: None })
+    }
+
+    /// A fault: rows go up to a time by the clock, not up to that of the entry.
+    fn with_clock(&self, logged: &LoggedStatement<'_>) -> Result<Arc<[u8]>, Fault> {
+        let StatementSource::Text { text, .. } = logged.source else {
+            return Ok(Arc::from(logged.parameters));
+        };
+        let set = ParameterSet::new(logged.parameters);
+        let set = set.map_err(|error| Fault::Unsound(error.to_string()))?;
+        match (self.catalog.plan.expire_of_text(text), set.get(1)) {
+            (Some(_), Some(Ok(Parameter::Scalar(sql_type, rows)))) => {
+                let mut writer = ParameterWriter::default();
+                let cut_off = Datum::Timestamp(self.now_us - 1_000_000);
+                writer.scalar(SqlType::Timestamp, cut_off).scalar(sql_type, rows);
+                Ok(Arc::from(writer.bytes()))
+            }
+            _ => Ok(Arc::from(logged.parameters)),
+        }
     }
 
     fn statement(&mut self, source: &StatementSource<'_>) -> Result<Arc<PreparedStatement>, Fault> {
@@ -508,13 +535,16 @@ impl PartitionReplay<'_> {
                     Fault::Unsound(format!("there is no statement {number} of procedure {name}"))
                 })
             }
-            StatementSource::Text { text, .. } => match self.catalog.plan.cover_of_text(text) {
-                Some(cover) => {
-                    let partitions = self.partition_count;
-                    Ok(Arc::new(PreparedStatement::for_partitions(cover, partitions)))
+            StatementSource::Text { text, .. } => {
+                let plan = &self.catalog.plan;
+                match plan.cover_of_text(text).or_else(|| plan.expire_of_text(text)) {
+                    Some(own) => {
+                        let partitions = self.partition_count;
+                        Ok(Arc::new(PreparedStatement::for_partitions(own, partitions)))
+                    }
+                    None => Ok(self.catalog.prepare(&Sql::from(text))),
                 }
-                None => Ok(self.catalog.prepare(&Sql::from(text))),
-            },
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ fn what_was_answered_survives_power_cuts() {
     assert!(sum.asynchronous > 50 && sum.covered.iter().all(|count| *count > 200), "{sum}");
     assert!(sum.without_text.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.turns > 500, "{sum}");
+    assert!(sum.expiries.iter().all(|count| *count > 500), "{sum}");
     assert!(sum.torn > 5 && sum.left_out > 20, "{sum}");
     assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.struck.iter().all(|count| *count > 1), "{sum}");
@@ -117,6 +118,7 @@ fn entries_that_do_not_run_again_are_missed() {
             ("bulk loads", skips(Skip::Loads)),
             ("exchanges of tables", skips(Skip::Swaps)),
             ("other classes", skips(Skip::Classes)),
+            ("the times up to which rows go", skips(Skip::CutOffs)),
         ],
     );
 }

@@ -1,0 +1,192 @@
+//! Tables whose rows go when their time is over, by the simulated clock: none early, none that no
+//! transaction of the host's deleted, and what went stays away.
+
+use super::{Call, End, Run};
+use crate::world::log::LogClock;
+use crate::world::{Answer, CallNumber, SentBatch, World, is_expiry};
+use lockstep_types::{Status, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const SCHEMA: &str = "
+CREATE TABLE aging (
+  id BIGINT NOT NULL, account BIGINT NOT NULL, made TIMESTAMP NOT NULL, PRIMARY KEY (account, id)
+) USING TTL 1 SECONDS ON COLUMN made BATCH_SIZE 2 MAX_FREQUENCY 500;
+PARTITION TABLE aging ON COLUMN account;
+CREATE INDEX aging_made ON aging (made);
+CREATE VIEW ages (account, n) AS SELECT account, COUNT(*) FROM aging GROUP BY account;
+CREATE TABLE linked (
+  id BIGINT NOT NULL, account BIGINT NOT NULL, made TIMESTAMP NOT NULL, PRIMARY KEY (account, id)
+) USING TTL 1 SECONDS ON COLUMN made BATCH_SIZE 3 MAX_FREQUENCY 200;
+PARTITION TABLE linked ON COLUMN account;
+CREATE INDEX linked_made ON linked (made, id);
+CREATE GLOBAL UNIQUE INDEX linked_ids ON linked (id);
+CREATE TABLE fading (
+  id BIGINT NOT NULL, account BIGINT NOT NULL, made TIMESTAMP NOT NULL, PRIMARY KEY (id)
+) USING TTL 1 SECONDS ON COLUMN made BATCH_SIZE 1 MAX_FREQUENCY 500;
+CREATE INDEX fading_made ON fading (made);
+";
+
+const TABLES: [&str; 3] = ["AGING", "LINKED", "FADING"];
+const LIFETIME_US: i64 = 1_000_000;
+const NOTE: &str = "INSERT INTO moves (account, number, side, amount) VALUES (?, ?, 0, 0)";
+
+/// A table, as far as is known.
+#[derive(Debug, Default)]
+struct Aged {
+    /// The time of each call's row.
+    rows: BTreeMap<usize, i64>,
+    /// Rows that had gone behind the last recovery.
+    gone: BTreeSet<usize>,
+    /// Of this life: the latest cut-off of a transaction that was sent.
+    cut_off_us: Option<i64>,
+    /// Rows of transactions that were answered, with how far the log was then.
+    deleted: Vec<(u64, LogClock, bool)>,
+    /// The most rows of those that nobody has heard of.
+    open: BTreeMap<CallNumber, u64>,
+    /// The most rows of those whose end nobody knows.
+    unknown: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Aging {
+    tables: [Aged; 3],
+    of_call: BTreeMap<CallNumber, usize>,
+}
+
+impl Run {
+    /// Inserts a row that will go soon, or that is to go already.
+    pub(super) fn insert_aging(&mut self, world: &mut World) -> Call {
+        let (number, account) = (self.calls.len(), self.account());
+        let n = number as i64;
+        let made_us = world.now_us() - LIFETIME_US + self.random.between(-30_000, 80_000);
+        let place = self.random.below(TABLES.len() as u64) as usize;
+        let text = format!("INSERT INTO {} VALUES (?, ?, ?)", TABLES[place]);
+        self.statements(world, &[(&text, &[n, account, made_us]), (NOTE, &[account, n])]);
+        self.aging.tables[place].rows.insert(number, made_us);
+        Call::new(vec![(account, 0, 0)])
+    }
+
+    /// Now and then the host looks for rows whose time is over.
+    pub(super) fn draw_expiry(&mut self, world: &mut World) -> Result<(), String> {
+        if !self.random.chance(1, 6) {
+            return Ok(());
+        }
+        for call in world.take_overtaken_expiries() {
+            self.aging.tables.iter_mut().for_each(|aged| {
+                aged.open.remove(&call);
+            });
+        }
+        for sent in world.expire_rows() {
+            let SentBatch { call, table, cut_off_us, rows } = sent;
+            if cut_off_us > world.now_us() - LIFETIME_US {
+                return Err(format!("rows up to {cut_off_us} go at {}", world.now_us()));
+            }
+            let place = place_of(world, table)?;
+            let aged = &mut self.aging.tables[place];
+            aged.cut_off_us = aged.cut_off_us.max(Some(cut_off_us));
+            aged.open.insert(call, rows);
+            self.aging.of_call.insert(call, place);
+            self.report.expiries[0] += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes an answer if it is of such a transaction.
+    pub(super) fn hear_expiry(
+        &mut self,
+        world: &mut World,
+        answer: &Answer,
+    ) -> Result<bool, String> {
+        if !is_expiry(answer.call) {
+            return Ok(false);
+        }
+        let place = self.aging.of_call.get(&answer.call).copied().unwrap_or_default();
+        let aged = &mut self.aging.tables[place];
+        let most = aged.open.remove(&answer.call).ok_or("an answer to what nobody sent")?;
+        let deleted = match &answer.outcome.failure {
+            None => {
+                let rows = super::judge::rows(&answer.tables)?;
+                rows.first().and_then(|row| row.first()).map(|count| *count as u64)
+            }
+            Some(failure) => {
+                let is_unknown = failure.status == Status::ResponseUnknown;
+                aged.unknown += if is_unknown { most } else { 0 };
+                None
+            }
+        };
+        if let Some(deleted) = deleted {
+            if deleted > most {
+                return Err(format!("{deleted} rows went at once, not {most} at most"));
+            }
+            aged.deleted.push((deleted, world.log_clock(), answer.at_partition));
+            self.report.expiries[1] += deleted;
+        }
+        world.expiry_ended(answer, deleted);
+        Ok(true)
+    }
+
+    /// What an asynchronous log may have lost need not have gone.
+    pub(super) fn forget_uncovered_expiries(&mut self, now: LogClock) {
+        for aged in &mut self.aging.tables {
+            for (deleted, then, at_partition) in std::mem::take(&mut aged.deleted) {
+                match now.covers(then, at_partition) {
+                    true => aged.deleted.push((deleted, then, at_partition)),
+                    false => aged.unknown += deleted,
+                }
+            }
+        }
+    }
+
+    /// Behind a recovery.
+    pub(super) fn judge_aging(&mut self, world: &mut World) -> Result<(), String> {
+        for (name, aged) in TABLES.iter().zip(&mut self.aging.tables) {
+            let text = format!("SELECT id FROM {name} ORDER BY id");
+            let found = super::judge::read(world, &text)?;
+            let found: BTreeSet<usize> = found.iter().map(|row| row[0] as usize).collect();
+            let calls = &self.calls;
+            // An asynchronous log may have lost the rows themselves.
+            let is_there = |number: &usize| calls[*number].end == End::Known(true);
+            aged.rows.retain(|number, _| is_there(number));
+            if let Some(number) = found.iter().find(|number| !aged.rows.contains_key(number)) {
+                return Err(format!("{name} has row {number}, which nobody inserted"));
+            }
+            if let Some(number) = aged.gone.intersection(&found).next() {
+                return Err(format!("row {number} of {name} had gone and is there"));
+            }
+            let is_news = |number: &usize| !found.contains(number) && !aged.gone.contains(number);
+            let news: Vec<usize> = aged.rows.keys().copied().filter(is_news).collect();
+            let early = news.iter().find(|number| Some(aged.rows[number]) > aged.cut_off_us);
+            if let Some(number) = early {
+                return Err(format!("row {number} of {name} went before its time"));
+            }
+            let told: u64 = aged.deleted.iter().map(|(rows, ..)| rows).sum();
+            let most = told + aged.unknown + aged.open.values().sum::<u64>();
+            if !(told..=most).contains(&(news.len() as u64)) {
+                let count = news.len();
+                return Err(format!("{count} rows of {name} have gone, not {told} to {most}"));
+            }
+            self.report.expiries[2] += news.len() as u64;
+            aged.gone.extend(news);
+            aged.cut_off_us = None;
+            (aged.unknown, aged.deleted) = (0, Vec::new());
+            aged.open.clear();
+        }
+        self.aging.of_call.clear();
+        let counted = "SELECT account, COUNT(*) FROM aging GROUP BY account ORDER BY account";
+        let (table, view) = (
+            super::judge::read(world, counted)?,
+            super::judge::read(world, "SELECT account, n FROM ages ORDER BY account")?,
+        );
+        match table == view {
+            true => Ok(()),
+            false => Err(format!("the view of ages has {view:?}, its table {table:?}")),
+        }
+    }
+}
+
+fn place_of(world: &World, table: TableId) -> Result<usize, String> {
+    let tables = &world.latest().1.plan.tables;
+    let is_it = |name: &&str| tables.get(*name).is_some_and(|t| t.definition.id == table);
+    TABLES.iter().position(is_it).ok_or("a table of nobody's".to_string())
+}

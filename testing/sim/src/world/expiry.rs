@@ -1,0 +1,154 @@
+//! Rows whose time is over, deleted as a host's control thread has it done, by the simulated clock.
+//! A look is taken at once; the transaction behind it goes its way among all messages.
+
+use super::led::Journey;
+use super::{Answer, CallNumber, Message, PartitionCall, World};
+use crate::plans::{LocalWork, keeps_index_of, statement_call};
+use lockstep_exec::PreparedStatement;
+use lockstep_plan::ExpiringTable;
+use lockstep_site::{
+    BoundStatement, Expiring, ExpiryBatch, ExpirySchedule, Home, LegId, MultiCall, MultiWork,
+};
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, PartitionId, SqlType, TableId};
+use std::sync::Arc;
+
+/// How often a host looks.
+const CHECK_US: i64 = 3_000;
+/// The most rows of a transaction.
+const BATCH_ROWS_MAX: u64 = 100;
+/// The transactions' numbers begin here, far from those of calls.
+const FIRST_CALL: CallNumber = usize::MAX / 2;
+
+/// What a host deletes when.
+pub(super) struct Expiry {
+    schedule: ExpirySchedule,
+    /// The catalog that the schedule's tables are of.
+    version: u64,
+}
+
+/// A transaction that was sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentBatch {
+    pub(crate) call: CallNumber,
+    pub(crate) table: TableId,
+    pub(crate) cut_off_us: i64,
+    pub(crate) rows: u64,
+}
+
+/// Whether a call is such a transaction.
+pub(crate) fn is_expiry(call: CallNumber) -> bool {
+    (FIRST_CALL..FIRST_CALL + usize::MAX / 4).contains(&call)
+}
+
+fn leg_of(call: CallNumber) -> LegId {
+    LegId((call - FIRST_CALL) as u64)
+}
+
+impl Expiry {
+    pub(super) fn new(partition_count: u32) -> Expiry {
+        let schedule = ExpirySchedule::new(partition_count, CHECK_US, BATCH_ROWS_MAX);
+        Expiry { schedule, version: 0 }
+    }
+}
+
+impl World {
+    /// The simulated time, in microseconds since 1970.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.now_us
+    }
+
+    /// Looks at what is due, and sends the transactions that delete what is seen.
+    pub(crate) fn expire_rows(&mut self) -> Vec<SentBatch> {
+        let now_us = self.now_us;
+        let version = self.versions[0];
+        let partition_count = self.partition_count();
+        if self.expiry.version != version {
+            let tables = self.catalogs[&version].plan.expiring_tables();
+            let tables = tables.map(|table| prepared(table, partition_count));
+            self.expiry.schedule.set_tables(tables, now_us);
+            self.expiry.version = version;
+        }
+        let mut sent = Vec::new();
+        for look in self.expiry.schedule.begin_looks(now_us) {
+            let place = look.partition.index();
+            let database = self.sites[place].database();
+            let rows = database.rows_up_to(look.table, look.index, look.cut_off_us, look.rows_max);
+            let rows = rows.filter(|_| self.versions[place] == version);
+            if let Some(batch) = self.expiry.schedule.seen(look.leg, rows, now_us) {
+                let call = FIRST_CALL + batch.leg.0 as usize;
+                let (cut_off_us, rows) = (batch.cut_off_us, batch.rows);
+                sent.push(SentBatch { call, table: look.table, cut_off_us, rows });
+                self.send_expiry(call, batch, version);
+            }
+        }
+        sent
+    }
+
+    fn send_expiry(&mut self, call: CallNumber, batch: ExpiryBatch, catalog_version: u64) {
+        let mut parameters = ParameterWriter::default();
+        parameters.scalar(SqlType::Timestamp, Datum::Timestamp(batch.cut_off_us));
+        parameters.bigint(batch.rows as i64);
+        let keeps_index = keeps_index_of(batch.statement.statement());
+        let bound = BoundStatement {
+            statement: batch.statement,
+            parameters: parameters.bytes().into(),
+            shipped: None,
+            found: None,
+            profile: None,
+        };
+        let statements = statement_call(vec![bound]);
+        let alone = self.partition_count() == 1;
+        let partition = batch.partition.or(alone.then_some(PartitionId(0)));
+        let message = match partition {
+            Some(partition) if alone || !keeps_index => {
+                let (work, journey) = (LocalWork::Statements(statements), Journey::default());
+                Message::Call(partition, PartitionCall { call, catalog_version, work, journey })
+            }
+            home => Message::Multi(MultiCall {
+                origin: call,
+                procedure_number: 0,
+                catalog_version,
+                time_limit: None,
+                declared: Vec::new(),
+                home: home.map(|partition| Home { partition, addresses_partition: true }),
+                led: None,
+                work: MultiWork::Statements(statements),
+            }),
+        };
+        self.in_flight.push(message);
+    }
+
+    /// One of the transactions has ended: how many rows it deleted, if it succeeded.
+    pub(crate) fn expiry_ended(&mut self, answer: &Answer, deleted: Option<u64>) {
+        self.expiry.schedule.ended(leg_of(answer.call), deleted, self.now_us);
+    }
+
+    /// A change of the catalog overtook one; whether the call is one.
+    pub(super) fn expiry_overtaken(&mut self, call: CallNumber) -> bool {
+        if is_expiry(call) {
+            self.expiry.schedule.ended(leg_of(call), None, self.now_us);
+            self.overtaken_expiries.push(call);
+        }
+        is_expiry(call)
+    }
+
+    /// Those that were overtaken since the last time, which have done nothing.
+    pub(crate) fn take_overtaken_expiries(&mut self) -> Vec<CallNumber> {
+        std::mem::take(&mut self.overtaken_expiries)
+    }
+}
+
+fn prepared(table: ExpiringTable, partition_count: u32) -> Expiring {
+    let prepare =
+        |statement| Arc::new(PreparedStatement::for_partitions(statement, partition_count));
+    Expiring {
+        name: table.name,
+        table: table.table,
+        is_replicated: table.is_replicated,
+        lifetime_us: table.lifetime_us,
+        batch_rows: u64::from(table.batch_rows),
+        max_frequency: table.max_frequency,
+        by: table.by.map(|(index, statement)| (index, prepare(statement))),
+    }
+}
