@@ -64,10 +64,11 @@ impl SiteLog {
         unwritten > self.limit_bytes && !self.has_failed()
     }
 
-    /// The site has nothing to do until somebody wakes it: a group commit waits for no more of it.
+    /// The site has nothing to do until somebody wakes it: a group commit waits for no more of it,
+    /// if it has a part in one.
     #[inline]
     pub fn note_idle(&self) {
-        if self.gates {
+        if self.gates && self.handed_bytes > self.shared.written_bytes(self.site) {
             self.shared.note_idle(self.site);
         }
     }

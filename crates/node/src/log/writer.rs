@@ -404,31 +404,29 @@ impl Body {
             std::thread::park_timeout(wait);
             self.gather();
         }
-        let until_busy = self.group.begin_busy_in(Instant::now());
-        if !until_busy.is_zero() && self.await_idle_site() {
-            self.gather();
+        if !self.group.begin_busy_in(Instant::now()).is_zero() {
+            self.await_idle_site();
         }
         self.group.begun = Instant::now();
     }
 
-    /// Waits until a site with a part in the group is idle, or the group was gathered for as long
-    /// as busy sites let it; whether it waited.
-    fn await_idle_site(&mut self) -> bool {
-        let mut has_waited = false;
+    /// Gathers until a site with a part in the group is idle, or as long as busy sites let it.
+    fn await_idle_site(&mut self) {
         loop {
             self.shared.awaits_idle.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
+            self.gather();
             let mut lanes = self.lanes.iter().zip(&self.shared.sites);
             let is_idle = |site: &Progress| site.is_idle.load(Ordering::Relaxed);
             let has_idle = lanes.any(|(lane, site)| lane.is_in_group && is_idle(site));
             let wait = self.group.begin_busy_in(Instant::now());
+            let is_full = self.writer.group_bytes() >= GROUP_BYTES_MAX;
             let hurries = self.shared.stopping.load(Ordering::Acquire);
-            if has_idle || wait.is_zero() || hurries {
+            if has_idle || wait.is_zero() || is_full || hurries {
                 self.shared.awaits_idle.store(false, Ordering::Relaxed);
-                return has_waited;
+                return;
             }
             std::thread::park_timeout(wait);
-            has_waited = true;
         }
     }
 
