@@ -39,12 +39,24 @@ struct Aged {
     gone: BTreeSet<usize>,
     /// Of this life: the latest cut-off of a transaction that was sent.
     cut_off_us: Option<i64>,
-    /// Rows of transactions that were answered, with how far the log was then.
-    deleted: Vec<(u64, LogClock, bool)>,
+    /// Transactions that were answered.
+    told: Vec<Told>,
     /// The most rows of those that nobody has heard of.
     open: BTreeMap<CallNumber, u64>,
     /// The most rows of those whose end nobody knows.
     unknown: u64,
+}
+
+/// What was told of a transaction.
+#[derive(Debug)]
+struct Told {
+    /// Rows that it deleted; none if it failed.
+    deleted: u64,
+    /// The most rows, if what was told is lost: then a failure may be, too.
+    most: u64,
+    /// How far the log was then.
+    then: LogClock,
+    at_partition: bool,
 }
 
 /// All of them.
@@ -104,37 +116,37 @@ impl Run {
         let place = self.aging.of_call.get(&answer.call).copied().unwrap_or_default();
         let aged = &mut self.aging.tables[place];
         let most = aged.open.remove(&answer.call).ok_or("an answer to what nobody sent")?;
-        let deleted = match &answer.outcome.failure {
+        let failure = answer.outcome.failure.as_ref().map(|failure| failure.status);
+        let deleted = match failure {
             None => {
                 let rows = super::judge::rows(&answer.tables)?;
                 rows.first().and_then(|row| row.first()).map(|count| *count as u64)
             }
-            Some(failure) => {
-                let is_unknown = failure.status == Status::ResponseUnknown;
-                aged.unknown += if is_unknown { most } else { 0 };
-                None
-            }
+            Some(_) => None,
         };
-        if let Some(deleted) = deleted {
-            if deleted > most {
-                return Err(format!("{deleted} rows went at once, not {most} at most"));
-            }
-            aged.deleted.push((deleted, world.log_clock(), answer.at_partition));
-            self.report.expiries[1] += deleted;
+        if deleted.is_some_and(|deleted| deleted > most) {
+            return Err(format!("{deleted:?} rows went at once, not {most} at most"));
+        }
+        if failure == Some(Status::ResponseUnknown) {
+            aged.unknown += most;
+        } else {
+            let (then, at_partition) = (world.log_clock(), answer.at_partition);
+            let most = deleted.unwrap_or(most);
+            let told = Told { deleted: deleted.unwrap_or(0), most, then, at_partition };
+            self.report.expiries[1] += told.deleted;
+            aged.told.push(told);
         }
         world.expiry_ended(answer, deleted);
         Ok(true)
     }
 
-    /// What an asynchronous log may have lost need not have gone.
+    /// What an asynchronous log may have lost need not have gone, nor to have failed.
     pub(super) fn forget_uncovered_expiries(&mut self, now: LogClock) {
         for aged in &mut self.aging.tables {
-            for (deleted, then, at_partition) in std::mem::take(&mut aged.deleted) {
-                match now.covers(then, at_partition) {
-                    true => aged.deleted.push((deleted, then, at_partition)),
-                    false => aged.unknown += deleted,
-                }
-            }
+            let is_covered = |told: &Told| now.covers(told.then, told.at_partition);
+            let lost = aged.told.iter().filter(|told| !is_covered(told)).map(|told| told.most);
+            aged.unknown += lost.sum::<u64>();
+            aged.told.retain(is_covered);
         }
     }
 
@@ -160,7 +172,7 @@ impl Run {
             if let Some(number) = early {
                 return Err(format!("row {number} of {name} went before its time"));
             }
-            let told: u64 = aged.deleted.iter().map(|(rows, ..)| rows).sum();
+            let told: u64 = aged.told.iter().map(|told| told.deleted).sum();
             let most = told + aged.unknown + aged.open.values().sum::<u64>();
             if !(told..=most).contains(&(news.len() as u64)) {
                 let count = news.len();
@@ -169,7 +181,8 @@ impl Run {
             self.report.expiries[2] += news.len() as u64;
             aged.gone.extend(news);
             aged.cut_off_us = None;
-            (aged.unknown, aged.deleted) = (0, Vec::new());
+            aged.unknown = 0;
+            aged.told.clear();
             aged.open.clear();
         }
         self.aging.of_call.clear();
