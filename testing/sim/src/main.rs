@@ -1,15 +1,5 @@
 //! Runs seeds: a count of them, or new ones for a time. Prints the first that fails and stops.
-//!
-//! `lockstep-sim [--seeds N] [--from SEED] [--minutes M] [--calls N]`
-//!
-//! `lockstep-sim power [--seeds N] [--from SEED] [--minutes M]` runs power cuts alone.
-//!
-//! `lockstep-sim timed` compares, on a simulated clock, transfers over two partitions with a host
-//! that stops everything for each. The transfers are statements, which the coordinator plans on
-//! both sides.
-//!
-//! `lockstep-sim scale [N]` prints calls per simulated second over partitions, N (20) of a thousand
-//! calls transfers, as points for `lockstep bench fit`.
+//! What it takes, [`USAGE`] says.
 
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
@@ -21,6 +11,24 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+const USAGE: &str = "\
+Usage: lockstep-sim [power] [--seeds N] [--from SEED] [--minutes M] [--calls N]
+       lockstep-sim timed
+       lockstep-sim scale [N]
+
+Runs seeds of the simulator, and stops at the first that fails.
+
+  power        power cuts alone
+  --seeds N    so many seeds (1000; with --minutes as many as there is time for)
+  --from SEED  the first of them (1)
+  --minutes M  no new seed after so long
+  --calls N    calls of each seed (400)
+  timed        compares, on a simulated clock, transfers over two partitions with a host that stops
+               everything for each; the transfers are statements, planned on both sides
+  scale        prints calls per simulated second over partitions, N (20) of a thousand calls
+               transfers, as points for `lockstep bench fit`
+";
 
 /// The seed that runs.
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -88,27 +96,76 @@ fn print_scale(transfers_per_mille: u64) {
     }
 }
 
+/// What to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Help,
+    Timed,
+    Scale { per_mille: u64 },
+    Seeds { power_alone: bool, from: u64, seeds: u64, minutes: Option<u64>, calls: usize },
+}
+
+/// Reads the arguments; or says which one is wrong.
+fn given(arguments: &[String]) -> Result<Given, String> {
+    let number = |name: &str, text: Option<&String>| {
+        let text = text.ok_or(format!("{name} wants a number"))?;
+        text.parse::<u64>().map_err(|_| format!("{name} wants a number, and '{text}' is none"))
+    };
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["timed"] => return Ok(Given::Timed),
+        ["scale"] => return Ok(Given::Scale { per_mille: 20 }),
+        ["scale", _] => {
+            let per_mille = number("scale", arguments.get(1))?;
+            return Ok(Given::Scale { per_mille });
+        }
+        _ if words.iter().any(|word| ["--help", "-h"].contains(word)) => return Ok(Given::Help),
+        _ => {}
+    }
+    let power_alone = words.first() == Some(&"power");
+    let (mut from, mut seeds, mut minutes, mut calls) = (1, None, None, 400);
+    let mut left = arguments[usize::from(power_alone)..].iter();
+    while let Some(name) = left.next() {
+        match name.as_str() {
+            "--from" => from = number(name, left.next())?,
+            "--seeds" => seeds = Some(number(name, left.next())?),
+            "--minutes" => minutes = Some(number(name, left.next())?),
+            "--calls" => calls = number(name, left.next())? as usize,
+            _ => return Err(format!("'{name}' is not known")),
+        }
+    }
+    let seeds = seeds.unwrap_or(if minutes.is_some() { u64::MAX } else { 1000 });
+    Ok(Given::Seeds { power_alone, from, seeds, minutes, calls })
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "timed") {
-        compare();
-        return ExitCode::SUCCESS;
+    match given(&arguments) {
+        Ok(Given::Help) => print!("{USAGE}"),
+        Ok(Given::Timed) => compare(),
+        Ok(Given::Scale { per_mille }) => print_scale(per_mille),
+        Ok(Given::Seeds { power_alone, from, seeds, minutes, calls }) => {
+            // A time that the clock cannot tell is as good as none.
+            let after =
+                |m: u64| Instant::now().checked_add(Duration::from_secs(m.checked_mul(60)?));
+            let until = minutes.and_then(after);
+            return run_seeds(power_alone, (from, seeds), until, calls);
+        }
+        Err(problem) => {
+            eprint!("lockstep-sim: {problem}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
     }
-    if arguments.first().is_some_and(|first| first == "scale") {
-        let per_mille = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(20);
-        print_scale(per_mille);
-        return ExitCode::SUCCESS;
-    }
-    let power_alone = arguments.first().is_some_and(|first| first == "power");
-    let number = |name: &str| -> Option<u64> {
-        let place = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(place + 1)?.parse().ok()
-    };
-    let from = number("--from").unwrap_or(1);
-    let seeds =
-        number("--seeds").unwrap_or(if number("--minutes").is_some() { u64::MAX } else { 1000 });
-    let calls = number("--calls").unwrap_or(400) as usize;
-    let until = number("--minutes").map(|m| Instant::now() + Duration::from_secs(m * 60));
+    ExitCode::SUCCESS
+}
+
+/// Runs so many seeds from the first one on, until one fails or the time is over.
+fn run_seeds(
+    power_alone: bool,
+    (from, seeds): (u64, u64),
+    until: Option<Instant>,
+    calls: usize,
+) -> ExitCode {
     let mut counts = Counts::default();
     // A failed assertion of the code under test ends the process: its seed must be known.
     let announce = std::panic::take_hook();
@@ -243,4 +300,34 @@ fn list_counts(report: &lockstep_sim::lists::Report) -> [u64; 8] {
 
 fn add(sums: &mut [u64], numbers: &[u64]) {
     sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Given, given};
+
+    fn of(text: &str) -> Result<Given, String> {
+        given(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_are_read_or_refused() {
+        let seeds = |power_alone, from, seeds, minutes, calls| {
+            Ok(Given::Seeds { power_alone, from, seeds, minutes, calls })
+        };
+        assert_eq!(of(""), seeds(false, 1, 1000, None, 400));
+        assert_eq!(of("power --from 7 --seeds 2"), seeds(true, 7, 2, None, 400));
+        assert_eq!(of("--minutes 3 --calls 9"), seeds(false, 1, u64::MAX, Some(3), 9));
+        assert_eq!(of("scale 50"), Ok(Given::Scale { per_mille: 50 }));
+        assert_eq!(of("timed"), Ok(Given::Timed));
+        assert_eq!(of("power --help"), Ok(Given::Help));
+        for (text, problem) in [
+            ("power --seed 5", "'--seed' is not known"),
+            ("--from", "--from wants a number"),
+            ("--seeds many", "--seeds wants a number, and 'many' is none"),
+            ("power timed", "'timed' is not known"),
+        ] {
+            assert_eq!(of(text), Err(problem.to_string()), "{text}");
+        }
+    }
 }
