@@ -34,39 +34,16 @@ const TASK: &[(&str, SqlType)] = &[
     ("PROCEDURE_FAILURES", BigInt),
 ];
 
-const TASK_SCHEDULER: &[(&str, SqlType)] = &[
-    ("PARTITION_ID", Integer),
-    ("TASK_NAME", Varchar),
-    ("STATE", Varchar),
-    ("SCOPE", Varchar),
-    ("SCHEDULER_INVOCATIONS", BigInt),
-    ("SCHEDULER_TOTAL_EXECUTION", BigInt),
-    ("SCHEDULER_MIN_EXECUTION", BigInt),
-    ("SCHEDULER_MAX_EXECUTION", BigInt),
-    ("SCHEDULER_AVG_EXECUTION", BigInt),
-    ("SCHEDULER_TOTAL_WAIT_TIME", BigInt),
-    ("SCHEDULER_MIN_WAIT_TIME", BigInt),
-    ("SCHEDULER_MAX_WAIT_TIME", BigInt),
-    ("SCHEDULER_AVG_WAIT_TIME", BigInt),
-    ("SCHEDULER_STATUS", Varchar),
-];
-
-const TASK_PROCEDURE: &[(&str, SqlType)] = &[
-    ("PARTITION_ID", Integer),
-    ("TASK_NAME", Varchar),
-    ("STATE", Varchar),
-    ("SCOPE", Varchar),
-    ("PROCEDURE_INVOCATIONS", BigInt),
-    ("PROCEDURE_TOTAL_EXECUTION", BigInt),
-    ("PROCEDURE_MIN_EXECUTION", BigInt),
-    ("PROCEDURE_MAX_EXECUTION", BigInt),
-    ("PROCEDURE_AVG_EXECUTION", BigInt),
-    ("PROCEDURE_TOTAL_WAIT_TIME", BigInt),
-    ("PROCEDURE_MIN_WAIT_TIME", BigInt),
-    ("PROCEDURE_MAX_WAIT_TIME", BigInt),
-    ("PROCEDURE_AVG_WAIT_TIME", BigInt),
-    ("PROCEDURE_FAILURES", BigInt),
-];
+/// Those that are not of the schedule.
+const TASK_PROCEDURE: [(&str, SqlType); TASK.len() - OF_SCHEDULER] = {
+    let mut columns = [TASK[0]; TASK.len() - OF_SCHEDULER];
+    let mut place = 0;
+    while place < columns.len() {
+        columns[place] = TASK[if place < HEAD { place } else { place + OF_SCHEDULER }];
+        place += 1;
+    }
+    columns
+};
 
 pub(super) const SELECTORS: &[Selector] = &[
     Selector {
@@ -75,11 +52,15 @@ pub(super) const SELECTORS: &[Selector] = &[
     },
     Selector {
         names: &["TASK_SCHEDULER"],
-        tables: &[Table { common: Common::Host, own: TASK_SCHEDULER, rows: scheduler }],
+        tables: &[Table {
+            common: Common::Host,
+            own: TASK.split_at(HEAD + OF_SCHEDULER).0,
+            rows: scheduler,
+        }],
     },
     Selector {
         names: &["TASK_PROCEDURE"],
-        tables: &[Table { common: Common::Host, own: TASK_PROCEDURE, rows: procedure }],
+        tables: &[Table { common: Common::Host, own: &TASK_PROCEDURE, rows: procedure }],
     },
 ];
 
