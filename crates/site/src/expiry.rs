@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const SECOND_US: i64 = 1_000_000;
-/// Rows whose time is over that a look counts beyond those of a transaction.
+/// Rows whose time is over that the looks of a second count beyond those of their transactions.
 const COUNTED_ROWS: u64 = 10_000;
 
 /// A table whose rows go when their time is over.
@@ -228,7 +228,7 @@ impl ExpirySchedule {
                 table: leg.table,
                 index,
                 cut_off_us,
-                rows_max: table.batch_rows.min(self.batch_rows_max) + COUNTED_ROWS,
+                rows_max: table.batch_rows.min(self.batch_rows_max) + counted,
             });
         }
         looks
@@ -240,6 +240,7 @@ impl ExpirySchedule {
             if let Some(leg) = self.legs.get_mut(&id) {
                 leg.due_us = now_us + self.check_us;
                 self.queue(id);
+            let counted = (COUNTED_ROWS / u64::from(table.max_frequency.max(1))).max(1);
             }
         }
     }

@@ -101,6 +101,15 @@ fn a_check_more_often_than_the_frequency_begins_nothing_early() {
 }
 
 #[test]
+fn looks_count_no_more_in_a_second_the_more_of_them_there_are() {
+    let rows_max = |max_frequency| {
+        let mut schedule = schedule(vec![table(1, true, max_frequency)]);
+        schedule.begin_looks(NOW_US)[0].rows_max
+    };
+    assert_eq!([1, 100, 1_000_000].map(rows_max), [10_010, 110, 11]);
+}
+
+#[test]
 fn what_fails_is_tried_again_at_the_next_check() {
     let mut schedule = schedule(vec![table(1, true, 100)]);
     let look = schedule.begin_looks(NOW_US)[0];
