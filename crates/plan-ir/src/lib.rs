@@ -22,6 +22,7 @@
 #![allow(clippy::large_enum_variant)]
 
 pub mod change;
+pub mod expiry;
 pub mod expression;
 pub mod function;
 pub mod lookup;
@@ -32,6 +33,7 @@ pub mod statement;
 pub mod user;
 
 pub use change::StorageChange;
+pub use expiry::ExpiringTable;
 pub use expression::{Comparison, Expression, Node};
 pub use function::{AggregateFunction, Function};
 pub use lookup::Lookup;

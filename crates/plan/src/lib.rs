@@ -34,4 +34,4 @@ pub use query::explain::{Explaining, OperatorCount, explain};
 pub use query::{PlanContext, function_names, plan_statement, plan_statement_with};
 pub use rules::{RULES, Rule, RuleSet};
 pub use task::{CatalogTask, TaskErrorAction, TaskSchedule, TaskScope};
-pub use time_to_live::{ExpiringTable, TimeToLive};
+pub use time_to_live::TimeToLive;

@@ -3,9 +3,9 @@
 use crate::catalog::{Catalog, CatalogTable};
 use crate::query;
 use lockstep_plan_ir::schema::IndexKey;
-use lockstep_plan_ir::{Statement, TableDefinition};
+use lockstep_plan_ir::{ExpiringTable, Statement, TableDefinition};
 use lockstep_sql::ast::TtlUnit;
-use lockstep_types::{IndexId, TableId};
+use lockstep_types::IndexId;
 use std::fmt;
 
 const SECOND_US: i64 = 1_000_000;
@@ -74,27 +74,6 @@ impl fmt::Display for TimeToLive {
              MAX_FREQUENCY {max_frequency}"
         )
     }
-}
-
-/// A table whose rows go when their time is over.
-#[derive(Debug, Clone)]
-pub struct ExpiringTable {
-    /// Its name.
-    pub name: String,
-    /// The table.
-    pub table: TableId,
-    /// Every partition has all its rows.
-    pub is_replicated: bool,
-    /// How long a row lives, in microseconds.
-    pub lifetime_us: i64,
-    /// See [`TimeToLive::batch_size`].
-    pub batch_rows: u32,
-    /// See [`TimeToLive::max_frequency`].
-    pub max_frequency: u32,
-    /// What deletes rows, and the index with their times first in its key; none where there is no
-    /// such index, so that no row goes. The statement's parameters: the latest time that is over,
-    /// and the most rows. It deletes the first in the index's order.
-    pub by: Option<(IndexId, Statement)>,
 }
 
 impl Catalog {

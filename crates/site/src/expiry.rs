@@ -9,6 +9,7 @@
 //! transaction behind it is the same, so that no row goes before its time.
 
 use lockstep_exec::PreparedStatement;
+use lockstep_plan_ir::ExpiringTable;
 use lockstep_types::{IndexId, PartitionId, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +36,23 @@ pub struct Expiring {
     /// The index with the rows' times first in its key, and what deletes rows by it; none where
     /// there is no such index.
     pub by: Option<(IndexId, Arc<PreparedStatement>)>,
+}
+
+impl Expiring {
+    /// A table of the catalog, on a host of so many partitions.
+    pub fn new(table: ExpiringTable, partition_count: u32) -> Expiring {
+        let prepare =
+            |statement| Arc::new(PreparedStatement::for_partitions(statement, partition_count));
+        Expiring {
+            name: table.name,
+            table: table.table,
+            is_replicated: table.is_replicated,
+            lifetime_us: table.lifetime_us,
+            batch_rows: u64::from(table.batch_rows),
+            max_frequency: table.max_frequency,
+            by: table.by.map(|(index, statement)| (index, prepare(statement))),
+        }
+    }
 }
 
 /// A leg's number.
@@ -222,6 +240,7 @@ impl ExpirySchedule {
             let Some((index, _)) = table.by else { continue };
             let cut_off_us = now_us.saturating_sub(table.lifetime_us);
             leg.phase = Phase::Looking { cut_off_us };
+            let counted = (COUNTED_ROWS / u64::from(table.max_frequency.max(1))).max(1);
             looks.push(ExpiryLook {
                 leg: id,
                 partition: leg.partition,
@@ -240,7 +259,6 @@ impl ExpirySchedule {
             if let Some(leg) = self.legs.get_mut(&id) {
                 leg.due_us = now_us + self.check_us;
                 self.queue(id);
-            let counted = (COUNTED_ROWS / u64::from(table.max_frequency.max(1))).max(1);
             }
         }
     }

@@ -14,8 +14,6 @@ use crate::connection::ConnectionKey;
 use crate::intake::Changes;
 use crate::message::{Envelope, Origin};
 use crate::options::Options;
-use lockstep_exec::statement::PreparedStatement;
-use lockstep_plan::ExpiringTable;
 use lockstep_site::{
     BoundStatement, Expiring, ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId,
     StatementCall,
@@ -91,7 +89,7 @@ impl Control {
     pub(super) fn set_expiring_tables(&mut self) {
         let partition_count = self.facts.partition_count;
         let tables = self.catalog.plan.expiring_tables();
-        let tables = tables.map(|table| prepared(table, partition_count));
+        let tables = tables.map(|table| Expiring::new(table, partition_count));
         self.expiry.schedule.set_tables(tables, clock::now_us());
     }
 
@@ -175,19 +173,5 @@ impl Control {
     /// A change of the catalog came before the transaction, which did nothing.
     pub(super) fn expiry_overtaken(&mut self, origin: Origin) {
         self.expiry.schedule.ended(LegId(origin.handle as u64), None, clock::now_us());
-    }
-}
-
-fn prepared(table: ExpiringTable, partition_count: u32) -> Expiring {
-    let prepare =
-        |statement| Arc::new(PreparedStatement::for_partitions(statement, partition_count));
-    Expiring {
-        name: table.name,
-        table: table.table,
-        is_replicated: table.is_replicated,
-        lifetime_us: table.lifetime_us,
-        batch_rows: u64::from(table.batch_rows),
-        max_frequency: table.max_frequency,
-        by: table.by.map(|(index, statement)| (index, prepare(statement))),
     }
 }

@@ -16,7 +16,7 @@ use lockstep_types::{IndexId, SqlType, TableSchema};
 const BEGIN: &str = "EXPIRE ROWS OF ";
 const MIDDLE: &str = " BY INDEX ";
 
-/// See [`crate::ExpiringTable::by`]; none for an index that does not begin with a time.
+/// See [`lockstep_plan_ir::ExpiringTable::by`]; none for an index that does not begin with a time.
 pub(crate) fn expire(table: &TableDefinition, index: IndexId) -> Option<Statement> {
     let definition = table.indexes.get(index.index())?;
     let Some(IndexKey::Column(column)) = definition.keys.first() else { return None };

@@ -4,14 +4,11 @@
 use super::led::Journey;
 use super::{Answer, CallNumber, Message, PartitionCall, World};
 use crate::plans::{LocalWork, keeps_index_of, statement_call};
-use lockstep_exec::PreparedStatement;
-use lockstep_plan::ExpiringTable;
 use lockstep_site::{
     BoundStatement, Expiring, ExpiryBatch, ExpirySchedule, Home, LegId, MultiCall, MultiWork,
 };
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, PartitionId, SqlType, TableId};
-use std::sync::Arc;
 
 /// How often a host looks.
 const CHECK_US: i64 = 3_000;
@@ -65,7 +62,7 @@ impl World {
         let partition_count = self.partition_count();
         if self.expiry.version != version {
             let tables = self.catalogs[&version].plan.expiring_tables();
-            let tables = tables.map(|table| prepared(table, partition_count));
+            let tables = tables.map(|table| Expiring::new(table, partition_count));
             self.expiry.schedule.set_tables(tables, now_us);
             self.expiry.version = version;
         }
@@ -136,19 +133,5 @@ impl World {
     /// Those that were overtaken since the last time, which have done nothing.
     pub(crate) fn take_overtaken_expiries(&mut self) -> Vec<CallNumber> {
         std::mem::take(&mut self.overtaken_expiries)
-    }
-}
-
-fn prepared(table: ExpiringTable, partition_count: u32) -> Expiring {
-    let prepare =
-        |statement| Arc::new(PreparedStatement::for_partitions(statement, partition_count));
-    Expiring {
-        name: table.name,
-        table: table.table,
-        is_replicated: table.is_replicated,
-        lifetime_us: table.lifetime_us,
-        batch_rows: u64::from(table.batch_rows),
-        max_frequency: table.max_frequency,
-        by: table.by.map(|(index, statement)| (index, prepare(statement))),
     }
 }
