@@ -172,6 +172,18 @@ impl Intake {
         Err(Failure::new(Status::ServerUnavailable, text))
     }
 
+    /// Whether a call is taken that clients may not make while an administrator has paused the
+    /// host, whatever it changes. A stop that is prepared is held against it elsewhere.
+    ///
+    /// # Errors
+    /// What the caller gets: that the host is paused.
+    pub fn check_pause(&self, admin: bool) -> Result<(), Failure> {
+        match self.has(PAUSED) && !self.has(STOPPING) && !admin {
+            true => self.check(Changes::Anything, admin),
+            false => Ok(()),
+        }
+    }
+
     /// What is wrong with the memory, and what helps.
     pub fn said_of_memory(&self) -> String {
         let used = self.memory.now.load(Ordering::Relaxed);

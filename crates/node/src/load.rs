@@ -15,8 +15,18 @@ pub(crate) struct Load<'a> {
     pub(crate) key: Option<Datum<'a>>,
     pub(crate) table: &'a str,
     upsert: bool,
+    /// The rows; none for NULL, which is refused after the table is found sound.
+    rows: Option<TableView<'a>>,
+}
+
+impl<'a> Load<'a> {
     /// The rows.
-    pub(crate) rows: TableView<'a>,
+    ///
+    /// # Errors
+    /// The call gave NULL.
+    pub(crate) fn rows(&self) -> Result<&TableView<'a>, Failure> {
+        self.rows.as_ref().ok_or_else(|| Failure::graceful("The table with the rows is NULL."))
+    }
 }
 
 /// The call that loads rows of a partitioned table.
@@ -67,8 +77,10 @@ pub(crate) fn load_parameters<'a>(invocation: &Invocation<'a>) -> Result<Load<'a
     let Some(Datum::Int(upsert)) = scalar(parameters, first + 1) else {
         return Err(wrong(first + 1, "a TINYINT: 0 inserts, 1 upserts"));
     };
-    let Some(Ok(Parameter::Table(rows))) = parameters.get(first + 2) else {
-        return Err(wrong(first + 2, "a table with the rows"));
+    let rows = match parameters.get(first + 2) {
+        Some(Ok(Parameter::Table(rows))) => Some(rows),
+        Some(Ok(Parameter::Scalar(_, Datum::Null))) => None,
+        _ => return Err(wrong(first + 2, "a table with the rows")),
     };
     Ok(Load { key, table, upsert: upsert != 0, rows })
 }
@@ -87,9 +99,12 @@ pub(crate) fn load_statement(
     let procedure = catalog.plan.procedure(&format!("{name}.{verb}"));
     let statement = procedure.and_then(|p| Some((p, p.statements.first()?)));
     let (definition, (_, statement)) = statement.ok_or_else(|| {
-        abort(format!("Table {name} has no primary key that an upsert could go by."))
+        abort(format!(
+            "{verb} is not possible: the table {} does not have a primary key",
+            load.table
+        ))
     })?;
-    let (given, expected) = (load.rows.column_count(), table.definition.visible_columns);
+    let (given, expected) = (load.rows()?.column_count(), table.definition.visible_columns);
     if given != usize::from(expected) {
         return Err(abort(format!(
             "Number of arguments provided was {given} where {expected} was expected for \

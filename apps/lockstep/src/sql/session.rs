@@ -320,7 +320,10 @@ impl<'o> Session<'o> {
             let line = format!("application status {}: {text}", view.application_status);
             writeln!(self.out, "{}", line.trim_end_matches(": "))?;
         }
-        if tables.is_empty() && self.format == Format::Table {
+        // A success without tables may say what is wrong, as that of @QueryStats.
+        if let (true, Some(text)) = (tables.is_empty(), view.status_text) {
+            writeln!(self.out, "{text}")?;
+        } else if tables.is_empty() && self.format == Format::Table {
             write!(self.out, "{}", format::rows_line(0, elapsed))?;
         }
         Ok(())

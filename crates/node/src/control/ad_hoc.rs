@@ -20,10 +20,22 @@ use lockstep_plan_ir::{Execution, Statement};
 use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall, ViaLeg};
 use lockstep_sql::ast::{self, ParsedStatement, Span, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
-use lockstep_types::{Failure, Parameter, ParameterSet, PartitionId, Value};
+use lockstep_types::{Datum, Failure, Parameter, ParameterSet, PartitionId, Value};
 use lockstep_wire_volt::Invocation;
 use std::borrow::Cow;
 use std::sync::Arc;
+
+const NO_QUERY: &str = "Adhoc system procedure requires at least the query parameter.";
+const QUERY_IS_NO_TEXT: &str =
+    "Adhoc system procedure requires the query parameter to be of String type.";
+
+/// The refusal of parameters for several statements.
+pub(super) const ONE_STATEMENT: &str = "The @AdHoc stored procedure when called with more than \
+    one parameter must be passed a single parameterized SQL statement as its first parameter. Pass \
+    each parameterized SQL statement to a separate callProcedure invocation.";
+
+/// The call for queries of large intermediate results, which takes no DDL.
+const AD_HOC_LARGE: &str = "@AdHocLarge";
 
 /// What a batch of DDL may change: one that only drops makes what is kept smaller.
 fn changes_of_ddl(parsed: &[ParsedStatement]) -> Changes {
@@ -66,15 +78,10 @@ impl Control {
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
         if invocation.parameters.count() == 0 {
-            return Err(Failure::graceful(
-                "Adhoc system procedure requires at least the query parameter.",
-            ));
+            return Err(Failure::graceful(NO_QUERY));
         }
-        let text = text_parameter(invocation, 0).ok_or_else(|| {
-            Failure::graceful(
-                "Adhoc system procedure requires the query parameter to be of String type.",
-            )
-        })?;
+        let text =
+            text_parameter(invocation, 0).ok_or_else(|| Failure::graceful(QUERY_IS_NO_TEXT))?;
         let limit = self.facts.options.max_statement_bytes;
         if text.len() as u64 > limit {
             return Err(Failure::graceful(format!(
@@ -98,6 +105,9 @@ impl Control {
         };
         let parsed = parse_batch(text, &limits).map_err(|error| syntax_failure(text, &error))?;
         match classify_batch(&parsed).map_err(plan_failure)? {
+            BatchKind::Ddl if invocation.procedure == AD_HOC_LARGE => {
+                Err(Failure::graceful("DDL is not supported in @AdHocLarge."))
+            }
             BatchKind::Ddl if self.is_changing() => {
                 self.wait_for_schema(call);
                 Ok(())
@@ -292,7 +302,9 @@ impl Control {
         self.outbox.send(partition.index(), Envelope::AdHoc(Box::new(ad_hoc)));
     }
 
-    /// `@AdHocSpForTest`: a statement at the partition of a value, whatever it needs.
+    /// `@AdHocSpForTest`: a statement, a partitioning value, and the statement's parameters. The
+    /// statement runs at the partition of the value, whatever it needs; at all that it needs, if
+    /// the value is NULL.
     pub(super) fn ad_hoc_at_partition(
         &mut self,
         call: SystemCall,
@@ -302,29 +314,42 @@ impl Control {
             self.wait_for_schema(call);
             return Ok(());
         }
-        let Some(text) = text_parameter(invocation, 0) else {
-            return Err(Failure::graceful(
-                "Adhoc system procedure requires the query parameter to be of String type.",
-            ));
-        };
+        let count = invocation.parameters.count();
+        if count == 0 {
+            return Err(Failure::graceful(NO_QUERY));
+        }
+        let text =
+            text_parameter(invocation, 0).ok_or_else(|| Failure::graceful(QUERY_IS_NO_TEXT))?;
+        if count < 2 {
+            return Err(Failure::graceful(format!(
+                "@AdHocSpForTest expects at least 2 paramters but got {count}."
+            )));
+        }
         let Some(Ok(Parameter::Scalar(_, key))) = invocation.parameters.get(1) else {
-            return Err(Failure::graceful(
-                "Adhoc system procedure requires a partitioning value as its last parameter.",
-            ));
+            return Err(Failure::graceful("@AdHocSpForTest takes one partitioning value."));
         };
+        let behind = invocation.parameters.without_first().and_then(|rest| rest.without_first());
+        let given = behind.unwrap_or(ParameterSet::EMPTY);
         let parsed =
             parse_batch(text, &self.sql_limits()).map_err(|error| syntax_failure(text, &error))?;
-        if parsed.len() != 1 || classify_batch(&parsed).map_err(plan_failure)? == BatchKind::Ddl {
+        let [statement] = parsed.as_slice() else {
             return Err(Failure::graceful(
-                "@AdHocSpForTest supports a single query or DML statement.",
+                "@AdHocSpForTest expects precisely one statement (no batching).",
             ));
+        };
+        if classify_batch(&parsed).map_err(plan_failure)? == BatchKind::Ddl {
+            return Err(Failure::graceful("@AdHocSpForTest doesn't support DDL."));
+        }
+        if key == Datum::Null {
+            let statements = self.plan_all(&parsed)?;
+            return self.send_statements(call, statements, given);
         }
         let planned = self
-            .plan(&parsed[0], PlanContext::SinglePartition)
-            .map_err(|error| statement_failure(&parsed[0].text, &error))?;
+            .plan(statement, PlanContext::SinglePartition)
+            .map_err(|error| statement_failure(&statement.text, &error))?;
         let prepared = PreparedStatement::new(Arc::new(planned));
         let statements = vec![Arc::new(prepared.with_origin(self.text_origin(true)))];
-        let parameters = self.check_parameters(&statements, ParameterSet::EMPTY)?;
+        let parameters = self.check_parameters(&statements, given)?;
         let read_only = statements[0].statement().read_only;
         self.check_taken(&statements, call.admin)?;
         let bind = |statement| BoundStatement {
@@ -347,11 +372,7 @@ impl Control {
         given: ParameterSet<'_>,
     ) -> Result<Arc<[u8]>, Failure> {
         if given.count() > 0 && statements.len() > 1 {
-            return Err(Failure::graceful(
-                "The @AdHoc stored procedure when called with more than one parameter must be \
-                 passed a single parameterized SQL statement as its first parameter. Pass each \
-                 parameterized SQL statement to a separate callProcedure invocation.",
-            ));
+            return Err(Failure::graceful(ONE_STATEMENT));
         }
         for statement in statements {
             let expected = statement.statement().parameters.len();

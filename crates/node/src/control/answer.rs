@@ -50,6 +50,38 @@ impl Control {
         Ok(())
     }
 
+    /// Answers with tables and a status text.
+    pub(super) fn answer_with_text(
+        &mut self,
+        origin: Origin,
+        text: &str,
+        write: impl FnOnce(&mut Vec<u8>) -> u16,
+    ) {
+        let mut frame = Vec::new();
+        let start = response::begin(&mut frame);
+        let outcome = Outcome::success(write(&mut frame));
+        let waited_ms = ((clock::now_us() - origin.arrived_us) / 1000) as i32;
+        let handle = origin.handle;
+        response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited_ms);
+        let limit = self.facts.options.max_response_bytes as usize;
+        if let Err(failure) = response::check_size(frame.len(), limit) {
+            return self.answer_failure(origin, &failure);
+        }
+        self.send_answer(origin, Status::Success, frame);
+    }
+
+    /// Answers, as VoltDB does for wrong arguments of procedures about snapshots, with success and
+    /// what is wrong as the only row of a table.
+    pub(super) fn answer_error_table(&mut self, origin: Origin, text: &str) {
+        self.answer_with_text(origin, text, |out| {
+            let schema = TableSchema::new(&[("ERR_MSG", SqlType::Varchar)]);
+            let mut table = TableBuilder::begin(out, &schema);
+            table.row(&schema, &[Datum::Text(text)]);
+            table.finish();
+            1
+        });
+    }
+
     pub(super) fn send_answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
         if u32::from(origin.shard) == self.facts.partition_count {
             return self.own_answers.push_back((origin, frame));

@@ -1,6 +1,7 @@
-//! `@Explain`, `@ExplainProc` and `@ExplainView`: plans as text.
+//! `@Explain`, `@ExplainProc` and `@ExplainView`: plans as text; `@ExplainJSON`; and
+//! `@ExplainCatalog`: the schema as text.
 
-use super::ad_hoc::{plan_failure, syntax_failure};
+use super::ad_hoc::{ONE_STATEMENT, plan_failure, syntax_failure};
 use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::clock;
@@ -10,25 +11,31 @@ use lockstep_exec::statement::PreparedStatement;
 use lockstep_exec::watch::Profiler;
 use lockstep_plan::{BatchKind, Explaining, OperatorCount};
 use lockstep_plan_ir::Expression;
+use lockstep_plan_ir::Statement as PlannedStatement;
 use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
 use lockstep_sql::ast::{ParsedStatement, Statement};
 use lockstep_types::{Datum, Failure, ParameterSet, SqlType, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 
+/// The call that answers with plans as JSON.
+const EXPLAIN_JSON: &str = "@ExplainJSON";
+
 impl Control {
-    /// `@Explain` of statements, or of `ANALYZE` and queries.
+    /// `@Explain` of statements, or of `ANALYZE` and queries, and `@ExplainJSON` of statements.
     pub(super) fn explain(
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
+        let name = invocation.procedure;
         let text = text_parameter(invocation, 0).ok_or_else(|| {
-            Failure::graceful("@Explain requires the SQL text as its first parameter.")
+            Failure::graceful(format!("{name} requires the SQL text as its first parameter."))
         })?;
+        let json = name == EXPLAIN_JSON;
         let first = text.split_whitespace().next().unwrap_or("");
         let explained;
-        let text = match first.eq_ignore_ascii_case("ANALYZE") {
+        let text = match first.eq_ignore_ascii_case("ANALYZE") && !json {
             true => {
                 explained = format!("EXPLAIN {text}");
                 &explained
@@ -44,7 +51,29 @@ impl Control {
             return Err(Failure::graceful("Explain doesn't support DDL."));
         }
         let given = invocation.parameters.without_first().unwrap_or(ParameterSet::EMPTY);
+        if given.count() > 0 && parsed.len() > 1 {
+            return Err(Failure::graceful(ONE_STATEMENT));
+        }
+        if json {
+            return self.explain_json(call.origin, &parsed);
+        }
         self.explain_parsed(call, parsed, given)
+    }
+
+    /// Answers with one plan for each statement, as a JSON object.
+    fn explain_json(&mut self, origin: Origin, parsed: &[ParsedStatement]) -> Result<(), Failure> {
+        let plans = self.plan_all(parsed)?;
+        let explain = self.explainer(lockstep_plan::explain_json);
+        let texts: Vec<String> = plans.iter().map(|plan| explain(plan, &[], false)).collect();
+        self.answer_tables(origin, |out| write_plans(out, "JSON_PLAN", &texts));
+        Ok(())
+    }
+
+    /// `@ExplainCatalog`: the statements that make the schema.
+    pub(super) fn explain_catalog(&mut self, origin: Origin) -> Result<(), Failure> {
+        let text = self.catalog.plan.schema_text();
+        self.answer_tables(origin, |out| write_plans(out, "CATALOG", &[text]));
+        Ok(())
     }
 
     /// Answers with one plan for each statement; `EXPLAIN` in front of them may be missing.
@@ -71,9 +100,9 @@ impl Control {
         if analyzed {
             return self.analyze(call, plans, given);
         }
-        let explain = self.explainer();
+        let explain = self.explainer(lockstep_plan::explain);
         let texts: Vec<String> = plans.iter().map(|plan| explain(plan, &[], false)).collect();
-        self.answer_tables(call.origin, |out| write_plans(out, &texts));
+        self.answer_tables(call.origin, |out| write_plans(out, "EXECUTION_PLAN", &texts));
         Ok(())
     }
 
@@ -109,13 +138,13 @@ impl Control {
                 profile: Some(profile),
             });
         }
-        let explain = self.explainer();
+        let explain = self.explainer(lockstep_plan::explain);
         let answer = OtherAnswer(Arc::new(move |out: &mut Vec<u8>| {
             let texts = counted.iter().map(|(plan, profile)| {
                 let counts: Vec<Vec<OperatorCount>> = profile.iter().map(|p| counts(p)).collect();
                 explain(plan, &counts, false)
             });
-            write_plans(out, &texts.collect::<Vec<String>>())
+            write_plans(out, "EXECUTION_PLAN", &texts.collect::<Vec<String>>())
         }));
         let work =
             StatementCall { statements, read_only: true, counted: false, answer: Some(answer) };
@@ -127,6 +156,7 @@ impl Control {
     /// single-partition procedure.
     fn explainer(
         &self,
+        explain: fn(&PlannedStatement, &Explaining<'_>) -> String,
     ) -> impl Fn(&PreparedStatement, &[Vec<OperatorCount>], bool) -> String + use<> {
         let (catalog, facts) = (Arc::clone(&self.catalog), Arc::clone(&self.facts));
         let planning = self.planning.clone();
@@ -142,79 +172,94 @@ impl Control {
                 partition_of: &partition_of,
                 counts,
             };
-            lockstep_plan::explain(prepared.statement(), &explaining)
+            explain(prepared.statement(), &explaining)
         }
     }
 
-    pub(super) fn explain_procedure(
+    /// `@ExplainProc` of procedures, with semicolons between their names: a table each.
+    pub(super) fn explain_procedures(
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        let name = text_parameter(invocation, 0).ok_or_else(|| {
+        let text = text_parameter(invocation, 0).ok_or_else(|| {
             Failure::graceful("@ExplainProc requires the name of a procedure as its parameter.")
         })?;
-        let name = name.trim();
-        if name.is_empty() {
-            self.answer_tables(origin, |_| 0);
-            return Ok(());
-        }
-        let any_case = || {
-            let all = self.catalog.procedures().iter();
-            all.into_iter().find(|p| p.definition.name.eq_ignore_ascii_case(name))
+        let find = |name: &str| {
+            let any_case = || {
+                let all = self.catalog.procedures().iter();
+                all.into_iter().find(|p| p.definition.name.eq_ignore_ascii_case(name))
+            };
+            let found = self.catalog.procedure(name).or_else(any_case);
+            let found = found.map(|procedure| procedure.definition.clone());
+            found.ok_or_else(|| Failure::graceful(format!("Procedure {name} not in catalog")))
         };
-        let found = self.catalog.procedure(name).or_else(any_case);
-        let definition = found.map(|procedure| procedure.definition.clone());
-        let definition = definition
-            .ok_or_else(|| Failure::graceful(format!("Procedure {name} not in catalog")))?;
-        let explain = self.explainer();
-        let single = definition.is_single_partition();
-        let advice = lockstep_plan::partition_advice(&definition, &self.catalog.plan);
+        let definitions = names(text).map(find).collect::<Result<Vec<_>, Failure>>()?;
+        let explain = self.explainer(lockstep_plan::explain);
+        let advice: Vec<String> = definitions
+            .iter()
+            .filter_map(|definition| {
+                lockstep_plan::partition_advice(definition, &self.catalog.plan)
+            })
+            .collect();
+        let advice = (!advice.is_empty()).then(|| advice.join("\n"));
         let schema = TableSchema::new(&[
             ("STATEMENT_NAME", SqlType::Varchar),
             ("SQL_STATEMENT", SqlType::Varchar),
             ("EXECUTION_PLAN", SqlType::Varchar),
         ]);
         self.answer_tables_with(origin, advice, |out| {
-            let mut table = TableBuilder::begin(out, &schema);
-            for (name, statement) in &definition.statements {
-                let prepared = PreparedStatement::new(Arc::clone(statement));
-                let explanation = explain(&prepared, &[], single);
-                table.row(
-                    &schema,
-                    &[Datum::Text(name), Datum::Text(&statement.text), Datum::Text(&explanation)],
-                );
+            for definition in &definitions {
+                let mut table = TableBuilder::begin(out, &schema);
+                for (name, statement) in &definition.statements {
+                    let prepared = PreparedStatement::new(Arc::clone(statement));
+                    let explanation = explain(&prepared, &[], definition.is_single_partition());
+                    let texts = [name.as_ref(), statement.text.as_str(), explanation.as_str()];
+                    table.row(&schema, &texts.map(Datum::Text));
+                }
+                table.finish();
             }
-            table.finish();
-            1
+            definitions.len() as u16
         });
         Ok(())
     }
 
-    pub(super) fn explain_view(
+    /// `@ExplainView` of views, with semicolons between their names: a table each.
+    pub(super) fn explain_views(
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        let name = text_parameter(invocation, 0).unwrap_or("").trim();
-        let found = self.catalog.plan.table(&name.to_ascii_uppercase()).and_then(|table| {
-            let view = table.definition.view.clone()?;
-            Some(explain_upkeep(&view))
-        });
-        let rows =
-            found.ok_or_else(|| Failure::graceful(format!("View {name} does not exist.")))?;
+        let text = text_parameter(invocation, 0).ok_or_else(|| {
+            Failure::graceful("@ExplainView requires the name of a view as its parameter.")
+        })?;
+        let upkeep = |name: &str| {
+            let found = self.catalog.plan.table(&name.to_ascii_uppercase()).and_then(|table| {
+                let view = table.definition.view.clone()?;
+                Some(explain_upkeep(&view))
+            });
+            found.ok_or_else(|| Failure::graceful(format!("View {name} does not exist.")))
+        };
+        let views = names(text).map(upkeep).collect::<Result<Vec<_>, Failure>>()?;
         let schema =
             TableSchema::new(&[("TASK", SqlType::Varchar), ("EXECUTION_PLAN", SqlType::Varchar)]);
         self.answer_tables(origin, |out| {
-            let mut table = TableBuilder::begin(out, &schema);
-            for (task, plan) in &rows {
-                table.row(&schema, &[Datum::Text(task), Datum::Text(plan)]);
+            for rows in &views {
+                let mut table = TableBuilder::begin(out, &schema);
+                for (task, plan) in rows {
+                    table.row(&schema, &[Datum::Text(task), Datum::Text(plan)]);
+                }
+                table.finish();
             }
-            table.finish();
-            1
+            views.len() as u16
         });
         Ok(())
     }
+}
+
+/// The names in a text with semicolons between them.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(';').map(str::trim).filter(|name| !name.is_empty())
 }
 
 /// What a profiler has counted.
@@ -227,9 +272,9 @@ fn counts(profiler: &Profiler) -> Vec<OperatorCount> {
     profiler.operators().into_iter().map(count).collect()
 }
 
-/// One table a plan.
-fn write_plans(out: &mut Vec<u8>, texts: &[String]) -> u16 {
-    let schema = TableSchema::new(&[("EXECUTION_PLAN", SqlType::Varchar)]);
+/// One table a plan, of one column.
+fn write_plans(out: &mut Vec<u8>, column: &str, texts: &[String]) -> u16 {
+    let schema = TableSchema::new(&[(column, SqlType::Varchar)]);
     for text in texts {
         let mut table = TableBuilder::begin(out, &schema);
         table.row(&schema, &[Datum::Text(text)]);

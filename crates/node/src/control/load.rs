@@ -52,16 +52,17 @@ impl Control {
     fn rows_of_partitions(&self, load: &Load<'_>) -> Result<(i64, Vec<Vec<u8>>), Failure> {
         let partitions = self.facts.partition_count as usize;
         let mut tables = vec![Vec::new(); partitions];
-        let count = load.rows.row_count() as i64;
+        let rows = load.rows()?;
+        let count = rows.row_count() as i64;
         let table = self.catalog.plan.table(&load.table.to_ascii_uppercase());
         match (load.key, table) {
             (Some(key), _) => {
-                load.rows.write(&mut tables[self.facts.ring.partition_of(key).index()]);
+                rows.write(&mut tables[self.facts.ring.partition_of(key).index()]);
             }
             (None, Some(table)) if table.definition.is_partitioned() => {
-                self.split(&load.rows, &table.definition, &mut tables)?;
+                self.split(rows, &table.definition, &mut tables)?;
             }
-            (None, _) => tables.iter_mut().for_each(|table| load.rows.write(table)),
+            (None, _) => tables.iter_mut().for_each(|table| rows.write(table)),
         }
         Ok((count, tables))
     }

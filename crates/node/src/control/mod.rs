@@ -7,6 +7,7 @@
 
 pub(crate) mod ad_hoc;
 mod answer;
+mod arguments;
 pub(crate) mod change;
 mod classes;
 mod explain;
@@ -15,6 +16,7 @@ mod load;
 pub(crate) mod operations;
 pub(crate) mod plan_cache;
 mod plan_template;
+mod procedures;
 mod resources;
 mod snapshot;
 mod statistics;
@@ -275,12 +277,6 @@ impl Control {
         };
         let origin = call.origin;
         call.time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
-        if let Err(failure) = self.check_stop(invocation.procedure, call.admin) {
-            return self.answer_failure(origin, &failure);
-        }
-        if invocation.procedure == "@AdHoc" {
-            return self.ad_hoc(call);
-        }
         if let Err(failure) = self.system_procedure(call, &invocation) {
             self.answer_failure(origin, &failure);
         }
@@ -292,51 +288,6 @@ impl Control {
         if disabled != self.planning.disabled_rules {
             self.planning.disabled_rules = disabled;
             self.plans.clear();
-        }
-    }
-
-    fn system_procedure(
-        &mut self,
-        call: SystemCall,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        let SystemCall { origin, admin, .. } = call;
-        match invocation.procedure {
-            "@Statistics" => self.statistics(origin, invocation),
-            "@QueryStats" => self.query_statistics(origin, invocation),
-            "@SystemCatalog" => self.system_catalog(origin, invocation),
-            "@SystemInformation" => self.system_information(origin, invocation),
-            "@GetPartitionKeys" => self.partition_keys(origin, invocation),
-            "@Explain" => self.explain(call, invocation),
-            "@ExplainProc" => self.explain_procedure(origin, invocation),
-            "@ExplainView" => self.explain_view(origin, invocation),
-            "@AdHocSpForTest" => self.ad_hoc_at_partition(call, invocation),
-            "@LoadMultipartitionTable" | crate::load::LOAD_AT_PARTITION => {
-                self.load(call, invocation)
-            }
-            "@SwapTables" => self.swap_tables(call, invocation),
-            "@ValidatePartitioning" => self.validate_partitioning(origin),
-            "@Pause" => self.set_paused(origin, admin, true),
-            "@Shutdown" => self.shut_down(origin, admin, invocation),
-            "@Resume" => self.set_paused(origin, admin, false),
-            "@PrepareShutdown" => self.prepare_shutdown(origin, admin),
-            "@CancelShutdown" => self.cancel_shutdown(origin, admin),
-            "@Quiesce" => self.quiesce(origin),
-            "@UpdateLogging" => self.answer_status(origin),
-            "@GC" => self.collect_garbage(origin),
-            "@SnapshotScan" => self.snapshot_scan(origin, invocation),
-            "@SnapshotSave" => self.snapshot_save(call, invocation),
-            "@SnapshotRestore" => self.snapshot_restore(call, invocation),
-            "@SnapshotDelete" => self.snapshot_delete(origin, invocation),
-            "@UpdateClasses" => self.update_classes(call, invocation),
-            "@UpdateApplicationCatalog" => self.update_catalog(origin, invocation),
-            "@StopNode" => self.stop_node(invocation),
-            "@SystemClockSkew" => self.clock_skew(origin, invocation),
-            "@Note" => self.note(origin, invocation),
-            "@Promote" => {
-                Err(Failure::graceful("@Promote issued on a non-replica cluster. No action taken."))
-            }
-            other => Err(operations::unavailable(other)),
         }
     }
 

@@ -10,38 +10,9 @@ use lockstep_wire_volt::Invocation;
 
 use SqlType::{BigInt, Integer};
 
-/// System procedures of VoltDB that this release knows by name only.
-const LATER: &[&str] = &[
-    "@AdHocLarge",
-    "@AdHoc_RO_MP",
-    "@AdHoc_RO_SP",
-    "@AdHoc_RW_MP",
-    "@AdHoc_RW_SP",
-    "@ExplainCatalog",
-    "@ExplainJSON",
-    "@ExportControl",
-    "@GetHashinatorConfig",
-    "@JStack",
-    "@LowImpactDeleteNT",
-    "@MigratePartitionLeader",
-    "@PingPartitions",
-    "@PrepareStopNode",
-    "@ProfCtl",
-    "@ResetDR",
-    "@StopReplicas",
-    "@TopicControl",
-    "@Trace",
-    "@UpdateLicense",
-    "@UpdateSettings",
-];
-
-/// The failure of a system procedure that nobody answers.
-pub(super) fn unavailable(name: &str) -> Failure {
-    if LATER.contains(&name) {
-        let text = format!("System procedure {name} is not available in this release");
-        return Failure::graceful(text);
-    }
-    Failure::unexpected(format!("Procedure {name} was not found"))
+/// The failure of a call that only administrators may make.
+pub(super) fn not_available(name: &str) -> Failure {
+    Failure::unexpected(format!("{name} is not available to this client"))
 }
 
 type Columns = [(&'static str, SqlType)];
@@ -62,17 +33,7 @@ pub(super) fn is_null(invocation: &Invocation<'_>, index: usize) -> bool {
 
 impl Control {
     /// `@Pause` and `@Resume`.
-    pub(super) fn set_paused(
-        &mut self,
-        origin: Origin,
-        admin: bool,
-        paused: bool,
-    ) -> Result<(), Failure> {
-        if !admin {
-            let name = if paused { "@Pause" } else { "@Resume" };
-            let text = format!("{name} is not available to this client");
-            return Err(Failure::unexpected(text));
-        }
+    pub(super) fn set_paused(&mut self, origin: Origin, paused: bool) -> Result<(), Failure> {
         self.facts.intake.set_paused(paused);
         tracing::info!(paused, "client port");
         self.answer_status(origin)
@@ -146,6 +107,31 @@ impl Control {
         let columns = &[("NODE_CURRENT_TIME", BigInt), ("HOST_ID", Integer)];
         self.answer_tables(origin, |out| {
             write_table(out, columns, &[&[Datum::Int(now_ms), Datum::Int(0)]]);
+            1
+        });
+        Ok(())
+    }
+
+    /// `@ProfCtl`: there is no profiler to start or to stop.
+    pub(super) fn control_profiler(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let command = text_parameter(invocation, 0);
+        let known = ["SAMPLER_START", "GPERF_ENABLE", "GPERF_DISABLE"];
+        let result = match command {
+            None => "No command.".to_string(),
+            Some(command) if known.iter().any(|known| command.eq_ignore_ascii_case(known)) => {
+                return Err(Failure::graceful(format!(
+                    "@ProfCtl {command} is not available: the host has no profiler of its own. Use \
+                     a profiler of the operating system, such as perf, on its process."
+                )));
+            }
+            Some(command) => format!("Invalid command: {command}"),
+        };
+        self.answer_tables(origin, |out| {
+            write_table(out, &[("Result", SqlType::Varchar)], &[&[Datum::Text(&result)]]);
             1
         });
         Ok(())

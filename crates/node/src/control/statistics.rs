@@ -1,8 +1,8 @@
 //! `@Statistics`: what the host itself knows is answered at once; what the site threads count is
 //! gathered from all of them first.
 
-use super::Control;
 use super::system::text_parameter;
+use super::{Control, answer};
 use crate::clock;
 use crate::message::{Envelope, Origin};
 use crate::statistics::ShardSnapshot;
@@ -19,7 +19,7 @@ mod interval;
 mod query;
 mod tables;
 
-use query::StatisticsQuery;
+use query::{StatisticsQuery, Tables};
 
 pub(super) use interval::Interval;
 
@@ -42,6 +42,8 @@ enum Purpose {
     Query(StatisticsQuery),
     /// `@ValidatePartitioning`.
     Validation,
+    /// `@PingPartitions`.
+    Ping,
 }
 
 /// Resident memory of this process in KiB; 0 when the system does not say.
@@ -104,17 +106,22 @@ impl Control {
         Ok(())
     }
 
-    /// `@QueryStats`: SQL over tables of statistics.
-    pub(super) fn query_statistics(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        let text = text_parameter(invocation, 0).ok_or_else(|| {
-            Failure::graceful("@QueryStats requires the SQL text as its only parameter.")
-        })?;
-        let query = StatisticsQuery::read(text)?;
-        self.gather(origin, Purpose::Query(query));
+    /// `@QueryStats`: SQL over tables of statistics. As VoltDB's, it has no failures: what is
+    /// wrong is the status text of a success without tables.
+    pub(super) fn query_statistics(&mut self, origin: Origin, invocation: &Invocation<'_>) {
+        let query = match (invocation.parameters.count(), text_parameter(invocation, 0)) {
+            (1, Some(text)) => StatisticsQuery::read(text),
+            _ => Err(Failure::graceful("@QueryStats requires the SQL text as its only parameter.")),
+        };
+        match query {
+            Ok(query) => self.gather(origin, Purpose::Query(query)),
+            Err(failure) => self.answer_with_text(origin, &failure.message, |_| 0),
+        }
+    }
+
+    /// `@PingPartitions`: answers when the thread of every site has answered.
+    pub(super) fn ping_partitions(&mut self, origin: Origin) -> Result<(), Failure> {
+        self.gather(origin, Purpose::Ping);
         Ok(())
     }
 
@@ -152,6 +159,7 @@ impl Control {
                 let view = self.view(&selector, interval, snapshots);
                 self.answer_tables(origin, |out| tables::write(out, &selector, &view));
             }
+            Purpose::Ping => self.answer_tables(origin, answer::write_status),
             Purpose::Query(query) => self.answer_query(origin, &query, &snapshots),
         }
     }
@@ -166,12 +174,12 @@ impl Control {
         for source in &query.sources {
             let view = self.view(&source.selector, source.interval, snapshots.to_vec());
             let mut table = Vec::new();
-            tables::write(&mut table, &source.selector, &view);
-            sources.push(table);
+            let count = tables::write(&mut table, &source.selector, &view);
+            sources.push(Tables { count, bytes: table });
         }
         match query.run(&sources, &self.facts.options) {
-            Err(failure) => self.answer_failure(origin, &failure),
-            Ok(result) => self.answer_tables(origin, |out| {
+            Err(failure) => self.answer_with_text(origin, &failure.message, |_| 0),
+            Ok(result) => self.answer_with_text(origin, "SUCCESS", |out| {
                 out.extend_from_slice(&result);
                 1
             }),

@@ -12,21 +12,6 @@ use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-/// What is answered while a stop is prepared.
-const TAKEN_WHILE_STOPPING: &[&str] = &[
-    "@CancelShutdown",
-    "@GetPartitionKeys",
-    "@Note",
-    "@PrepareShutdown",
-    "@Quiesce",
-    "@Shutdown",
-    "@SnapshotSave",
-    "@SnapshotScan",
-    "@Statistics",
-    "@SystemCatalog",
-    "@SystemInformation",
-];
-
 /// How far the stop of a host is.
 #[derive(Default)]
 pub(super) struct Stop {
@@ -38,24 +23,9 @@ pub(super) struct Stop {
     quiescing: Vec<(Origin, Receiver<()>)>,
 }
 
-fn not_available(name: &str) -> Failure {
-    Failure::unexpected(format!("{name} is not available to this client"))
-}
-
 impl Control {
-    /// Whether a system procedure is taken at the moment.
-    pub(super) fn check_stop(&self, name: &str, admin: bool) -> Result<(), Failure> {
-        match TAKEN_WHILE_STOPPING.contains(&name) {
-            true => Ok(()),
-            false => self.facts.intake.check(crate::intake::Changes::Nothing, admin),
-        }
-    }
-
     /// `@PrepareShutdown`.
-    pub(super) fn prepare_shutdown(&mut self, origin: Origin, admin: bool) -> Result<(), Failure> {
-        if !admin {
-            return Err(not_available("@PrepareShutdown"));
-        }
+    pub(super) fn prepare_shutdown(&mut self, origin: Origin) -> Result<(), Failure> {
         let number = *self.stop.prepared.get_or_insert_with(clock::now_us);
         self.facts.intake.set_stopping(true);
         tracing::info!(number, "a stop is prepared: no work is taken");
@@ -70,10 +40,7 @@ impl Control {
     }
 
     /// `@CancelShutdown`.
-    pub(super) fn cancel_shutdown(&mut self, origin: Origin, admin: bool) -> Result<(), Failure> {
-        if !admin {
-            return Err(not_available("@CancelShutdown"));
-        }
+    pub(super) fn cancel_shutdown(&mut self, origin: Origin) -> Result<(), Failure> {
         if self.stop.saving.is_some() {
             return Err(Failure::graceful("The host saves its snapshot and stops already"));
         }
@@ -88,12 +55,8 @@ impl Control {
     pub(super) fn shut_down(
         &mut self,
         origin: Origin,
-        admin: bool,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        if !admin {
-            return Err(not_available("@Shutdown"));
-        }
         if self.facts.on_shutdown.get().is_none() {
             return Err(Failure::graceful("This host ends with the program that it is part of."));
         }

@@ -70,9 +70,9 @@ impl Shard {
     ) -> Status {
         let start = response::begin(output);
         let prepared = load_parameters(invocation)
-            .and_then(|load| Ok((load_statement(&self.catalog, &load)?, load)));
+            .and_then(|load| Ok((load_statement(&self.catalog, &load)?, *load.rows()?)));
         let outcome = match prepared {
-            Ok((statement, load)) => self.site.load(header, &statement, &load.rows, output),
+            Ok((statement, rows)) => self.site.load(header, &statement, &rows, output),
             Err(failure) => Outcome::failed(failure),
         };
         response::finish(output, start, invocation.client_handle, &outcome, waited_ms);

@@ -28,6 +28,7 @@ mod snapshot_load;
 mod statistics;
 mod support;
 mod survey;
+mod system_procedures;
 mod tasks;
 mod time_to_live;
 mod timeout;

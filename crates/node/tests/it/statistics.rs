@@ -293,17 +293,38 @@ fn statistics_are_queried_with_sql() {
         let answer = peer.call("@QueryStats", &[Text(&text)]);
         assert_eq!(answer.status, 1, "{text}: {answer:?}");
     }
+}
+
+/// Queries that are wrong have a success's status text and no tables; those that take too long are
+/// ended.
+#[test]
+fn wrong_queries_of_statistics_are_told_in_the_status_text() {
+    let server = start(3, &["query_timeout_ms=300"]);
+    let mut peer = Peer::login(server.client_address());
+    for table in 0..3 {
+        let text = format!("SELECT COUNT(*) FROM statistics(DRCONSUMER, 0, {table})");
+        assert_eq!(peer.call("@QueryStats", &[Text(&text)]).rows, "0", "table {table}");
+    }
     for (text, part) in [
         ("SELECT * FROM statistics(NOSUCH, 0)", "no statistics named NOSUCH"),
-        ("SELECT 1", "STATISTICS(SELECTOR, 0)"),
+        ("SELECT * FROM t", "object not found: T"),
+        ("SELECT 1; SELECT 2", "one query"),
+        ("SELECT COUNT(*) FROM statistics(TABLE, 0, 1)", "there is no table 1"),
         ("DELETE FROM statistics(TABLE, 0)", "one query"),
         ("SELECT nothing FROM statistics(TABLE, 0)", "NOTHING"),
         ("SELECT * FROM statistics(TABLE)", "STATISTICS(SELECTOR, 0)"),
-        ("SELECT 'x FROM statistics(TABLE, 0)", "STATISTICS(SELECTOR, 0)"),
+        ("SELECT 'x FROM statistics(TABLE, 0)", "malformed string"),
     ] {
         let answer = peer.call("@QueryStats", &[Text(text)]);
-        assert!(answer.status < 0 && answer.text.contains(part), "{text}: {answer:?}");
-    } // Three rows, twenty times over: a query that nobody waits for.
+        assert_eq!((answer.status, &*answer.rows), (1, ""), "{text}: {answer:?}");
+        assert!(answer.text.contains(part), "{text}: {answer:?}");
+    }
+    for values in [&[][..], &[Int(1)], &[Text("SELECT 1"), Int(1)]] {
+        let answer = peer.call("@QueryStats", values);
+        assert_eq!(answer.status, 1, "{answer:?}");
+        assert!(answer.text.contains("as its only parameter"), "{answer:?}");
+    }
+    // Three rows, twenty times over: a query that nobody waits for.
     let tables: Vec<String> = (0..20).map(|n| format!("statistics(QUEUE, 0) s{n}")).collect();
     let sums: Vec<String> = (0..20).map(|n| format!("s{n}.poll_count")).collect();
     let (tables, sum) = (tables.join(", "), sums.join(" + "));

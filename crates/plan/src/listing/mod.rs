@@ -161,7 +161,7 @@ fn maybe(value: Option<i64>) -> Value {
 }
 
 /// A JSON string.
-fn json_text(value: &str) -> String {
+pub(crate) fn json_text(value: &str) -> String {
     let mut out = String::from("\"");
     for character in value.chars() {
         match character {

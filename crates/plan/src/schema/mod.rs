@@ -18,7 +18,7 @@ mod partition;
 mod procedure;
 mod row_limit;
 mod table;
-mod task;
+pub(crate) mod task;
 mod ttl;
 mod view;
 

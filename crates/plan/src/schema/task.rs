@@ -32,6 +32,11 @@ const SYSTEM_PROCEDURES: &[(&str, &[SqlType], &[usize])] = &[
     ("@ValidatePartitioning", &[], &[0]),
 ];
 
+/// The names of the system procedures that tasks may call.
+pub fn task_procedures() -> impl Iterator<Item = &'static str> {
+    SYSTEM_PROCEDURES.iter().map(|(name, ..)| *name)
+}
+
 impl Draft<'_> {
     pub(super) fn create_task(&mut self, create: &CreateTask) -> Result<(), PlanError> {
         super::unquoted(&create.name)?;

@@ -9,8 +9,8 @@ use crate::log::disk::RealDisk;
 use crate::message::Origin;
 use lockstep_durability::snapshot::{self, FoundSnapshot, TableKind};
 use lockstep_env::Disk;
-use lockstep_types::{Datum, Failure, Outcome, Parameter, SqlType, Status, Value};
-use lockstep_wire_volt::{Invocation, response};
+use lockstep_types::{Datum, Failure, Parameter, Value};
+use lockstep_wire_volt::Invocation;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -61,15 +61,11 @@ impl Control {
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
         let (paths, nonces) = (texts(invocation, 0), texts(invocation, 1));
-        let (Some(paths), Some(nonces)) = (paths, nonces) else {
-            return self.refuse_delete(origin);
-        };
-        if paths.len() != nonces.len() {
-            return self.refuse_delete(origin);
-        }
+        let paths = paths.into_iter().flatten();
+        let nonces = nonces.into_iter().flatten();
         let mut rows: Vec<Vec<Value>> = Vec::new();
-        for (path, nonce) in paths.iter().zip(&nonces) {
-            self.delete_one(path, nonce, &mut rows);
+        for (path, nonce) in paths.zip(nonces) {
+            self.delete_one(&path, &nonce, &mut rows);
         }
         self.answer_tables(origin, |out| {
             let rows: Vec<Vec<Datum<'_>>> =
@@ -107,20 +103,6 @@ impl Control {
             Ok(files) => files.iter().for_each(|(name, size)| add(name, *size, None)),
             Err(error) => add("", 0, Some(error.to_string())),
         }
-    }
-
-    fn refuse_delete(&mut self, origin: Origin) -> Result<(), Failure> {
-        let text = "A path must be provided for every nonce";
-        let mut frame = Vec::new();
-        let start = response::begin(&mut frame);
-        let columns = &[("ERR_MSG", SqlType::Varchar)];
-        write_table(&mut frame, columns, &[vec![Datum::Text(text)]]);
-        let outcome = Outcome::success(1);
-        let waited_ms = ((clock::now_us() - origin.arrived_us) / 1000) as i32;
-        let handle = origin.handle;
-        response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited_ms);
-        self.send_answer(origin, Status::Success, frame);
-        Ok(())
     }
 
     /// The rows of the statistics SNAPSHOTSTATUS, without the columns of a host.

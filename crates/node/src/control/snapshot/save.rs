@@ -131,7 +131,9 @@ impl Control {
         }
         // An index that is half built would be whole in the schema that is saved.
         let Some(call) = self.unless_building(call) else { return Ok(()) };
-        let request = request::read(invocation)?.unwrap_or_else(|| automatic("SAVE"));
+        // As VoltDB's, a save without arguments is answered when it has begun.
+        let unnamed = || SnapshotRequest { blocking: false, ..automatic("MANUAL") };
+        let request = request::read(invocation)?.unwrap_or_else(unnamed);
         let problem = match self.snapshots.running {
             Some(_) => Some(IN_PROGRESS.to_string()),
             None => self.begin_save(request, Some(call.origin), "MANUAL").err(),

@@ -1,4 +1,5 @@
-//! `@QueryStats`: a query whose tables are written `STATISTICS(SELECTOR, DELTA)`.
+//! `@QueryStats`: a query whose tables are written `STATISTICS(SELECTOR, DELTA)`, and
+//! `STATISTICS(SELECTOR, DELTA, N)` for the table N, counted from 0, of a selector with several.
 //!
 //! The tables are filled into an engine of their own, and the query runs there. Columns of
 //! statistics have names that SQL uses otherwise (AVG, COUNT, TABLE), so each has a name of its
@@ -24,6 +25,14 @@ pub(super) struct Source {
     pub(super) selector: String,
     /// Numbers since the last look.
     pub(super) interval: bool,
+    /// Which of the selector's tables.
+    table: usize,
+}
+
+/// The tables of a selector, in wire form.
+pub(super) struct Tables {
+    pub(super) count: u16,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// A query over statistics.
@@ -69,18 +78,19 @@ fn is_blank(word: &str) -> bool {
     word.chars().all(char::is_whitespace)
 }
 
-/// The source whose parentheses begin at a word, and the place behind them.
+/// The source whose parentheses begin at a word, and the position of what follows them.
 fn source(words: &[String], from: usize) -> Option<(Source, usize)> {
-    let mut parts = words.iter().enumerate().skip(from).filter(|(_, word)| !is_blank(word));
-    let mut next = || parts.next();
-    let [open, selector, comma, interval] = [next()?, next()?, next()?, next()?].map(|part| part.1);
-    let (close, bracket) = next()?;
-    if (open.as_str(), comma.as_str(), bracket.as_str()) != ("(", ",", ")") {
-        return None;
-    }
+    let end = from + words.get(from..)?.iter().position(|word| word == ")")?;
+    let inside: Vec<&str> =
+        words[from..end].iter().map(String::as_str).filter(|word| !is_blank(word)).collect();
+    let (selector, interval, table) = match inside.as_slice() {
+        ["(", selector, ",", interval] => (selector, interval, "0"),
+        ["(", selector, ",", interval, ",", table] => (selector, interval, *table),
+        _ => return None,
+    };
     let selector = selector.trim_matches(['\'', '"']).to_ascii_uppercase();
-    let interval = interval == "1";
-    Some((Source { selector, interval }, close + 1))
+    let interval = interval.parse::<u64>().ok()? == 1;
+    Some((Source { selector, interval, table: table.parse().ok()? }, end + 1))
 }
 
 impl StatisticsQuery {
@@ -116,7 +126,7 @@ impl StatisticsQuery {
         let is_query = first.is_some_and(|word| {
             ["SELECT", "WITH", "("].iter().any(|start| word.eq_ignore_ascii_case(start))
         });
-        if !is_query || sources.is_empty() {
+        if !is_query {
             return Err(Failure::graceful(
                 "@QueryStats takes one query that reads STATISTICS(SELECTOR, 0)",
             ));
@@ -124,21 +134,24 @@ impl StatisticsQuery {
         Ok(StatisticsQuery { words: kept, sources })
     }
 
-    /// Runs the query over its sources, each in wire form. Returns the result, in wire form.
+    /// Runs the query over the tables of its sources. Returns the result, in wire form.
     ///
     /// # Errors
     /// As for ad hoc SQL.
-    pub(super) fn run(&self, sources: &[Vec<u8>], options: &Options) -> Result<Vec<u8>, Failure> {
+    pub(super) fn run(&self, sources: &[Tables], options: &Options) -> Result<Vec<u8>, Failure> {
         let mut host = EmbeddedHost::new(options, NativeRegistry::default())?;
         host.limit_time(options.time_limit(None));
         let mut columns = BTreeSet::new();
-        for (number, source) in sources.iter().enumerate() {
-            let table = TableView::read(&mut ByteReader::new(source)).map_err(damaged)?;
+        for (number, (source, tables)) in self.sources.iter().zip(sources).enumerate() {
+            let table = table_of(source, tables)?;
             let names = table.column_names().map_err(damaged)?;
             columns.extend(names.iter().map(|name| name.to_ascii_uppercase()));
             fill(&mut host, &table_name(number), &table, &names)?;
         }
-        let (result, _) = host.ad_hoc(&self.with_inner_names(&columns))?;
+        let (result, count) = host.ad_hoc(&self.with_inner_names(&columns))?;
+        if count != 1 {
+            return Err(Failure::graceful("@QueryStats takes one query"));
+        }
         with_outer_names(&result, &columns)
     }
 
@@ -157,6 +170,23 @@ impl StatisticsQuery {
         }
         text
     }
+}
+
+/// The table of a source among those of its selector.
+fn table_of<'t>(source: &Source, tables: &'t Tables) -> Result<TableView<'t>, Failure> {
+    let Source { selector, table: wanted, .. } = source;
+    if *wanted >= usize::from(tables.count) {
+        return Err(Failure::graceful(format!(
+            "The statistics {selector} have {} tables: there is no table {wanted}, counted from 0",
+            tables.count
+        )));
+    }
+    let mut reader = ByteReader::new(&tables.bytes);
+    let mut table = TableView::read(&mut reader).map_err(damaged)?;
+    for _ in 0..*wanted {
+        table = TableView::read(&mut reader).map_err(damaged)?;
+    }
+    Ok(table)
 }
 
 fn damaged(error: impl std::fmt::Display) -> Failure {

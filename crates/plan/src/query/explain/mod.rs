@@ -1,6 +1,7 @@
 //! Plans as text: one step a line, each input indented below the step that reads it.
 
 mod expression;
+mod json;
 mod place;
 
 use super::estimate::Estimator;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 /// Longest explanation in bytes; the rest is cut off.
 const MAX_BYTES: usize = 256 << 10;
+/// Deepest indentation.
+const MAX_DEPTH: usize = 120;
 
 /// What an explanation is made from besides the plan.
 pub struct Explaining<'e> {
@@ -49,6 +52,31 @@ pub struct OperatorCount {
 
 /// The plan of a statement as text: one step a line, its inputs indented below it.
 pub fn explain(statement: &Statement, explaining: &Explaining<'_>) -> String {
+    let mut text = String::new();
+    for Step { depth, text: step } in steps(statement, explaining) {
+        text.extend(std::iter::repeat_n(' ', depth));
+        text.push_str(&step);
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The plan of a statement as a JSON object: `SQL` is the statement, `PLAN` the array of its
+/// steps. A step has its text as `STEP`, and as `INPUTS` the steps indented below it in the text,
+/// if there are any.
+pub fn explain_json(statement: &Statement, explaining: &Explaining<'_>) -> String {
+    json::write(&statement.text, &steps(statement, explaining))
+}
+
+/// A line of a plan.
+struct Step {
+    depth: usize,
+    text: String,
+}
+
+/// The lines of a plan in their order.
+fn steps(statement: &Statement, explaining: &Explaining<'_>) -> Vec<Step> {
     let execution = &statement.execution;
     let mut writer = Writer::new(statement, explaining);
     writer.line(0, "RETURN RESULTS TO STORED PROCEDURE");
@@ -97,8 +125,7 @@ pub fn explain(statement: &Statement, explaining: &Explaining<'_>) -> String {
             writer.fragments(fragments);
         }
     }
-    writer.text.truncate(writer.text.trim_end().len());
-    writer.text
+    writer.steps
 }
 
 const ANY_ONE: &str = "at any one partition, because only replicated tables are read";
@@ -111,7 +138,9 @@ struct Writer<'e> {
     numbers: BTreeMap<usize, usize>,
     /// Where each fragment runs.
     targets: Vec<Target>,
-    text: String,
+    steps: Vec<Step>,
+    /// Bytes of the text so far.
+    bytes: usize,
 }
 
 impl<'e> Writer<'e> {
@@ -154,7 +183,7 @@ impl<'e> Writer<'e> {
         }
         let numbers = operators.into_iter().map(address).zip(0..).collect();
         let targets = fragments.iter().map(|fragment| fragment.target.clone()).collect();
-        Writer { names, explaining, estimator, numbers, targets, text: String::new() }
+        Writer { names, explaining, estimator, numbers, targets, steps: Vec::new(), bytes: 0 }
     }
 }
 
@@ -180,12 +209,12 @@ fn address(relation: &Relation) -> usize {
 
 impl Writer<'_> {
     fn line(&mut self, depth: usize, text: &str) {
-        if self.text.len() > MAX_BYTES {
+        if self.bytes > MAX_BYTES {
             return;
         }
-        self.text.extend(std::iter::repeat_n(' ', depth.min(120)));
-        self.text.push_str(text);
-        self.text.push('\n');
+        let depth = depth.min(MAX_DEPTH);
+        self.bytes += depth + text.len() + 1;
+        self.steps.push(Step { depth, text: text.to_string() });
     }
 
     /// A line about an operator, with how many rows it gives.
