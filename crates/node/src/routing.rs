@@ -1,9 +1,10 @@
 //! Which partition a call belongs to: the hash of its routing parameter, computed exactly as
 //! VoltDB's clients compute it.
 
-use lockstep_exec::convert::hex_bytes;
+use lockstep_exec::arena::Arena;
+use lockstep_exec::convert::procedure_parameter;
 use lockstep_plan_ir::ProcedureDefinition;
-use lockstep_plan_ir::procedure::ProcedurePartitioning;
+use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning};
 use lockstep_types::{Datum, Failure, HashRing, Parameter, PartitionId, SqlType};
 
 /// The partition of a call whose routing parameter was sent as `parameter`, for a partitioning
@@ -20,7 +21,9 @@ pub fn partition_of_parameter(
     Ok(ring.partition_of(hashed_value(parameter, column_type, &mut bytes)?))
 }
 
-/// The value that is hashed of a routing parameter; `bytes` keeps those that text stands for.
+/// The value that is hashed of a routing parameter: the one that the procedure gets, so that a
+/// value of another type than the column's goes where its row is. `bytes` keeps the bytes of a
+/// converted value.
 ///
 /// # Errors
 /// As for [`partition_of_parameter`].
@@ -30,21 +33,53 @@ pub fn hashed_value<'p>(
     bytes: &'p mut Vec<u8>,
 ) -> Result<Datum<'p>, String> {
     let Parameter::Scalar(_, value) = parameter else {
-        return Err("an array or table cannot be hashed".to_string());
+        return converted_value(parameter, column_type, bytes);
     };
-    Ok(match (*value, column_type.is_integer()) {
-        (Datum::Text(text), true) => match text.trim().parse::<i64>() {
-            Ok(i64::MIN) => Datum::Null,
-            Ok(number) => Datum::Int(number),
-            Err(_) => return Err(format!("For input string: \"{text}\"")),
+    match (*value, column_type) {
+        (Datum::Null, _)
+        | (Datum::Text(_), SqlType::Varchar)
+        | (Datum::Bytes(_), SqlType::Varbinary) => Ok(*value),
+        (Datum::Int(_), _) if column_type.is_integer() => Ok(*value),
+        (Datum::Text(text), _) if column_type.is_integer() => match text.trim().parse::<i64>() {
+            Ok(i64::MIN) => Ok(Datum::Null),
+            Ok(number) => Ok(Datum::Int(number)),
+            Err(_) => Err(format!("For input string: \"{text}\"")),
         },
-        (Datum::Bytes(bytes), true) => integer_of_bytes(bytes, column_type)?,
-        // The procedure will read the text as hex digits: it belongs where those bytes live.
-        (Datum::Text(text), false) if column_type == SqlType::Varbinary => {
-            *bytes = hex_bytes(text).unwrap_or_else(|| text.as_bytes().to_vec());
+        (Datum::Bytes(bytes), _) if column_type.is_integer() => {
+            integer_of_bytes(bytes, column_type)
+        }
+        _ => converted_value(parameter, column_type, bytes),
+    }
+}
+
+/// The value as a procedure converts it that declares a parameter of the column's type. What has
+/// no conversion is hashed as it is: the procedure refuses it.
+#[cold]
+fn converted_value<'p>(
+    parameter: &Parameter<'p>,
+    column_type: SqlType,
+    bytes: &'p mut Vec<u8>,
+) -> Result<Datum<'p>, String> {
+    let arena = Arena::new();
+    let wanted = ProcedureParameter { sql_type: column_type, is_array: false };
+    let converted = procedure_parameter(*parameter, wanted, &arena);
+    Ok(match (converted, parameter) {
+        (Ok(Datum::Text(text)), _) => {
+            *bytes = text.as_bytes().to_vec();
+            Datum::Text(std::str::from_utf8(bytes).expect("the bytes of a text are UTF-8"))
+        }
+        (Ok(Datum::Bytes(found)), _) => {
+            *bytes = found.to_vec();
             Datum::Bytes(bytes)
         }
-        (value, _) => value,
+        (Ok(Datum::Null), _) => Datum::Null,
+        (Ok(Datum::Bool(value)), _) => Datum::Bool(value),
+        (Ok(Datum::Int(value)), _) => Datum::Int(value),
+        (Ok(Datum::Float(value)), _) => Datum::Float(value),
+        (Ok(Datum::Decimal(value)), _) => Datum::Decimal(value),
+        (Ok(Datum::Timestamp(value)), _) => Datum::Timestamp(value),
+        (Err(_), Parameter::Scalar(_, value)) => *value,
+        (Err(_), _) => return Err("an array or table cannot be hashed".to_string()),
     })
 }
 
@@ -92,6 +127,7 @@ pub fn misrouted(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockstep_types::Decimal;
 
     #[test]
     fn a_value_is_hashed_as_the_column_is() {
@@ -109,6 +145,14 @@ mod tests {
         assert_eq!(place(Datum::Text("0A0b"), SqlType::Varbinary), Ok(bytes));
         let text = ring.partition_of(Datum::Text("5"));
         assert_eq!(place(Datum::Text("5"), SqlType::Varchar), Ok(text));
+        assert_eq!(place(Datum::Int(5), SqlType::Varchar), Ok(text));
+        assert_eq!(place(Datum::Bytes(b"5"), SqlType::Varchar), Ok(text));
+        let float = ring.partition_of(Datum::Text("5.0"));
+        assert_eq!(place(Datum::Float(5.0), SqlType::Varchar), Ok(float));
+        let time = ring.partition_of(Datum::Text("1970-01-01 00:00:00.000005"));
+        assert_eq!(place(Datum::Timestamp(5), SqlType::Varchar), Ok(time));
+        let whole = Datum::Decimal(Decimal::from_integer(5));
+        assert_eq!(place(whole, SqlType::BigInt), Ok(five));
         assert!(place(Datum::Text("x"), SqlType::Integer).is_err());
         assert!(place(Datum::Bytes(&[1, 2, 3]), SqlType::Integer).is_err());
     }
