@@ -14,9 +14,8 @@ pub(super) enum Step {
     Last,
 }
 
-/// The greatest index, and the most elements that one path may add: more nulls would not fit a
-/// value.
-const MAX_INDEX: usize = 262_144;
+/// The greatest index, as in VoltDB, and the most elements that one path may add.
+const MAX_INDEX: usize = 500_000;
 /// The most steps of a path: as deep as a document may be.
 const MAX_STEPS: usize = 256;
 
@@ -76,7 +75,10 @@ fn index(text: &str, start: usize, end: Option<usize>) -> Result<Step, SqlError>
     }
     match digits.parse::<usize>() {
         Ok(index) if index <= MAX_INDEX => Ok(Step::Element(index)),
-        Ok(_) => Err(fault("Array index greater than the maximum allowed value of 262144", start)),
+        Ok(_) => {
+            let what = format!("Array index greater than the maximum allowed value of {MAX_INDEX}");
+            Err(fault(&what, start))
+        }
         Err(_) => Err(fault("Missing array index", start)),
     }
 }
@@ -144,7 +146,7 @@ mod tests {
     fn paths_have_limits() {
         let long = parse(&"a.".repeat(300)).expect_err("too many steps");
         assert_eq!(long.message(), "Invalid JSON path: 301 steps, 256 at most");
-        let wide = parse("[200000][200000]").expect("a path");
+        let wide = parse("[300000][300000]").expect("a path");
         let mut document = Document::Null;
         assert!(set(&mut document, &wide, Document::Null).is_err());
     }
