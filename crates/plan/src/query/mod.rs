@@ -32,7 +32,9 @@ use physical::Planner;
 use physical::dml::Plan;
 
 pub(crate) use bind::view::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
-pub(crate) use bind::{any_call, bind_default, bind_table_expression, not_found_message};
+pub(crate) use bind::{
+    any_call, bind_argument, bind_default, bind_table_expression, not_found_message,
+};
 
 /// The names of all functions, in upper case, aliases included.
 pub fn function_names() -> impl Iterator<Item = &'static str> {

@@ -167,9 +167,8 @@ impl Draft<'_> {
             return Err(table_error(column.span, reason));
         }
         if definition.places_by(place) {
-            let lower = column.text.to_ascii_lowercase();
-            let reason = format!("In database, PARTITION has unknown COLUMN '{lower}'");
-            return Err(PlanError::at(column.span, reason));
+            // Without it nothing says where a row belongs: the table is replicated from here on.
+            self.set_partitioning(table, Vec::new())?;
         }
         self.check_ttl_keeps(table, column)?;
         for index in self.global_indexes_of_column(table, &column.text) {
@@ -200,13 +199,18 @@ impl Draft<'_> {
         place: usize,
         cascade: bool,
     ) -> Result<(), PlanError> {
+        let id = self.find_table(table)?.definition.id;
         for view in self.dependent_views(table.as_str()) {
             let definition = &self.catalog.tables[&view].definition;
             let reads = definition.view.as_ref().is_none_or(|upkeep| {
-                // A view over a join is not searched: it counts as reading all columns.
+                let slot = match &upkeep.joined {
+                    Some(joined) => joined.sources.iter().position(|source| *source == id),
+                    None => Some(0),
+                };
+                let slot = slot.unwrap_or_default() as u16;
                 let arguments = upkeep.aggregates.iter().filter_map(|a| a.argument.as_ref());
                 let mut all = upkeep.group.iter().chain(arguments).chain(&upkeep.predicate);
-                upkeep.joined.is_some() || all.any(|value| reads_column(value, place))
+                all.any(|value| reads_column(value, slot, place))
             });
             if reads && !cascade {
                 let reason = format!("column is referenced in: PUBLIC.{view}");
@@ -234,9 +238,7 @@ impl Draft<'_> {
                 continue;
             }
             let alone = definition.keys == [IndexKey::Column(place as u16)];
-            if !cascade
-                && (!alone || entry.definition.primary_key.is_some_and(|k| k.index() == index))
-            {
+            if !cascade && !alone {
                 let name = definition.constraint.as_ref().unwrap_or(&definition.name);
                 let reason = format!("column is referenced in: PUBLIC.{name}");
                 return Err(table_error_in(parsed, &reason));
@@ -283,7 +285,8 @@ impl Draft<'_> {
         let in_key = definition.primary_key.is_some_and(|key| {
             definition.indexes[key.index()].keys.contains(&IndexKey::Column(place as u16))
         });
-        new.nullable &= !in_key;
+        // A key whose column is NOT NULL stays so, whatever else of the column changes.
+        new.nullable &= old.nullable || !in_key;
         let partitioning = definition.places_by(place);
         let (from, to) = (old.sql_type, new.sql_type);
         let moves = partitioning && !(from == to || (from.is_integer() && to.is_integer()));
@@ -317,7 +320,7 @@ impl Draft<'_> {
             ColumnChange::SetNotNull => column.nullable = false,
             ColumnChange::SetNull => {
                 let key = definition.primary_key.map(|key| &definition.indexes[key.index()]);
-                if key.is_some_and(|key| index_reads(key, place)) {
+                if !column.nullable && key.is_some_and(|key| index_reads(key, place)) {
                     let reason = format!("column is in the primary key: {}", name.text);
                     return Err(table_error(name.span, reason));
                 }
@@ -358,18 +361,18 @@ fn keeps_values(old: &ColumnDefinition, new: &ColumnDefinition) -> bool {
     }
 }
 
-fn reads_column(expression: &Expression, place: usize) -> bool {
+/// Whether an expression reads a column of the row in a slot.
+fn reads_column(expression: &Expression, slot: u16, place: usize) -> bool {
+    let wanted = Node::Column { slot, column: place as u16 };
     let mut found = false;
-    walk(expression, &mut |part| {
-        found |= matches!(part.node, Node::Column { column, .. } if usize::from(column) == place);
-    });
+    walk(expression, &mut |part| found |= part.node == wanted);
     found
 }
 
 fn index_reads(index: &IndexDefinition, place: usize) -> bool {
     let in_keys = index.keys.iter().any(|key| match key {
         IndexKey::Column(column) => usize::from(*column) == place,
-        IndexKey::Expression(expression) => reads_column(expression, place),
+        IndexKey::Expression(expression) => reads_column(expression, 0, place),
     });
-    in_keys || index.predicate.as_ref().is_some_and(|predicate| reads_column(predicate, place))
+    in_keys || index.predicate.as_ref().is_some_and(|predicate| reads_column(predicate, 0, place))
 }

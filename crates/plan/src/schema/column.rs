@@ -24,12 +24,7 @@ pub(super) fn define(
     super::unquoted(&column.name)?;
     let (sql_type, length, length_in_bytes) = declared_type(owner, column)?;
     let nullable = !column.constraints.iter().any(|constraint| {
-        matches!(
-            constraint.kind,
-            ColumnConstraintKind::NotNull
-                | ColumnConstraintKind::Identity
-                | ColumnConstraintKind::PrimaryKey
-        )
+        matches!(constraint.kind, ColumnConstraintKind::NotNull | ColumnConstraintKind::Identity)
     });
     let mut definition = ColumnDefinition {
         name: column.name.text.clone(),

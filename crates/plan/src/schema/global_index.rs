@@ -50,7 +50,7 @@ impl Draft<'_> {
             });
             return Err(table_error(span, reason));
         }
-        self.require_new_name(&create.name)?;
+        self.require_new_index_name(&create.name)?;
         if create.uniqueness == Uniqueness::AssumeUnique {
             return refuse("ASSUMEUNIQUE is not supported: a UNIQUE one is unique everywhere");
         }

@@ -39,7 +39,7 @@ impl Draft<'_> {
     ) -> Result<(), PlanError> {
         let table = self.find_table(&create.table)?;
         let is_view = table.definition.view.is_some();
-        self.require_new_name(&create.name)?;
+        self.require_new_index_name(&create.name)?;
         if is_view && create.uniqueness != Uniqueness::None {
             return Err(table_error(
                 create.name.span,
@@ -102,12 +102,16 @@ impl Draft<'_> {
 }
 
 /// A unique index of a partitioned table is checked within each partition only: it must contain
-/// the partitioning columns, unless it is declared ASSUMEUNIQUE.
+/// the partitioning columns, unless it is declared ASSUMEUNIQUE. Each partition has all rows of a
+/// replicated table, so that either word makes an index of it unique.
 fn check_unique_index(
     table: &TableDefinition,
     place: usize,
     index: &IndexDefinition,
 ) -> Result<(), PlanError> {
+    if !table.is_partitioned() {
+        return Ok(());
+    }
     let columns = &table.partition_columns;
     let missing = columns.iter().find(|&&column| !index.keys.contains(&IndexKey::Column(column)));
     match (index.assume_unique, missing.is_none()) {

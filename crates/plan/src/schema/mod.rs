@@ -214,23 +214,22 @@ impl<'a> Draft<'a> {
         Ok(Arc::make_mut(table.expect("it was found right above")))
     }
 
-    /// Whether a table, view or index has this name.
-    fn name_is_taken(&self, name: &str) -> bool {
-        self.catalog.tables.contains_key(name)
-            || self.catalog.tables.values().any(|table| {
-                table.definition.indexes.iter().any(|index| index.name == name)
-                    || table.global_sources.iter().any(|index| index.name == name)
-            })
+    /// Whether an index has this name.
+    fn index_name_is_taken(&self, name: &str) -> bool {
+        self.catalog.tables.values().any(|table| {
+            table.definition.indexes.iter().any(|index| index.name == name)
+                || table.global_sources.iter().any(|index| index.name == name)
+        })
     }
 
-    /// Refuses a name that a table, view or index has.
-    fn require_new_name(&self, name: &Name) -> Result<(), PlanError> {
-        unquoted(name)?;
-        if self.name_is_taken(name.as_str()) {
-            let reason = format!("object name already exists: {}", name.text);
-            return Err(table_error(name.span, reason));
-        }
-        Ok(())
+    /// Refuses a name that a table or view has.
+    fn require_new_table_name(&self, name: &Name) -> Result<(), PlanError> {
+        require_free(name, self.catalog.tables.contains_key(name.as_str()))
+    }
+
+    /// Refuses a name that an index has. Tables have names of their own.
+    fn require_new_index_name(&self, name: &Name) -> Result<(), PlanError> {
+        require_free(name, self.index_name_is_taken(name.as_str()))
     }
 
     fn check_limits(&self) -> Result<(), PlanError> {
@@ -286,6 +285,17 @@ impl<'a> Draft<'a> {
                 .map(|(index, table)| StorageChange::BuildGlobalIndex { table, index }),
         );
         Ok(SchemaChange { catalog: self.catalog, changes, advice })
+    }
+}
+
+fn require_free(name: &Name, taken: bool) -> Result<(), PlanError> {
+    unquoted(name)?;
+    match taken {
+        true => {
+            let reason = format!("object name already exists: {}", name.text);
+            Err(table_error(name.span, reason))
+        }
+        false => Ok(()),
     }
 }
 

@@ -74,7 +74,12 @@ impl Draft<'_> {
         Ok(place as u16)
     }
 
-    fn set_partitioning(&mut self, name: &Name, columns: Vec<u16>) -> Result<(), PlanError> {
+    /// Partitions a table by columns, or replicates it if there are none.
+    pub(super) fn set_partitioning(
+        &mut self,
+        name: &Name,
+        columns: Vec<u16>,
+    ) -> Result<(), PlanError> {
         let table = self.find_table_mut(name)?;
         if table.definition.partition_columns == columns {
             return Ok(());

@@ -33,7 +33,7 @@ impl Draft<'_> {
         parsed: &ParsedStatement,
         create: &CreateTable,
     ) -> Result<(), PlanError> {
-        self.require_new_name(&create.name)?;
+        self.require_new_table_name(&create.name)?;
         if create.export.is_some() {
             let reason = "EXPORT and MIGRATE tables are not supported yet: there are no targets \
                           that rows could go to";
@@ -129,7 +129,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Adds a PRIMARY KEY, UNIQUE or ASSUMEUNIQUE constraint to a table.
+    /// Adds a PRIMARY KEY, UNIQUE or ASSUMEUNIQUE constraint to a table. As in VoltDB the columns
+    /// of a primary key take NULL unless they are declared NOT NULL; its index takes each key once,
+    /// those with NULL too.
     pub(super) fn add_key(
         &mut self,
         table: &Name,
@@ -167,11 +169,6 @@ impl Draft<'_> {
             let table = self.find_table_mut(table)?;
             let definition = Arc::make_mut(&mut table.definition);
             definition.primary_key = Some(place);
-            for column in &mut definition.columns {
-                if columns.contains(&Some(column.name.as_str())) {
-                    column.nullable = false;
-                }
-            }
         }
         Ok(())
     }
@@ -202,7 +199,7 @@ impl Draft<'_> {
         let mut stem = format!("{kind}_{}_{}", table.text, columns.join("_"));
         let whole = stem.clone();
         let mut number = 1;
-        while self.name_is_taken(&format!("VOLTDB_AUTOGEN_IDX_{stem}")) {
+        while self.index_name_is_taken(&format!("VOLTDB_AUTOGEN_IDX_{stem}")) {
             number += 1;
             stem = format!("{whole}_{number}");
         }

@@ -4,7 +4,7 @@ use super::Draft;
 use super::message::ddl_error;
 use crate::catalog::Catalog;
 use crate::error::PlanError;
-use crate::query::bind_default;
+use crate::query::bind_argument;
 use crate::task::{CatalogTask, TaskErrorAction, TaskSchedule, TaskScope};
 use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning};
 use lockstep_plan_ir::schema::DefaultValue;
@@ -250,7 +250,7 @@ fn values(
 fn value(sql_type: SqlType, literal: &Literal) -> Result<Value, String> {
     let kind = ExpressionKind::Literal(literal.clone());
     let expression = Expression { kind, span: Span::default() };
-    let value = match bind_default(sql_type, &expression).map_err(|error| error.message)? {
+    let value = match bind_argument(sql_type, &expression).map_err(|error| error.message)? {
         DefaultValue::Constant(value) => value,
         _ => Value::Null,
     };

@@ -85,7 +85,9 @@ impl Parser<'_> {
     pub(super) fn default_value(&mut self) -> Parsed<Expression> {
         let token = self.token();
         match token.kind {
-            TokenKind::Minus | TokenKind::Plus if self.peek_ahead(1) == TokenKind::Number => {
+            TokenKind::Minus | TokenKind::Plus
+                if matches!(self.peek_ahead(1), TokenKind::Number | TokenKind::Hex) =>
+            {
                 self.advance();
                 let operator = match token.kind {
                     TokenKind::Minus => UnaryOperator::Minus,
@@ -303,7 +305,7 @@ impl Parser<'_> {
         Ok(TtlClause { value, unit, column, batch_size, max_frequency, span })
     }
 
-    /// `CREATE [UNIQUE | ASSUMEUNIQUE] INDEX i ON t (keys) [WHERE condition]`
+    /// `CREATE [UNIQUE | ASSUMEUNIQUE] INDEX i ON t (key [ASC], ...) [WHERE condition]`
     /// `CREATE GLOBAL [UNIQUE] INDEX i ON t (keys) [INCLUDE (columns)]`
     pub(super) fn create_index(&mut self) -> Parsed<CreateIndex> {
         self.advance();
@@ -319,7 +321,12 @@ impl Parser<'_> {
         let name = self.name("an index name")?;
         self.require_keyword(Keyword::On)?;
         let table = self.name("a table name")?;
-        let keys = self.key_expressions()?;
+        let keys = self.list_in_parentheses("columns of a key", |parser| {
+            let key = parser.expression()?;
+            // All indexes ascend.
+            parser.eat_keyword(Keyword::Asc);
+            Ok(key)
+        })?;
         let included = match global && self.eat_keyword(Keyword::Include) {
             true => self.list_in_parentheses("included columns", |p| p.name("a column name"))?,
             false => Vec::new(),

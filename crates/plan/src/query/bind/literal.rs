@@ -5,7 +5,7 @@ use crate::error::PlanError;
 use lockstep_plan_ir::schema::DefaultValue;
 use lockstep_plan_ir::{Expression, Node};
 use lockstep_sql::ast::{self, ExpressionKind, Literal, Span, UnaryOperator};
-use lockstep_types::decimal::DecimalError;
+use lockstep_types::decimal::{DecimalError, ONE};
 use lockstep_types::{Decimal, SqlType, Value, timestamp};
 
 /// The expression of a literal.
@@ -236,6 +236,26 @@ pub(crate) fn bind_default(
     sql_type: SqlType,
     expression: &ast::Expression,
 ) -> Result<DefaultValue, PlanError> {
+    bind_value(sql_type, expression, true)
+}
+
+/// Binds an argument of a task's procedure as [`bind_default`] does, but refuses numbers that are
+/// not of the parameter's kind.
+///
+/// # Errors
+/// As for [`bind_default`].
+pub(crate) fn bind_argument(
+    sql_type: SqlType,
+    expression: &ast::Expression,
+) -> Result<DefaultValue, PlanError> {
+    bind_value(sql_type, expression, false)
+}
+
+fn bind_value(
+    sql_type: SqlType,
+    expression: &ast::Expression,
+    lenient: bool,
+) -> Result<DefaultValue, PlanError> {
     let (kind, negative) = match &expression.kind {
         ExpressionKind::Unary { operator, operand } => {
             (&operand.kind, *operator == UnaryOperator::Minus)
@@ -250,6 +270,10 @@ pub(crate) fn bind_default(
             if value == Value::Null {
                 return Ok(DefaultValue::None);
             }
+            let value = match lenient {
+                true => default_constant(value, text, negative, sql_type),
+                false => value,
+            };
             let value = assign_constant(&value, sql_type, "", expression.span)?;
             Ok(DefaultValue::Constant(value))
         }
@@ -269,6 +293,26 @@ pub(crate) fn bind_default(
             expression.span,
             "unexpected token: DEFAULT takes a constant or CURRENT_TIMESTAMP only",
         )),
+    }
+}
+
+/// A DEFAULT of a number for a column that takes it in another form: integers take the part before
+/// the point, text what was written.
+fn default_constant(value: Value, written: &Literal, negative: bool, target: SqlType) -> Value {
+    let sign = if negative { "-" } else { "" };
+    match (&value, written, target) {
+        (Value::Decimal(number), ..) if target.is_integer() => {
+            i64::try_from(number.units() / ONE).map_or(value, Value::Int)
+        }
+        (Value::Float(number), ..) if target.is_integer() => match number.trunc() {
+            // Casts of what is beyond 64 bits would end at their greatest number.
+            whole if whole.abs() < i64::MAX as f64 => Value::Int(whole as i64),
+            _ => value,
+        },
+        (_, Literal::Integer(text) | Literal::Decimal(text), SqlType::Varchar) => {
+            Value::Text(format!("{sign}{text}").into())
+        }
+        _ => value,
     }
 }
 

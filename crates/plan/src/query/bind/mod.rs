@@ -20,7 +20,7 @@ mod window;
 pub(crate) use aggregate::any_call;
 pub(crate) use cast::same_kind;
 pub(super) use function::function_names;
-pub(crate) use literal::bind_default;
+pub(crate) use literal::{bind_argument, bind_default};
 pub(crate) use scope::not_found_message;
 
 use super::logical::{From, Query, Subqueries};

@@ -49,7 +49,7 @@ impl Draft<'_> {
         parsed: &ParsedStatement,
         create: &CreateView,
     ) -> Result<(), PlanError> {
-        self.require_new_name(&create.name)?;
+        self.require_new_table_name(&create.name)?;
         let id = self.take_table_id(&create.name.text);
         let view = bind_view(&self.catalog, parsed, create, id)?;
         let table = CatalogTable {
