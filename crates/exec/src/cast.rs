@@ -53,7 +53,13 @@ pub fn cast<'a>(
         }
         SqlType::Float => float(value, from),
         SqlType::Decimal => decimal(value, from),
-        SqlType::Varchar => text(arena, value, from),
+        SqlType::Varchar => match value {
+            // Applications keep text as its bytes of UTF-8.
+            Datum::Bytes(bytes) => std::str::from_utf8(bytes)
+                .map(Datum::Text)
+                .map_err(|_| SqlError::cannot_cast(from, to)),
+            _ => text(arena, value, from),
+        },
         SqlType::Timestamp => time(value, from),
         SqlType::Varbinary if matches!(value, Datum::Bytes(_)) => Ok(value),
         SqlType::Boolean if matches!(value, Datum::Bool(_)) => Ok(value),

@@ -1,7 +1,10 @@
 //! FROM: tables, derived tables and joins.
 
 use super::{Parsed, Parser};
-use crate::ast::{JoinCondition, JoinKind, Name, TableAlias, TableReference, TableReferenceKind};
+use crate::ast::{
+    JoinCondition, JoinKind, LimitClause, Name, Query, QueryBody, Select, SelectItem, Span,
+    TableAlias, TableReference, TableReferenceKind,
+};
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
@@ -93,7 +96,10 @@ impl Parser<'_> {
                     let inner = self.joined_tables()?;
                     self.require(TokenKind::RightParenthesis)?;
                     self.leave(1);
-                    Ok(inner)
+                    match self.table_alias()? {
+                        None => Ok(inner),
+                        Some(alias) => self.named_join(inner, alias, start),
+                    }
                 }
             };
         }
@@ -101,6 +107,36 @@ impl Parser<'_> {
         let name = self.table_name()?;
         let alias = self.table_alias()?;
         let kind = TableReferenceKind::Table { name, alias };
+        Ok(TableReference { kind, span: self.since(start) })
+    }
+
+    /// `(a JOIN b ...) AS s`: a derived table of all columns of the join.
+    fn named_join(
+        &mut self,
+        join: TableReference,
+        alias: TableAlias,
+        start: Span,
+    ) -> Parsed<TableReference> {
+        self.count_table()?;
+        self.grow(1)?;
+        let span = join.span;
+        let select = Select {
+            distinct: false,
+            items: vec![SelectItem::Star(span)],
+            from: vec![join],
+            selection: None,
+            group_by: Vec::new(),
+            having: None,
+            span,
+        };
+        let query = Box::new(Query {
+            with: None,
+            body: QueryBody::Select(Box::new(select)),
+            order_by: Vec::new(),
+            limit: LimitClause::default(),
+            span,
+        });
+        let kind = TableReferenceKind::Derived { query, alias: Some(alias) };
         Ok(TableReference { kind, span: self.since(start) })
     }
 

@@ -3,6 +3,7 @@
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::catalog::FunctionKind;
 use crate::error::PlanError;
+use crate::query::logical::{From, Leaf, LeafKind};
 use crate::query::walk;
 use lockstep_plan_ir::relation::AggregateCall;
 use lockstep_plan_ir::{AggregateFunction, Expression, Node, UserAggregate};
@@ -18,6 +19,80 @@ pub(super) enum Aggregate {
     BuiltIn(AggregateFunction),
     /// One of users.
     User(Arc<UserAggregate>),
+}
+
+/// The groups of a SELECT, for what is computed over them.
+pub(super) struct Groups<'a> {
+    /// GROUP BY and the aggregates.
+    aggregate: &'a mut crate::query::logical::Aggregate,
+    /// The slots of the SELECT's sources.
+    sources: BTreeSet<u16>,
+    /// Those among them whose primary key is grouped: a group has the values of one row.
+    determined: BTreeSet<u16>,
+}
+
+impl<'a> Groups<'a> {
+    /// The groups of the rows of `from`.
+    pub(super) fn new(
+        aggregate: &'a mut crate::query::logical::Aggregate,
+        from: &From,
+    ) -> Groups<'a> {
+        let mut determined = BTreeSet::new();
+        add_determined(from, &aggregate.group, false, &mut determined);
+        Groups { aggregate, sources: from.slots().into_iter().collect(), determined }
+    }
+}
+
+/// Adds the sources whose whole primary key is grouped. Outer joins add rows of NULLs, which a
+/// key that may be NULL does not tell from its own row.
+fn add_determined(
+    from: &From,
+    group: &[Expression],
+    null_extended: bool,
+    determined: &mut BTreeSet<u16>,
+) {
+    match from {
+        From::Leaf(Leaf { slot, kind: LeafKind::Table(table) }) => {
+            let definition = &table.definition;
+            let key = crate::schema::generated::key_columns(definition);
+            let grouped = key.iter().all(|column| {
+                let nullable = definition.columns[usize::from(*column)].nullable;
+                let wanted = Node::Column { slot: *slot, column: *column };
+                !(nullable && null_extended) && group.iter().any(|value| value.node == wanted)
+            });
+            if definition.view.is_none() && !key.is_empty() && grouped {
+                determined.insert(*slot);
+            }
+        }
+        From::Leaf(_) => {}
+        From::Inner { items, .. } => {
+            items.iter().for_each(|item| add_determined(item, group, null_extended, determined));
+        }
+        From::Outer { full, left, right, .. } => {
+            add_determined(left, group, null_extended || *full, determined);
+            add_determined(right, group, true, determined);
+        }
+    }
+}
+
+/// The position in the group's row of a column that has one value in each group.
+fn determined_column(
+    aggregate: &mut crate::query::logical::Aggregate,
+    column: &Expression,
+) -> Option<u16> {
+    let call = AggregateCall {
+        function: AggregateFunction::Min,
+        distinct: false,
+        argument: Some(column.clone()),
+        sql_type: column.sql_type,
+        user: None,
+    };
+    let calls = &mut aggregate.calls;
+    let position = calls.iter().position(|known| *known == call).unwrap_or_else(|| {
+        calls.push(call);
+        calls.len() - 1
+    });
+    u16::try_from(aggregate.group.len() + position).ok()
 }
 
 impl Binder<'_> {
@@ -169,33 +244,44 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// Replaces group expressions by columns of the group's row. What then still reads a table
-    /// of this SELECT is neither grouped nor aggregated, and refused.
+    /// Replaces group expressions by columns of the group's row, and columns that a grouped
+    /// primary key determines by an aggregate. What then still reads a table of this SELECT is
+    /// neither grouped nor aggregated, and refused.
     pub(super) fn over_groups(
         &mut self,
         expression: &mut Expression,
-        group: &[Expression],
-        slot: u16,
-        sources: &BTreeSet<u16>,
+        groups: &mut Groups<'_>,
     ) -> Result<(), PlanError> {
+        let aggregate = &mut *groups.aggregate;
+        let mut too_many = false;
         walk::change(expression, &mut self.subqueries, &mut |node| {
             // A literal may equal a grouped literal, but needs no replacing.
             if matches!(node.node, Node::Literal(_)) {
                 return true;
             }
-            match group.iter().position(|grouped| grouped == node) {
-                Some(position) => {
-                    let column = Node::Column { slot, column: position as u16 };
-                    node.node = column;
+            let slot = aggregate.slot;
+            if let Some(position) = aggregate.group.iter().position(|grouped| grouped == node) {
+                node.node = Node::Column { slot, column: position as u16 };
+                return true;
+            }
+            match node.node {
+                Node::Column { slot: source, .. } if groups.determined.contains(&source) => {
+                    match determined_column(aggregate, node) {
+                        Some(column) => node.node = Node::Column { slot, column },
+                        None => too_many = true,
+                    }
                     true
                 }
-                None => false,
+                _ => false,
             }
         });
+        if too_many {
+            return Err(PlanError::new("too many aggregates (max is 65535)"));
+        }
         let mut ungrouped = None;
         walk::walk(expression, &self.subqueries, &mut |node| {
             if let Node::Column { slot, column } = node.node
-                && sources.contains(&slot)
+                && groups.sources.contains(&slot)
             {
                 ungrouped.get_or_insert((slot, column));
             }

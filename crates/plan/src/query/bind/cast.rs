@@ -78,9 +78,7 @@ impl Binder<'_> {
         if same_kind(value.sql_type, target) {
             return Ok(value);
         }
-        let convertible = value.sql_type.is_number() && target.is_number()
-            || value.sql_type.is_integer() && target == SqlType::Timestamp
-            || value.sql_type == SqlType::Timestamp && target == SqlType::BigInt;
+        let convertible = assignable(value.sql_type, target);
         if !convertible {
             let message = format!("{BAD_CONVERSION}: {} to {target}{context}", value.sql_type);
             return Err(PlanError::at(span, message));
@@ -146,6 +144,19 @@ pub(super) fn combined(a: SqlType, b: SqlType) -> Option<SqlType> {
         }
         _ => return None,
     })
+}
+
+/// Whether an assignment converts values of one type to another while it runs; a value that has
+/// no counterpart fails there.
+fn assignable(from: SqlType, to: SqlType) -> bool {
+    match (from, to) {
+        (a, b) if a.is_number() && b.is_number() => true,
+        (SqlType::Varchar, to) => to.is_number() || to == SqlType::Timestamp,
+        (from, SqlType::Varchar) => from != SqlType::Boolean,
+        (from, SqlType::Timestamp) => from.is_integer(),
+        (SqlType::Timestamp, SqlType::BigInt) => true,
+        _ => false,
+    }
 }
 
 fn castable(from: SqlType, to: SqlType) -> bool {

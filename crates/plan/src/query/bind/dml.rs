@@ -76,7 +76,7 @@ impl Binder<'_> {
             InsertSource::Query(query) => self.insert_query(&table.definition, &listed, query)?,
         };
         let upsert = if insert.upsert { Some(upsert_of(&table, insert, &listed)?) } else { None };
-        let source = complete(query, &table.definition, &listed)?;
+        let source = complete(query, &table.definition, &listed, insert.upsert)?;
         Ok(BoundInsert { table, source, upsert })
     }
 
@@ -320,7 +320,12 @@ fn upsert_of(
 }
 
 /// Puts the query's columns in the table's order, with defaults for those that are not listed.
-fn complete(mut query: Query, table: &TableDefinition, listed: &[u16]) -> Result<Query, PlanError> {
+fn complete(
+    mut query: Query,
+    table: &TableDefinition,
+    listed: &[u16],
+    upsert: bool,
+) -> Result<Query, PlanError> {
     let mut given = query.output;
     query.output = Vec::with_capacity(table.columns.len());
     for (position, column) in table.columns.iter().enumerate() {
@@ -330,6 +335,9 @@ fn complete(mut query: Query, table: &TableDefinition, listed: &[u16]) -> Result
                 let null = Expression::literal(Value::Null, SqlType::Null);
                 std::mem::replace(&mut given[source].expression, null)
             }
+            // A row that is there keeps its value; a new one violates NOT NULL when it is inserted.
+            None if upsert => default_of(column)
+                .unwrap_or_else(|_| Expression::literal(Value::Null, column.sql_type)),
             None => default_of(column)?,
         };
         query.output.push(Output { name: column.name.clone(), expression });

@@ -107,7 +107,8 @@ impl Scope {
                 continue;
             }
             if let Some(column) = source.find(wanted) {
-                if found.is_some() {
+                let twice = source.columns.iter().filter(|c| c.name == wanted).nth(1).is_some();
+                if found.is_some() || twice {
                     let message = format!(
                         "Column \"{wanted}\" is ambiguous.  It's in tables: {}",
                         self.holders(wanted)

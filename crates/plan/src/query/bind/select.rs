@@ -1,5 +1,6 @@
 //! SELECT, set operations, ORDER BY and LIMIT.
 
+use super::aggregate::Groups;
 use super::literal::constant;
 use super::scope::{Aggregates, Scope, Source, SourceColumn, Windows};
 use super::window::sort_key;
@@ -13,7 +14,6 @@ use lockstep_sql::ast::{
     self, ExpressionKind, LimitClause, Literal, Name, OrderItem, QueryBody, SelectItem, Span,
 };
 use lockstep_types::{SqlType, Value};
-use std::collections::BTreeSet;
 
 impl Binder<'_> {
     /// Binds a query with all that belongs to it.
@@ -242,23 +242,22 @@ impl Binder<'_> {
             // There is one row at most: an order means nothing, whatever it names.
             keys.clear();
         }
-        if let Some(aggregate) = &select.aggregate {
-            let sources: BTreeSet<u16> = select.from.slots().into_iter().collect();
-            let (group, slot) = (&aggregate.group, aggregate.slot);
+        if let Some(aggregate) = &mut select.aggregate {
+            let mut groups = Groups::new(aggregate, &select.from);
             for column in &mut output {
-                self.over_groups(&mut column.expression, group, slot, &sources)?;
+                self.over_groups(&mut column.expression, &mut groups)?;
             }
             for conjunct in &mut select.having {
-                self.over_groups(conjunct, group, slot, &sources)?;
+                self.over_groups(conjunct, &mut groups)?;
             }
             for key in &mut keys {
-                self.over_groups(&mut key.expression, group, slot, &sources)?;
+                self.over_groups(&mut key.expression, &mut groups)?;
             }
             for call in select.window.iter_mut().flat_map(|window| &mut window.calls) {
                 let order = call.order.iter_mut().map(|key| &mut key.expression);
                 let parts = call.arguments.iter_mut().chain(&mut call.partition).chain(order);
                 for part in parts {
-                    self.over_groups(part, group, slot, &sources)?;
+                    self.over_groups(part, &mut groups)?;
                 }
             }
         }

@@ -1,11 +1,14 @@
 //! The SELECT of a materialized view, bound.
 
+use super::dml::select_of;
 use super::scope::Scope;
 use super::select::leaves;
 use super::{Binder, Rules};
 use crate::catalog::{Catalog, CatalogTable};
 use crate::error::PlanError;
-use crate::query::logical::{From, LeafKind};
+use crate::query::flatten::flatten;
+use crate::query::logical::{Body, From, LeafKind, Output, Query, Select};
+use crate::query::walk;
 use lockstep_plan_ir::{AggregateFunction, Expression, Node};
 use lockstep_sql::ast::{self, ExpressionKind, QueryBody, SelectItem};
 use lockstep_types::SqlType;
@@ -54,8 +57,9 @@ pub(crate) enum ViewColumnKind {
 }
 
 /// Binds the SELECT of a view. What views may not hold syntactically (ORDER BY, LIMIT, HAVING,
-/// DISTINCT, set operations, subqueries, outer joins, parameters) is refused here, with messages
-/// that begin `Materialized view "V" `; the rules about select lists are the caller's.
+/// set operations, subqueries, outer joins, parameters) is refused here, with messages that begin
+/// `Materialized view "V" `; the rules about select lists are the caller's. Derived tables that
+/// are nothing but columns and conditions count as the tables that they read.
 ///
 /// # Errors
 /// Unknown names, wrong types, refused clauses.
@@ -83,46 +87,89 @@ pub(crate) fn bind_view_select(
     if select.having.is_some() {
         return refuse("with a HAVING clause is not supported.");
     }
-    if select.distinct {
-        return refuse("with DISTINCT is not supported.");
-    }
+    // DISTINCT changes nothing: the select list has all groups, so no two rows are equal.
     let mut binder = Binder::new(catalog, 0)?;
     binder.rules = Rules { parameters: false, subqueries: false, user_functions: false };
     binder.scopes.push(Scope::default());
     let from = binder.from(&select.from)?;
-    let mut sources = Vec::new();
-    for leaf in leaves(&from) {
-        match &leaf.kind {
-            LeafKind::Table(table) => sources.push(Arc::clone(table)),
-            _ => return refuse("cannot be defined over a subquery."),
-        }
-    }
-    if sources.is_empty() {
-        return refuse("reads no table.");
-    }
-    let mut conjuncts = match from {
-        From::Leaf(_) => Vec::new(),
-        From::Inner { items, conjuncts } if items.iter().all(|i| matches!(i, From::Leaf(_))) => {
-            conjuncts
-        }
-        _ => return refuse("only supports INNER JOIN."),
+    let filter = match &select.selection {
+        Some(condition) => binder.conjuncts(condition)?,
+        None => Vec::new(),
     };
-    if let Some(condition) = &select.selection {
-        conjuncts.extend(binder.conjuncts(condition)?);
-    }
     let mut group = Vec::with_capacity(select.group_by.len());
     for expression in &select.group_by {
         group.push(binder.group_expression(expression, &select.items)?);
     }
-    let columns = binder.view_columns(&select.items, &group)?;
+    let mut columns = binder.view_columns(&select.items, &group)?;
+    let (sources, conjuncts) =
+        match binder.view_sources(select_of(from, filter), &mut group, &mut columns) {
+            Ok(found) => found,
+            Err(reason) => return refuse(reason),
+        };
     let predicate = match conjuncts.len() {
-        0 | 1 => conjuncts.pop(),
+        0 | 1 => conjuncts.into_iter().next(),
         _ => Some(super::expression::boolean(Node::And(conjuncts))),
     };
     Ok(BoundView { sources, predicate, group, columns })
 }
 
 impl Binder<'_> {
+    /// The tables of a view and its conditions, with derived tables dissolved into it. The groups
+    /// and the arguments of aggregates are brought over the tables, each in the slot of its number.
+    fn view_sources(
+        &mut self,
+        select: Select,
+        group: &mut [Expression],
+        columns: &mut [ViewColumn],
+    ) -> Result<(Vec<Arc<CatalogTable>>, Vec<Expression>), &'static str> {
+        let arguments = columns.iter_mut().filter_map(|column| match &mut column.kind {
+            ViewColumnKind::Aggregate { argument, .. } => argument.as_mut(),
+            _ => None,
+        });
+        let mut values: Vec<&mut Expression> = group.iter_mut().chain(arguments).collect();
+        let named =
+            |value: &&mut Expression| Output { name: String::new(), expression: (**value).clone() };
+        let output = values.iter().map(named).collect();
+        let body = Body::Select(select);
+        let mut query = Query { body, output, order: Vec::new(), limit: None, offset: None };
+        flatten(&mut query, &mut self.subqueries);
+        let Body::Select(select) = &query.body else { return Err("is not a plain SELECT.") };
+        let (mut sources, mut slots) = (Vec::new(), Vec::new());
+        for leaf in leaves(&select.from) {
+            match &leaf.kind {
+                LeafKind::Table(table) => sources.push(Arc::clone(table)),
+                _ => return Err("cannot be defined over a subquery."),
+            }
+            slots.push(leaf.slot);
+        }
+        if sources.is_empty() {
+            return Err("reads no table.");
+        }
+        walk::change_query(&mut query, &mut self.subqueries, &mut |node| {
+            if let Node::Column { slot, .. } = &mut node.node
+                && let Some(place) = slots.iter().position(|known| known == slot)
+            {
+                *slot = place as u16;
+            }
+            false
+        });
+        for (value, output) in values.iter_mut().zip(query.output) {
+            **value = output.expression;
+        }
+        let Body::Select(select) = query.body else { return Err("is not a plain SELECT.") };
+        let mut conjuncts = match select.from {
+            From::Leaf(_) => Vec::new(),
+            From::Inner { items, conjuncts }
+                if items.iter().all(|item| matches!(item, From::Leaf(_))) =>
+            {
+                conjuncts
+            }
+            _ => return Err("only supports INNER JOIN."),
+        };
+        conjuncts.extend(select.filter);
+        Ok((sources, conjuncts))
+    }
+
     fn view_columns(
         &mut self,
         items: &[SelectItem],
