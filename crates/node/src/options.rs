@@ -271,8 +271,11 @@ impl Options {
         })?;
         let name = name.trim();
         let info = TABLE.iter().find(|row| row.name == name).ok_or_else(|| {
-            let nearest = nearest_name(name);
-            OptionError(format!("there is no option '{name}'; did you mean '{nearest}'?"))
+            let hint = match near_name(name) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => "`lockstep help options` lists all".to_string(),
+            };
+            OptionError(format!("there is no option '{name}'; {hint}"))
         })?;
         let refuse = || {
             OptionError(format!(
@@ -323,13 +326,45 @@ impl Options {
     }
 }
 
-/// The option whose name shares the most letters in order with what was typed.
-fn nearest_name(typed: &str) -> &'static str {
-    let shared = |name: &str| {
-        let mut letters = name.chars();
-        typed.chars().filter(|c| letters.any(|l| l == *c)).count()
-    };
-    TABLE.iter().max_by_key(|row| shared(row.name)).map_or("", |row| row.name)
+/// The option whose name is near what was typed: a typing error or two in a few letters, or a
+/// part of a name that has no more than a few letters beside it.
+fn near_name(typed: &str) -> Option<&'static str> {
+    let typed = typed.to_ascii_lowercase().replace('-', "_");
+    // One error in three letters still looks like the name.
+    let near = |name: &str| distance(&typed, name) <= typed.chars().count().min(9) / 3;
+    let nearest = TABLE.iter().map(|row| row.name).filter(|name| near(name));
+    nearest.min_by_key(|name| distance(&typed, name)).or_else(|| {
+        let mut holds = TABLE
+            .iter()
+            .map(|row| row.name)
+            .filter(|name| typed.len() >= MIN_PART && name.contains(typed.as_str()));
+        // A part of several names is near none of them.
+        holds.next().filter(|_| holds.next().is_none())
+    })
+}
+
+/// The shortest part of a name that is taken for it.
+const MIN_PART: usize = 5;
+
+/// Letters to insert, delete, replace or exchange with their neighbour until two words are equal.
+fn distance(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.chars().collect();
+    let other: Vec<char> = other.chars().collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let replaced = row[j] + usize::from(a != b);
+            let mut least = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(before[j - 1] + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[other.len()]
 }
 
 /// The table as aligned text, for `lockstep help options`.
@@ -381,6 +416,16 @@ mod tests {
         for (setting, part) in [
             ("max_connections", "name=value"),
             ("max_connection=1", "did you mean 'max_connections'"),
+            ("max_conections=1", "did you mean 'max_connections'"),
+            ("Max-Connections=1", "did you mean 'max_connections'"),
+            ("query_timeout=1", "did you mean 'query_timeout_ms'"),
+            ("qurey_timeout_ms=1", "did you mean 'query_timeout_ms'"),
+            ("realtime=1", "did you mean 'realtime_priority'"),
+            ("foo=1", "there is no option 'foo'; `lockstep help options` lists all"),
+            ("max=1", "`lockstep help options` lists all"),
+            ("bytes=1", "`lockstep help options` lists all"),
+            ("=1", "`lockstep help options` lists all"),
+            ("log_buffer_size_in_megabytes=1", "`lockstep help options` lists all"),
             ("disabled_rules=join", "they are "),
             ("max_connections=0", "from 1 to 1000000"),
             ("max_connections=x", "from 1 to 1000000"),
