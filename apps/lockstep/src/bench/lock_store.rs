@@ -79,8 +79,9 @@ pub fn delays(workload: &dyn Workload, _: &RunOptions, result: &RunResult) -> Ow
         keys.insert(kind.name.to_string(), Value::Object(values));
     }
     own.keys.insert("delays_us".to_string(), Value::Object(keys));
+    let counts = workload.counters().iter().copied().zip(result.figures.counts.iter().copied());
+    own.add_counts(counts);
     for (name, value) in workload.counters().iter().zip(&result.figures.counts) {
-        own.rows.push(((*name).to_string(), grouped(*value)));
         own.keys.insert(name.replace(' ', "_"), json!(value));
     }
     own

@@ -30,6 +30,16 @@ pub struct OwnFigures {
     pub text: String,
 }
 
+impl OwnFigures {
+    /// Rows of what sessions counted. They count over the whole run, as the checks of the data
+    /// do, while the transactions that are shown above are those of the measured time.
+    pub fn add_counts<'n>(&mut self, counts: impl Iterator<Item = (&'n str, u64)>) {
+        self.rows.push(("whole run, warm-up included:".to_string(), String::new()));
+        let row = |(name, count): (&str, u64)| (format!("  {name}"), grouped(count));
+        self.rows.extend(counts.map(row));
+    }
+}
+
 /// Of a workload that shows nothing more.
 pub fn nothing(_: &dyn Workload, _: &RunOptions, _: &RunResult) -> OwnFigures {
     OwnFigures::default()

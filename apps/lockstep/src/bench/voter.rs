@@ -3,7 +3,6 @@
 use super::common::{form, number, procedures, with_common};
 use super::shown::OwnFigures;
 use clap::{ArgMatches, Command};
-use lockstep_bench::report::grouped;
 use lockstep_bench::run::{RunOptions, RunResult};
 use lockstep_workloads::Workload;
 use lockstep_workloads::voter::load::Voter;
@@ -41,9 +40,8 @@ pub fn workload(arguments: &ArgMatches) -> Result<Voter, String> {
 /// What became of votes.
 pub fn shown(workload: &dyn Workload, _: &RunOptions, result: &RunResult) -> OwnFigures {
     let mut own = OwnFigures::default();
-    for (name, value) in workload.counters().iter().zip(&result.figures.counts).take(3) {
-        own.rows.push(((*name).to_string(), grouped(*value)));
-    }
+    let counts = workload.counters().iter().copied().zip(result.figures.counts.iter().copied());
+    own.add_counts(counts.take(3));
     let names = ["accepted", "over_limit", "unknown_contestant", "unanswered"];
     for (name, value) in names.iter().zip(&result.figures.counts) {
         own.keys.insert((*name).to_string(), json!(value));

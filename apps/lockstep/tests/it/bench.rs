@@ -18,6 +18,8 @@ fn bench(name: &str, arguments: &[&str]) -> serde_json::Value {
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}{}", text(&output.stderr));
     assert!(shown.contains("= accepted"), "{shown}");
+    let (_, whole) = shown.split_once("whole run, warm-up included:\n").expect("a head");
+    assert!(whole.trim_start().starts_with("votes accepted"), "{shown}");
     let json = read_json(&file);
     for key in ["throughput_per_s", "transactions", "duration_s", "accepted"] {
         assert!(json[key].as_f64().expect(key) > 0.0, "{key}: {json}");
