@@ -62,7 +62,11 @@ fn command() -> Command {
 fn help_command() -> Command {
     Command::new("help")
         .about("Show help; `help options` lists every limit and option of a host")
-        .arg(Arg::new("topic").action(ArgAction::Append).help("A command, or `options`"))
+        .arg(
+            Arg::new("topic")
+                .action(ArgAction::Append)
+                .help("A command with its own commands, or `options`"),
+        )
 }
 
 /// What a binary puts between a host and the disk of its directory.
@@ -94,7 +98,9 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
         Some(("bench", arguments)) => bench::run(arguments),
         Some(("demo", arguments)) => demo::run(arguments, procedures),
         Some(("java-api", arguments)) => java_api::run(arguments),
-        Some(("help", arguments)) => help(arguments.get_one::<String>("topic")),
+        Some(("help", arguments)) => {
+            help(arguments.get_many("topic").into_iter().flatten().collect())
+        }
         _ => unreachable!("a subcommand is required"),
     };
     match result {
@@ -106,14 +112,21 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
     }
 }
 
-fn help(topic: Option<&String>) -> Result<ExitCode, String> {
-    match topic.map(String::as_str) {
-        Some("options") => print!("{}", lockstep_node::options::help_text()),
-        Some(name) => match command().find_subcommand_mut(name) {
-            Some(found) => println!("{}", found.render_long_help()),
-            None => return Err(format!("there is no command '{name}'; try `lockstep --help`")),
-        },
-        None => println!("{}", command().render_long_help()),
+/// Shows the help of a command, as deep as it is named.
+fn help(topic: Vec<&String>) -> Result<ExitCode, String> {
+    if topic.len() == 1 && topic[0] == "options" {
+        print!("{}", lockstep_node::options::help_text());
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut shown = command();
+    shown.build();
+    let mut command = &mut shown;
+    for (depth, name) in topic.iter().enumerate() {
+        let named = topic[..depth].iter().fold("lockstep".to_string(), |all, n| all + " " + n);
+        command = command.find_subcommand_mut(name).ok_or_else(|| {
+            format!("there is no command '{name}' of `{named}`; try `{named} --help`")
+        })?;
+    }
+    println!("{}", command.render_long_help());
     Ok(ExitCode::SUCCESS)
 }

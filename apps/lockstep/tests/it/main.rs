@@ -7,6 +7,7 @@ mod clock;
 mod crash;
 mod csv;
 mod directory;
+mod help;
 mod last_word;
 mod namespace;
 mod no_java;
