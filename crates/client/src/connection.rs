@@ -10,7 +10,7 @@ use lockstep_wire_volt::{invocation, topology};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// Login version of this client: it knows the graceful-stop notification.
@@ -184,6 +184,19 @@ impl Notices {
     }
 }
 
+/// Closes a [`Connection`] from another thread.
+#[derive(Debug)]
+pub struct Closer(TcpStream);
+
+impl Closer {
+    /// Closes the connection: a call that waits on it returns, and the server cancels queries that
+    /// run for it. A call that changes data runs to its end.
+    pub fn close(&self) {
+        // It fails only for a connection that is closed already.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
 /// One blocking connection to one host.
 pub struct Connection {
     stream: TcpStream,
@@ -233,6 +246,32 @@ impl Connection {
     /// What the server sent on its own since the last time; forgets it.
     pub fn take_notices(&mut self) -> Notices {
         std::mem::take(&mut self.notices)
+    }
+
+    /// What closes this connection while another thread waits on it.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn closer(&self) -> Result<Closer, ClientError> {
+        let stream = self.stream.try_clone();
+        stream.map(Closer).map_err(|error| ClientError::io("configure", &self.address, error))
+    }
+
+    /// Whether the server has closed the connection, as far as it can be seen without waiting.
+    pub fn is_closed(&mut self) -> bool {
+        if self.stream.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let is_closed = loop {
+            match self.receive.read_from(&mut self.stream) {
+                Ok((0, _)) => break true,
+                Ok(_) if self.sort_received().is_err() => break true,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break !is_timeout(&error),
+            }
+        };
+        self.stream.set_nonblocking(false).is_err() || is_closed
     }
 
     /// Calls a procedure and waits for its response.
@@ -308,16 +347,26 @@ impl Connection {
         }
     }
 
-    /// Reads once and sorts all whole frames.
-    fn receive_some(&mut self, deadline: Instant) -> Result<(), ClientError> {
+    /// Sorts all whole frames; whether a call got its response.
+    fn sort_received(&mut self) -> Result<bool, ClientError> {
+        let mut is_answered = false;
         while let Some(body) = self.receive.next_body()? {
             let handle = check_body(body)?.client_handle;
             if let Some(slot) = self.pending.get_mut(&handle) {
                 *slot = Some(OwnedResponse::new(body)?);
-                return Ok(());
+                is_answered = true;
+            } else {
+                // The rest are notices, and answers to calls that timed out.
+                self.notices.note(handle);
             }
-            // The rest are notices, and answers to calls that timed out.
-            self.notices.note(handle);
+        }
+        Ok(is_answered)
+    }
+
+    /// Sorts what was received; if no call has its response by that, reads once.
+    fn receive_some(&mut self, deadline: Instant) -> Result<(), ClientError> {
+        if self.sort_received()? {
+            return Ok(());
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -16,7 +16,7 @@ pub mod routing;
 pub mod rows;
 
 pub use cluster::Cluster;
-pub use connection::{ConnectOptions, Connection, Identity, OwnedResponse};
+pub use connection::{Closer, ConnectOptions, Connection, Identity, OwnedResponse};
 pub use error::ClientError;
 pub use lockstep_types::parameter::ParameterWriter;
 pub use lockstep_wire_volt::Response;

@@ -2,7 +2,10 @@
 
 use super::command::CommandError;
 use lockstep_client::ParameterWriter;
-use lockstep_types::{Datum, Decimal, SqlType, timestamp};
+use lockstep_types::{Datum, Decimal, SqlType, Value, timestamp};
+
+/// Most elements of an array parameter.
+const MAX_ARRAY: usize = 32_767;
 
 /// A value as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,21 +18,46 @@ pub enum Literal {
     Bytes(Vec<u8>),
     /// Anything else: a number, or text without quotes.
     Bare(String),
+    /// Values in brackets.
+    Array(Vec<Literal>),
 }
 
-/// Reads values that are separated by commas or blanks.
+/// What a procedure declares of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Declared {
+    /// Its type; an array's, that of its elements.
+    pub sql_type: SqlType,
+    /// Whether it is an array.
+    pub is_array: bool,
+}
+
+/// Reads values that are separated by commas or blanks; those of an array are in brackets.
 ///
 /// # Errors
-/// A quote does not end, X'..' is not hexadecimal, or a value between two commas is missing.
+/// A quote or a bracket does not end, X'..' is not hexadecimal, or a value between two commas is
+/// missing.
 pub fn parse(text: &str) -> Result<Vec<Literal>, CommandError> {
+    let (values, length) = sequence(text, 0, false)?;
+    match text[length..].chars().next() {
+        None => Ok(values),
+        Some(_) => Err(CommandError::new(length, "no array begins before this bracket")),
+    }
+}
+
+/// Values from `start` on up to the end of the text or a closing bracket, and where that is.
+fn sequence(
+    text: &str,
+    start: usize,
+    in_array: bool,
+) -> Result<(Vec<Literal>, usize), CommandError> {
     let mut values = Vec::new();
-    let mut at = 0;
-    // A comma wants a value behind it; blanks do not.
+    let mut at = start;
+    // A comma wants a value after it; blanks do not.
     let mut wanted = false;
     loop {
         at += text[at..].len() - text[at..].trim_start().len();
         let rest = &text[at..];
-        let Some(first) = rest.chars().next() else { break };
+        let Some(first) = rest.chars().next().filter(|c| *c != ']') else { break };
         if first == ',' {
             if wanted || values.is_empty() {
                 return Err(CommandError::new(at, "a value is missing before this comma"));
@@ -39,11 +67,24 @@ pub fn parse(text: &str) -> Result<Vec<Literal>, CommandError> {
             continue;
         }
         let (literal, length) = match first {
-            '\'' => quoted(rest).map(|(text, length)| (Literal::Text(text), length)),
-            'x' | 'X' if rest[1..].starts_with('\'') => bytes(rest),
-            _ => Ok(bare(rest)),
-        }
-        .map_err(|message| CommandError::new(at, message))?;
+            '[' if in_array => {
+                return Err(CommandError::new(at, "an array has no arrays in it"));
+            }
+            '[' => {
+                let (elements, end) = sequence(text, at + 1, true)?;
+                if !text[end..].starts_with(']') {
+                    return Err(CommandError::new(at, "the array that begins here does not end"));
+                }
+                (Literal::Array(elements), end + 1 - at)
+            }
+            '\'' => quoted(rest)
+                .map(|(text, length)| (Literal::Text(text), length))
+                .map_err(|message| CommandError::new(at, message))?,
+            'x' | 'X' if rest[1..].starts_with('\'') => {
+                bytes(rest).map_err(|message| CommandError::new(at, message))?
+            }
+            _ => bare(rest),
+        };
         values.push(literal);
         wanted = false;
         at += length;
@@ -51,7 +92,7 @@ pub fn parse(text: &str) -> Result<Vec<Literal>, CommandError> {
     if wanted {
         return Err(CommandError::new(at, "a value is missing behind the last comma"));
     }
-    Ok(values)
+    Ok((values, at))
 }
 
 /// Text in quotes at the start of `rest`, with the length that it takes there.
@@ -77,7 +118,9 @@ fn bytes(rest: &str) -> Result<(Literal, usize), &'static str> {
 }
 
 fn bare(rest: &str) -> (Literal, usize) {
-    let end = rest.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']'))
+        .unwrap_or(rest.len());
     let word = &rest[..end];
     let null = word.eq_ignore_ascii_case("null");
     (if null { Literal::Null } else { Literal::Bare(word.to_string()) }, end)
@@ -97,22 +140,69 @@ fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
 pub fn write(
     out: &mut ParameterWriter,
     literal: &Literal,
-    declared: Option<SqlType>,
+    declared: Option<Declared>,
 ) -> Result<(), String> {
+    let Literal::Array(elements) = literal else {
+        let sql_type = declared.map(|declared| declared.sql_type);
+        let (sql_type, value) = converted(literal, sql_type)?;
+        out.scalar(sql_type, value.as_datum());
+        return Ok(());
+    };
+    if elements.len() > MAX_ARRAY {
+        return Err(format!("an array of {} values: {MAX_ARRAY} is the limit", elements.len()));
+    }
+    if let Some(Declared { sql_type, is_array: false }) = declared {
+        return Err(format!("an array is given where the procedure takes one {sql_type}"));
+    }
+    let sql_type = match declared {
+        Some(declared) => declared.sql_type,
+        None => common_type(elements),
+    };
+    let mut values = Vec::with_capacity(elements.len());
+    for element in elements {
+        let (found, value) = converted(element, Some(sql_type))?;
+        if found != sql_type {
+            return Err(format!("an array of {sql_type} holds a {found}"));
+        }
+        values.push(value);
+    }
+    let elements: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
+    out.array(sql_type, &elements);
+    Ok(())
+}
+
+/// The type of an array's elements by what they look like.
+fn common_type(elements: &[Literal]) -> SqlType {
+    let types: Vec<SqlType> = elements
+        .iter()
+        .filter_map(|element| match element {
+            Literal::Null => None,
+            Literal::Bytes(_) => Some(SqlType::Varbinary),
+            Literal::Bare(text) => Some(looks_like(text)),
+            Literal::Text(_) | Literal::Array(_) => Some(SqlType::Varchar),
+        })
+        .collect();
+    match types.first() {
+        None => SqlType::BigInt,
+        Some(first) if types.iter().all(|sql_type| sql_type == first) => *first,
+        Some(_) if types.iter().all(|sql_type| sql_type.is_number()) => SqlType::Decimal,
+        Some(_) => SqlType::Varchar,
+    }
+}
+
+/// A value and its type: the declared one; without one, what the value looks like.
+fn converted(literal: &Literal, declared: Option<SqlType>) -> Result<(SqlType, Value), String> {
     let (text, declared) = match (literal, declared) {
-        (Literal::Null, declared) => {
-            out.scalar(declared.unwrap_or(SqlType::Null), Datum::Null);
-            return Ok(());
-        }
+        (Literal::Null, declared) => return Ok((declared.unwrap_or(SqlType::Null), Value::Null)),
         (Literal::Bytes(bytes), _) => {
-            out.scalar(SqlType::Varbinary, Datum::Bytes(bytes));
-            return Ok(());
+            return Ok((SqlType::Varbinary, Value::Bytes(bytes.clone().into())));
         }
+        (Literal::Array(_), _) => return Err("an array has no arrays in it".to_string()),
         (Literal::Text(text), declared) => (text, declared.unwrap_or(SqlType::Varchar)),
         (Literal::Bare(text), declared) => (text, declared.unwrap_or_else(|| looks_like(text))),
     };
-    let wrong = || format!("'{text}' is no {declared}");
-    match declared {
+    let wrong = || format!("'{text}' is not a valid {declared}");
+    let value = match declared {
         _ if declared.is_integer() => {
             let value: i64 = text.parse().map_err(|_| wrong())?;
             let (least, greatest) = declared.integer_range().unwrap_or((i64::MIN, i64::MAX));
@@ -121,29 +211,21 @@ pub fn write(
                     "{value} is out of range: {declared} is {least} to {greatest}"
                 ));
             }
-            out.scalar(declared, Datum::Int(value));
+            Value::Int(value)
         }
         SqlType::Float => {
-            let value: f64 = text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(wrong)?;
-            out.scalar(declared, Datum::Float(value));
+            let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+            Value::Float(value.ok_or_else(wrong)?)
         }
-        SqlType::Decimal => {
-            let value = Decimal::parse(text).map_err(|_| wrong())?;
-            out.scalar(declared, Datum::Decimal(value));
-        }
+        SqlType::Decimal => Value::Decimal(Decimal::parse(text).map_err(|_| wrong())?),
         SqlType::Timestamp => {
-            let micros = timestamp::parse(text).or_else(|| text.parse().ok()).ok_or_else(wrong)?;
-            out.scalar(declared, Datum::Timestamp(micros));
+            let micros = timestamp::parse(text).or_else(|| text.parse().ok());
+            Value::Timestamp(micros.ok_or_else(wrong)?)
         }
-        SqlType::Varbinary => {
-            let value = hexadecimal(text).ok_or_else(wrong)?;
-            out.scalar(declared, Datum::Bytes(&value));
-        }
-        _ => {
-            out.text(text);
-        }
-    }
-    Ok(())
+        SqlType::Varbinary => Value::Bytes(hexadecimal(text).ok_or_else(wrong)?.into()),
+        _ => return Ok((SqlType::Varchar, Value::Text(text.as_str().into()))),
+    };
+    Ok((declared, value))
 }
 
 fn looks_like(text: &str) -> SqlType {
@@ -184,11 +266,25 @@ mod tests {
             (" 1, -2 3.5", r#"[Bare("1"), Bare("-2"), Bare("3.5")]"#),
             ("'it''s, so' null,NULL", r#"[Text("it's, so"), Null, Null]"#),
             ("X'00ff' abc", r#"[Bytes([0, 255]), Bare("abc")]"#),
+            (
+                "[1, 2],['a b' null] []",
+                r#"[Array([Bare("1"), Bare("2")]), Array([Text("a b"), Null]), Array([])]"#,
+            ),
             ("'2001-02-03 04:05:06'", r#"[Text("2001-02-03 04:05:06")]"#),
         ] {
             assert_eq!(parse(text).map(|v| format!("{v:?}")), Ok(values.to_string()), "{text}");
         }
-        for (text, offset) in [("1,,2", 2), (",1", 0), ("1,", 2), (" 'a", 1), ("x'0'", 0)] {
+        for (text, offset) in [
+            ("1,,2", 2),
+            (",1", 0),
+            ("1,", 2),
+            (" 'a", 1),
+            ("x'0'", 0),
+            ("1 [2, 3", 2),
+            ("[1, [2]]", 4),
+            ("[1,]", 3),
+            ("1]", 1),
+        ] {
             assert_eq!(parse(text).map_err(|error| error.offset), Err(offset), "{text}");
         }
     }
@@ -197,6 +293,7 @@ mod tests {
     fn written(literal: &str, declared: Option<SqlType>) -> Result<String, String> {
         let mut out = ParameterWriter::default();
         let literals = parse(literal).expect("a literal");
+        let declared = declared.map(|sql_type| Declared { sql_type, is_array: false });
         write(&mut out, &literals[0], declared)?;
         let set = ParameterSet::new(out.bytes()).expect("a set");
         match set.get(0) {
@@ -223,11 +320,47 @@ mod tests {
             ("'2000-01-01'", Some(Timestamp), Ok("TIMESTAMP 2000-01-01 00:00:00.000000")),
             ("1", Some(Timestamp), Ok("TIMESTAMP 1970-01-01 00:00:00.000001")),
             ("200", Some(TinyInt), Err("200 is out of range: TINYINT is -127 to 127")),
-            ("abc", Some(BigInt), Err("'abc' is no BIGINT")),
-            ("1e400", Some(Float), Err("'1e400' is no FLOAT")),
+            ("abc", Some(BigInt), Err("'abc' is not a valid BIGINT")),
+            ("1e400", Some(Float), Err("'1e400' is not a valid FLOAT")),
         ] {
             let expected = result.map(str::to_string).map_err(str::to_string);
             assert_eq!(written(literal, declared), expected, "{literal}");
+        }
+    }
+
+    /// An array as it reaches the server.
+    fn written_array(literal: &str, declared: Option<Declared>) -> Result<String, String> {
+        let mut out = ParameterWriter::default();
+        write(&mut out, &parse(literal).expect("a literal")[0], declared)?;
+        match ParameterSet::new(out.bytes()).expect("a set").get(0) {
+            Some(Ok(Parameter::Array(array))) => {
+                let elements: Vec<String> = array.iter().map(|e| e.to_string()).collect();
+                Ok(format!("{} {}", array.element_type, elements.join("|")))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn arrays_have_the_type_that_is_declared_or_that_of_their_values() {
+        use SqlType::*;
+        let array = |sql_type| Some(Declared { sql_type, is_array: true });
+        for (literal, declared, result) in [
+            ("[1, 2]", None, Ok("BIGINT 1|2")),
+            ("[]", None, Ok("BIGINT ")),
+            ("[1, 2.5]", None, Ok("DECIMAL 1.000000000000|2.500000000000")),
+            ("['a', 1]", None, Ok("VARCHAR a|1")),
+            ("[1 2 null]", array(Integer), Ok("INTEGER 1|2|NULL")),
+            ("['1', b]", array(Varchar), Ok("VARCHAR 1|b")),
+            ("['x']", array(BigInt), Err("'x' is not a valid BIGINT")),
+            (
+                "[1]",
+                Some(Declared { sql_type: Integer, is_array: false }),
+                Err("an array is given where the procedure takes one INTEGER"),
+            ),
+        ] {
+            let expected = result.map(str::to_string).map_err(str::to_string);
+            assert_eq!(written_array(literal, declared), expected, "{literal}");
         }
     }
 }

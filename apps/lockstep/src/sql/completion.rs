@@ -1,6 +1,7 @@
 //! What the word before the cursor may become: statements and commands at a line's start, tables,
 //! columns and procedures where they are wanted, and words of the grammar.
 
+use super::command;
 use lockstep_client::rows::Table;
 use lockstep_types::Value;
 use rustyline::completion::Completer;
@@ -8,26 +9,32 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// What a line may begin with.
-const BEGINNINGS: [&str; 23] = [
+const BEGINNINGS: [&str; 28] = [
     "ALTER",
     "CREATE",
     "DELETE",
     "DESCRIBE",
     "DROP",
     "ECHO",
+    "ECHOERROR",
     "EXEC",
     "EXIT",
     "EXPLAIN",
     "EXPLAINPROC",
     "EXPLAINVIEW",
+    "FILE",
     "HELP",
+    "HISTORY",
     "INSERT",
     "LIST",
     "PARTITION",
+    "QUERYSTATS",
     "QUIT",
+    "RECALL",
     "SELECT",
     "SHOW",
     "TRUNCATE",
@@ -36,9 +43,6 @@ const BEGINNINGS: [&str; 23] = [
     "VALUES",
     "WITH",
 ];
-/// What `show` lists.
-const LISTED: [&str; 5] = ["CLASSES", "FUNCTIONS", "PROCEDURES", "TABLES", "TASKS"];
-
 /// The names of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
@@ -81,6 +85,8 @@ pub struct SqlHelper {
     pub names: Names,
     /// What stands in the lines before of the same statement.
     pub before: String,
+    /// Whether the line that is edited has text.
+    pub has_text: Cell<bool>,
 }
 
 impl Helper for SqlHelper {}
@@ -88,6 +94,12 @@ impl Highlighter for SqlHelper {}
 impl Validator for SqlHelper {}
 impl Hinter for SqlHelper {
     type Hint = String;
+
+    /// Gives no hints; it sees every state of the line.
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        self.has_text.set(!line.trim().is_empty());
+        None
+    }
 }
 
 impl Completer for SqlHelper {
@@ -127,6 +139,8 @@ pub fn complete(before: &str, line: &str, names: &Names) -> (usize, Vec<String>)
     let words: Vec<&str> =
         statement.split(|c: char| !is_word(c)).filter(|w| !w.is_empty()).collect();
     let last = statement.trim_end().rsplit(|c: char| !is_word(c) && c != ',').next().unwrap_or("");
+    let listed: Vec<String> =
+        command::listed_words().map(|word| word.to_ascii_uppercase()).collect();
     let mut found: Vec<&str> = Vec::new();
     match (words.first().copied(), last) {
         (Some("EXEC" | "EXECUTE" | "EXPLAINPROC"), _) if words.len() == 1 => {
@@ -135,7 +149,9 @@ pub fn complete(before: &str, line: &str, names: &Names) -> (usize, Vec<String>)
             return (start, names.procedures.iter().filter(is_meant).cloned().collect());
         }
         (Some("EXEC" | "EXECUTE" | "EXPLAINPROC"), _) => return (start, Vec::new()),
-        (Some("SHOW" | "LIST"), _) if words.len() == 1 => found.extend(LISTED),
+        (Some("SHOW" | "LIST"), _) if words.len() == 1 => {
+            found.extend(listed.iter().map(String::as_str))
+        }
         (None, _) => found.extend(BEGINNINGS),
         (
             _,
@@ -220,7 +236,7 @@ mod tests {
         for (before, line, start, found) in [
             ("", "sel", 0, &["select"][..]),
             ("", "SHO", 0, &["SHOW"]),
-            ("", "show t", 5, &["tables", "tasks"]),
+            ("", "show t", 5, &["tables", "tasks", "topics"]),
             ("", "select * from a", 14, &["account"]),
             ("", "select * from ", 14, &["account", "orders"]),
             ("", "insert into O", 12, &["ORDERS"]),

@@ -1,5 +1,6 @@
 //! The catalog for people, from the tables of `@SystemCatalog`.
 
+use super::arguments::Declared;
 use lockstep_client::rows::Table;
 use lockstep_types::{SqlType, Value};
 use std::collections::BTreeMap;
@@ -67,15 +68,50 @@ pub fn procedures(catalog: &Table) -> Table {
     text_table(&["PROCEDURE", "ACCESS", "RUNS ON"], catalog.rows.iter().map(row).collect())
 }
 
+/// The tables of one kind (`VIEW`, or the beginning of `STREAM...`), from TABLES.
+pub fn of_kind(catalog: &Table, kind: &str) -> Table {
+    let is_meant =
+        |row: &&Vec<Value>| cell(catalog, row, "TABLE_TYPE").to_ascii_uppercase().contains(kind);
+    let rows = catalog.rows.iter().filter(is_meant).cloned().collect();
+    tables(&Table { rows, ..catalog.clone() })
+}
+
+/// The tables with a name, from TABLES.
+pub fn named(catalog: &Table, name: &str) -> Table {
+    let name = name.to_ascii_uppercase();
+    let is_meant = |row: &&Vec<Value>| cell(catalog, row, "TABLE_NAME") == name;
+    let rows = catalog.rows.iter().filter(is_meant).cloned().collect();
+    Table { rows, ..catalog.clone() }
+}
+
+/// A row for each index with its table, columns and uniqueness, from INDEXINFO.
+pub fn indexes(catalog: &Table) -> Table {
+    let mut indexes: BTreeMap<(String, String), (bool, BTreeMap<u32, String>)> = BTreeMap::new();
+    for row in &catalog.rows {
+        let key = (cell(catalog, row, "TABLE_NAME"), cell(catalog, row, "INDEX_NAME"));
+        let entry = indexes.entry(key).or_default();
+        entry.0 = cell(catalog, row, "NON_UNIQUE") == "0";
+        let place = cell(catalog, row, "ORDINAL_POSITION").parse().unwrap_or(0);
+        entry.1.insert(place, cell(catalog, row, "COLUMN_NAME"));
+    }
+    let row = |((table, index), (unique, columns)): (_, (bool, BTreeMap<u32, String>))| {
+        let columns: Vec<String> = columns.into_values().collect();
+        let unique = if unique { "yes" } else { "no" };
+        vec![index, table, columns.join(", "), unique.to_string()]
+    };
+    text_table(&["INDEX", "TABLE", "COLUMNS", "UNIQUE"], indexes.into_iter().map(row).collect())
+}
+
 /// The types of every procedure's parameters in order, by the procedure's name in lower case,
 /// from PROCEDURECOLUMNS.
-pub fn parameter_types(catalog: &Table) -> BTreeMap<String, Vec<SqlType>> {
-    let mut places: BTreeMap<String, BTreeMap<u32, SqlType>> = BTreeMap::new();
+pub fn parameter_types(catalog: &Table) -> BTreeMap<String, Vec<Declared>> {
+    let mut places: BTreeMap<String, BTreeMap<u32, Declared>> = BTreeMap::new();
     for row in &catalog.rows {
         let name = cell(catalog, row, "PROCEDURE_NAME").to_ascii_lowercase();
         let place = cell(catalog, row, "ORDINAL_POSITION").parse().unwrap_or(0);
         let sql_type = type_of(&cell(catalog, row, "TYPE_NAME"));
-        places.entry(name).or_default().insert(place, sql_type);
+        let is_array = cell(catalog, row, "REMARKS").contains("ARRAY_PARAMETER");
+        places.entry(name).or_default().insert(place, Declared { sql_type, is_array });
     }
     places.into_iter().map(|(name, types)| (name, types.into_values().collect())).collect()
 }
@@ -242,9 +278,12 @@ S      VARCHAR(2) NULL     -
     #[test]
     fn parameter_types_are_in_order() {
         let types = parameter_types(&table(
-            "PROCEDURE_NAME|TYPE_NAME|ORDINAL_POSITION\nVote|INTEGER|2\nVote|BIGINT|1\nP|POINT|1",
+            "PROCEDURE_NAME|TYPE_NAME|ORDINAL_POSITION|REMARKS\n\
+             Vote|INTEGER|2|PARTITION_PARAMETER,ARRAY_PARAMETER\nVote|BIGINT|1|-\nP|POINT|1|-",
         ));
-        assert_eq!(types["vote"], [SqlType::BigInt, SqlType::Integer]);
-        assert_eq!(types["p"], [SqlType::Varchar]);
+        let one = |sql_type| Declared { sql_type, is_array: false };
+        let several = Declared { sql_type: SqlType::Integer, is_array: true };
+        assert_eq!(types["vote"], [one(SqlType::BigInt), several]);
+        assert_eq!(types["p"], [one(SqlType::Varchar)]);
     }
 }

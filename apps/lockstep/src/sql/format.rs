@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum Format {
     /// Aligned columns for people.
     Table,
+    /// A column of a row on a line, for people.
+    Expanded,
     /// Comma-separated values with a header line.
     Csv,
     /// One array of objects for each result table.
@@ -20,15 +22,41 @@ pub enum Format {
 pub fn render(table: &Table, format: Format) -> String {
     match format {
         Format::Table => aligned(table),
+        Format::Expanded => expanded(table),
         Format::Csv => csv(table),
         Format::Json => json(table),
     }
 }
 
-/// The line behind a result of so many rows.
-pub fn rows_line(rows: usize, elapsed: Duration) -> String {
-    let plural = if rows == 1 { "" } else { "s" };
-    format!("({rows} row{plural} in {:.3} s)\n", elapsed.as_secs_f64())
+impl Format {
+    /// Whether people read it.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, Format::Table | Format::Expanded)
+    }
+}
+
+/// The line that ends a result of this many rows, with the time that it took unless that is not
+/// wanted.
+pub fn rows_line(rows: usize, elapsed: Option<Duration>) -> String {
+    format!("({}{})\n", counted_rows(rows as i64), in_time(elapsed))
+}
+
+/// The line about this many rows that a statement has changed.
+pub fn changed_line(rows: i64, elapsed: Option<Duration>) -> String {
+    format!("({} changed{})\n", counted_rows(rows), in_time(elapsed))
+}
+
+fn counted_rows(rows: i64) -> String {
+    format!("{rows} row{}", if rows == 1 { "" } else { "s" })
+}
+
+/// A time for people: whole microseconds below a millisecond, else seconds.
+fn in_time(elapsed: Option<Duration>) -> String {
+    match elapsed {
+        None => String::new(),
+        Some(time) if time < Duration::from_millis(1) => format!(" in {} us", time.as_micros()),
+        Some(time) => format!(" in {:.3} s", time.as_secs_f64()),
+    }
 }
 
 /// A value for people: timestamps as text, bytes in hex, NULL as `NULL`.
@@ -96,6 +124,20 @@ fn aligned(table: &Table) -> String {
     let dashes: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
     line(&dashes, false);
     cells.iter().for_each(|row| line(row, true));
+    out
+}
+
+fn expanded(table: &Table) -> String {
+    let names: Vec<String> = table.names.iter().map(|name| printable(name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    for (number, row) in table.rows.iter().enumerate() {
+        let _ = writeln!(out, "-[ row {} ]{}", number + 1, "-".repeat(width));
+        for (name, value) in names.iter().zip(row) {
+            let line = format!("{name:width$} | {}", printable(&text(value)));
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+    }
     out
 }
 
@@ -263,6 +305,31 @@ b\",NULL,NULL,-1.0E300,NULL,\"\"
         let shown: Vec<_> =
             [0.0, 1.0, -0.001, 123_456.75, 1e7, 1.25e-5, 9_999_999.0].map(float_text).into();
         assert_eq!(shown, ["0.0", "1.0", "-0.001", "123456.75", "1.0E7", "1.25E-5", "9999999.0"]);
-        assert_eq!(rows_line(1, Duration::from_millis(12)), "(1 row in 0.012 s)\n");
+    }
+
+    #[test]
+    fn times_below_a_millisecond_are_in_microseconds() {
+        for (micros, line) in [
+            (0, "(1 row in 0 us)\n"),
+            (431, "(1 row in 431 us)\n"),
+            (999, "(1 row in 999 us)\n"),
+            (1_000, "(1 row in 0.001 s)\n"),
+            (12_345, "(1 row in 0.012 s)\n"),
+            (8_650_000, "(1 row in 8.650 s)\n"),
+        ] {
+            assert_eq!(rows_line(1, Some(Duration::from_micros(micros))), line);
+        }
+        assert_eq!(rows_line(2, None), "(2 rows)\n");
+        assert_eq!(changed_line(0, Some(Duration::from_micros(7))), "(0 rows changed in 7 us)\n");
+        assert_eq!(changed_line(1, None), "(1 row changed)\n");
+    }
+
+    #[test]
+    fn expanded_rows_have_a_line_for_each_column() {
+        let shown = render(&sample(), Format::Expanded);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[..3], ["-[ row 1 ]-----", "ID    | 1", "NAME  | é, \"x\""]);
+        assert_eq!(lines[8..11], ["-[ row 2 ]-----", "ID    | -1234", "NAME  | a\\nb"]);
+        assert_eq!(lines[15], "NAME  |");
     }
 }

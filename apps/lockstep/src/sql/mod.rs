@@ -6,6 +6,8 @@ mod command;
 mod completion;
 mod describe;
 pub(crate) mod format;
+mod input;
+mod link;
 mod place;
 mod script;
 mod session;
@@ -13,11 +15,9 @@ mod shell;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use format::Format;
-use lockstep_client::{ConnectOptions, Connection};
-use script::ScriptReader;
-use session::{Flow, Session};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal};
+use link::{Interrupt, Link};
+use session::Session;
+use std::io::{self, BufWriter, IsTerminal};
 use std::process::ExitCode;
 
 /// The command line of `lockstep sql`.
@@ -75,79 +75,21 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         "json" => Format::Json,
         _ => Format::Table,
     };
-    let connection = Connection::connect(text("server"), &ConnectOptions::default())
-        .map_err(|error| error.to_string())?;
     let texts: Vec<&String> = arguments.get_many("execute").into_iter().flatten().collect();
     let files: Vec<&String> = arguments.get_many("file").into_iter().flatten().collect();
     let interactive = texts.is_empty() && files.is_empty() && io::stdin().is_terminal();
     let mut out = BufWriter::new(io::stdout());
     let mut errors = io::stderr();
-    let go_on = arguments.get_flag("continue-on-error") || interactive;
-    let mut session = Session::new(connection, format, go_on, &mut out, &mut errors);
-    if interactive {
-        shell::run(&mut session, text("server"))?;
+    let interrupt = interactive.then(Interrupt::default);
+    let link = Link::connect(text("server"), interrupt.clone());
+    let link = link.map_err(|error| error.to_string())?;
+    let go_on = arguments.get_flag("continue-on-error");
+    let mut session = Session::new(link, format, go_on, &mut out, &mut errors);
+    if let Some(interrupt) = interrupt {
+        interrupt.install()?;
+        shell::run(&mut session, &interrupt)?;
         return Ok(ExitCode::SUCCESS);
     }
-    run_inputs(&mut session, &texts, &files)?;
+    input::run_all(&mut session, &texts, &files)?;
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn run_inputs(
-    session: &mut Session<'_>,
-    texts: &[&String],
-    files: &[&String],
-) -> Result<(), String> {
-    if texts.is_empty() && files.is_empty() {
-        run_input(session, "stdin", &mut io::stdin().lock())?;
-        return Ok(());
-    }
-    for text in texts {
-        if run_input(session, "-e", &mut text.as_bytes())? == Flow::Stop {
-            return Ok(());
-        }
-    }
-    for file in files {
-        let opened = File::open(file).map_err(|error| format!("{file}: {error}"))?;
-        if run_input(session, file, &mut BufReader::new(opened))? == Flow::Stop {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Statements that are read before the first of them runs, so that neighbouring schema changes
-/// can go together.
-const PIECES_AHEAD: usize = 256;
-
-fn run_input(
-    session: &mut Session<'_>,
-    source: &str,
-    input: &mut dyn BufRead,
-) -> Result<Flow, String> {
-    let mut reader = ScriptReader::default();
-    let mut pieces = Vec::new();
-    let mut line = String::new();
-    loop {
-        line.clear();
-        let read = input.read_line(&mut line).map_err(|error| format!("{source}: {error}"))?;
-        if read == 0 {
-            break;
-        }
-        pieces.extend(reader.push_line(line.trim_end_matches(['\n', '\r'])));
-        if pieces.len() >= PIECES_AHEAD {
-            if session.run(source, &pieces) == Flow::Stop {
-                return Ok(Flow::Stop);
-            }
-            pieces.clear();
-        }
-    }
-    let rest = reader.finish();
-    pieces.extend(rest.as_ref().ok().into_iter().flatten().cloned());
-    let flow = session.run(source, &pieces);
-    if let (Flow::Continue, Err(error)) = (flow, rest) {
-        let offset = Some(error.offset);
-        session.report_text(&place::render(source, &error.piece, offset, &error.message));
-        return Ok(Flow::Stop);
-    }
-    Ok(flow)
 }

@@ -66,6 +66,11 @@ impl ScriptReader {
             return self.push_to_batch(line).into_iter().collect();
         }
         let first = !self.is_open();
+        if self.is_directive(first, line) {
+            let text = line.trim().trim_end_matches(';').trim_end().to_string();
+            let column = (line.len() - line.trim_start().len()) as u32 + 1;
+            return vec![Piece { text, line: self.lines_read, column, batch: false }];
+        }
         if first && let Some(end) = command::batch_end(line) {
             self.pending.clear();
             (self.line, self.column) = (self.lines_read + 1, 1);
@@ -86,6 +91,15 @@ impl ScriptReader {
             self.cut(first)
         } else {
             Vec::new()
+        }
+    }
+
+    /// Whether a line is a command by itself: at the start of a piece, or a directive between the
+    /// lines of a statement, outside of quotes and comments.
+    fn is_directive(&self, first: bool, line: &str) -> bool {
+        match first {
+            true => command::is_whole_line(line),
+            false => line.starts_with('\\') && split_script(&self.pending, &limits()).is_ok(),
         }
     }
 
@@ -241,6 +255,12 @@ mod tests {
                 ],
             ),
             ("select 1\nfrom t", &["...", "1:1 select 1|from t"]),
+            ("\\d t;\n  .tables\nselect 1;", &["1:1 \\d t", "2:3 .tables", "3:1 select 1"]),
+            ("select 1\n\\q\n+ .5\n.5;", &["2:1 \\q", "1:1 select 1|+ .5|.5"]),
+            ("select '\n\\q\n';", &["1:1 select '|\\q|'"]),
+            ("echo it's; so\nselect 1;", &["1:1 echo it's; so", "2:1 select 1"]),
+            ("exec p [1,\n2];\nexec q [1", &["1:1 exec p [1,|2]", "3:1 exec q [1"]),
+            ("file a.sql; select 1;", &["1:1 file a.sql", "1:13 select 1"]),
             ("select 'é'; select 2;", &["1:1 select 'é'", "1:13 select 2"]),
             ("\n\nselect 'open\nfrom t;", &["...", "error: 3:1 select 'open|from t;"]),
             ("", &[]),

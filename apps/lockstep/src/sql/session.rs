@@ -1,14 +1,15 @@
 //! A session with a server: runs pieces one after the other and prints what comes of them.
 
-use super::arguments::{self, Literal};
+use super::arguments::{self, Declared, Literal};
 use super::command::{self, Ahead, Command, CommandError, Listed};
 use super::completion::Names;
 use super::describe;
 use super::format::{self, Format};
-use super::place;
+use super::link::Link;
 use super::script::Piece;
+use super::{input, place};
 use lockstep_client::rows::Table;
-use lockstep_client::{CallOptions, ClientError, Connection, OwnedResponse, ParameterWriter};
+use lockstep_client::{CallOptions, ClientError, OwnedResponse, ParameterWriter};
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
 use lockstep_types::{Datum, SqlType, Value};
 use std::collections::BTreeMap;
@@ -20,8 +21,10 @@ use std::time::{Duration, Instant};
 pub enum Flow {
     /// There may be more.
     Continue,
-    /// `exit`, or an error that ends the session.
-    Stop,
+    /// An error ended the input.
+    Failed,
+    /// `exit`.
+    Exit,
 }
 
 /// Most statements that are sent before the first is answered.
@@ -29,15 +32,19 @@ const AHEAD: usize = 64;
 
 /// A session.
 pub struct Session<'o> {
-    connection: Connection,
+    link: Link,
     format: Format,
+    /// Whether the time of a result is shown.
+    timing: bool,
     continue_on_error: bool,
     out: &'o mut dyn Write,
     errors: &'o mut dyn Write,
     /// Whether anything went wrong so far.
     pub failed: bool,
-    /// Parameter types by procedure, read when a procedure is called first.
-    types: Option<BTreeMap<String, Vec<SqlType>>>,
+    /// Files that run within each other.
+    pub file_depth: usize,
+    /// Parameters by procedure, read when a procedure is called first.
+    types: Option<BTreeMap<String, Vec<Declared>>>,
     /// What there is to complete, read at a prompt; none after a schema change.
     names: Option<Names>,
 }
@@ -51,7 +58,8 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    fn new(message: impl Into<String>) -> Trouble {
+    /// Trouble at no place of the statement.
+    pub fn new(message: impl Into<String>) -> Trouble {
         Trouble { message: message.into(), offset: None, lost: false }
     }
 }
@@ -82,56 +90,57 @@ impl From<std::io::Error> for Trouble {
 impl<'o> Session<'o> {
     /// A session over a connection that is logged in.
     pub fn new(
-        connection: Connection,
+        link: Link,
         format: Format,
         continue_on_error: bool,
         out: &'o mut dyn Write,
         errors: &'o mut dyn Write,
     ) -> Session<'o> {
-        let (failed, types, names) = (false, None, None);
-        Session { connection, format, continue_on_error, out, errors, failed, types, names }
+        Session {
+            link,
+            format,
+            timing: true,
+            continue_on_error,
+            out,
+            errors,
+            failed: false,
+            file_depth: 0,
+            types: None,
+            names: None,
+        }
     }
 
-    /// Runs pieces in order. Neighbouring schema changes go to the server as one call, which is
-    /// faster and all or nothing; each by itself where the session goes on after errors.
+    /// The server's address, as it was given.
+    pub fn server(&self) -> &str {
+        self.link.address()
+    }
+
+    /// Runs pieces in order, each as a transaction of its own.
     pub fn run(&mut self, source: &str, pieces: &[Piece]) -> Flow {
         let mut rest = pieces;
         while let Some((first, behind)) = rest.split_first() {
-            let is_ddl = |piece: &Piece| {
-                !piece.batch
-                    && matches!(command::parse(&piece.text), Ok(Command::Sql { ddl: true }))
-            };
-            let ddl = pieces_in_front(rest, is_ddl);
             let together = self.together(rest);
-            if together > 1 {
-                let (batch, next) = rest.split_at(together);
+            let flow = if together > 1 {
+                let (queries, next) = rest.split_at(together);
                 rest = next;
-                match self.run_ahead(source, batch) {
-                    Flow::Stop => return Flow::Stop,
-                    Flow::Continue => continue,
-                }
+                self.run_ahead(source, queries)
+            } else {
+                rest = behind;
+                self.run_reported(source, first)
+            };
+            if flow != Flow::Continue {
+                return flow;
             }
-            let (batch, next) = match ddl {
-                count if count > 1 && !self.continue_on_error => rest.split_at(count),
-                _ => (std::slice::from_ref(first), behind),
-            };
-            rest = next;
-            let result = match batch {
-                [piece] => self.run_one(piece),
-                batch => self.change_schema(batch).map(|()| Flow::Continue),
-            };
-            match result {
-                Ok(Flow::Continue) => {}
-                Ok(Flow::Stop) => return Flow::Stop,
-                Err(trouble) => {
-                    self.report(source, batch, &trouble);
-                    if trouble.lost || !self.continue_on_error {
-                        return Flow::Stop;
-                    }
-                }
+            if self.link.is_interrupted() {
+                return Flow::Failed;
             }
         }
         Flow::Continue
+    }
+
+    /// Runs a piece and reports what went wrong with it.
+    fn run_reported(&mut self, source: &str, piece: &Piece) -> Flow {
+        self.run_one(piece).unwrap_or_else(|trouble| self.report(source, piece, &trouble))
     }
 
     /// How many pieces in front can be sent before the first is answered. Where the session
@@ -147,27 +156,29 @@ impl<'o> Session<'o> {
 
     /// Runs pieces that are sent together, and prints what they give in their order.
     fn run_ahead(&mut self, source: &str, pieces: &[Piece]) -> Flow {
+        if let Err(trouble) = self.restore_link() {
+            return self.report(source, &pieces[0], &trouble);
+        }
         let mut submitted = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let mut parameters = ParameterWriter::default();
             parameters.text(&piece.text);
             let options = CallOptions::default();
-            submitted.push(self.connection.submit("@AdHoc", parameters.bytes(), &options));
+            let sent = self.link.run(|c| c.submit("@AdHoc", parameters.bytes(), &options));
+            submitted.push((Instant::now(), sent));
         }
-        for (piece, handle) in pieces.iter().zip(submitted) {
-            let start = Instant::now();
-            let result = handle
-                .and_then(|handle| self.connection.wait(handle))
-                .and_then(|response| response.tables())
-                .map_err(Trouble::from)
+        for (piece, (start, sent)) in pieces.iter().zip(submitted) {
+            let result = sent
+                .and_then(|handle| self.link.run(|connection| connection.wait(handle)))
+                .and_then(|response| Ok(response.tables()?))
                 .and_then(|tables| {
                     tables.iter().try_for_each(|table| self.print(table, start.elapsed()))?;
                     Ok(self.out.flush()?)
                 });
             if let Err(trouble) = result {
-                self.report(source, std::slice::from_ref(piece), &trouble);
-                if trouble.lost || !self.continue_on_error {
-                    return Flow::Stop;
+                match self.report(source, piece, &trouble) {
+                    Flow::Continue => {}
+                    stopped => return stopped,
                 }
             }
         }
@@ -177,35 +188,50 @@ impl<'o> Session<'o> {
     /// Prints an error of the session's own, without a statement.
     pub fn report_text(&mut self, text: &str) {
         self.failed = true;
-        // There is nowhere else to say that errors cannot be written.
+        // There is nowhere else to report that output cannot be written.
+        let _ = self.out.flush();
         let _ = self.errors.write_all(text.as_bytes());
     }
 
-    fn report(&mut self, source: &str, batch: &[Piece], trouble: &Trouble) {
-        let located = batch.iter().find_map(|piece| {
-            let offset = trouble.offset.or_else(|| place::locate(&piece.text, &trouble.message));
-            offset.map(|offset| (piece, offset))
-        });
-        let (piece, offset) = match located {
-            Some((piece, offset)) => (piece, Some(offset)),
-            None => (&batch[0], None),
-        };
+    /// Prints what went wrong with a piece; whether the session goes on.
+    fn report(&mut self, source: &str, piece: &Piece, trouble: &Trouble) -> Flow {
+        let offset = trouble.offset.or_else(|| place::locate(&piece.text, &trouble.message));
         self.report_text(&place::render(source, piece, offset, &trouble.message));
+        if trouble.lost || !self.continue_on_error { Flow::Failed } else { Flow::Continue }
     }
 
     fn run_one(&mut self, piece: &Piece) -> Result<Flow, Trouble> {
         let text = piece.text.as_str();
+        if piece.batch {
+            self.run_batch(text)?;
+            self.out.flush()?;
+            return Ok(Flow::Continue);
+        }
         match command::parse(text)? {
-            Command::Exit => return Ok(Flow::Stop),
+            Command::Exit => return Ok(Flow::Exit),
+            Command::File { files, batch } => return self.run_files(&files, batch),
             Command::Help => self.out.write_all(command::HELP.as_bytes())?,
             Command::Echo(line) => writeln!(self.out, "{line}")?,
-            Command::Sql { ddl: true } => self.change_schema(std::slice::from_ref(piece))?,
+            Command::EchoError(line) => {
+                self.out.flush()?;
+                writeln!(self.errors, "{line}")?;
+            }
+            Command::Timing(wanted) => {
+                self.timing = wanted.unwrap_or(!self.timing);
+                let shown = if self.timing { "shown" } else { "not shown" };
+                writeln!(self.out, "Times are {shown}.")?;
+            }
+            Command::Expanded(wanted) => self.expand(wanted)?,
+            Command::Sql { ddl: true } => self.change_schema(text)?,
             Command::Sql { ddl: false } => self.show_call("@AdHoc", text)?,
             Command::Explain(statement) => self.explain("@Explain", statement)?,
             Command::ExplainProcedure(name) => self.explain("@ExplainProc", name)?,
             Command::ExplainView(name) => self.explain("@ExplainView", name)?,
+            Command::QueryStatistics(query) => {
+                self.execute("@QueryStats", &[Literal::Text(query.to_string())])?;
+            }
             Command::Execute { procedure, arguments } => self.execute(procedure, &arguments)?,
-            Command::Show(listed) => self.show(listed)?,
+            Command::Show(listed, of) => self.show(listed, of)?,
             Command::Describe(name) => self.describe(name)?,
             Command::LoadClasses(file) => self.load_classes(file)?,
             Command::RemoveClasses(patterns) => self.update_classes(None, Some(patterns))?,
@@ -214,13 +240,51 @@ impl<'o> Session<'o> {
         Ok(Flow::Continue)
     }
 
+    fn run_files(&mut self, files: &[String], batch: bool) -> Result<Flow, Trouble> {
+        for file in files {
+            match input::run_file(self, file, batch).map_err(Trouble::new)? {
+                Flow::Continue => {}
+                stopped => return Ok(stopped),
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn expand(&mut self, wanted: Option<bool>) -> Result<(), Trouble> {
+        if !self.format.is_for_people() {
+            return Err(Trouble::new("\\x is for results as tables (--format table)"));
+        }
+        self.format = match wanted.unwrap_or(self.format == Format::Table) {
+            true => Format::Expanded,
+            false => Format::Table,
+        };
+        let shown = if self.format == Format::Expanded { "a line for each" } else { "in a table" };
+        writeln!(self.out, "Columns are shown {shown}.")?;
+        Ok(())
+    }
+
+    /// The time of a result, if it is to be shown.
+    fn shown(&self, elapsed: Duration) -> Option<Duration> {
+        self.timing.then_some(elapsed)
+    }
+
+    /// Connects again if the connection is lost and the session has a prompt.
+    fn restore_link(&mut self) -> Result<(), Trouble> {
+        if self.link.restore()? {
+            (self.types, self.names) = (None, None);
+            writeln!(self.out, "Reconnected to {}.", self.link.address())?;
+        }
+        Ok(())
+    }
+
     fn call(
         &mut self,
         procedure: &str,
         parameters: &ParameterWriter,
     ) -> Result<(OwnedResponse, Vec<Table>, Duration), Trouble> {
+        self.restore_link()?;
         let start = Instant::now();
-        let response = self.connection.call(procedure, parameters)?;
+        let response = self.link.run(|connection| connection.call(procedure, parameters))?;
         let elapsed = start.elapsed();
         let tables = response.tables()?;
         Ok((response, tables, elapsed))
@@ -232,43 +296,62 @@ impl<'o> Session<'o> {
         Ok(self.call(procedure, &parameters)?.1)
     }
 
-    /// The names of the schema; empty when the server does not give them.
+    /// The names of the schema: those that were read last while there is no connection, and none
+    /// when the server does not give them.
     pub fn names(&mut self) -> Names {
-        // Other clients change schemas too: the server says so.
-        if self.connection.take_notices().catalog_changed {
-            (self.types, self.names) = (None, None);
-        }
-        if self.names.is_none() {
-            let mut read = |selector| self.call_with_text("@SystemCatalog", selector);
-            let tables = (read("COLUMNS"), read("PROCEDURES"));
-            self.names = match tables {
-                (Ok(columns), Ok(procedures)) => match (columns.first(), procedures.first()) {
-                    (Some(columns), Some(procedures)) => Some(Names::read(columns, procedures)),
-                    _ => None,
-                },
-                _ => None,
-            };
+        if let Some(connection) = self.link.open_connection() {
+            // Other clients change schemas too: the server notifies.
+            if connection.take_notices().catalog_changed {
+                (self.types, self.names) = (None, None);
+            }
+            if self.names.is_none() {
+                self.names = self.read_names();
+            }
         }
         self.names.clone().unwrap_or_default()
     }
 
-    fn change_schema(&mut self, batch: &[Piece]) -> Result<(), Trouble> {
+    fn read_names(&mut self) -> Option<Names> {
+        let columns = self.call_with_text("@SystemCatalog", "COLUMNS").ok()?;
+        let procedures = self.call_with_text("@SystemCatalog", "PROCEDURES").ok()?;
+        Some(Names::read(columns.first()?, procedures.first()?))
+    }
+
+    fn change_schema(&mut self, text: &str) -> Result<(), Trouble> {
         (self.types, self.names) = (None, None);
-        let texts: Vec<&str> = batch.iter().map(|piece| piece.text.as_str()).collect();
         let mut parameters = ParameterWriter::default();
-        parameters.text(&format!("{};", texts.join(";\n")));
+        parameters.text(text);
         let (response, _, _) = self.call("@AdHoc", &parameters)?;
-        if self.format == Format::Table {
-            for _ in batch {
-                writeln!(self.out, "Command succeeded.")?;
+        self.print_success()?;
+        self.print_advice(&response)
+    }
+
+    /// Runs several statements as one call.
+    fn run_batch(&mut self, text: &str) -> Result<(), Trouble> {
+        (self.types, self.names) = (None, None);
+        let mut parameters = ParameterWriter::default();
+        parameters.text(text);
+        let (response, tables, elapsed) = self.call("@AdHoc", &parameters)?;
+        for table in &tables {
+            // Schema changes answer with a status.
+            match &table.names[..] {
+                [name] if name == "STATUS" => self.print_success()?,
+                _ => self.print(table, elapsed)?,
             }
         }
         self.print_advice(&response)
     }
 
+    fn print_success(&mut self) -> Result<(), Trouble> {
+        if self.format.is_for_people() {
+            writeln!(self.out, "Command succeeded.")?;
+        }
+        Ok(())
+    }
+
     /// What the server has to say about what succeeded, a line each.
     fn print_advice(&mut self, response: &OwnedResponse) -> Result<(), Trouble> {
-        if self.format == Format::Table {
+        if self.format.is_for_people() {
             for line in response.view().application_text.unwrap_or("").lines() {
                 writeln!(self.out, "Note: {line}")?;
             }
@@ -289,7 +372,7 @@ impl<'o> Session<'o> {
         parameters.text(text);
         let (response, tables, _) = self.call(procedure, &parameters)?;
         for table in tables {
-            if self.format != Format::Table {
+            if !self.format.is_for_people() {
                 self.print(&table, Duration::ZERO)?;
                 continue;
             }
@@ -313,7 +396,7 @@ impl<'o> Session<'o> {
             self.print(table, elapsed)?;
         }
         let view = response.view();
-        if self.format == Format::Table
+        if self.format.is_for_people()
             && (view.application_status != NO_APPLICATION_STATUS || view.application_text.is_some())
         {
             let text = view.application_text.unwrap_or("");
@@ -323,16 +406,17 @@ impl<'o> Session<'o> {
         // A success without tables may say what is wrong, as that of @QueryStats.
         if let (true, Some(text)) = (tables.is_empty(), view.status_text) {
             writeln!(self.out, "{text}")?;
-        } else if tables.is_empty() && self.format == Format::Table {
-            write!(self.out, "{}", format::rows_line(0, elapsed))?;
+        } else if tables.is_empty() && self.format.is_for_people() {
+            write!(self.out, "{}", format::rows_line(0, self.shown(elapsed)))?;
         }
         Ok(())
     }
 
-    /// The declared types of a procedure's parameters; empty when nobody knows them.
-    fn parameter_types(&mut self, procedure: &str) -> Result<Vec<SqlType>, Trouble> {
+    /// What a procedure declares of its parameters; empty where that is not listed.
+    fn parameter_types(&mut self, procedure: &str) -> Result<Vec<Declared>, Trouble> {
         if procedure.starts_with('@') {
-            return Ok(arguments::system_types(procedure).to_vec());
+            let one = |&sql_type: &SqlType| Declared { sql_type, is_array: false };
+            return Ok(arguments::system_types(procedure).iter().map(one).collect());
         }
         let key = procedure.to_ascii_lowercase();
         if self.types.as_ref().is_none_or(|types| !types.contains_key(&key)) {
@@ -343,18 +427,34 @@ impl<'o> Session<'o> {
         Ok(types.cloned().unwrap_or_default())
     }
 
-    fn show(&mut self, listed: Listed) -> Result<(), Trouble> {
+    fn show(&mut self, listed: Listed, of: Option<&str>) -> Result<(), Trouble> {
         let start = Instant::now();
-        let (selector, shape): (_, fn(&Table) -> Table) = match listed {
-            Listed::Tables => ("TABLES", describe::tables),
-            Listed::Procedures => ("PROCEDURES", describe::procedures),
-            Listed::Classes => ("CLASSES", Table::clone),
-            Listed::Functions => ("FUNCTIONS", Table::clone),
-            Listed::Tasks => ("TASKS", Table::clone),
+        let (procedure, selector) = match listed {
+            Listed::Tables | Listed::Views | Listed::Streams => ("@SystemCatalog", "TABLES"),
+            Listed::Indexes => ("@SystemCatalog", "INDEXINFO"),
+            Listed::Procedures => ("@SystemCatalog", "PROCEDURES"),
+            Listed::Classes => ("@SystemCatalog", "CLASSES"),
+            Listed::Functions => ("@SystemCatalog", "FUNCTIONS"),
+            Listed::Tasks => ("@SystemCatalog", "TASKS"),
+            Listed::Topics => ("@SystemCatalog", "TOPICS"),
+            Listed::Roles => ("@SystemCatalog", "ROLES"),
+            Listed::Users => ("@SystemCatalog", "USERS"),
+            Listed::Configuration => ("@SystemInformation", "DEPLOYMENT"),
         };
-        let tables = self.call_with_text("@SystemCatalog", selector)?;
+        let tables = self.call_with_text(procedure, selector)?;
         let elapsed = start.elapsed();
-        tables.first().map_or(Ok(()), |table| self.print(&shape(table), elapsed))
+        let Some(catalog) = tables.first() else { return Ok(()) };
+        let of_table = of.map(|name| describe::named(catalog, name));
+        let catalog = of_table.as_ref().unwrap_or(catalog);
+        let shown = match listed {
+            Listed::Tables => describe::tables(catalog),
+            Listed::Views => describe::of_kind(catalog, "VIEW"),
+            Listed::Streams => describe::of_kind(catalog, "STREAM"),
+            Listed::Indexes => describe::indexes(catalog),
+            Listed::Procedures => describe::procedures(catalog),
+            _ => catalog.clone(),
+        };
+        self.print(&shown, elapsed)
     }
 
     fn load_classes(&mut self, file: &str) -> Result<(), Trouble> {
@@ -370,10 +470,7 @@ impl<'o> Session<'o> {
         parameters.scalar(SqlType::Varchar, removed.map_or(Datum::Null, Datum::Text));
         (self.types, self.names) = (None, None);
         self.call("@UpdateClasses", &parameters)?;
-        if self.format == Format::Table {
-            writeln!(self.out, "Command succeeded.")?;
-        }
-        Ok(())
+        self.print_success()
     }
 
     fn describe(&mut self, name: &str) -> Result<(), Trouble> {
@@ -395,7 +492,7 @@ impl<'o> Session<'o> {
             return Err(Trouble::new(message));
         };
         self.print(&columns, start.elapsed())?;
-        if self.format == Format::Table {
+        if self.format.is_for_people() {
             notes.iter().try_for_each(|note| writeln!(self.out, "{note}"))?;
         }
         Ok(())
@@ -404,7 +501,7 @@ impl<'o> Session<'o> {
     /// Prints a result table; the count of changed rows and the status of commands get a line of
     /// their own where people read.
     fn print(&mut self, table: &Table, elapsed: Duration) -> Result<(), Trouble> {
-        if self.format != Format::Table {
+        if !self.format.is_for_people() {
             self.out.write_all(format::render(table, self.format).as_bytes())?;
             return Ok(());
         }
@@ -414,16 +511,12 @@ impl<'o> Session<'o> {
                     [Value::Int(count)] => count,
                     _ => 0,
                 };
-                let plural = if count == 1 { "" } else { "s" };
-                writeln!(
-                    self.out,
-                    "({count} row{plural} changed in {:.3} s)",
-                    elapsed.as_secs_f64()
-                )?;
+                write!(self.out, "{}", format::changed_line(count, self.shown(elapsed)))?;
             }
             _ => {
                 self.out.write_all(format::render(table, self.format).as_bytes())?;
-                writeln!(self.out, "\n{}", format::rows_line(table.rows.len(), elapsed))?;
+                let line = format::rows_line(table.rows.len(), self.shown(elapsed));
+                writeln!(self.out, "\n{line}")?;
             }
         }
         Ok(())

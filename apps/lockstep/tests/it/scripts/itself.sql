@@ -1,0 +1,1 @@
+file tests/it/scripts/itself.sql

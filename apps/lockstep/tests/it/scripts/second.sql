@@ -1,0 +1,1 @@
+insert into from_file values (2);
