@@ -6,6 +6,9 @@ use super::system::text_parameter;
 use lockstep_types::{Datum, Failure, Parameter, SqlType};
 use lockstep_wire_volt::Invocation;
 
+/// What the nonces of snapshots begin with that a call gave no nonce for.
+pub(super) const UNNAMED: &str = "MANUAL";
+
 /// The type of an argument. NULL is of every type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -204,9 +207,15 @@ fn save(invocation: &Invocation<'_>) -> Result<(), String> {
             ));
         }
     };
-    match (0..count).find(|index| is_null(invocation, *index)) {
-        Some(missing) => Err(format!("@SnapshotSave {} is null", names[missing])),
-        None => Ok(()),
+    if let Some(missing) = (0..count).find(|index| is_null(invocation, *index)) {
+        return Err(format!("@SnapshotSave {} is null", names[missing]));
+    }
+    match text_parameter(invocation, 1) {
+        Some(nonce) if nonce.contains(['-', ',']) || nonce.starts_with(UNNAMED) => Err(format!(
+            "Provided nonce {nonce} contains a prohibited character (- or ,) or starts with \
+             {UNNAMED}"
+        )),
+        _ => Ok(()),
     }
 }
 

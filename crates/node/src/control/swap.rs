@@ -169,10 +169,11 @@ fn compare_columns(a: &TableDefinition, b: &TableDefinition, reasons: &mut Vec<S
             reasons.push(format!("columns {} and {} have different names", a.name, b.name));
         }
         let shape = |column: &lockstep_plan_ir::schema::ColumnDefinition| {
-            (column.sql_type, column.length, column.length_in_bytes, column.nullable)
+            // Whether a column takes NULL is held against each row that moves into it.
+            (column.sql_type, column.length, column.length_in_bytes)
         };
         if shape(a) != shape(b) {
-            reasons.push(format!("column {} has different types, sizes or nullability", a.name));
+            reasons.push(format!("column {} has different types or sizes", a.name));
         }
     }
 }

@@ -270,3 +270,31 @@ fn swapped_tables_have_each_others_rows_in_their_own_indexes() {
         assert_eq!(peer.call("Q.select", &[Int(7)]).rows, "7,p");
     }
 }
+
+/// Tables may differ in what takes NULL: the rows decide whether they can be exchanged.
+#[test]
+fn swapped_tables_may_differ_in_not_null() {
+    for partition in ["", "PARTITION TABLE a ON COLUMN p; PARTITION TABLE b ON COLUMN p;"] {
+        let server = start(2, &[]);
+        let mut peer = Peer::login(server.client_address());
+        peer.run(&format!(
+            "CREATE TABLE a (p INTEGER NOT NULL, v INTEGER, UNIQUE (p, v));
+            CREATE TABLE b (p INTEGER NOT NULL, v INTEGER NOT NULL, UNIQUE (p, v)); {partition}"
+        ));
+        for row in 0..20 {
+            peer.run(&format!("INSERT INTO a VALUES ({row}, {row})"));
+        }
+        peer.run("INSERT INTO a VALUES (20, NULL); INSERT INTO b VALUES (7, 8)");
+        for (one, other) in [("a", "b"), ("b", "a")] {
+            let answer = peer.call("@SwapTables", &[Text(one), Text(other)]);
+            assert_eq!(answer.status, -2, "{answer:?}");
+            assert!(answer.text.contains("NOT_NULL"), "{answer:?}");
+            assert_eq!(peer.run("SELECT COUNT(*) FROM a; SELECT COUNT(*) FROM b"), "21;1");
+        }
+        peer.run("DELETE FROM a WHERE v IS NULL");
+        assert_eq!(peer.call("@SwapTables", &[Text("a"), Text("b")]).rows, "21");
+        assert_eq!(peer.run("SELECT * FROM a; SELECT COUNT(*) FROM b"), "7,8;20");
+        assert_eq!(peer.sql("INSERT INTO b VALUES (1, NULL)").status, -2);
+        peer.run("INSERT INTO a VALUES (1, NULL)");
+    }
+}

@@ -123,6 +123,8 @@ fn arguments_of_procedures_about_snapshots() {
         (&[Null], "@SnapshotSave JSON blob is null"),
         (&[Text("/a"), Null, Int(1)], "@SnapshotSave nonce is null"),
         (&[Text("/a"), Text("n"), Null], "@SnapshotSave blocking is null"),
+        (&[Text("/a"), Text("a-b"), Int(1)], "Provided nonce a-b contains a prohibited"),
+        (&[Text("/a"), Text("MANUAL7"), Int(1)], "or starts with MANUAL"),
     ] {
         assert!(!told(client.call("@SnapshotSave", values), part));
     }

@@ -4,6 +4,7 @@ use super::request::{self, ChosenTables, SnapshotRequest};
 use super::{SAVED_SITES, SAVED_TABLES, write_table};
 use crate::classes;
 use crate::clock;
+use crate::control::arguments::UNNAMED;
 use crate::control::change::encode_saved_planning;
 use crate::control::{Control, SystemCall};
 use crate::log::LogPruner;
@@ -132,7 +133,7 @@ impl Control {
         // An index that is half built would be whole in the schema that is saved.
         let Some(call) = self.unless_building(call) else { return Ok(()) };
         // As VoltDB's, a save without arguments is answered when it has begun.
-        let unnamed = || SnapshotRequest { blocking: false, ..automatic("MANUAL") };
+        let unnamed = || SnapshotRequest { blocking: false, ..automatic(UNNAMED) };
         let request = request::read(invocation)?.unwrap_or_else(unnamed);
         let problem = match self.snapshots.running {
             Some(_) => Some(IN_PROGRESS.to_string()),
