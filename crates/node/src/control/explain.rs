@@ -9,14 +9,18 @@ use crate::message::Origin;
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_exec::watch::Profiler;
-use lockstep_plan::{BatchKind, Explaining, OperatorCount};
+use lockstep_plan::{BatchKind, Catalog, Explaining, OperatorCount};
 use lockstep_plan_ir::Expression;
 use lockstep_plan_ir::Statement as PlannedStatement;
+use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
 use lockstep_sql::ast::{ParsedStatement, Statement};
-use lockstep_types::{Datum, Failure, ParameterSet, SqlType, TableBuilder, TableSchema};
+use lockstep_types::{Datum, Failure, ParameterSet, SqlType, TableBuilder, TableId, TableSchema};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
+
+/// The name of the only statement of a generated procedure.
+const GENERATED: &str = "sql";
 
 /// The call that answers with plans as JSON.
 const EXPLAIN_JSON: &str = "@ExplainJSON";
@@ -211,10 +215,14 @@ impl Control {
         self.answer_tables_with(origin, advice, |out| {
             for definition in &definitions {
                 let mut table = TableBuilder::begin(out, &schema);
-                for (name, statement) in &definition.statements {
+                for (number, (name, statement)) in definition.statements.iter().enumerate() {
+                    // The statements of procedures in SQL go by their numbers.
+                    let numbered = format!("sql{number}");
+                    let name = if name == GENERATED { &numbered } else { name };
+                    let text = ended(&statement.text);
                     let prepared = PreparedStatement::new(Arc::clone(statement));
                     let explanation = explain(&prepared, &[], definition.is_single_partition());
-                    let texts = [name.as_ref(), statement.text.as_str(), explanation.as_str()];
+                    let texts = [name.as_str(), text.as_str(), explanation.as_str()];
                     table.row(&schema, &texts.map(Datum::Text));
                 }
                 table.finish();
@@ -233,12 +241,14 @@ impl Control {
         let text = text_parameter(invocation, 0).ok_or_else(|| {
             Failure::graceful("@ExplainView requires the name of a view as its parameter.")
         })?;
-        let upkeep = |name: &str| {
-            let found = self.catalog.plan.table(&name.to_ascii_uppercase()).and_then(|table| {
-                let view = table.definition.view.clone()?;
-                Some(explain_upkeep(&view))
-            });
-            found.ok_or_else(|| Failure::graceful(format!("View {name} does not exist.")))
+        let catalog = &self.catalog.plan;
+        let upkeep = |name: &str| match catalog.table(&name.to_ascii_uppercase()) {
+            None => Err(Failure::graceful(format!("View {name} does not exist."))),
+            Some(table) if table.definition.view.is_none() => {
+                let name = &table.definition.name;
+                Err(Failure::graceful(format!("Table {name} is not a view.")))
+            }
+            Some(table) => Ok(explain_upkeep(catalog, &table.definition)),
         };
         let views = names(text).map(upkeep).collect::<Result<Vec<_>, Failure>>()?;
         let schema =
@@ -283,13 +293,27 @@ fn write_plans(out: &mut Vec<u8>, column: &str, texts: &[String]) -> u16 {
     texts.len() as u16
 }
 
-/// How a view is kept up, one row for each aggregate that needs more than arithmetic.
-fn explain_upkeep(view: &lockstep_plan_ir::ViewDefinition) -> Vec<(String, String)> {
+/// How a view is kept up: for one over several tables how its rows are found, then a row for each
+/// aggregate that needs more than arithmetic.
+fn explain_upkeep(catalog: &Catalog, table: &TableDefinition) -> Vec<(String, String)> {
     let mut rows = Vec::new();
+    let Some(view) = &table.view else { return rows };
+    if let Some(joined) = &view.joined {
+        let name_of = |id: &TableId| {
+            let found = catalog.tables.values().find(|table| table.definition.id == *id);
+            found.map_or_else(String::new, |table| format!("\"{}\"", table.definition.name))
+        };
+        let sources: Vec<String> = joined.sources.iter().map(name_of).collect();
+        let plan =
+            format!("JOIN of each changed row with the other tables of {}", sources.join(", "));
+        rows.push(("Join Evaluation".to_string(), plan));
+    }
     for (number, aggregate) in view.aggregates.iter().enumerate() {
         if aggregate.recompute.is_some() {
-            let name = aggregate.function.name();
-            let task = format!("Refresh {name} column {number}");
+            let function = aggregate.function.name();
+            let column = table.columns.get(view.group.len() + number);
+            let column = column.map_or("", |column| column.name.as_str());
+            let task = format!("Refresh {function} column \"{column}\"");
             rows.push((task, "index lookup of the group's next extreme".to_string()));
         }
     }
@@ -297,4 +321,9 @@ fn explain_upkeep(view: &lockstep_plan_ir::ViewDefinition) -> Vec<(String, Strin
         rows.push((String::new(), "No query plan is being used.".to_string()));
     }
     rows
+}
+
+/// The text of a statement with the semicolon that ends it.
+fn ended(text: &str) -> String {
+    format!("{};", text.trim_end().trim_end_matches(';').trim_end())
 }

@@ -103,6 +103,8 @@ pub struct Answer {
     /// The application's.
     pub note: String,
     pub rows: String,
+    /// How many tables it has.
+    pub tables: usize,
 }
 
 impl Answer {
@@ -126,6 +128,7 @@ impl Answer {
             text: response.status_text.unwrap_or("").to_string(),
             note: response.application_text.unwrap_or("").to_string(),
             rows: tables.join(";"),
+            tables: tables.len(),
         }
     }
 }

@@ -16,6 +16,8 @@ fn tables(client: &mut Peer) {
         CREATE TABLE heap (a INTEGER);
         CREATE VIEW counts (a, n) AS SELECT a, COUNT(*) FROM r GROUP BY a;
         CREATE VIEW most (a, n, m) AS SELECT a, COUNT(*), MAX(id) FROM r GROUP BY a;
+        CREATE VIEW joined (a, n, least) AS SELECT r.a, COUNT(*), MIN(heap.a) FROM r, heap
+        WHERE r.id = heap.a GROUP BY r.a;
         CREATE PROCEDURE Both AS BEGIN SELECT COUNT(*) FROM r; SELECT COUNT(*) FROM t; END",
     );
 }
@@ -194,8 +196,7 @@ fn plans_of_several_names_and_statements() {
     let mut tables_of = |name: &str, values: &[Datum<'_>]| {
         let answer = client.call(name, values);
         assert_eq!((answer.status, &*answer.text), (1, ""), "{name} {values:?}");
-        let count = answer.rows.split(';').filter(|table| !table.is_empty()).count();
-        (count, answer.rows)
+        (answer.tables, answer.rows)
     };
     for (text, count) in
         [("", 0), (" ; ", 0), ("counts", 1), ("COUNTS; most;", 2), ("most;most;most", 3)]
@@ -216,13 +217,27 @@ fn plans_of_several_names_and_statements() {
     assert_eq!(root["STEP"], "RETURN RESULTS TO STORED PROCEDURE");
     assert!(root["INPUTS"].as_array().is_some_and(|inputs| inputs.len() == 2), "{plans}");
     assert_eq!(values[2]["PLAN"].as_array().map(Vec::len), Some(2), "a fragment: {plans}");
+    for (name, rows) in [
+        ("most", &["Refresh MAX column \"M\","][..]),
+        ("counts", &[",No query plan is being used."]),
+        ("joined", &["Join Evaluation,", "Refresh MIN column \"LEAST\","]),
+    ] {
+        let (_, explained) = tables_of("@ExplainView", &[Text(name)]);
+        let lines: Vec<&str> = explained.lines().collect();
+        assert_eq!(lines.len(), rows.len(), "{explained}");
+        assert!(lines.iter().zip(rows).all(|(line, row)| line.starts_with(row)), "{explained}");
+    }
+    let (_, both) = tables_of("@ExplainProc", &[Text("Both")]);
+    assert!(both.contains("sql1,SELECT COUNT(*) FROM t;,"), "{both}");
+    let (_, insert) = tables_of("@ExplainProc", &[Text("T.insert")]);
+    assert!(insert.starts_with("sql0,INSERT INTO T VALUES (?, ?, ?);,"), "{insert}");
     let (_, catalog) = tables_of("@ExplainCatalog", &[]);
     for part in ["CREATE TABLE T", "PARTITION TABLE T", "CREATE VIEW COUNTS", "Both"] {
         assert!(catalog.contains(part), "{part}: {catalog}");
     }
     for (name, values, part) in [
         ("@ExplainView", &[Text("counts;nosuch")][..], "View nosuch does not exist."),
-        ("@ExplainView", &[Text("t")], "View t does not exist."),
+        ("@ExplainView", &[Text("t")], "Table T is not a view."),
         ("@ExplainProc", &[Text("Both;nosuch")], "Procedure nosuch not in catalog"),
         ("@Explain", &[Text("SELECT 1 FROM r; CREATE TABLE x (a INTEGER)")], "DDL mixed with"),
         ("@Explain", &[Text("SELECT a FROM r WHERE a = ?; SELECT a FROM r"), Int(1)], "one"),
