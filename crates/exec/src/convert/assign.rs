@@ -94,12 +94,15 @@ fn out_of_range(value: i64, column: &ColumnDefinition) -> SqlError {
 #[cold]
 fn text_too_long(text: &str, size: usize, column: &ColumnDefinition) -> SqlError {
     /// Longer values are cut in the message.
-    const SHOWN_CHARACTERS: usize = 1024;
+    const SHOWN_CHARACTERS: usize = 100;
     let unit = if column.length_in_bytes { " BYTES" } else { "" };
-    let shown: String = text.chars().take(SHOWN_CHARACTERS).collect();
+    let (shown, cut) = match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => (&text[..end], "..."),
+        None => (text, ""),
+    };
     let message = format!(
-        "The size {size} of the value '{shown}' exceeds the size of the VARCHAR({}{unit}) column \
-         '{}'",
+        "The size {size} of the value '{shown}{cut}' exceeds the size of the VARCHAR({}{unit}) \
+         column '{}'",
         column.length, column.name
     );
     SqlError::coded(state::TOO_LONG, message)
