@@ -9,19 +9,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
-import java.time.Duration;
 import java.util.Date;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.voltdb.client.ClientResponse;
-import org.voltdb.task.Action;
-import org.voltdb.task.ActionResult;
-import org.voltdb.task.ActionType;
-import org.voltdb.task.Interval;
-import org.voltdb.task.ScheduledAction;
 import org.voltdb.types.GeographyPointValue;
 import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
@@ -170,39 +163,5 @@ class TypesTest {
         assertEquals("No message specified.", abort.getMessage());
         assertEquals(ClientResponse.USER_ABORT, abort.getClientResponseStatus());
         assertEquals("USER ABORT", abort.getShortStatusString());
-    }
-
-    /** A task's class as users write them. */
-    private static final class Every implements org.voltdb.task.ActionScheduler {
-        private int calls;
-
-        @Override
-        public ScheduledAction getFirstScheduledAction() {
-            return ScheduledAction.procedureCall(5, TimeUnit.MILLISECONDS, this::next, "P", 1, "a");
-        }
-
-        private ScheduledAction next(ActionResult result) {
-            return ++calls < 2 ? ScheduledAction.callback(Duration.ofSeconds(1), this::next)
-                    : ScheduledAction.createExit("enough");
-        }
-    }
-
-    @Test
-    void tasks() {
-        ScheduledAction first = new Every().getFirstScheduledAction();
-        assertSame(ActionType.PROCEDURE, first.getType());
-        assertEquals(5000, first.getDelay(TimeUnit.MICROSECONDS));
-        assertEquals("P", first.getProcedure());
-        assertArrayEquals(new Object[] {1, "a"}, first.getProcedureParameters());
-        ScheduledAction second = first.getCallback().apply(null);
-        assertSame(ActionType.CALLBACK, second.getType());
-        assertEquals("enough", second.getCallback().apply(null).getStatusMessage());
-        assertThrows(IllegalArgumentException.class,
-                () -> new Interval(-1, TimeUnit.SECONDS, result -> null));
-        Action action = Action.procedureCall(result -> Action.createError("no"), "Q");
-        assertSame(ActionType.ERROR, action.getCallback().apply(null).getType());
-        assertEquals(60, new Interval(Duration.ofMinutes(1), result -> null)
-                .getDelay(TimeUnit.SECONDS));
-        assertTrue(new Every().getDependencies().isEmpty());
     }
 }

@@ -4,62 +4,47 @@ import java.util.Objects;
 import java.util.function.Function;
 
 /** What a task does next. */
-public final class Action {
-    private final ActionType type;
+public final class Action extends ActionDescription {
     private final Function<ActionResult, Action> callback;
-    private final String statusMessage;
-    private final String procedure;
-    private final Object[] parameters;
 
-    private Action(ActionType type, Function<ActionResult, Action> callback, String statusMessage,
-            String procedure, Object[] parameters) {
-        this.type = type;
+    private Action(ActionType type, String statusMessage, Function<ActionResult, Action> callback,
+            String procedure, Object... parameters) {
+        super(type, statusMessage, procedure, parameters);
         this.callback = callback;
-        this.statusMessage = statusMessage;
-        this.procedure = procedure;
-        this.parameters = parameters;
     }
 
-    /** Calls a procedure; the callback gets its result and says what follows. */
+    /** Ends the task as failed; the message may be null. */
+    public static Action error(String statusMessage) {
+        return new Action(ActionType.ERROR, statusMessage, null, null);
+    }
+
+    /** Ends the task; the message may be null. */
+    public static Action exit(String statusMessage) {
+        return new Action(ActionType.EXIT, statusMessage, null, null);
+    }
+
+    /** Calls a procedure; the callback gets its result and gives the next action. */
     public static Action procedureCall(Function<ActionResult, Action> callback, String procedure,
-            Object... parameters) {
-        return new Action(ActionType.PROCEDURE, Objects.requireNonNull(callback, "callback"), null,
-                Objects.requireNonNull(procedure, "procedure"), parameters.clone());
+            Object... procedureParameters) {
+        return new Action(ActionType.PROCEDURE, null, Objects.requireNonNull(callback, "callback"),
+                Objects.requireNonNull(procedure, "procedure"),
+                Objects.requireNonNull(procedureParameters, "procedureParameters"));
     }
 
-    /** Runs the callback, which says what follows. */
+    /** Runs the callback, which gives the next action. */
     public static Action callback(Function<ActionResult, Action> callback) {
-        return new Action(ActionType.CALLBACK, Objects.requireNonNull(callback, "callback"), null,
-                null, new Object[0]);
+        return new Action(ActionType.CALLBACK, null, Objects.requireNonNull(callback, "callback"),
+                null);
     }
 
-    /** Ends the task as failed. */
-    public static Action createError(String statusMessage) {
-        return new Action(ActionType.ERROR, null, statusMessage, null, new Object[0]);
+    @Override
+    public Action setStatusMessage(String statusMessage) {
+        super.setStatusMessage(statusMessage);
+        return this;
     }
 
-    /** Ends the task. */
-    public static Action createExit(String statusMessage) {
-        return new Action(ActionType.EXIT, null, statusMessage, null, new Object[0]);
-    }
-
-    public ActionType getType() {
-        return type;
-    }
-
+    /** Gives the next action; null if the action ends the task. */
     public Function<ActionResult, Action> getCallback() {
         return callback;
-    }
-
-    public String getStatusMessage() {
-        return statusMessage;
-    }
-
-    public String getProcedure() {
-        return procedure;
-    }
-
-    public Object[] getProcedureParameters() {
-        return parameters.clone();
     }
 }

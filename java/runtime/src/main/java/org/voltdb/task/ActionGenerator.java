@@ -1,6 +1,7 @@
 package org.voltdb.task;
 
-/** Says what a task does. */
-public interface ActionGenerator extends Initializable {
+/** Gives the actions of a task. */
+public interface ActionGenerator extends ActionGeneratorBase {
+    /** The first action; those that follow come from its callback. */
     Action getFirstAction();
 }

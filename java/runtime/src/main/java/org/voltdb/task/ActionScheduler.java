@@ -1,6 +1,7 @@
 package org.voltdb.task;
 
-/** Says what a task does and when. */
-public interface ActionScheduler extends Initializable {
+/** Gives the actions of a task and their times. */
+public interface ActionScheduler extends ActionGeneratorBase {
+    /** The first action with its time; those that follow come from its callback. */
     ScheduledAction getFirstScheduledAction();
 }

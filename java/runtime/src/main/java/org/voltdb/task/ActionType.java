@@ -3,11 +3,22 @@ package org.voltdb.task;
 /** What an action is. */
 public enum ActionType {
     /** Calls a procedure. */
-    PROCEDURE,
+    PROCEDURE(false),
     /** Runs code of the task's own. */
-    CALLBACK,
+    CALLBACK(false),
     /** Ends the task as failed. */
-    ERROR,
+    ERROR(true),
     /** Ends the task. */
-    EXIT
+    EXIT(true);
+
+    private final boolean stop;
+
+    ActionType(boolean stop) {
+        this.stop = stop;
+    }
+
+    /** Whether the task ends with it. */
+    public boolean isStop() {
+        return stop;
+    }
 }

@@ -1,6 +1,7 @@
 package org.voltdb.task;
 
-/** Says when a task runs. */
+/** Gives the times of a task. */
 public interface IntervalGenerator extends Initializable {
+    /** The time until the first action; those that follow come from its callback. */
     Interval getFirstInterval();
 }
