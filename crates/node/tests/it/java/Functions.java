@@ -31,19 +31,25 @@ public class Functions {
         return value <= -1.7E308 ? value : value / 2;
     }
 
+    /** One more; without a look for NULL, which is the least number. */
     public Long boxed(Long value) {
-        if (value == null) {
-            return -1L;
-        }
-        return value == 0 ? null : value;
+        return value == 0 ? null : value + 1;
     }
 
     public Integer boxedInt(Integer value) {
-        return value == null ? Integer.valueOf(-1) : value;
+        return value + 1;
+    }
+
+    public Short boxedShort(Short value) {
+        return (short) (value + 1);
+    }
+
+    public Byte boxedByte(Byte value) {
+        return (byte) (value + 1);
     }
 
     public Double boxedDouble(Double value) {
-        return value == null ? null : value * 2;
+        return value <= -1.7E308 ? 1.5 : value * 2;
     }
 
     public String greet(String name) {
@@ -76,6 +82,25 @@ public class Functions {
 
     public double notANumber(long value) {
         return Double.NaN;
+    }
+
+    public Double infinite(long value) {
+        return value / 0.0;
+    }
+
+    /** The bytes of one value without those that the other has, compared as objects. */
+    public Byte[] without(Byte[] value, Byte[] others) {
+        List<Byte> left = new ArrayList<>();
+        for (Byte one : value) {
+            boolean found = false;
+            for (Byte other : others) {
+                found |= one == other;
+            }
+            if (!found) {
+                left.add(one);
+            }
+        }
+        return left.toArray(new Byte[0]);
     }
 
     public String ten(long a, long b, long c, long d, long e, long f, long g, long h, long i,
@@ -144,10 +169,10 @@ public class Functions {
 
         @Override
         public void assemble(Long value) {
-            if (value != null && value == -13) {
+            if (value == -13) {
                 throw new IllegalStateException("an unlucky number");
             }
-            values.add(value == null ? 0 : value);
+            values.add(value == Long.MIN_VALUE ? 0 : value);
         }
 
         @Override

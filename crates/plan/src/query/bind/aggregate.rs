@@ -1,6 +1,6 @@
 //! Aggregates, and expressions over the rows of groups.
 
-use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
+use super::{BAD_OPERATION, Binder, CAST_NEEDED, cast, is_untyped};
 use crate::catalog::FunctionKind;
 use crate::error::PlanError;
 use crate::query::logical::{From, Leaf, LeafKind};
@@ -220,7 +220,12 @@ impl Binder<'_> {
             return Err(PlanError::at(span, message));
         };
         let bound = self.expression(argument)?;
-        let bound = self.user_argument(bound, user.parameter, argument.span)?;
+        // Unlike a scalar function, it takes numbers of all types for a number.
+        let numbers = bound.sql_type.is_number() && user.parameter.is_number();
+        let bound = match numbers && bound.sql_type != user.parameter {
+            true => cast::converted(bound, user.parameter),
+            false => self.user_argument(bound, user.parameter, argument.span)?,
+        };
         refuse_subqueries(&bound, argument.span)?;
         Ok(AggregateCall {
             function: AggregateFunction::User,

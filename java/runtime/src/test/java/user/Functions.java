@@ -19,6 +19,16 @@ public class Functions {
         return a;
     }
 
+    /** Whether the bytes are the same objects, as boxing in Java code makes them. */
+    public long same(Byte[] a, Byte[] b) {
+        for (int i = 0; i < a.length; i++) {
+            if (a[i] != b[i]) {
+                return 0;
+            }
+        }
+        return 1;
+    }
+
     public long fail(int kind) {
         if (kind == 0) {
             throw new VoltAbortException("stop here");

@@ -63,7 +63,7 @@ public final class AggregateFunction {
     public final class Instance {
         private final Site site;
         private final Output out;
-        private final Parameters parameters = new Parameters(new Class<?>[] {argument});
+        private final Parameters parameters = new Parameters(new Class<?>[] {argument}, true);
         private VoltUDAggregate<Object, Object> user;
 
         private Instance(Engine engine) throws DescribeException {

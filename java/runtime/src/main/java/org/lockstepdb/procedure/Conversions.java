@@ -3,6 +3,7 @@ package org.lockstepdb.procedure;
 import java.lang.reflect.Array;
 import java.math.BigDecimal;
 import java.math.RoundingMode;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import org.voltdb.VoltType;
@@ -29,15 +30,21 @@ final class Conversions {
         if (wanted.isInstance(value)) {
             return TEXT_NULL.equals(value) ? null : value;
         }
-        boolean bytes = wanted == byte[].class || wanted == Byte[].class;
-        if (value.getClass().isArray() && !(value instanceof byte[] && !wanted.isArray())) {
+        boolean bytes = wanted == byte[].class || wanted == Byte[].class
+                || wanted == ByteBuffer.class;
+        boolean binary = value instanceof byte[] && (bytes || !wanted.isArray());
+        if (value.getClass().isArray() && !binary) {
             return convertArray(value, wanted);
         }
         if (wanted.isArray() && !bytes) {
             throw mismatch(value.getClass(), wanted);
         }
-        if (wanted == Byte[].class) {
-            return boxed((byte[]) convert(value, byte[].class));
+        if (wanted == Byte[].class || wanted == ByteBuffer.class) {
+            byte[] converted = (byte[]) convert(value, byte[].class);
+            if (converted == null) {
+                return null;
+            }
+            return wanted == Byte[].class ? boxed(converted) : ByteBuffer.wrap(converted);
         }
         Object converted = convertScalar(value, wanted);
         if (converted == NOT_CONVERTED) {
@@ -89,9 +96,24 @@ final class Conversions {
         for (int i = 0; i < length; i++) {
             Object one = Array.get(value, i);
             boolean isNull = VoltType.isVoltNullValue(one);
-            Array.set(converted, i, isNull ? null : convert(one, element));
+            Array.set(converted, i, isNull ? null : convert(boxes ? shared(one) : one, element));
         }
         return converted;
+    }
+
+    /**
+     * The object that boxing in Java code gives for a number: reflection makes a new one, and
+     * procedures compare small numbers with {@code ==}.
+     */
+    private static Object shared(Object number) {
+        if (number instanceof Long) {
+            return Long.valueOf((Long) number);
+        } else if (number instanceof Integer) {
+            return Integer.valueOf((Integer) number);
+        } else if (number instanceof Short) {
+            return Short.valueOf((Short) number);
+        }
+        return number;
     }
 
     private static boolean sameNumber(Class<?> primitive, Class<?> boxed) {

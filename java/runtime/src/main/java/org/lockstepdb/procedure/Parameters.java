@@ -24,6 +24,7 @@ public final class Parameters {
     private static final byte STRING = 9;
 
     private final Class<?>[] classes;
+    private final boolean nullsAreNumbers;
     private ByteBuffer data;
     private int at;
     private int end;
@@ -32,7 +33,16 @@ public final class Parameters {
     private boolean complete;
 
     Parameters(Class<?>[] classes) {
+        this(classes, false);
+    }
+
+    /**
+     * @param nullsAreNumbers NULL for a boxed number is, as for one that is not boxed, the value
+     *     of its type that stands for NULL: so functions get it, and procedures do not
+     */
+    Parameters(Class<?>[] classes, boolean nullsAreNumbers) {
         this.classes = classes;
+        this.nullsAreNumbers = nullsAreNumbers;
     }
 
     /** Begins a call: a parameter set between two places of a buffer. */
@@ -153,7 +163,9 @@ public final class Parameters {
     }
 
     private Object convert(byte type, Class<?> wanted) {
-        return Conversions.convert(type == ARRAY ? readArray() : readScalar(type), wanted);
+        Object value = Conversions.convert(type == ARRAY ? readArray() : readScalar(type), wanted);
+        return value == null && nullsAreNumbers && isBoxed(wanted)
+                ? VoltType.typeFromClass(wanted).getNullValue() : value;
     }
 
     private String readString() {

@@ -110,7 +110,7 @@ public final class ScalarFunction {
     public final class Instance {
         private final Object user;
         private final Site site;
-        private final Parameters parameters = new Parameters(method.getParameterTypes());
+        private final Parameters parameters = new Parameters(method.getParameterTypes(), true);
         private final Returned returned = new Returned();
         private final Output out;
 
