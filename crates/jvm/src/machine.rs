@@ -26,6 +26,8 @@ pub struct JavaSettings {
     pub stuck_limit_ms: u64,
     /// Threads for procedures that are no transactions.
     pub nontransactional_threads: u64,
+    /// The most that a batch of a procedure may hold, bytes.
+    pub batch_bytes: u64,
     /// More options for the JVM, such as `-Xlog:gc`.
     pub options: Vec<String>,
 }
@@ -37,6 +39,7 @@ impl Default for JavaSettings {
             call_limit_ms: 0,
             stuck_limit_ms: 10_000,
             nontransactional_threads: 20,
+            batch_bytes: 512 << 20,
             options: Vec::new(),
         }
     }

@@ -150,6 +150,7 @@ impl Runtime {
         configure_threads(env, nontransactional, settings)?;
         Ok(runtime)
     }
+        limit_batches(env, instance, settings)?;
 }
 
 fn register_natives(env: Env, engine: jclass) -> Java<()> {
@@ -185,6 +186,14 @@ fn configure_threads(env: Env, class: jclass, settings: &JavaSettings) -> Java<(
 
 fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMethod {
     JNINativeMethod {
+/// States how much a batch may hold.
+fn limit_batches(env: Env, class: jclass, settings: &JavaSettings) -> Java<()> {
+    let limit = env.static_method(class, c"limitBatches", c"(I)V")?;
+    let bytes = jint::try_from(settings.batch_bytes).unwrap_or(jint::MAX);
+    // SAFETY: the method is the class's, and takes an int.
+    unsafe { env.call_static_void(class, limit, &[jvalue { i: bytes }]) }
+}
+
         name: name.as_ptr().cast_mut(),
         signature: signature.as_ptr().cast_mut(),
         fnPtr: function,

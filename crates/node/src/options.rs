@@ -222,6 +222,8 @@ options! {
         "How long a call may run in Java code without executing a batch, before it is stopped and \
          undone: its partitions do nothing else meanwhile. Not counted is the time of garbage \
          collections, of batches, and of procedures outside of transactions; 0 for no limit.";
+    max_java_batch_bytes: 512 * MIB, MIB, 2_047 * MIB, "bytes",
+        "The most that the parameters of a batch of a procedure in Java may hold.";
     java_stuck_limit_ms: 10_000, 100, i32::MAX as u64, "ms",
         "How long a call in Java that was stopped may go on, because a loop inside the JDK does \
          not notice, before the host stops.";

@@ -2,7 +2,7 @@
 
 use super::faults::{
     damaged, damaged_parameters, no_such_table, note_failed_batch, spans, unknown_statement,
-    wrong_count,
+    unreadable, wrong_count,
 };
 use super::hosted::BlockingRounds;
 use super::parameters::{queued_parameter, take_plain};
@@ -331,7 +331,7 @@ impl<'c> ProcedureContext<'c> {
             }
             let mut given = ParameterSet::from_parts(1, rest).iter();
             let parameter = given.next().ok_or_else(damaged_parameters)?;
-            *value = match parameter.map_err(|_| damaged_parameters())? {
+            *value = match parameter.map_err(|error| unreadable(prepared, error))? {
                 Parameter::Scalar(_, given) => queued_parameter(given, *wanted, arena)?,
                 list => queued_list(list, wanted, arena)?,
             };

@@ -1,8 +1,11 @@
 //! What goes wrong in a call: the errors of its context, and batches that fail.
 
 use super::{PreparedProcedure, ProcedureError};
+use crate::error::{SqlError, state};
 use crate::statement::PreparedStatement;
 use lockstep_types::Failure;
+use lockstep_types::sql_type::MAX_VALUE_BYTES;
+use lockstep_types::table::DecodeError;
 
 #[cold]
 pub(super) fn unknown_statement(statement: usize) -> ProcedureError {
@@ -21,6 +24,26 @@ pub(super) fn wrong_count(prepared: &PreparedStatement, given: usize) -> Procedu
 #[cold]
 pub(super) fn damaged_parameters() -> ProcedureError {
     ProcedureError::Unexpected("the parameters of a queued statement are damaged".to_string())
+}
+
+/// A queued parameter that is no value. Only its size, and the text of its bytes, are its author's.
+#[cold]
+pub(super) fn unreadable(prepared: &PreparedStatement, error: DecodeError) -> ProcedureError {
+    let text = &prepared.statement().text;
+    match error {
+        DecodeError::TooLong(size) => ProcedureError::Sql(SqlError::coded(
+            state::TOO_LONG,
+            format!(
+                "The size {size} of a parameter's value exceeds the limit of {MAX_VALUE_BYTES} \
+                 bytes for statement {text}"
+            ),
+        )),
+        DecodeError::InvalidText => ProcedureError::Sql(SqlError::coded(
+            state::BAD_CAST,
+            format!("A parameter's text is not UTF-8 for statement {text}"),
+        )),
+        _ => damaged_parameters(),
+    }
 }
 
 #[cold]

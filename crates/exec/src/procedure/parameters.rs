@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::cast::cast;
 use crate::context::{Context, NoSubqueries};
 use crate::convert::{procedure_parameter, statement_parameters};
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
 use crate::statement::PreparedStatement;
@@ -157,8 +157,20 @@ pub(super) fn queued_parameter<'a>(
         // Of any width: assignment to a column tests the range, and no column has a value
         // outside of its range to be found.
         (Datum::Int(_), sql_type) if sql_type.is_integer() => Ok(value),
+        (Datum::Bytes(bytes), SqlType::Varchar) => text_of_bytes(bytes),
         _ => cast(arena, value, value.natural_type(), wanted.sql_type),
     }
+}
+
+/// The text that bytes hold: procedures pass on the bytes of a VARCHAR that they read.
+fn text_of_bytes<'a>(bytes: &'a [u8]) -> Result<Datum<'a>, SqlError> {
+    std::str::from_utf8(bytes).map(Datum::Text).map_err(|error| {
+        let message = format!(
+            "Type VARBINARY can't be cast as VARCHAR: the bytes are not UTF-8 text (at byte {})",
+            error.valid_up_to()
+        );
+        SqlError::coded(state::BAD_CAST, message)
+    })
 }
 
 /// Takes an integer, a text or a double at the beginning of a queued statement's parameters over

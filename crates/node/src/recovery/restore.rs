@@ -112,6 +112,7 @@ pub fn restore(
             call_limit_ms: options.java_call_limit_ms,
             stuck_limit_ms: options.java_stuck_limit_ms,
             nontransactional_threads: options.max_nontransactional_threads,
+            batch_bytes: options.max_java_batch_bytes,
             options: java_options.to_vec(),
         },
         ring: &ring,

@@ -126,6 +126,7 @@ impl HostFacts {
             call_limit_ms: self.options.java_call_limit_ms,
             stuck_limit_ms: self.options.java_stuck_limit_ms,
             nontransactional_threads: self.options.max_nontransactional_threads,
+            batch_bytes: self.options.max_java_batch_bytes,
             options: self.java_options.clone(),
         }
     }

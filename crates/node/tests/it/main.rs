@@ -12,6 +12,7 @@ mod full_disk;
 mod global_index;
 mod index_build;
 mod java;
+mod java_bytes;
 mod java_functions;
 mod java_memory;
 mod java_outside;

@@ -74,6 +74,7 @@ final class ArgumentTypes {
         } else {
             wanted = VoltType.get((byte) -planned);
         }
-        return element == wanted || (element.isNumber() && wanted.isNumber());
+        boolean texts = element == VoltType.VARBINARY && wanted == VoltType.STRING;
+        return element == wanted || texts || (element.isNumber() && wanted.isNumber());
     }
 }

@@ -7,10 +7,11 @@ import org.voltdb.VoltTable;
 
 /** Writes into the buffer that goes to the host, and lets it grow. */
 final class Output {
-    /** The longest batch or outcome, in bytes: VoltDB's limit of a message. */
-    private static final int MAX_BYTES = 52_428_800;
+    /** The longest outcome, in bytes: VoltDB's limit of a message. */
+    private static final int MAX_OUTCOME_BYTES = 52_428_800;
 
     private final Engine engine;
+    private int limit = MAX_OUTCOME_BYTES;
     private ByteBuffer data;
     private int at;
 
@@ -18,10 +19,16 @@ final class Output {
         this.engine = engine;
     }
 
-    /** Begins at a place of the buffer that is there now. */
+    /** Begins an outcome at a position of the buffer that is there now. */
     void begin(int start) {
+        begin(start, MAX_OUTCOME_BYTES);
+    }
+
+    /** As {@link #begin(int)}, with the most bytes that may be written. */
+    void begin(int start, int limit) {
         data = engine.fromJava();
         at = start;
+        this.limit = limit;
     }
 
     int length() {
@@ -36,11 +43,11 @@ final class Output {
 
     private void grow(int bytes) {
         long wanted = (long) at + bytes;
-        if (wanted > MAX_BYTES) {
-            throw new IllegalStateException("a batch or a result of more than " + MAX_BYTES
-                    + " bytes");
+        if (wanted > limit) {
+            throw new IllegalStateException("a batch or a result of more than " + limit
+                    + " bytes" + (limit == MAX_OUTCOME_BYTES ? "" : " (max_java_batch_bytes)"));
         }
-        long roomy = Math.min(MAX_BYTES, Math.max(wanted, 2L * data.capacity()));
+        long roomy = Math.min(limit, Math.max(wanted, 2L * data.capacity()));
         data = engine.growFromJava((int) roomy, at);
     }
 

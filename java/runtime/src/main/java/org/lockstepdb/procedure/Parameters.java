@@ -311,6 +311,7 @@ public final class Parameters {
 
     private static boolean isAllowedObject(Class<?> element) {
         return element == String.class || element == byte[].class || element == Byte[].class
+                || element == ByteBuffer.class
                 || element == BigDecimal.class || element == TimestampType.class
                 || element == java.util.Date.class || element == java.sql.Date.class
                 || element == java.sql.Timestamp.class || element == GeographyPointValue.class

@@ -22,6 +22,7 @@ public final class ProcedureInstance {
     private static final int FLAG_MULTI_PARTITION = 1;
     private static final int FLAG_FINAL = 1;
     private static final VoltTable[] NO_TABLES = new VoltTable[0];
+    private static volatile int maxBatchBytes = 512 << 20;
 
     private final Procedure procedure;
     private final Site site;
@@ -66,6 +67,11 @@ public final class ProcedureInstance {
         out = new Output(engine);
         ApiAccess.API.attach(user, this);
         procedure.bindStatements(user);
+    }
+
+    /** Sets the most that the batches of all procedures may hold, in bytes. */
+    public static void limitBatches(int bytes) {
+        maxBatchBytes = bytes;
     }
 
     /**
@@ -184,7 +190,7 @@ public final class ProcedureInstance {
                     + statement.getText());
         }
         if (queued == 0) {
-            out.begin(BATCH_HEAD);
+            out.begin(BATCH_HEAD, maxBatchBytes);
         }
         int start = out.length();
         try {
