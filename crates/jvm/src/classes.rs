@@ -63,7 +63,7 @@ pub struct JavaStatement {
 pub struct JavaDescription {
     /// What it is.
     pub kind: ClassKind,
-    /// Its name without packages and outer classes: the procedure's name if none is given.
+    /// Its name without packages: the procedure's name if none is given.
     pub simple_name: String,
     /// Its statements, in the order that the runtime numbers them.
     pub statements: Vec<JavaStatement>,
@@ -145,6 +145,21 @@ impl JavaClasses {
             }
         })
         .map_err(own_words)
+    }
+
+    /// Runs the static initializers of the classes of a jar that is among these, to learn whether
+    /// one fails. It may take as long as they do, within the limit of calls for each.
+    ///
+    /// # Errors
+    /// One fails: the text names its class.
+    pub fn initialize(&self, added: &[u8]) -> Result<(), JavaError> {
+        let method = self.machine.runtime.class_space_initialize;
+        let run = |env: Env| {
+            let jar = [jvalue { l: env.new_bytes(added)? }];
+            // SAFETY: the method is the object's and takes a `byte[]`.
+            unsafe { env.call_void(self.space, method, &jar) }
+        };
+        self.machine.env()?.frame(run).map_err(own_words)
     }
 
     /// The jar of all classes.

@@ -18,6 +18,7 @@ pub(crate) struct Runtime {
     pub(crate) class_space: jclass,
     pub(crate) class_space_new: jmethodID,
     pub(crate) class_space_list: jmethodID,
+    pub(crate) class_space_initialize: jmethodID,
     pub(crate) class_space_procedure: jmethodID,
     pub(crate) class_space_close: jmethodID,
     pub(crate) procedure_describe: jmethodID,
@@ -104,6 +105,7 @@ impl Runtime {
             class_space,
             class_space_new: env.method(class_space, c"<init>", c"([B)V")?,
             class_space_list: env.method(class_space, c"list", c"()[B")?,
+            class_space_initialize: env.method(class_space, c"initialize", c"([B)V")?,
             class_space_procedure: env.method(class_space, c"procedure", OF_CLASS)?,
             class_space_close: env.method(class_space, c"close", c"()V")?,
             procedure_describe: env.method(procedure, c"describe", c"()[B")?,
@@ -148,9 +150,9 @@ impl Runtime {
         register_natives(env, engine)?;
         start_watchdog(env, settings)?;
         configure_threads(env, nontransactional, settings)?;
+        limit_batches(env, instance, settings)?;
         Ok(runtime)
     }
-        limit_batches(env, instance, settings)?;
 }
 
 fn register_natives(env: Env, engine: jclass) -> Java<()> {
@@ -184,8 +186,6 @@ fn configure_threads(env: Env, class: jclass, settings: &JavaSettings) -> Java<(
     unsafe { env.call_static_void(class, configure, &[jvalue { i: threads.max(1) }]) }
 }
 
-fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMethod {
-    JNINativeMethod {
 /// States how much a batch may hold.
 fn limit_batches(env: Env, class: jclass, settings: &JavaSettings) -> Java<()> {
     let limit = env.static_method(class, c"limitBatches", c"(I)V")?;
@@ -194,6 +194,8 @@ fn limit_batches(env: Env, class: jclass, settings: &JavaSettings) -> Java<()> {
     unsafe { env.call_static_void(class, limit, &[jvalue { i: bytes }]) }
 }
 
+fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMethod {
+    JNINativeMethod {
         name: name.as_ptr().cast_mut(),
         signature: signature.as_ptr().cast_mut(),
         fnPtr: function,

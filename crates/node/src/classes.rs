@@ -68,16 +68,22 @@ pub(crate) fn jar(catalog: &Catalog) -> Option<Arc<[u8]>> {
     of_catalog(catalog).map(|classes| Arc::clone(classes.jar()))
 }
 
-/// The classes of a catalog, changed: see [`JavaClasses::change`].
+/// The classes of a catalog, changed: see [`JavaClasses::change`]. With `initialize`, the static
+/// initializers of those that are added have to succeed.
 pub(crate) fn change(
     catalog: &Catalog,
     settings: &JavaSettings,
     jar: Option<&[u8]>,
     removed: Option<&str>,
+    initialize: bool,
 ) -> Result<Arc<dyn ProcedureClasses>, String> {
     let present = of_catalog(catalog).map(|classes| &**classes);
     let changed = JavaClasses::change(settings, present, jar, removed);
-    Ok(Arc::new(HostClasses(Arc::new(changed.map_err(|error| error.message)?))))
+    let changed = changed.map_err(|error| error.message)?;
+    if let (true, Some(jar)) = (initialize, jar) {
+        changed.initialize(jar).map_err(|error| error.message)?;
+    }
+    Ok(Arc::new(HostClasses(Arc::new(changed))))
 }
 
 fn loaded<'c>(catalog: &'c Catalog, class: &str) -> Result<&'c Arc<JavaClasses>, PlanError> {

@@ -101,6 +101,7 @@ impl EmbeddedHost {
                     natives: self.natives.clone(),
                     java: JavaSettings::default(),
                     limits: Limits::default(),
+                    initialize_classes: true,
                 };
                 let planning = self.catalog.plan.planning.clone();
                 let change = CatalogChange::Ddl(text);

@@ -183,7 +183,7 @@ pub enum ClassUse {
 pub struct ClassSource {
     /// What its calls are.
     pub class_use: ClassUse,
-    /// Its name without packages and outer classes.
+    /// Its name without packages: the procedure's name if none is given.
     pub simple_name: String,
     /// The parameters of `run`; `None` for one that is a table.
     pub parameters: Vec<Option<ProcedureParameter>>,

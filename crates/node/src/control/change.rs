@@ -124,6 +124,7 @@ impl Control {
             natives: self.natives.clone(),
             java: self.facts.java_settings(),
             limits: self.sql_limits(),
+            initialize_classes: true,
         };
         let Some(change) = change.beside(&self.catalog.plan) else {
             let made = make_change(&self.catalog, &settings, change, &self.planning)?;
@@ -177,6 +178,9 @@ pub(crate) struct ChangeSettings {
     pub(crate) natives: NativeRegistry,
     pub(crate) java: JavaSettings,
     pub(crate) limits: Limits,
+    /// Whether the static initializers of added classes have to succeed: not those of a change
+    /// that was made before, which replay makes again whatever they find now.
+    pub(crate) initialize_classes: bool,
 }
 
 /// A change that is ready for the sites, and what to tell whoever made it.
@@ -213,7 +217,8 @@ pub(crate) fn make_change(
             (current.end_global_index(index, keep, natives).map_err(ddl_failure)?, None)
         }
         CatalogChange::Classes { jar, removed } => {
-            let classes = classes::change(&catalog.plan, &settings.java, jar, removed)
+            let initialize = settings.initialize_classes;
+            let classes = classes::change(&catalog.plan, &settings.java, jar, removed, initialize)
                 .map_err(Failure::graceful)?;
             (current.change_classes(classes, natives).map_err(ddl_failure)?, None)
         }

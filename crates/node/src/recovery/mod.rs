@@ -213,6 +213,7 @@ fn apply_change<H, A>(
         natives: settings.natives.clone(),
         java: settings.java.clone(),
         limits: settings.options.sql_limits(),
+        initialize_classes: false,
     };
     let made = make_change(catalog, &change_settings, logged, &planning)
         .map_err(|failure| stopped(failure.message))?;

@@ -169,6 +169,7 @@ fn take_builds_away(
         natives: settings.natives.clone(),
         java: settings.java.clone(),
         limits: settings.options.sql_limits(),
+        initialize_classes: false,
     };
     let mut taken_away = Vec::new();
     loop {

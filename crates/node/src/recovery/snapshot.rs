@@ -166,7 +166,7 @@ fn saved_catalog(
         let opened = disk.open(&name, OpenMode::Read).map_err(SnapshotError::from)?;
         let mut jar = vec![0; file.bytes as usize];
         opened.read_at(0, &mut jar).map_err(SnapshotError::from)?;
-        let loaded = classes::change(&current, &settings.java, Some(&jar), None);
+        let loaded = classes::change(&current, &settings.java, Some(&jar), None, false);
         current.classes = Some(loaded.map_err(cannot)?);
     }
     let limits = Limits {

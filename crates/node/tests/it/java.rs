@@ -15,6 +15,12 @@ pub const OPTIONS: &[&str] = &["java_heap_bytes=268435456"];
 /// The sources of the procedures.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/java");
 
+/// The source of a class that a host refuses to load.
+pub fn refused_source(class: &str) -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/java_refused");
+    Path::new(folder).join(format!("{class}.java"))
+}
+
 /// Compiles sources into a jar.
 pub fn compile(name: &str, sources: &[PathBuf]) -> Vec<u8> {
     let folder = std::env::temp_dir().join(format!("lockstep-java-{}-{name}", std::process::id()));
@@ -216,8 +222,8 @@ fn hostile_procedures_end_alone() {
 #[test]
 fn code_that_runs_when_classes_are_loaded_holds_nobody_up() {
     let Some((server, mut peer)) = host(1, BEHAVE) else { return };
-    let create = "CREATE PROCEDURE PARTITION ON TABLE t COLUMN k FROM CLASS ";
-    for class in ["Endless", "Endless$Stuck"] {
+    for class in ["EndlessInitializer", "StuckInitializer"] {
+        let jar = compile(class, &[refused_source(class)]);
         let (done, calls) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -231,17 +237,17 @@ fn code_that_runs_when_classes_are_loaded_holds_nobody_up() {
                 }
             });
             let began = Instant::now();
-            let answer = peer.sql(&format!("{create}{class};"));
+            let answer = peer.call("@UpdateClasses", &[Datum::Bytes(&jar), Datum::Null]);
             println!("{class}: {:?}: {}", began.elapsed(), answer.text);
             done.store(true, Ordering::Relaxed);
-            assert!(answer.status < 0 && answer.text.contains("Endless"), "{answer:?}");
+            assert!(answer.status < 0 && answer.text.contains(class), "{answer:?}");
         });
         assert!(calls.load(Ordering::Relaxed) > 5, "others were served meanwhile");
         peer.run("CREATE TABLE more (n INTEGER)");
         peer.run("DROP TABLE more");
     }
-    peer.run(&format!("{create}Endless$Constructor;"));
-    let answer = peer.call("Constructor", &[Datum::Int(1)]);
+    peer.run("CREATE PROCEDURE PARTITION ON TABLE t COLUMN k FROM CLASS Endless$Constructor;");
+    let answer = peer.call("Endless$Constructor", &[Datum::Int(1)]);
     assert!(answer.status < 0, "{answer:?}");
     assert_eq!(behave(&mut peer, 1, "well").rows, "1");
 }

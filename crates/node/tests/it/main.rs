@@ -13,6 +13,7 @@ mod global_index;
 mod index_build;
 mod java;
 mod java_bytes;
+mod java_classes;
 mod java_functions;
 mod java_memory;
 mod java_outside;

@@ -6,6 +6,7 @@
 //! the new becomes the steps that sites carry out.
 
 mod alter;
+mod classes;
 mod column;
 mod difference;
 mod drop;
@@ -85,6 +86,7 @@ pub(crate) fn change_classes(
 ) -> Result<SchemaChange, PlanError> {
     let mut draft = Draft::new(catalog, natives);
     draft.catalog.classes = Some(classes);
+    draft.check_removed_classes()?;
     draft.finish()
 }
 

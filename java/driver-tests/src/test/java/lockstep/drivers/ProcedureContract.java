@@ -39,10 +39,6 @@ abstract class ProcedureContract extends Contract {
         return Files.readAllBytes(Path.of(JAR));
     }
 
-    private static String nameOf(String className) {
-        return className.substring(className.indexOf('$') + 1);
-    }
-
     @Override
     List<String> schema() {
         return List.of(
@@ -61,7 +57,7 @@ abstract class ProcedureContract extends Contract {
         List<String> all = new ArrayList<>(everywhere());
         all.addAll(partitioned());
         for (String className : all) {
-            statements.add("DROP PROCEDURE " + nameOf(className) + " IF EXISTS");
+            statements.add("DROP PROCEDURE " + className + " IF EXISTS");
         }
         for (String table : List.of("item", "note", "kinds")) {
             statements.add("DROP TABLE " + table + " IF EXISTS");

@@ -40,34 +40,37 @@ class ProcedureTypesTest extends ProcedureContract {
     @Test
     void numbers() throws Exception {
         assertEquals("1 | 2 | 3 | 4 | 5.5",
-                shown("TakesNumbers", (byte) 1, (short) 2, 3, 4L, 5.5));
-        assertEquals("1 | 2 | 3 | 4 | 5.0", shown("TakesNumbers", 1L, 2L, 3L, 4, 5));
+                shown("Takes$TakesNumbers", (byte) 1, (short) 2, 3, 4L, 5.5));
+        assertEquals("1 | 2 | 3 | 4 | 5.0", shown("Takes$TakesNumbers", 1L, 2L, 3L, 4, 5));
         assertEquals("1 | 2 | 1234 | -4 | 5.5",
-                shown("TakesNumbers", "1", " 2 ", "1,234", "-4", "5.5"));
-        assertEquals("1 | 2 | 3 | 255 | 2.5", shown("TakesNumbers", new BigDecimal("1.000"),
+                shown("Takes$TakesNumbers", "1", " 2 ", "1,234", "-4", "5.5"));
+        assertEquals("1 | 2 | 3 | 255 | 2.5", shown("Takes$TakesNumbers", new BigDecimal("1.000"),
                 new BigDecimal(2), 3, "X'FF'", new BigDecimal("2.5")));
-        assertEquals("1 | 2 | 3 | 4 | 5.5", shown("TakesBoxed", (byte) 1, (short) 2, 3, 4L, 5.5));
+        assertEquals("1 | 2 | 3 | 4 | 5.5", shown("Takes$TakesBoxed", (byte) 1, (short) 2, 3, 4L,
+                5.5));
     }
 
     @Test
     void nulls() throws Exception {
         assertEquals("-128 | -32768 | -2147483648 | -9223372036854775808 | -1.7E308",
-                shown("TakesNumbers", null, null, null, null, null));
+                shown("Takes$TakesNumbers", null, null, null, null, null));
         assertEquals("-128 | -32768 | -2147483648 | -9223372036854775808 | -1.7E308",
-                shown("TakesNumbers", VoltType.NULL_BIGINT, VoltType.NULL_TINYINT,
+                shown("Takes$TakesNumbers", VoltType.NULL_BIGINT, VoltType.NULL_TINYINT,
                         VoltType.NULL_SMALLINT, VoltType.NULL_INTEGER, VoltType.NULL_FLOAT));
         assertEquals("null | null | null | null | null",
-                shown("TakesBoxed", null, null, null, null, null));
-        assertEquals("null | null | null | null", shown("TakesTexts", null, null, null, null));
-        assertEquals("null | null | null | null", shown("TakesTimes", null, null, null, null));
-        assertEquals("null | null", shown("TakesPlaces", null, null));
+                shown("Takes$TakesBoxed", null, null, null, null, null));
+        assertEquals("null | null | null | null", shown("Takes$TakesTexts", null, null, null,
+                null));
+        assertEquals("null | null | null | null", shown("Takes$TakesTimes", null, null, null,
+                null));
+        assertEquals("null | null", shown("Takes$TakesPlaces", null, null));
         assertEquals("null | null | null | null",
-                shown("TakesNumberArrays", null, null, null, null));
+                shown("Takes$TakesNumberArrays", null, null, null, null));
     }
 
     private void wrongNumber(int parameter, String part, Object... values) throws Exception {
-        refused(FAILED, "PROCEDURE TakesNumbers TYPE ERROR FOR PARAMETER " + parameter + ": "
-                + "org.voltdb.VoltTypeException: .*" + part, "TakesNumbers", values);
+        refused(FAILED, "PROCEDURE Takes$TakesNumbers TYPE ERROR FOR PARAMETER " + parameter + ": "
+                + "org.voltdb.VoltTypeException: .*" + part, "Takes$TakesNumbers", values);
     }
 
     @Test
@@ -80,45 +83,47 @@ class ProcedureTypesTest extends ProcedureContract {
         wrongNumber(3, "", 0, 0, 0, new BigDecimal("1.5"), 0);
         wrongNumber(2, "", 0, 0, "one", 0, 0);
         wrongNumber(2, "Array / Scalar parameter mismatch", 0, 0, new int[] {1}, 0, 0);
-        refused(FAILED, "TYPE ERROR FOR PARAMETER 2", "TakesNumberArrays", new short[0],
+        refused(FAILED, "TYPE ERROR FOR PARAMETER 2", "Takes$TakesNumberArrays", new short[0],
                 new int[0], new int[] {1}, new double[0]);
-        refused(FAILED, "EXPECTS 5 PARAMS, BUT RECEIVED 2", "TakesNumbers", 1, 2);
-        refused(FAILED, "TYPE ERROR FOR PARAMETER 0", "TakesTimes", "yesterday", null, null, null);
-        refused(FAILED, "TYPE ERROR FOR PARAMETER 1", "TakesTexts", "", "no hex", null, null);
+        refused(FAILED, "EXPECTS 5 PARAMS, BUT RECEIVED 2", "Takes$TakesNumbers", 1, 2);
+        refused(FAILED, "TYPE ERROR FOR PARAMETER 0", "Takes$TakesTimes", "yesterday", null, null,
+                null);
+        refused(FAILED, "TYPE ERROR FOR PARAMETER 1", "Takes$TakesTexts", "", "no hex", null, null);
     }
 
     @Test
     void textsAndBytes() throws Exception {
-        assertEquals("täxt | [10, -1] | [1] | 2.500000000000", shown("TakesTexts", "täxt",
+        assertEquals("täxt | [10, -1] | [1] | 2.500000000000", shown("Takes$TakesTexts", "täxt",
                 new byte[] {10, -1}, new byte[] {1}, new BigDecimal("2.5")));
         assertEquals("12 | [10, -1] | null | 7.000000000000",
-                shown("TakesTexts", 12L, "0aFF", null, 7));
+                shown("Takes$TakesTexts", 12L, "0aFF", null, 7));
         assertEquals("A | [] | [] | 0.100000000000",
-                shown("TakesTexts", new byte[] {65}, "", new byte[0], 0.1));
+                shown("Takes$TakesTexts", new byte[] {65}, "", new byte[0], 0.1));
         assertEquals(" | [10] | null | 1.000000000001",
-                shown("TakesTexts", "", "X'0a'", null, "1.0000000000005"));
+                shown("Takes$TakesTexts", "", "X'0a'", null, "1.0000000000005"));
     }
 
     @Test
     void times() throws Exception {
         TimestampType exact = new TimestampType(1_500_000);
         assertEquals("1500000 | Date 1500 | Date 1500 | Timestamp 1500",
-                shown("TakesTimes", exact, exact, exact, exact));
-        assertEquals("1500000 | Date 1500 | Date 1500 | Timestamp 1500", shown("TakesTimes",
+                shown("Takes$TakesTimes", exact, exact, exact, exact));
+        assertEquals("1500000 | Date 1500 | Date 1500 | Timestamp 1500", shown("Takes$TakesTimes",
                 new Date(1500), new Date(1500), new java.sql.Date(1500),
                 new java.sql.Timestamp(1500)));
-        assertEquals("7 | null | null | null", shown("TakesTimes", 7L, null, null, null));
+        assertEquals("7 | null | null | null", shown("Takes$TakesTimes", 7L, null, null, null));
         assertEquals("1500000 | null | null | null",
-                shown("TakesTimes", "1970-01-01 00:00:01.5", null, null, null));
-        refused(FAILED, "TYPE ERROR FOR PARAMETER 1", "TakesTimes", null, new TimestampType(5),
+                shown("Takes$TakesTimes", "1970-01-01 00:00:01.5", null, null, null));
+        refused(FAILED, "TYPE ERROR FOR PARAMETER 1", "Takes$TakesTimes", null,
+                new TimestampType(5),
                 null, null);
     }
 
     @Test
     void places() throws Exception {
-        assertEquals("POINT (1.0 2.0) | " + TRIANGLE, shown("TakesPlaces", POINT, POLYGON));
+        assertEquals("POINT (1.0 2.0) | " + TRIANGLE, shown("Takes$TakesPlaces", POINT, POLYGON));
         assertEquals("POINT (1.0 2.0) | " + TRIANGLE,
-                shown("TakesPlaces", "POINT(1 2)", "POLYGON((0 0,1 0,0 1,0 0))"));
+                shown("Takes$TakesPlaces", "POINT(1 2)", "POLYGON((0 0,1 0,0 1,0 0))"));
     }
 
     private static VoltTable sent() {
@@ -131,40 +136,41 @@ class ProcedureTypesTest extends ProcedureContract {
 
     @Test
     void tablesAsParameters() throws Exception {
-        assertEquals("1,x; 2,NULL | 2,NULL", results("TakesTable", sent(), 1));
+        assertEquals("1,x; 2,NULL | 2,NULL", results("Takes$TakesTable", sent(), 1));
         VoltTable[] both = {sent(), sent()};
-        assertEquals("1,x; 2,NULL | 1,x; 2,NULL", results("TakesTables", (Object) both));
+        assertEquals("1,x; 2,NULL | 1,x; 2,NULL", results("Takes$TakesTables", (Object) both));
     }
 
     @Test
     void arrays() throws Exception {
-        assertEquals("[1] | [2, 3] | [4] | [5.5]", shown("TakesNumberArrays", new short[] {1},
+        assertEquals("[1] | [2, 3] | [4] | [5.5]", shown("Takes$TakesNumberArrays", new short[] {1},
                 new int[] {2, 3}, new long[] {4}, new double[] {5.5}));
-        assertEquals("[] | [] | [] | []", shown("TakesNumberArrays", new int[0], new int[0],
+        assertEquals("[] | [] | [] | []", shown("Takes$TakesNumberArrays", new int[0], new int[0],
                 new int[0], new int[0]));
-        assertEquals("[1] | [2, null] | [4] | [5.5]", shown("TakesBoxedArrays", new short[] {1},
+        assertEquals("[1] | [2, null] | [4] | [5.5]", shown("Takes$TakesBoxedArrays",
+                new short[] {1},
                 new int[] {2, Integer.MIN_VALUE}, new long[] {4}, new double[] {5.5}));
-        assertEquals("[a, null] | [[1, 2], null] | [2.500000000000]", shown("TakesTextArrays",
+        assertEquals("[a, null] | [[1, 2], null] | [2.500000000000]", shown("Takes$TakesTextArrays",
                 new String[] {"a", null}, new byte[][] {{1, 2}, null},
                 new BigDecimal[] {new BigDecimal("2.5")}));
-        assertEquals("[A] | [[10]] | []", shown("TakesTextArrays", new byte[][] {{65}},
+        assertEquals("[A] | [[10]] | []", shown("Takes$TakesTextArrays", new byte[][] {{65}},
                 new String[] {"0a"}, new BigDecimal[0]));
-        assertEquals("6 | [POINT (1.0 2.0)] | [" + TRIANGLE + "]", shown("TakesOtherArrays",
+        assertEquals("6 | [POINT (1.0 2.0)] | [" + TRIANGLE + "]", shown("Takes$TakesOtherArrays",
                 new TimestampType[] {new TimestampType(5)}, new GeographyPointValue[] {POINT},
                 new GeographyValue[] {POLYGON}));
     }
 
     @Test
     void results() throws Exception {
-        VoltTable number = call("ReturnsLong", 7L)[0];
+        VoltTable number = call("Returns$ReturnsLong", 7L)[0];
         assertEquals(7, number.asScalarLong());
         assertEquals(":BIGINT", columns(number));
-        assertEquals(8, call("ReturnsBoxed", 8L)[0].asScalarLong());
-        assertEquals(0, call("TakesNothing")[0].asScalarLong());
-        assertEquals(0, call("ReturnsTable", -1).length);
-        assertEquals(3, call("ReturnsTable", 3)[0].getRowCount());
-        assertEquals(0, call("ReturnsTables", 0).length);
-        assertEquals("0 | 1 | 2", results("ReturnsTables", 3));
+        assertEquals(8, call("Returns$ReturnsBoxed", 8L)[0].asScalarLong());
+        assertEquals(0, call("Takes$TakesNothing")[0].asScalarLong());
+        assertEquals(0, call("Returns$ReturnsTable", -1).length);
+        assertEquals(3, call("Returns$ReturnsTable", 3)[0].getRowCount());
+        assertEquals(0, call("Returns$ReturnsTables", 0).length);
+        assertEquals("0 | 1 | 2", results("Returns$ReturnsTables", 3));
     }
 
     @Test
@@ -296,19 +302,19 @@ class ProcedureTypesTest extends ProcedureContract {
 
     @Test
     void refusedClasses() throws Exception {
-        refusedClass("contains a non-final SQLStmt field", "NotFinal");
-        refusedClass("has multiple public run(...) methods", "TwoRuns");
-        refusedClass("has no run(...) method", "NoRun");
-        refusedClass("has no run(...) method", "HiddenRun");
-        refusedClass("doesn't return long, Long, VoltTable or VoltTable[]", "WrongReturn");
-        refusedClass("Replace this parameter type with double", "WithFloat");
-        refusedClass("has a parameter with invalid type", "WithList");
-        refusedClass("has a parameter with invalid type", "WithChar");
+        refusedClass("contains a non-final SQLStmt field", "Refused$NotFinal");
+        refusedClass("has multiple public run(...) methods", "Refused$TwoRuns");
+        refusedClass("has no run(...) method", "Refused$NoRun");
+        refusedClass("has no run(...) method", "Refused$HiddenRun");
+        refusedClass("doesn't return long, Long, VoltTable or VoltTable[]", "Refused$WrongReturn");
+        refusedClass("Replace this parameter type with double", "Refused$WithFloat");
+        refusedClass("has a parameter with invalid type", "Refused$WithList");
+        refusedClass("has a parameter with invalid type", "Refused$WithChar");
         refusedClass("VoltProcedure", "NoProcedure");
-        refusedClass("abstract", "Abstract");
-        refusedClass("constructor", "HiddenConstructor");
-        refusedClass("not today", "FailingConstructor");
-        refusedClass("NOWHERE", "BadSql");
+        refusedClass("abstract", "Refused$Abstract");
+        refusedClass("constructor", "Refused$HiddenConstructor");
+        refusedClass("not today", "Refused$FailingConstructor");
+        refusedClass("NOWHERE", "Refused$BadSql");
         refusedClass("NoSuchClass", "NoSuchClass");
     }
 
@@ -322,7 +328,7 @@ class ProcedureTypesTest extends ProcedureContract {
         refusedSql("Invalid parameter index value 5", create + "item COLUMN k PARAMETER 5"
                 + " FROM CLASS procedures.Refused$OtherKeys");
         assertFalse(call("@SystemCatalog", "PROCEDURES")[0].toFormattedString()
-                .contains("OtherKeys"));
+                .contains("Refused$OtherKeys"));
     }
 
     @Test

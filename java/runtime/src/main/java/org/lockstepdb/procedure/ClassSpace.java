@@ -14,7 +14,7 @@ public final class ClassSpace {
     private final Map<String, Procedure> procedures = new TreeMap<>();
 
     public ClassSpace(byte[] jar) throws IOException {
-        entries = Jars.read(jar);
+        entries = Jars.readMerged(jar);
         loader = new UserLoader(entries);
     }
 
@@ -36,16 +36,39 @@ public final class ClassSpace {
         Record out = new Record();
         Map<String, Integer> found = new TreeMap<>();
         for (String entry : entries.keySet()) {
-            if (entry.endsWith(".class") && !entry.startsWith("META-INF/")
-                    && !entry.endsWith("module-info.class")) {
-                String name = entry.substring(0, entry.length() - ".class".length())
-                        .replace('/', '.');
-                found.put(name, kindOf(name));
+            if (isClass(entry)) {
+                found.put(classOf(entry), kindOf(classOf(entry)));
             }
         }
         out.putInt(found.size());
         found.forEach((name, kind) -> out.putString(name).putByte(kind));
         return out.toBytes();
+    }
+
+    private static boolean isClass(String entry) {
+        return entry.endsWith(".class") && !entry.startsWith("META-INF/")
+                && !entry.endsWith("module-info.class");
+    }
+
+    private static String classOf(String entry) {
+        return entry.substring(0, entry.length() - ".class".length()).replace('/', '.');
+    }
+
+    /**
+     * Runs the static initializers of the classes of a jar that is being added. They run in a
+     * loader of their own, so that the classes in force start as if this had not been called.
+     *
+     * @param added the jar, which is part of these classes already
+     * @throws DescribeException an initializer fails, or does not end
+     */
+    public void initialize(byte[] added) throws IOException, DescribeException {
+        UserLoader trial = new UserLoader(entries);
+        for (Map.Entry<String, byte[]> entry : Jars.read(added).entrySet()) {
+            if (isClass(entry.getKey()) && Initializers.has(entry.getValue())) {
+                String name = classOf(entry.getKey());
+                Loading.guarded(name, () -> Initializers.run(name, trial));
+            }
+        }
     }
 
     private Class<?> load(String className) throws DescribeException {

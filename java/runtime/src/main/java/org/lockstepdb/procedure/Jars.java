@@ -17,8 +17,17 @@ public final class Jars {
 
     private Jars() {}
 
-    /** The files of a jar. */
+    /** The files of a jar that a user gave. */
     static Map<String, byte[]> read(byte[] jar) throws IOException {
+        Map<String, byte[]> entries = readMerged(jar);
+        if (entries.isEmpty()) {
+            throw new IOException("not a jar, or an empty one");
+        }
+        return entries;
+    }
+
+    /** The files of a jar that {@link #merge} made: none, once all classes are removed. */
+    static Map<String, byte[]> readMerged(byte[] jar) throws IOException {
         Map<String, byte[]> entries = new TreeMap<>();
         long total = 0;
         try (ZipInputStream in = new ZipInputStream(new ByteArrayInputStream(jar))) {
@@ -37,9 +46,6 @@ public final class Jars {
         } catch (IllegalArgumentException e) {
             throw new IOException("the jar is damaged: " + e.getMessage(), e);
         }
-        if (entries.isEmpty()) {
-            throw new IOException("not a jar, or an empty one");
-        }
         return entries;
     }
 
@@ -54,7 +60,7 @@ public final class Jars {
      */
     public static byte[] merge(byte[] present, byte[] added, String removePatterns)
             throws IOException {
-        Map<String, byte[]> entries = present == null ? new TreeMap<>() : read(present);
+        Map<String, byte[]> entries = present == null ? new TreeMap<>() : readMerged(present);
         if (removePatterns != null) {
             for (String pattern : removePatterns.split(",")) {
                 Pattern regex = regex(pattern.trim());

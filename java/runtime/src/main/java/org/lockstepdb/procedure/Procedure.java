@@ -63,8 +63,9 @@ public final class Procedure {
         return VoltNonTransactionalProcedure.class.isAssignableFrom(type) ? NON_TRANSACTIONAL : 0;
     }
 
+    /** The procedure's name if DDL gives none: the class's without its package. */
     String name() {
-        return type.getSimpleName();
+        return type.getName().substring(type.getName().lastIndexOf('.') + 1);
     }
 
     String className() {

@@ -140,7 +140,7 @@ class CallsTest {
         FakeEngine.Ended ended = call("Uses$Expecting", kind);
         assertEquals(fault == null ? 1 : -1, ended.status());
         if (fault != null) {
-            assertEquals("Expectation failing in procedure: Expecting\n"
+            assertEquals("Expectation failing in procedure: Uses$Expecting\n"
                     + "  Running SQL: SELECT 1 FROM t;\n  Error message: " + fault,
                     ended.message());
         }
@@ -167,8 +167,8 @@ class CallsTest {
         assertEquals(2L, engine.batches.get(1).statements().get(0).parameters()[0]);
         FakeEngine.Ended late = call("Uses$Batches", 1);
         assertEquals(-3, late.status());
-        assertTrue(late.message().startsWith("Procedure Batches attempted to execute a batch after"
-                + " claiming a previous batch was final"), late.message());
+        assertTrue(late.message().startsWith("Procedure Uses$Batches attempted to execute a"
+                + " batch after claiming a previous batch was final"), late.message());
     }
 
     @Test
@@ -183,8 +183,9 @@ class CallsTest {
                 + " SELECT a FROM t WHERE b = ?;", ended.message());
         ended = engine.call(instance, 1);
         assertEquals("org.voltdb.VoltTypeException", ended.exception());
-        assertEquals("Procedure WrongArguments: Incompatible parameter type: can not convert type"
-                + " 'VARBINARY' to 'BIGINT' for arg 0 for SQL stmt: SELECT a FROM t WHERE b = ?;"
+        assertEquals("Procedure Uses$WrongArguments: Incompatible parameter type: can not"
+                + " convert type 'VARBINARY' to 'BIGINT' for arg 0"
+                + " for SQL stmt: SELECT a FROM t WHERE b = ?;"
                 + " Try explicitly using a BIGINT parameter.", ended.message());
         assertEquals("java.lang.IllegalArgumentException", engine.call(instance, 2).exception());
         assertEquals("java.lang.IllegalArgumentException", engine.call(instance, 3).exception());

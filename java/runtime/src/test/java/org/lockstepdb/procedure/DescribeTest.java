@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.zip.ZipOutputStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -51,20 +53,21 @@ class DescribeTest {
 
     @Test
     void statementsParametersAndOptions() throws DescribeException {
-        assertEquals("1 user.Returns$WithOptions WithOptions"
+        assertEquals("1 user.Returns$WithOptions Returns$WithOptions"
                 + " | FIXED=SELECT 1  FROM t;/t | own=DELETE FROM t WHERE id IN ?;/null"
                 + " | 6,0,long | 9,1,java.lang.String[] | 21,1,org.voltdb.VoltTable[]"
                 + " | 8,0,java.lang.Double | 0 2 200 T.ID: 0 1",
                 text(space.procedure("user.Returns$WithOptions").describe()));
-        assertEquals("1 user.Returns$Inheriting Inheriting | inherited=SELECT 2 FROM t;/null"
-                + " | 3 0 0 null 0", text(space.procedure("user.Returns$Inheriting").describe()));
+        assertEquals("1 user.Returns$Inheriting Returns$Inheriting"
+                + " | inherited=SELECT 2 FROM t;/null | 3 0 0 null 0",
+                text(space.procedure("user.Returns$Inheriting").describe()));
         assertTrue(text(space.procedure("user.InsertDistrict").describe()).contains(
                 " | 5,0,int | 5,0,int | 9,0,java.lang.String"));
     }
 
     @ParameterizedTest
     @CsvSource(delimiter = ';', value = {
-        "Returns$NotFinal; Procedure NotFinal contains a non-final SQLStmt field.",
+        "Returns$NotFinal; Procedure Returns$NotFinal contains a non-final SQLStmt field.",
         "Returns$TwoRuns; has multiple public run(...) methods",
         "Returns$NoRun; has no run(...) method.",
         "Returns$HiddenRun; has no run(...) method.",
@@ -113,6 +116,14 @@ class DescribeTest {
         assertTrue(Jars.read(removed).containsKey("settings.txt"));
         assertEquals(1, Jars.read(Jars.merge(merged, null, "**")).size(), "files stay");
         assertThrows(IOException.class, () -> Jars.merge(null, new byte[] {1, 2, 3}, null));
+        byte[] emptied = Jars.merge(Jars.merge(merged, null, "**"), null, "**");
+        ByteArrayOutputStream nothing = new ByteArrayOutputStream();
+        new ZipOutputStream(nothing).close();
+        byte[] none = Jars.merge(null, null, null);
+        assertEquals(0, Jars.readMerged(none).size());
+        assertEquals(0, ByteBuffer.wrap(new ClassSpace(none).list()).getInt());
+        assertEquals(1, Jars.read(emptied).size());
+        assertThrows(IOException.class, () -> Jars.merge(none, nothing.toByteArray(), null));
     }
 
     /** Classes of two states of the catalog have nothing in common. */

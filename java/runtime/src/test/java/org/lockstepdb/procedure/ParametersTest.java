@@ -32,7 +32,7 @@ class ParametersTest {
     private void refused(String part, String of, Object... parameters) throws DescribeException {
         FakeEngine.Ended ended = call(of, parameters);
         assertEquals(-2, ended.status(), "accepted");
-        String begin = "VOLTDB ERROR: PROCEDURE Of" + of + " TYPE ERROR FOR PARAMETER "
+        String begin = "VOLTDB ERROR: PROCEDURE Echo$Of" + of + " TYPE ERROR FOR PARAMETER "
                 + (parameters.length - 1) + ": org.voltdb.VoltTypeException: ";
         assertTrue(ended.statusString().startsWith(begin), ended.statusString());
         assertTrue(ended.statusString().contains(part), ended.statusString());
@@ -166,7 +166,7 @@ class ParametersTest {
     void theNumberOfParametersMustFit() throws DescribeException {
         FakeEngine.Ended ended = call("Long", 1, 2);
         assertEquals(-2, ended.status());
-        assertEquals("VOLTDB ERROR: PROCEDURE OfLong EXPECTS 1 PARAMS, BUT RECEIVED 2",
+        assertEquals("VOLTDB ERROR: PROCEDURE Echo$OfLong EXPECTS 1 PARAMS, BUT RECEIVED 2",
                 ended.statusString());
     }
 
