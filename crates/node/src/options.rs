@@ -218,7 +218,7 @@ options! {
     java_heap_bytes: 1_024 * MIB, 16 * MIB, 1 << 40, "bytes",
         "The most memory that Java procedures have for their objects. As all Java options, it \
          counts when the JVM starts, at the first class that is loaded.";
-    java_call_limit_ms: 800, 0, i32::MAX as u64, "ms",
+    java_call_limit_ms: 5_000, 0, i32::MAX as u64, "ms",
         "How long a call may run in Java code without executing a batch, before it is stopped and \
          undone: its partitions do nothing else meanwhile. Not counted is the time of garbage \
          collections, of batches, and of procedures outside of transactions; 0 for no limit.";

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// The same for all tests of the process, which have one JVM.
-pub const OPTIONS: &[&str] = &["java_heap_bytes=268435456"];
+pub const OPTIONS: &[&str] = &["java_heap_bytes=268435456", "java_call_limit_ms=800"];
 /// The sources of the procedures.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/java");
 
@@ -213,7 +213,7 @@ fn hostile_procedures_end_alone() {
         }
         assert_eq!(peer.run("SELECT k FROM t"), "0", "{how} is undone");
     }
-    // With the default limit; the quickest of three, for the machine may be busy.
+    // The quickest of three, for the machine may be busy.
     let least = stops.iter().min().expect("some were stopped");
     assert!(least.as_millis() < 1000, "the site served again after {least:?} only");
     assert_eq!(behave(&mut peer, 6, "well").rows, "1");
