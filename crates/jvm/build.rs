@@ -6,13 +6,21 @@
 
 #[path = "build/java.rs"]
 mod java;
+#[path = "build/relocate.rs"]
+mod relocate;
 
 use java::{compile, rerun_with_another_jdk, run, tools};
+use relocate::relocate;
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The package of ASM, and where it is in the runtime: users compile against the runtime's jar and
+/// may have an ASM of their own.
+const ASM: &str = "org/objectweb/asm";
+const RELOCATED_ASM: &str = "org/lockstepdb/asm";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -20,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", runtime.join("src/main").display());
     println!("cargo::rerun-if-changed={}", runtime.join("pom.xml").display());
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=../../LICENSE");
     rerun_with_another_jdk();
     let jar = out.join("runtime.jar");
     // Build scripts of crates that compile procedures find it there.
@@ -42,6 +51,10 @@ fn build(runtime: &Path, out: &Path, jar: &Path) -> Result<(), Box<dyn Error>> {
     let _ = fs::remove_file(classes.join("module-info.class"));
     let _ = fs::remove_dir_all(classes.join("META-INF"));
     compile(&tools, &runtime.join("src/main/java"), &library, &classes)?;
+    relocate(&classes, ASM, RELOCATED_ASM)?;
+    let notices = classes.join("META-INF");
+    fs::create_dir_all(&notices)?;
+    fs::copy(runtime.join("../../LICENSE"), notices.join("LICENSE"))?;
     let resources = runtime.join("src/main/resources");
     let mut pack = Command::new(tools.join("jar"));
     pack.arg("cf").arg(jar).arg("-C").arg(&classes).arg(".");

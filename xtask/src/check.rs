@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::finding::Finding;
 use crate::tree::Tree;
-use crate::{api_table, dependencies, documents, house};
+use crate::{api_table, dependencies, documents, house, notice};
 
 /// What `check` found.
 pub struct Report {
@@ -23,6 +23,7 @@ pub fn run(root: &Path) -> Result<Report, String> {
     findings.extend(dependencies::check_manifests(&tree));
     findings.extend(documents::check(&tree));
     findings.extend(api_table::check(&tree));
+    findings.extend(notice::check(&tree, &notice::read_linked(root)?));
     findings.sort();
     findings.dedup();
     Ok(Report { files: tree.files.len(), findings })

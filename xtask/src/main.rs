@@ -11,6 +11,7 @@ mod documents;
 mod finding;
 mod house;
 mod lexer;
+mod notice;
 mod suites;
 mod tree;
 

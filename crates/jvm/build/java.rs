@@ -19,7 +19,7 @@ pub fn rerun_with_another_jdk() {
 /// Compiles all sources of a folder into another one, which is made.
 pub fn compile(tools: &Path, from: &Path, library: &Path, classes: &Path) -> Outcome {
     let mut sources = Vec::new();
-    find_sources(from, &mut sources)?;
+    find_files(from, "java", &mut sources)?;
     sources.sort();
     fs::create_dir_all(classes)?;
     let list = classes.with_extension("sources");
@@ -46,13 +46,14 @@ pub fn tools() -> Result<PathBuf, Box<dyn Error>> {
     found.ok_or_else(|| "there is no javac in JAVA_HOME or on the PATH (JDK 17 or newer)".into())
 }
 
-fn find_sources(folder: &Path, sources: &mut Vec<PathBuf>) -> Outcome {
+/// Adds all files of a folder, at any depth, whose names end in this way.
+pub fn find_files(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) -> Outcome {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            find_sources(&path, sources)?;
-        } else if path.extension().is_some_and(|extension| extension == "java") {
-            sources.push(path);
+            find_files(&path, ending, files)?;
+        } else if path.extension().is_some_and(|extension| extension == ending) {
+            files.push(path);
         }
     }
     Ok(())

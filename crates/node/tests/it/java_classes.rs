@@ -4,6 +4,7 @@
 use crate::java::{BEHAVE, compile, host, jar, load, refused_source};
 use crate::support::{Answer, Peer};
 use lockstep_types::Datum;
+use std::process::Command;
 
 fn remove(peer: &mut Peer, patterns: &str) -> Answer {
     peer.call("@UpdateClasses", &[Datum::Null, Datum::Text(patterns)])
@@ -104,4 +105,33 @@ fn a_nested_class_is_a_procedure_of_both_names() {
     assert!(listed.contains("TextBytes$Buffers"), "{listed}");
     peer.run("DROP PROCEDURE TextBytes$Buffers");
     assert_eq!(peer.call("Named", &[Datum::Int(4), Datum::Bytes(b"")]).rows, "0");
+}
+
+#[test]
+fn the_jar_to_compile_against_holds_no_library_under_its_own_name() {
+    if jar().is_none() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("lockstep-jar-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("api.jar"), lockstep_jvm::runtime_jar()).expect("a file");
+    let run = |arguments: &[&str]| {
+        let done = Command::new("jar").args(arguments).current_dir(&folder).output();
+        String::from_utf8(done.expect("jar runs").stdout).expect("names are text")
+    };
+    let entries = run(&["tf", "api.jar"]);
+    let ours = ["org/voltdb/", "org/lockstepdb/", "org/voltcore/", "org/json_voltpatches/"];
+    for class in entries.lines().filter(|entry| entry.ends_with(".class")) {
+        assert!(ours.iter().any(|package| class.starts_with(package)), "{class}");
+    }
+    assert!(entries.contains("org/lockstepdb/asm/ClassReader.class"));
+    run(&["xf", "api.jar", "META-INF"]);
+    let read = |name: &str| std::fs::read_to_string(folder.join("META-INF").join(name));
+    let (notice, licence) = (read("NOTICE").expect("a file"), read("LICENSE").expect("a file"));
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+    let asm = notice.find("Copyright (c) 2000-2011 INRIA").expect("the notice of ASM");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../NOTICE");
+    let all = std::fs::read_to_string(root).expect("the project's NOTICE");
+    assert!(all.contains(notice[asm..].trim_end()), "the project's NOTICE has that of ASM");
+    assert!(licence.contains("Apache License"));
 }
