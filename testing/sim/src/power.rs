@@ -13,6 +13,9 @@
 //! exchange their contents, and a procedure's class is replaced. Rows whose time is over go by the
 //! host's own transactions: none early, and none for good that was not told or under way.
 //!
+//! In some runs most calls hold or release the same pair, and their time is often over: each that
+//! is undone makes those after it run again, and what was refused passes and is refused again.
+//!
 //! Some connections have their turns at two rows each, several of them under way at a time: they
 //! are had in the order in which they were sent, and what a crash leaves of them is a beginning.
 //!
@@ -37,7 +40,7 @@ use lockstep_base::random::{SeededRandom, split_mix};
 use lockstep_durability::command_log::{FIRST_BLOCK, FOLDER, LogFaults, LogPosition};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_env::Disk;
-use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
+use lockstep_env::memory::MemoryDisk;
 use lockstep_site::Faults;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,13 +50,14 @@ mod damage;
 mod exchange;
 mod judge;
 mod report;
+mod rivals;
 mod schema;
 mod strike;
 mod turns;
 mod workload;
 
 pub use report::Report;
-use strike::{PLACES, Strike, Target};
+use strike::{PLACES, Strike, Target, survival};
 
 pub(crate) use workload::procedures;
 
@@ -246,6 +250,7 @@ struct Run {
     seen: BTreeMap<Option<i64>, i64>,
     schema: schema::Schema,
     turns: turns::Turns,
+    rivals: rivals::Rivals,
     exchange: exchange::Exchange,
     aging: aging::Aging,
     report: Report,
@@ -295,6 +300,7 @@ impl Run {
             seen: BTreeMap::new(),
             schema: schema::Schema::new(one_in),
             turns: turns::Turns::default(),
+            rivals: rivals::Rivals::new(seed),
             exchange: exchange::Exchange::default(),
             aging: aging::Aging::default(),
             report: Report::default(),
@@ -331,14 +337,14 @@ impl Run {
         }
         for life in 1..=3 {
             let in_order = self.live(&mut world, calls)?;
-            let content = in_order.then(|| world.content_hashes());
             self.note(world.trace);
-            drop(world);
+            let ended = in_order.then_some(world);
             self.cut_power();
             world = self.recover(life)?;
             let recovered = world.content_hashes();
-            if content.is_some_and(|content| content != recovered) {
-                return Err("behind an orderly end the rows are other ones".to_string());
+            if let Some(ended) = ended.filter(|ended| ended.content_hashes() != recovered) {
+                let difference = ended.difference(&world);
+                return Err(format!("after an orderly end the rows are other ones: {difference}"));
             }
             recovered.iter().for_each(|hash| self.note(*hash));
             self.judge(&mut world)?;
@@ -370,9 +376,9 @@ impl Run {
             3 | 5 => self.fill_disk(),
             _ => {}
         }
-        let clients = 1 + self.random.below(12) as usize;
+        let clients = 1 + self.random.below(12) as usize + self.rivals.clients();
         world.repeat_one_in = [0, 3, 20][self.random.below(3) as usize];
-        let expires = self.random.chance(1, 4);
+        let expires = self.random.chance(1, 4) || self.rivals.are_there();
         self.turns.may_fail = expires;
         let mut begun = 0;
         let mut patience = self.random.below(300);
@@ -391,7 +397,7 @@ impl Run {
                     (None, _) => steps = 0,
                 }
             }
-            if expires && self.random.chance(1, 40) {
+            if (expires && self.random.chance(1, 40)) || self.rivals.hurry() {
                 world.expire();
             }
             self.draw_expiry(world)?;
@@ -523,6 +529,8 @@ impl Run {
         self.report.replayed += second.replayed;
         self.report.left_out += second.left_out as u64;
         self.report.unrepeatable += second.restarts;
+        self.report.changed_votes[0] += second.changed_votes.to_no;
+        self.report.changed_votes[1] += second.changed_votes.to_yes_again;
         // Of an index that is being built, a lost end would be one more beginning.
         let may_be = second.world.interrupted_index().is_none();
         self.is_async = may_be && self.broken.is_async.unwrap_or(self.random.chance(1, 4));
@@ -577,19 +585,4 @@ impl Run {
 
 fn sql(text: &str) -> Sql {
     text.into()
-}
-
-/// What a power cut leaves of a write: nothing of any, all of each, or as is drawn.
-fn survival(random: &mut SeededRandom, mode: u64, write: &UnsyncedWrite<'_>) -> Survival {
-    let drawn = if mode < 2 { mode } else { random.below(4) };
-    match (drawn, write) {
-        (0, _) => Survival::Lost,
-        (2, UnsyncedWrite::Bytes { bytes, .. }) => {
-            // Zeros that fill a page show nothing of where a write was torn.
-            let shown = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |at| at + 1);
-            Survival::Torn(random.below(shown as u64 + 1) as usize)
-        }
-        (3, UnsyncedWrite::Bytes { .. }) => Survival::Sectors(random.next_u64()),
-        _ => Survival::Kept,
-    }
 }

@@ -3,8 +3,9 @@
 //!
 //! A transaction is committed if a partition has logged its commit, or if every partition that
 //! writes in its last round has logged a yes and nobody an abort. A partition votes when it has
-//! run its part, and votes again if that ends otherwise when it runs again. Everything else is
-//! not committed: its parts are left out, and what was logged behind them is replayed without.
+//! run its part, and votes again if that ends otherwise when it runs again, as often as it runs:
+//! its last vote counts. Everything else is not committed: its parts are left out, and what was
+//! logged after them is replayed without.
 //!
 //! [`Survey`] takes the entries of all partitions, those of each in their order, and keeps only
 //! what is not settled. [`Outcome`] is what replay goes by.
@@ -78,15 +79,48 @@ impl std::error::Error for SurveyError {}
 /// What is known of a transaction over several partitions that is not settled.
 #[derive(Debug, Default)]
 struct Open {
-    /// The partitions that must say yes, once one has named them.
+    /// The partitions that must vote yes, once one has named them. If all had voted yes before:
+    /// those that changed their votes since.
     participants: Vec<PartitionId>,
     yes: BTreeSet<PartitionId>,
+    /// All had voted yes before.
+    was_unanimous: bool,
 }
 
 impl Open {
     fn is_unanimous(&self) -> bool {
         !self.participants.is_empty() && self.participants.iter().all(|p| self.yes.contains(p))
     }
+
+    /// All had voted yes, and a partition votes no, because it ran its part again. It may run it
+    /// once more.
+    fn reopened() -> Open {
+        Open { was_unanimous: true, ..Open::default() }
+    }
+
+    fn vote(&mut self, partition: PartitionId, vote: Vote) {
+        match vote {
+            Vote::None => {}
+            Vote::Yes => {
+                self.yes.insert(partition);
+            }
+            Vote::No => {
+                self.yes.remove(&partition);
+                if self.was_unanimous && !self.participants.contains(&partition) {
+                    self.participants.push(partition);
+                }
+            }
+        }
+    }
+}
+
+/// How often votes changed after all participants of a transaction had voted yes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChangedVotes {
+    /// How often a partition voted no then.
+    pub to_no: u64,
+    /// How often all voted yes again after that.
+    pub to_yes_again: u64,
 }
 
 /// Where a partition's log ends.
@@ -111,6 +145,7 @@ pub struct Survey {
     last_multi: TransactionId,
     last_epoch: u64,
     cut: Option<Vec<u64>>,
+    changed_votes: ChangedVotes,
 }
 
 /// What replay goes by.
@@ -122,6 +157,8 @@ pub struct Outcome {
     pub last_multi: TransactionId,
     /// The last epoch of the entries; 0 for none. Each run of a host has one of its own.
     pub last_epoch: u64,
+    /// Votes that changed.
+    pub changed_votes: ChangedVotes,
     /// Transactions over several partitions that are not to be replayed.
     left_out: BTreeSet<TransactionId>,
     withdrawn: Vec<BTreeSet<TransactionId>>,
@@ -142,6 +179,7 @@ impl Survey {
             last_multi: TransactionId(0),
             last_epoch: 0,
             cut: None,
+            changed_votes: ChangedVotes::default(),
         }
     }
 
@@ -230,29 +268,24 @@ impl Survey {
         vote: Vote,
         participants: impl Iterator<Item = PartitionId>,
     ) {
-        let is_over = self.settled.contains(&transaction) || self.aborted.contains(&transaction);
-        if is_over && vote != Vote::No {
+        if self.aborted.contains(&transaction) {
             return;
         }
-        // A no takes back a yes that was unanimous: the partition ran its part again.
-        if vote == Vote::No && self.settled.remove(&transaction) {
-            self.aborted.insert(transaction);
+        let reopens = vote == Vote::No && self.settled.remove(&transaction);
+        if self.settled.contains(&transaction) {
             return;
+        }
+        if reopens {
+            self.changed_votes.to_no += 1;
+            self.open.insert(transaction, Open::reopened());
         }
         let open = self.open.entry(transaction).or_default();
-        if open.participants.is_empty() {
+        if open.participants.is_empty() && !open.was_unanimous {
             open.participants = participants.collect();
         }
-        match vote {
-            Vote::None => {}
-            Vote::Yes => {
-                open.yes.insert(partition);
-            }
-            Vote::No => {
-                open.yes.remove(&partition);
-            }
-        }
+        open.vote(partition, vote);
         if open.is_unanimous() {
+            self.changed_votes.to_yes_again += u64::from(open.was_unanimous);
             self.settle(transaction);
         }
     }
@@ -275,6 +308,7 @@ impl Survey {
             tails: self.tails,
             last_multi: self.last_multi,
             last_epoch: self.last_epoch,
+            changed_votes: self.changed_votes,
             left_out: self.aborted,
             withdrawn: self.withdrawn,
             cut: self.cut,

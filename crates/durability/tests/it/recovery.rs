@@ -71,6 +71,23 @@ impl Logs {
         Ok(survey.finish())
     }
 
+    /// What the logs say, read one after the other in this order, or an entry of each in turn.
+    fn read_in(&self, order: &[PartitionId], alternating: bool) -> Outcome {
+        let mut survey = Survey::new(&[0, 0]);
+        let mut all: Vec<(usize, PartitionId)> = Vec::new();
+        for partition in order {
+            let count = self.pieces[partition.index()].len();
+            all.extend((0..count).map(|at| (at, *partition)));
+        }
+        if alternating {
+            all.sort_by_key(|(at, _)| *at);
+        }
+        for (at, partition) in all {
+            survey.read(partition, &self.pieces[partition.index()][at]).expect("sound");
+        }
+        survey.finish()
+    }
+
     fn whole(&self) -> Outcome {
         self.survey([self.pieces[0].len(), self.pieces[1].len()]).expect("sound")
     }
@@ -122,6 +139,61 @@ fn an_abort_anywhere_and_a_changed_vote_undo_a_yes_of_all() {
     let committed: Vec<bool> = [2, 3, 4, 5].map(|ms| is_committed(&outcome, ms)).to_vec();
     assert_eq!(committed, [false, false, true, true]);
     assert_eq!(outcome.left_out(), 2);
+}
+
+/// A partition runs its part again after each abort of an earlier transaction. What counts is the
+/// last vote of each partition, whichever came before and however often they changed.
+#[test]
+fn the_last_vote_of_each_partition_counts() {
+    const VOTES: [Vote; 2] = [Vote::Yes, Vote::No];
+    let cases = (0..1_u32 << 6).map(|bits| [0, 1, 2, 3, 4, 5].map(|bit| bits >> bit & 1 == 1));
+    for case in cases {
+        let of = |voter: usize| [0, 1, 2].map(|turn| VOTES[usize::from(case[3 * voter + turn])]);
+        for reversed in [false, true] {
+            let mut logs = Logs::new();
+            for (voter, partition) in [A, B].into_iter().enumerate() {
+                let [first, later @ ..] = of(voter);
+                logs.round(partition, 2, 1, first);
+                later.into_iter().for_each(|vote| logs.vote(partition, 2, vote));
+            }
+            let order = if reversed { [B, A] } else { [A, B] };
+            for alternating in [false, true] {
+                let outcome = logs.read_in(&order, alternating);
+                let is_yes = [0, 1].iter().all(|voter| of(*voter)[2] == Vote::Yes);
+                assert_eq!(is_committed(&outcome, 2), is_yes, "{case:?} {reversed} {alternating}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_decision_outlasts_the_votes_before_it() {
+    for decision in [EntryKind::Commit, EntryKind::Abort] {
+        let mut logs = Logs::new();
+        logs.round(A, 2, 1, Vote::Yes);
+        logs.round(B, 2, 1, Vote::Yes);
+        logs.vote(B, 2, Vote::No);
+        logs.entry(A, &multi(2), decision);
+        assert_eq!(is_committed(&logs.read_in(&[B, A], false), 2), decision == EntryKind::Commit);
+    }
+    let mut logs = Logs::new();
+    logs.round(A, 2, 1, Vote::Yes);
+    logs.round(B, 2, 1, Vote::No);
+    logs.entry(A, &multi(2), EntryKind::Abort);
+    logs.vote(B, 2, Vote::Yes);
+    assert!(!is_committed(&logs.read_in(&[A, B], false), 2));
+}
+
+#[test]
+fn changed_votes_are_counted() {
+    let mut logs = Logs::new();
+    for (ms, votes) in [(2, &[Vote::No, Vote::Yes][..]), (3, &[Vote::No]), (4, &[])] {
+        logs.round(A, ms, 1, Vote::Yes);
+        logs.round(B, ms, 1, Vote::Yes);
+        votes.iter().for_each(|vote| logs.vote(B, ms, *vote));
+    }
+    let changed = logs.whole().changed_votes;
+    assert_eq!((changed.to_no, changed.to_yes_again), (2, 1));
 }
 
 #[test]

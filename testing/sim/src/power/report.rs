@@ -57,6 +57,9 @@ pub struct Report {
     pub left_out: u64,
     /// Yes votes that could not be repeated.
     pub unrepeatable: u64,
+    /// Votes that became a no after all participants had voted yes, and transactions whose
+    /// participants all voted yes again after that.
+    pub changed_votes: [u64; 2],
     /// Damage that was reported.
     pub damaged: u64,
     /// A hash of everything that happened.
@@ -79,6 +82,7 @@ impl Report {
         all(&mut self.struck, &other.struck);
         all(&mut self.saves, &other.saves);
         all(&mut self.beginnings, &other.beginnings);
+        all(&mut self.changed_votes, &other.changed_votes);
         for (sum, count) in [
             (&mut self.recoveries, other.recoveries),
             (&mut self.calls, other.calls),
@@ -104,6 +108,11 @@ impl Report {
 }
 
 impl Report {
+    fn votes(&self) -> String {
+        let [to_no, to_yes_again] = self.changed_votes;
+        format!("{to_no} became no after all were yes, {to_yes_again} times all were yes again")
+    }
+
     fn schema_changes(&self) -> String {
         let [begun, made, refused, gone_on, undone, late] = self.changes;
         let [exchanges, classes] = self.without_text;
@@ -175,6 +184,7 @@ impl fmt::Display for Report {
                 self.recoveries, self.torn, self.replayed, self.left_out, self.unrepeatable
             ),
         )?;
+        line("votes", self.votes())?;
         line(
             "damage",
             format!(

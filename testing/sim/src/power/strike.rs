@@ -1,8 +1,9 @@
 //! A disk that fails at a chosen operation, and what it was doing then.
 
+use lockstep_base::random::SeededRandom;
 use lockstep_durability::command_log::FOLDER;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
-use lockstep_env::memory::FaultHook;
+use lockstep_env::memory::{FaultHook, Survival, UnsyncedWrite};
 use lockstep_env::{DiskErrorKind, DiskOperation};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,5 +72,24 @@ fn place_of(operation: DiskOperation, name: &str) -> usize {
         Remove | Rename if is_segment => 2,
         Write | Sync if name != FOLDER => 0,
         _ => 1,
+    }
+}
+
+/// What a power cut leaves of a write: nothing of any, all of each, or as is drawn.
+pub(super) fn survival(
+    random: &mut SeededRandom,
+    mode: u64,
+    write: &UnsyncedWrite<'_>,
+) -> Survival {
+    let drawn = if mode < 2 { mode } else { random.below(4) };
+    match (drawn, write) {
+        (0, _) => Survival::Lost,
+        (2, UnsyncedWrite::Bytes { bytes, .. }) => {
+            // Zeros that fill a page show nothing of where a write was torn.
+            let shown = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |at| at + 1);
+            Survival::Torn(random.below(shown as u64 + 1) as usize)
+        }
+        (3, UnsyncedWrite::Bytes { .. }) => Survival::Sectors(random.next_u64()),
+        _ => Survival::Kept,
     }
 }

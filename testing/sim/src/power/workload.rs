@@ -43,7 +43,17 @@ impl Call {
 
 impl Run {
     pub(super) fn begin(&mut self, world: &mut World) {
-        let call = match self.random.below(35) {
+        let rival = self.rival(world);
+        let call = match rival {
+            Some(call) => call,
+            None => self.draw_call(world),
+        };
+        self.calls.push(call);
+        self.outstanding += 1;
+    }
+
+    fn draw_call(&mut self, world: &mut World) -> Call {
+        match self.random.below(35) {
             0..=2 => self.move_money(world),
             3 | 4 => self.move_slowly(world),
             5 => self.deposit(world),
@@ -69,9 +79,7 @@ impl Run {
                 self.statements(world, &[(COUNT_HERE, &[account])]);
                 Call { counts: Some(Some(account)), ..Call::new(Vec::new()) }
             }
-        };
-        self.calls.push(call);
-        self.outstanding += 1;
+        }
     }
 
     pub(super) fn account(&mut self) -> i64 {
@@ -133,9 +141,12 @@ impl Run {
     /// Holds a pair of accounts, or releases it; a release may fail, and what holds behind it
     /// says yes first and no then.
     fn hold(&mut self, world: &mut World, kind: u64) -> Call {
-        let (n, account) = (self.next_number(), self.account());
-        let one = account - account % 2;
-        let other = one + 1;
+        let account = self.account();
+        self.hold_pair(world, kind, account - account % 2)
+    }
+
+    pub(super) fn hold_pair(&mut self, world: &mut World, kind: u64, one: i64) -> Call {
+        let (n, other) = (self.next_number(), one + 1);
         let (first, second) = ([one, n, 0, 0], [other, n, 1, 0]);
         match kind {
             7 | 8 => {

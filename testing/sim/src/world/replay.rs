@@ -10,7 +10,8 @@ use crate::power::Skip;
 use lockstep_base::bytes::ByteReader;
 use lockstep_durability::command_log::{LogEnd, LogError, LogFaults, LogPosition, LogReader};
 use lockstep_durability::recovery::{
-    BeginFault, Candidate, Outcome, Survey, begin_with_first, candidates, check_reach, survey_log,
+    BeginFault, Candidate, ChangedVotes, Outcome, Survey, begin_with_first, candidates,
+    check_reach, survey_log,
 };
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
@@ -47,6 +48,8 @@ pub(crate) struct Recovered {
     pub(crate) left_out: usize,
     /// How often replay began anew, because a yes could not be repeated.
     pub(crate) restarts: u64,
+    /// Votes that changed in the log.
+    pub(crate) changed_votes: ChangedVotes,
     /// It began with a snapshot.
     pub(crate) from_snapshot: bool,
     /// Newer snapshots that are damaged.
@@ -149,6 +152,7 @@ impl HostDisk {
                         replayed,
                         left_out: outcome.left_out(),
                         restarts,
+                        changed_votes: outcome.changed_votes,
                         from_snapshot: manifest.is_some(),
                         passed_over: 0,
                     });
