@@ -2,7 +2,7 @@
 
 use crate::arena::Arena;
 use crate::error::{SqlError, state};
-use lockstep_types::decimal::{MAX_UNITS, ONE, SCALE};
+use lockstep_types::decimal::{DecimalError, ONE, SCALE};
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 use std::fmt::Write;
@@ -171,61 +171,16 @@ pub fn decimal_of_float(value: f64) -> Option<Decimal> {
 /// Text as DECIMAL: more than 12 digits behind the point round half away from zero.
 pub fn decimal_of_text(text: &str) -> Result<Decimal, SqlError> {
     let trimmed = text.trim_matches([' ', '\t', '\n', '\r']);
-    rounded_decimal(trimmed).map_err(|fault| match fault {
-        DecimalFault::Malformed => {
+    Decimal::parse_rounded(trimmed).map_err(|fault| match fault {
+        DecimalError::Malformed | DecimalError::TooPrecise => {
             let message = format!("Invalid characters in decimal string: {text}");
             SqlError::coded(state::BAD_CAST, message)
         }
-        DecimalFault::TooLarge => SqlError::out_of_range(format!(
+        DecimalError::TooLarge => SqlError::out_of_range(format!(
             "Maximum precision exceeded. Maximum of {} digits to the left of the decimal point",
             38 - SCALE
         )),
     })
-}
-
-/// Why a text is no DECIMAL even after rounding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DecimalFault {
-    Malformed,
-    TooLarge,
-}
-
-/// Reads `[+-]digits[.digits][E[+-]digits]`, rounding half away from zero at 12 digits.
-pub(crate) fn rounded_decimal(text: &str) -> Result<Decimal, DecimalFault> {
-    let (mantissa, exponent) = match text.find(['e', 'E']) {
-        None => (text, 0i64),
-        Some(at) => {
-            let exponent: i32 = text[at + 1..].parse().map_err(|_| DecimalFault::Malformed)?;
-            (&text[..at], i64::from(exponent))
-        }
-    };
-    let (negative, digits) = match mantissa.as_bytes().first() {
-        Some(b'-') => (true, &mantissa[1..]),
-        Some(b'+') => (false, &mantissa[1..]),
-        _ => (false, mantissa),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let all_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    if whole.len() + fraction.len() == 0 || !all_digits(whole) || !all_digits(fraction) {
-        return Err(DecimalFault::Malformed);
-    }
-    let first_power = whole.len() as i64 + exponent - 1 + i64::from(SCALE);
-    let mut units: i128 = 0;
-    for (power, digit) in (0..).map(|i| first_power - i).zip(whole.bytes().chain(fraction.bytes()))
-    {
-        let digit = i128::from(digit - b'0');
-        match power {
-            _ if digit == 0 => {}
-            38.. => return Err(DecimalFault::TooLarge),
-            0.. => units += digit * 10i128.pow(power as u32),
-            -1 if digit >= 5 => units += 1,
-            _ => {}
-        }
-    }
-    if units > MAX_UNITS {
-        return Err(DecimalFault::TooLarge);
-    }
-    Ok(Decimal::from_raw(if negative { -units } else { units }))
 }
 
 fn time<'a>(value: Datum<'_>, from: SqlType) -> Result<Datum<'a>, SqlError> {

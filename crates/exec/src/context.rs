@@ -5,7 +5,7 @@ use crate::arena::Arena;
 use crate::error::SqlError;
 use crate::frame::Frame;
 use lockstep_plan_ir::Comparison;
-use lockstep_plan_ir::expression::Subquery;
+use lockstep_plan_ir::expression::{Quantifier, Subquery};
 use lockstep_types::Datum;
 
 /// What is the same for all expressions of one execution of a statement.
@@ -55,8 +55,8 @@ pub trait Subqueries<'a> {
 pub struct Quantified<'a, 'r> {
     /// The comparison.
     pub comparison: Comparison,
-    /// ALL instead of ANY.
-    pub all: bool,
+    /// How the rows decide.
+    pub quantifier: Quantifier,
     /// The values on the left.
     pub row: &'r [Datum<'a>],
     /// The subquery.

@@ -298,13 +298,17 @@ fn evaluate_subquery<'a>(
         Node::Exists(subquery) => {
             context.subqueries.exists(context, subquery, frame).map(Datum::Bool)
         }
-        Node::Quantified { comparison, all, row, subquery } => {
+        Node::Quantified { comparison, quantifier, row, subquery } => {
             let values = context.arena.fill(row.len(), Datum::Null);
             for (value, expression) in values.iter_mut().zip(row) {
                 *value = evaluate(expression, context, frame)?;
             }
-            let quantified =
-                Quantified { comparison: *comparison, all: *all, row: values, subquery };
+            let quantified = Quantified {
+                comparison: *comparison,
+                quantifier: *quantifier,
+                row: values,
+                subquery,
+            };
             context.subqueries.quantified(context, quantified, frame)
         }
         // All other nodes were taken by the callers.

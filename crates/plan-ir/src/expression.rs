@@ -94,12 +94,12 @@ pub enum Node {
     ScalarSubquery(Box<Subquery>),
     /// Whether a subquery gives any row.
     Exists(Box<Subquery>),
-    /// `row op ANY|ALL (subquery)`; IN is `= ANY`.
+    /// `row op ANY|ALL (subquery)` and `row op (subquery)`; IN is `= ANY`.
     Quantified {
         /// The comparison.
         comparison: Comparison,
-        /// ALL instead of ANY.
-        all: bool,
+        /// How the rows of the subquery decide.
+        quantifier: Quantifier,
         /// The values on the left, as many as the subquery has columns.
         row: Vec<Expression>,
         /// The subquery.
@@ -107,6 +107,17 @@ pub enum Node {
     },
     /// A comparison of two rows of values, column by column from the left.
     CompareRows(Comparison, Vec<Expression>, Vec<Expression>),
+}
+
+/// How the rows of a subquery decide a comparison with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantifier {
+    /// True if it is for any row, false for no rows.
+    Any,
+    /// True if it is for all rows, also for no rows.
+    All,
+    /// The comparison with the only row, NULL for no rows; more rows are an error.
+    Single,
 }
 
 /// A query inside an expression. It may read slots that the query around it has bound.

@@ -66,6 +66,26 @@ impl Decimal {
     /// Reads `[+-]digits[.digits][E[+-]digits]`. More than 12 digits behind the point are an
     /// error unless they are zeros.
     pub fn parse(text: &str) -> Result<Decimal, DecimalError> {
+        match Decimal::read(text)? {
+            (_, true) => Err(DecimalError::TooPrecise),
+            (value, false) => Ok(value),
+        }
+    }
+
+    /// As [`Decimal::parse`], but rounds half away from zero at 12 digits.
+    ///
+    /// # Errors
+    /// Text that is not a number, or has more than 26 digits before the point.
+    pub fn parse_rounded(text: &str) -> Result<Decimal, DecimalError> {
+        let (value, _) = Decimal::read(text)?;
+        if value.units().unsigned_abs() > MAX_UNITS.unsigned_abs() {
+            return Err(DecimalError::TooLarge);
+        }
+        Ok(value)
+    }
+
+    /// The number that a text has, rounded, and whether digits were dropped.
+    fn read(text: &str) -> Result<(Decimal, bool), DecimalError> {
         let (mantissa, exponent) = match text.find(['e', 'E']) {
             None => (text, 0i32),
             Some(at) => {
@@ -83,24 +103,24 @@ impl Decimal {
         if whole.len() + fraction.len() == 0 || !all_digits(whole) || !all_digits(fraction) {
             return Err(DecimalError::Malformed);
         }
-        let point = whole.len() as i64 + i64::from(exponent);
+        // The power of ten of the first digit, in units of 10^-12.
+        let first_power = whole.len() as i64 + i64::from(exponent) - 1 + i64::from(SCALE);
+        let powers = (0..).map(|index| first_power - index);
         let mut units: i128 = 0;
-        for (i, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
+        let mut dropped = false;
+        for (power, digit) in powers.zip(whole.bytes().chain(fraction.bytes())) {
             let digit = i128::from(digit - b'0');
-            // The power of ten of this digit, in units of 10^-12.
-            let power = point - 1 - i as i64 + i64::from(SCALE);
-            if digit == 0 {
-                continue;
+            match power {
+                _ if digit == 0 => {}
+                38.. => return Err(DecimalError::TooLarge),
+                0.. => units += digit * 10i128.pow(power as u32),
+                _ => {
+                    units += i128::from(power == -1 && digit >= 5);
+                    dropped = true;
+                }
             }
-            if power < 0 {
-                return Err(DecimalError::TooPrecise);
-            }
-            if power >= 38 {
-                return Err(DecimalError::TooLarge);
-            }
-            units += digit * 10i128.pow(power as u32);
         }
-        Ok(Decimal::from_raw(if negative { -units } else { units }))
+        Ok((Decimal::from_raw(if negative { -units } else { units }), dropped))
     }
 }
 
@@ -154,6 +174,20 @@ mod tests {
             assert_eq!(Decimal::parse(text).map(|d| d.to_string()), Ok(printed.to_string()));
         }
         assert_eq!(Decimal::parse("0.0000000000001"), Err(DecimalError::TooPrecise));
+        for (text, rounded) in [
+            ("1.9999999999995", "2.000000000000"),
+            ("-1.9999999999995", "-2.000000000000"),
+            ("0.00000000000049999", "0.000000000000"),
+            ("5E-13", "0.000000000001"),
+            ("1.5", "1.500000000000"),
+        ] {
+            assert_eq!(
+                Decimal::parse_rounded(text).map(|d| d.to_string()),
+                Ok(rounded.to_string())
+            );
+        }
+        let beyond = format!("{}.9999999999995", "9".repeat(26));
+        assert_eq!(Decimal::parse_rounded(&beyond), Err(DecimalError::TooLarge));
         assert_eq!(Decimal::parse("1E26"), Err(DecimalError::TooLarge));
         for bad in ["", ".", "-", "1.2.3", "1e", "0x1", " 1", "1e999999999999"] {
             assert_eq!(Decimal::parse(bad), Err(DecimalError::Malformed), "{bad}");

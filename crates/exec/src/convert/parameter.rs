@@ -4,11 +4,11 @@
 
 use super::{array_parameter, hex_bytes, java};
 use crate::arena::Arena;
-use crate::cast::{DecimalFault, decimal_of_float, number_of_text, rounded_decimal};
+use crate::cast::{decimal_of_float, number_of_text};
 use crate::error::{ErrorKind, SqlError, state};
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::statement::StatementParameter;
-use lockstep_types::decimal::ONE;
+use lockstep_types::decimal::{DecimalError, ONE};
 use lockstep_types::parameter::ArrayParameter;
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::timestamp;
@@ -240,16 +240,18 @@ fn decimal<'a>(value: Datum<'a>, from: SqlType) -> Converted<'a> {
             .map(Datum::Decimal)
             .ok_or_else(|| java::no_match(value, from, SqlType::Decimal)),
         Datum::Text(NULL_TEXT) => Ok(Datum::Null),
-        Datum::Text(text) => rounded_decimal(text).map(Datum::Decimal).map_err(|fault| {
-            match (fault, text.chars().next()) {
-                (DecimalFault::TooLarge, _) => java::no_match(value, from, SqlType::Decimal),
-                (_, Some(first)) if !first.is_ascii_digit() => java::number_format(&format!(
-                    "Character {first} is neither a decimal digit number, decimal point, nor \
+        Datum::Text(text) => {
+            Decimal::parse_rounded(text).map(Datum::Decimal).map_err(|fault| {
+                match (fault, text.chars().next()) {
+                    (DecimalError::TooLarge, _) => java::no_match(value, from, SqlType::Decimal),
+                    (_, Some(first)) if !first.is_ascii_digit() => java::number_format(&format!(
+                        "Character {first} is neither a decimal digit number, decimal point, nor \
                      \"e\" notation exponential mark."
-                )),
-                _ => java::number_format(MISSING_MARK),
-            }
-        }),
+                    )),
+                    _ => java::number_format(MISSING_MARK),
+                }
+            })
+        }
         Datum::Timestamp(_) => Err(java::number_format(MISSING_MARK)),
         Datum::Bytes(_) => Err(java::mismatch("[B", java::target(SqlType::Decimal))),
         _ => Err(java::no_match(value, from, SqlType::Decimal)),

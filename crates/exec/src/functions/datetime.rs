@@ -235,25 +235,28 @@ fn shifted_month(micros: i64, number: i64) -> i64 {
     days_from_civil(target_year, target_month, day) * DAY_US + of_day
 }
 
-/// DATEDIFF counts the boundaries between the two; quarters and milliseconds cut toward 1970. To
-/// an end before 1970 that is not on a boundary, VoltDB counts whole hours, minutes and seconds.
+/// DATEDIFF: years, months and days by their numbers in the calendar, quarters and weeks as the
+/// whole ones in the months and days between, hours and less as the days between and the whole
+/// units between the two times of day, and milliseconds as the whole ones between the two times.
 fn difference<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     let unit = Unit::of(arguments)?;
     let start = in_range(arguments.timestamp(1)?, "DATEDIFF")?;
     let end = in_range(arguments.timestamp(2)?, "DATEDIFF")?;
-    if let (Unit::Hour | Unit::Minute | Unit::Second, Some(length)) = (unit, unit.micros())
-        && end < 0
-        && end % length != 0
-    {
-        return Ok(Datum::Int((end - start).div_euclid(length)));
-    }
-    let number = |micros: i64| match unit {
-        Unit::Year => month_number(micros).div_euclid(12),
-        Unit::Quarter => month_number(micros) / 3,
-        Unit::Month => month_number(micros),
-        Unit::Week => (micros.div_euclid(DAY_US) + 3).div_euclid(7),
-        Unit::Millisecond => micros / 1000,
-        _ => micros.div_euclid(unit.micros().unwrap_or(1)),
-    };
-    Ok(Datum::Int(number(end) - number(start)))
+    let months = month_number(end) - month_number(start);
+    let years = month_number(end).div_euclid(12) - month_number(start).div_euclid(12);
+    let days = end.div_euclid(DAY_US) - start.div_euclid(DAY_US);
+    Ok(Datum::Int(match unit {
+        Unit::Year => years,
+        Unit::Quarter => months / 3,
+        Unit::Month => months,
+        Unit::Week => days / 7,
+        Unit::Day => days,
+        Unit::Millisecond => (end - start) / 1000,
+        Unit::Microsecond => end - start,
+        Unit::Hour | Unit::Minute | Unit::Second => {
+            let length = unit.micros().unwrap_or(1);
+            let of_day = end.rem_euclid(DAY_US) - start.rem_euclid(DAY_US);
+            days * (DAY_US / length) + of_day / length
+        }
+    }))
 }

@@ -9,7 +9,7 @@ use document::Document;
 use lockstep_plan_ir::Function;
 use lockstep_types::sql_type::MAX_VALUE_BYTES;
 use lockstep_types::{Datum, SqlType};
-use path::Step;
+use path::{Purpose, Step};
 
 pub(super) fn call<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     if arguments.value(0).is_null() {
@@ -18,18 +18,23 @@ pub(super) fn call<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     let text = arguments.text(0)?;
     match arguments.function {
         Function::Field => {
-            let path = path::parse(required(arguments, 1, "path")?)?;
+            let path = required(arguments, 1, "path")?;
             let document = parse(text)?;
-            match path::get(&document, &path) {
+            if document == Document::Null {
+                return Ok(Datum::Null);
+            }
+            match path::get(&document, &path::parse(path, Purpose::Get)?) {
                 Some(found) => shown(arguments, found),
                 None => Ok(Datum::Null),
             }
         }
         Function::SetField => {
-            let path = path::parse(required(arguments, 1, "path")?)?;
+            let path = required(arguments, 1, "path")?;
             let new = required(arguments, 2, "value")?;
             let mut document = parse(text)?;
-            path::set(&mut document, &path, parse(new)?)?;
+            // No text at all is the JSON null.
+            let new = if new.is_empty() { Document::Null } else { parse(new)? };
+            path::set(&mut document, &path::parse(path, Purpose::Set)?, new)?;
             written(arguments, &document)
         }
         Function::ArrayLength => Ok(match parse(text)? {

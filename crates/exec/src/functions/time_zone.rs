@@ -12,11 +12,12 @@ use lockstep_types::Datum;
 use lockstep_types::timestamp::{self, SECOND_US};
 
 pub(super) fn format<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
-    if arguments.any_null() {
+    if arguments.value(0).is_null() {
         return Ok(Datum::Null);
     }
     let micros = arguments.timestamp(0)?;
-    let zone = arguments.text(1)?;
+    // No zone is UTC, as in VoltDB.
+    let zone = if arguments.value(1).is_null() { "UTC" } else { arguments.text(1)? };
     let offset = offset_s(zone, micros.div_euclid(SECOND_US)).ok_or_else(|| {
         SqlError::argument(
             "org.voltdb.VoltProcedure$VoltAbortException: Invalid timezone string.".to_string(),

@@ -6,7 +6,7 @@ use crate::error::SqlError;
 use crate::evaluate::RowComparison;
 use crate::frame::Frame;
 use lockstep_plan_ir::Comparison;
-use lockstep_plan_ir::expression::Subquery;
+use lockstep_plan_ir::expression::{Quantifier, Subquery};
 use lockstep_types::{Datum, SqlType};
 use std::rc::Rc;
 
@@ -20,6 +20,8 @@ pub(super) enum Kept<'a> {
 /// The rows of a subquery on the right of a quantified comparison.
 pub(super) struct RowSet<'a> {
     width: usize,
+    /// How many rows there are, equal ones included.
+    count: usize,
     /// The distinct rows without NULLs.
     rows: RowTable<'a>,
     /// Rows with a NULL in them.
@@ -100,13 +102,13 @@ impl<'a> Subqueries<'a> for Executor<'a> {
         quantified: Quantified<'a, '_>,
         frame: &Frame<'a>,
     ) -> Result<Datum<'a>, SqlError> {
-        let Quantified { comparison, all, row, subquery } = quantified;
+        let Quantified { comparison, quantifier, row, subquery } = quantified;
         let kept = match self.kept(subquery) {
             Some(kept) => kept,
             None => {
                 let run = Run { executor: self, context, frame: *frame };
                 if !subquery.uncorrelated {
-                    return run.quantified_once(comparison, all, row, subquery);
+                    return run.quantified_once(comparison, quantifier, row, subquery);
                 }
                 let kept = Rc::new(Kept::Rows(run.row_set(subquery)?));
                 self.keep(subquery, kept.clone());
@@ -114,7 +116,10 @@ impl<'a> Subqueries<'a> for Executor<'a> {
             }
         };
         match &*kept {
-            Kept::Rows(rows) => rows.compare(comparison, all, row),
+            Kept::Rows(rows) if quantifier == Quantifier::Single => {
+                rows.compare_only(comparison, row)
+            }
+            Kept::Rows(rows) => rows.compare(comparison, quantifier == Quantifier::All, row),
             _ => Err(SqlError::sql("a subquery is used in two ways")),
         }
     }
@@ -125,11 +130,14 @@ impl<'a> Run<'_, 'a> {
     fn quantified_once(
         &self,
         comparison: Comparison,
-        all: bool,
+        quantifier: Quantifier,
         row: &[Datum<'a>],
         subquery: &'a Subquery,
     ) -> Result<Datum<'a>, SqlError> {
-        let mut verdict = Verdict::new(all);
+        if quantifier == Quantifier::Single {
+            return self.row_set(subquery)?.compare_only(comparison, row);
+        }
+        let mut verdict = Verdict::new(quantifier == Quantifier::All);
         self.run(&subquery.relation, &mut || {
             let mut pairs = RowComparison::new(comparison);
             for (left, right) in row.iter().zip(&subquery.output) {
@@ -142,8 +150,8 @@ impl<'a> Run<'_, 'a> {
 
     fn row_set(&self, subquery: &'a Subquery) -> Result<RowSet<'a>, SqlError> {
         let width = subquery.output.len();
-        let mut set =
-            RowSet { width, rows: RowTable::new(width), with_nulls: Vec::new(), extremes: None };
+        let rows = RowTable::new(width);
+        let mut set = RowSet { width, count: 0, rows, with_nulls: Vec::new(), extremes: None };
         let mut row = Vec::with_capacity(width);
         self.run(&subquery.relation, &mut || {
             self.read_expressions(&subquery.output, &mut row)?;
@@ -157,6 +165,7 @@ impl<'a> Run<'_, 'a> {
 
 impl<'a> RowSet<'a> {
     fn add(&mut self, row: &[Datum<'a>]) {
+        self.count += 1;
         if row.iter().any(|value| value.is_null()) {
             // Further rows of the same width that are all NULL decide nothing new.
             if self.width > 1 || self.with_nulls.is_empty() {
@@ -171,6 +180,20 @@ impl<'a> RowSet<'a> {
                 if value.sort_order(least).is_lt() { *value } else { least },
                 if value.sort_order(greatest).is_gt() { *value } else { greatest },
             ));
+        }
+    }
+
+    /// The comparison with the only row; NULL without one.
+    fn compare_only(
+        &self,
+        comparison: Comparison,
+        row: &[Datum<'a>],
+    ) -> Result<Datum<'a>, SqlError> {
+        match self.count {
+            0 => Ok(Datum::Null),
+            1 if self.rows.len() == 0 => compare_rows(comparison, row, &self.with_nulls),
+            1 => compare_rows(comparison, row, self.rows.row(0)),
+            _ => Err(SqlError::several_rows()),
         }
     }
 

@@ -4,6 +4,7 @@ use super::support::*;
 use lockstep_base::random::SeededRandom;
 use lockstep_exec::statement::execute;
 use lockstep_exec::{Database, PreparedStatement};
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::expression::{Arithmetic, Comparison, Subquery};
 use lockstep_plan_ir::relation::{
     AggregateCall, FrameBound, FrameExclusion, FrameUnit, Join, JoinKind, JoinMethod, SortKey,
@@ -185,7 +186,7 @@ impl Maker {
                 let is_in = self.one_in(2);
                 Node::Quantified {
                     comparison: if is_in { Comparison::Equal } else { Comparison::NotEqual },
-                    all: !is_in,
+                    quantifier: if is_in { Quantifier::Any } else { Quantifier::All },
                     row: vec![self.expression(slots, of_type, depth)],
                     subquery: Box::new(subquery),
                 }

@@ -2,6 +2,7 @@
 
 use super::support::*;
 use lockstep_exec::Database;
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::expression::{Comparison, Subquery};
 use lockstep_plan_ir::relation::{JoinKind, SetBranch, SetOperator, WindowCall, WindowFunction};
 use lockstep_plan_ir::{Access, AggregateFunction, Expression, Node, Relation, Scan};
@@ -254,17 +255,17 @@ fn subqueries_alone_and_correlated() {
     let exists = boolean(Node::Exists(subquery(owned.clone(), int(1), false)));
     let rows = query(scan_where(0, PEOPLE, Some(exists)), vec![name(0)]);
     assert_eq!(must(&mut zoo, rows), "Ada / Bob");
-    let quantified = |all, comparison| {
+    let quantified = |quantifier, comparison| {
         boolean(Node::Quantified {
             comparison,
-            all,
+            quantifier,
             row: vec![big(0, 0)],
             subquery: subquery(scan(1, PETS), big(1, 1), true),
         })
     };
-    let within = scan_where(0, PEOPLE, Some(quantified(false, Comparison::Equal)));
+    let within = scan_where(0, PEOPLE, Some(quantified(Quantifier::Any, Comparison::Equal)));
     assert_eq!(must(&mut zoo, query(within, vec![name(0)])), "Ada / Bob");
-    let outside = scan_where(0, PEOPLE, Some(quantified(true, Comparison::NotEqual)));
+    let outside = scan_where(0, PEOPLE, Some(quantified(Quantifier::All, Comparison::NotEqual)));
     assert_eq!(must(&mut zoo, query(outside, vec![name(0)])), "", "a NULL makes it unknown");
     let several = Node::ScalarSubquery(subquery(scan(1, PETS), big(1, 0), true));
     let scalar = Expression { node: several, sql_type: SqlType::BigInt };

@@ -7,6 +7,7 @@ use super::physical::{SCANNED_ROW, SEEK};
 use super::walk;
 use crate::planning::Planning;
 use crate::rules::Rule;
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::relation::{KeyBound, KeyList};
 use lockstep_plan_ir::schema::{IndexDefinition, IndexKey};
 use lockstep_plan_ir::{Access, Comparison, Expression, Node, TableDefinition};
@@ -276,12 +277,16 @@ fn list_path(
                 KeyList::Values(list.clone())
             }
             Node::InArray { value, parameter } if **value == key => KeyList::Array(*parameter),
-            Node::Quantified { comparison: Comparison::Equal, all: false, row, subquery }
-                if row[..] == [key.clone()]
-                    && target
-                        .constant
-                        .get(&subquery.number)
-                        .is_some_and(|sql_type| same_kind(*sql_type, key.sql_type)) =>
+            Node::Quantified {
+                comparison: Comparison::Equal,
+                quantifier: Quantifier::Any,
+                row,
+                subquery,
+            } if row[..] == [key.clone()]
+                && target
+                    .constant
+                    .get(&subquery.number)
+                    .is_some_and(|sql_type| same_kind(*sql_type, key.sql_type)) =>
             {
                 KeyList::Subquery(subquery.clone())
             }

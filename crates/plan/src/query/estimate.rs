@@ -5,6 +5,7 @@
 
 use super::walk;
 use crate::planning::{ColumnStatistics, Planning, TableStatistics};
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::relation::{KeyList, SetOperator};
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Fragment, Target};
@@ -288,9 +289,12 @@ impl<'p> Estimator<'p> {
                 list.iter().map(|item| self.equal(value, item)).sum::<f64>().min(1.0)
             }
             Node::InArray { value, .. } => self.in_list(value, USUAL_LIST),
-            Node::Quantified { comparison: Comparison::Equal, all: false, row, .. } => {
-                row.first().map_or(USUAL_SHARE, |value| self.in_list(value, USUAL_LIST))
-            }
+            Node::Quantified {
+                comparison: Comparison::Equal,
+                quantifier: Quantifier::Any,
+                row,
+                ..
+            } => row.first().map_or(USUAL_SHARE, |value| self.in_list(value, USUAL_LIST)),
             Node::Literal(Value::Bool(value)) => f64::from(u8::from(*value)),
             _ => USUAL_SHARE,
         }

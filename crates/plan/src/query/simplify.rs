@@ -2,6 +2,7 @@
 //! joins where they were full: their sides may then be read in any order and through indexes.
 
 use super::logical::{Body, From, LeafKind, Query, Subqueries};
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::{Comparison, Expression, Node};
 
 /// Simplifies the joins of a query and of all subqueries.
@@ -85,7 +86,9 @@ fn rejects(condition: &Expression, slots: &[u16]) -> bool {
         Node::Compare(_, a, b) => is_null(a, slots) || is_null(b, slots),
         Node::InList { value, .. } | Node::InArray { value, .. } => is_null(value, slots),
         Node::Like { value, .. } | Node::StartsWith(value, _) => is_null(value, slots),
-        Node::Quantified { all: false, row, .. } => row.iter().any(|e| is_null(e, slots)),
+        Node::Quantified { quantifier: Quantifier::Any, row, .. } => {
+            row.iter().any(|e| is_null(e, slots))
+        }
         Node::Not(inner) => match &inner.node {
             Node::IsNull(value) => is_null(value, slots),
             _ => false,

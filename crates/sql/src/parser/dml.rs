@@ -41,8 +41,11 @@ impl Parser<'_> {
         Ok(Insert { with: None, upsert, table, columns, source })
     }
 
-    /// `(e, ...), (e, ...)`
+    /// `(e, ...), (e, ...)`, or one expression alone, which is a row of one value.
     pub(super) fn rows(&mut self) -> Parsed<Vec<Vec<Expression>>> {
+        if self.begins_lone_value() {
+            return Ok(vec![vec![self.value()?]]);
+        }
         let mut rows = Vec::new();
         loop {
             let row = self.list_in_parentheses("values", |parser| match parser.peek() {
@@ -58,6 +61,15 @@ impl Parser<'_> {
             if !self.eat(TokenKind::Comma) {
                 return Ok(rows);
             }
+        }
+    }
+
+    /// Whether a row of VALUES is a constant or parameter without parentheses.
+    fn begins_lone_value(&self) -> bool {
+        match self.peek() {
+            TokenKind::Parameter | TokenKind::Number | TokenKind::String | TokenKind::Hex => true,
+            TokenKind::Minus => self.peek_ahead(1) == TokenKind::Number,
+            _ => self.peek_keyword() == Keyword::Null,
         }
     }
 

@@ -97,6 +97,11 @@ impl Parser<'_> {
         if self.peek_keyword() == Keyword::Distinct {
             self.advance();
             call.distinct = true;
+            if self.peek() == TokenKind::Star {
+                self.advance();
+                call.star = true;
+                return Ok(());
+            }
         } else if self.peek_keyword() == Keyword::All {
             self.advance();
         }
@@ -187,7 +192,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `[BOTH | LEADING | TRAILING] [character] FROM text`, or just `text`
+    /// `[BOTH | LEADING | TRAILING] [character] FROM text`, or `text`; the same with commas:
+    /// `[BOTH | LEADING | TRAILING,] [character,] text`
     fn trim_arguments(&mut self, call: &mut FunctionCall) -> Parsed<()> {
         let side = match self.peek_keyword() {
             Keyword::Both => Some(FunctionKeyword::Both),
@@ -195,16 +201,17 @@ impl Parser<'_> {
             Keyword::Trailing => Some(FunctionKeyword::Trailing),
             _ => None,
         };
+        call.keyword = Some(side.unwrap_or(FunctionKeyword::Both));
         if side.is_some() {
             self.advance();
+            self.eat(TokenKind::Comma);
         }
-        call.keyword = Some(side.unwrap_or(FunctionKeyword::Both));
         if self.eat_keyword(Keyword::From) {
             call.arguments.push(self.expression()?);
             return Ok(());
         }
         let first = self.expression()?;
-        if !self.eat_keyword(Keyword::From) {
+        if !self.eat_keyword(Keyword::From) && !self.eat(TokenKind::Comma) {
             // TRIM(LEADING s) without a FROM trims blanks.
             call.arguments.push(first);
             return Ok(());

@@ -14,45 +14,55 @@ pub(super) enum Step {
     Last,
 }
 
-/// The greatest index, as in VoltDB, and the most elements that one path may add.
-const MAX_INDEX: usize = 500_000;
+/// The greatest index of a path that is set, and the most elements that one may add.
+const MAX_SET_INDEX: usize = 500_000;
+/// The greatest index of a path that is read.
+const MAX_INDEX: usize = i32::MAX as usize;
 /// The most steps of a path: as deep as a document may be.
 const MAX_STEPS: usize = 256;
 
+/// What a path is for: that decides how great an index may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// FIELD.
+    Get,
+    /// SET_FIELD.
+    Set,
+}
+
 /// Reads a path. The empty path is the member with the empty name.
-pub(super) fn parse(text: &str) -> Result<Vec<Step>, SqlError> {
+pub(super) fn parse(text: &str, purpose: Purpose) -> Result<Vec<Step>, SqlError> {
+    let mut reader = Reader { bytes: text.as_bytes(), next: 0 };
     let mut steps = Vec::new();
-    let mut characters = text.char_indices().peekable();
-    let mut name = String::new();
-    // An index may follow a name, another index or nothing; a name follows a point.
-    let mut in_name = true;
-    let mut named = false;
-    while let Some((position, character)) = characters.next() {
-        match character {
-            '.' => {
-                if in_name {
-                    steps.push(Step::Member(std::mem::take(&mut name)));
+    // Whether a point asks for a name, or the path is still at its beginning.
+    let (mut wants_name, mut first) = (false, true);
+    while let Some(byte) = reader.read() {
+        match byte {
+            b'[' => {
+                if std::mem::take(&mut wants_name) {
+                    steps.push(Step::Member(String::new()));
                 }
-                (in_name, named) = (true, true);
+                steps.push(reader.index(purpose)?);
             }
-            '[' => {
-                if in_name && (!name.is_empty() || named) {
-                    steps.push(Step::Member(std::mem::take(&mut name)));
+            b'.' => {
+                if wants_name || first {
+                    steps.push(Step::Member(String::new()));
                 }
-                in_name = false;
-                let end = text[position..].find(']').map(|length| position + length);
-                steps.push(index(text, position + 1, end)?);
-                while characters.next_if(|(at, _)| end.is_some_and(|end| *at <= end)).is_some() {}
+                wants_name = true;
             }
-            _ if !in_name => {
-                return Err(fault("Unexpected character after array index", position));
+            _ => {
+                steps.push(Step::Member(reader.name(byte)?));
+                wants_name = false;
+                if reader.peek() == Some(b'.') {
+                    reader.read();
+                    wants_name = true;
+                }
             }
-            '\\' => name.push(characters.next().map_or('\\', |(_, escaped)| escaped)),
-            other => name.push(other),
         }
+        first = false;
     }
-    if in_name {
-        steps.push(Step::Member(name));
+    if wants_name || first {
+        steps.push(Step::Member(String::new()));
     }
     if steps.len() > MAX_STEPS {
         let message = format!("Invalid JSON path: {} steps, {MAX_STEPS} at most", steps.len());
@@ -61,25 +71,95 @@ pub(super) fn parse(text: &str) -> Result<Vec<Step>, SqlError> {
     Ok(steps)
 }
 
-/// The index between `start` and `end`, where its bracket closes.
-fn index(text: &str, start: usize, end: Option<usize>) -> Result<Step, SqlError> {
-    let digits = &text[start..end.unwrap_or(text.len())];
-    if digits == "-1" && end.is_some() {
-        return Ok(Step::Last);
+/// The bytes of a path; every character that means something is ASCII.
+struct Reader<'t> {
+    bytes: &'t [u8],
+    next: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.next).copied()
     }
-    if let Some(bad) = digits.find(|c: char| !c.is_ascii_digit()) {
-        return Err(fault("Unexpected character in array index", start + bad));
+
+    fn read(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.next += 1;
+        Some(byte)
     }
-    if end.is_none() {
-        return Err(fault("Missing ']' after array index", text.len() - 1));
+
+    /// The error about the byte that was read last.
+    fn fault(&self, what: &str) -> SqlError {
+        fault(what, self.next.saturating_sub(1))
     }
-    match digits.parse::<usize>() {
-        Ok(index) if index <= MAX_INDEX => Ok(Step::Element(index)),
-        Ok(_) => {
-            let what = format!("Array index greater than the maximum allowed value of {MAX_INDEX}");
-            Err(fault(&what, start))
+
+    /// The index behind `[`, up to its `]`.
+    fn index(&mut self, purpose: Purpose) -> Result<Step, SqlError> {
+        let ended = "Unexpected termination (unterminated array access)";
+        let mut byte = self.read().ok_or_else(|| self.fault(ended))?;
+        let negative = byte == b'-';
+        if negative {
+            byte = self.read().ok_or_else(|| self.fault(ended))?;
         }
-        Err(_) => Err(fault("Missing array index", start)),
+        let greatest = if purpose == Purpose::Set { MAX_SET_INDEX } else { MAX_INDEX };
+        let mut index = 0;
+        while byte != b']' || index == 0 && !self.digit_before() {
+            if !byte.is_ascii_digit() {
+                return Err(self.fault("Unexpected character in array index"));
+            }
+            index = index * 10 + usize::from(byte - b'0');
+            if index > greatest {
+                return Err(self.fault(&too_great(negative, purpose)));
+            }
+            byte = self.read().ok_or_else(|| self.fault("Missing ']' after array index"))?;
+        }
+        match (negative, index) {
+            (false, index) => Ok(Step::Element(index)),
+            (true, 1) => Ok(Step::Last),
+            (true, _) => Err(self.fault("Array index less than -1")),
+        }
+    }
+
+    /// Whether a digit stands before the byte that was read last.
+    fn digit_before(&self) -> bool {
+        let before = self.next.checked_sub(2).and_then(|at| self.bytes.get(at));
+        before.is_some_and(|byte| byte.is_ascii_digit())
+    }
+
+    /// A name that begins with `byte`, up to a point or an index. A backslash makes an ordinary
+    /// character of a point, a bracket or a backslash.
+    fn name(&mut self, mut byte: u8) -> Result<String, SqlError> {
+        let mut name = Vec::new();
+        loop {
+            if byte == b'\\' {
+                byte = match self.read() {
+                    Some(escaped @ (b'[' | b']' | b'.' | b'\\')) => escaped,
+                    _ => {
+                        let what = "Unescaped backslash (double escaping required for path)";
+                        return Err(self.fault(what));
+                    }
+                };
+            }
+            name.push(byte);
+            match self.peek() {
+                None | Some(b'.' | b'[') => break,
+                Some(next) => {
+                    self.next += 1;
+                    byte = next;
+                }
+            }
+        }
+        Ok(String::from_utf8_lossy(&name).into_owned())
+    }
+}
+
+fn too_great(negative: bool, purpose: Purpose) -> String {
+    match (negative, purpose) {
+        (true, _) => "Array index less than -1".to_string(),
+        (false, Purpose::Set) => {
+            format!("Array index greater than the maximum allowed value of {MAX_SET_INDEX}")
+        }
+        (false, Purpose::Get) => "Array index greater than the maximum integer value".to_string(),
     }
 }
 
@@ -105,7 +185,7 @@ pub(super) fn get<'d>(document: &'d Document, path: &[Step]) -> Option<&'d Docum
 /// A path that would add more elements than fit a value.
 pub(super) fn set(document: &mut Document, path: &[Step], value: Document) -> Result<(), SqlError> {
     let mut place = document;
-    let mut room = MAX_INDEX + 1;
+    let mut room = MAX_SET_INDEX + 1;
     for step in path {
         if matches!(place, Document::Null) {
             *place = match step {
@@ -125,7 +205,7 @@ pub(super) fn set(document: &mut Document, path: &[Step], value: Document) -> Re
                 let missing = (index + 1).saturating_sub(elements.len());
                 room = room.checked_sub(missing).ok_or_else(|| {
                     SqlError::out_of_range(format!(
-                        "the path adds more than the maximum allowed {MAX_INDEX} array elements"
+                        "the path adds more than the maximum allowed {MAX_SET_INDEX} array elements"
                     ))
                 })?;
                 elements.resize(elements.len() + missing, Document::Null);
@@ -144,9 +224,9 @@ mod tests {
 
     #[test]
     fn paths_have_limits() {
-        let long = parse(&"a.".repeat(300)).expect_err("too many steps");
+        let long = parse(&"a.".repeat(300), Purpose::Get).expect_err("too many steps");
         assert_eq!(long.message(), "Invalid JSON path: 301 steps, 256 at most");
-        let wide = parse("[300000][300000]").expect("a path");
+        let wide = parse("[300000][300000]", Purpose::Set).expect("a path");
         let mut document = Document::Null;
         assert!(set(&mut document, &wide, Document::Null).is_err());
     }
@@ -165,18 +245,32 @@ mod tests {
             ("a[-1]", vec![member("a"), Step::Last]),
             (r"a\.b\[0]", vec![member("a.b[0]")]),
             ("e]", vec![member("e]")]),
+            ("e[0]b", vec![member("e"), Step::Element(0), member("b")]),
+            ("e[007]", vec![member("e"), Step::Element(7)]),
+            ("e[2147483647]", vec![member("e"), Step::Element(2_147_483_647)]),
         ] {
-            assert_eq!(parse(text).expect("a path"), expected, "{text}");
+            assert_eq!(parse(text, Purpose::Get).expect("a path"), expected, "{text}");
         }
         for (text, message) in [
             ("a[x]", "Unexpected character in array index [position 2]"),
             ("e[0", "Missing ']' after array index [position 2]"),
             ("e[é", "Unexpected character in array index [position 2]"),
-            ("e[]", "Missing array index [position 2]"),
-            ("e[0]b", "Unexpected character after array index [position 4]"),
-            ("e[99999999999999999999]", "Missing array index [position 2]"),
+            ("e[]", "Unexpected character in array index [position 2]"),
+            ("e[", "Unexpected termination (unterminated array access) [position 1]"),
+            ("e[-", "Unexpected termination (unterminated array access) [position 2]"),
+            ("e[-2]", "Array index less than -1 [position 4]"),
+            ("e[-0]", "Array index less than -1 [position 4]"),
+            (r"a\b", "Unescaped backslash (double escaping required for path) [position 2]"),
+            (
+                "e[500001]",
+                "Array index greater than the maximum allowed value of 500000 [position 7]",
+            ),
+            (
+                "e[99999999999999999999]",
+                "Array index greater than the maximum allowed value of 500000 [position 7]",
+            ),
         ] {
-            let error = parse(text).expect_err("no path");
+            let error = parse(text, Purpose::Set).expect_err("no path");
             assert_eq!(error.message(), format!("Invalid JSON path: {message}"));
         }
     }

@@ -166,7 +166,8 @@ impl Binder<'_> {
             None => None,
         };
         if call.star {
-            if function != AggregateFunction::Count || call.distinct {
+            // COUNT(DISTINCT *) counts rows as COUNT(*) does: no row is another one.
+            if function != AggregateFunction::Count {
                 return Err(PlanError::at(span, "unexpected token: *"));
             }
             let sql_type = SqlType::BigInt;

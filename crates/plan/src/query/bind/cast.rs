@@ -1,6 +1,7 @@
 //! CAST, and values brought to the type of a column, branch or result.
 
 use super::literal::{assign_constant, cast_timestamp, constant};
+use super::number::{as_float, settle};
 use super::{BAD_CONVERSION, Binder, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::{Expression, Node};
@@ -31,13 +32,14 @@ impl Binder<'_> {
         operand: &ast::Expression,
         data_type: &DataType,
     ) -> Result<Expression, PlanError> {
-        let mut value = self.expression(operand)?;
+        let mut value = self.open_expression(operand)?;
         let Some(target) = sql_type_of(data_type.name) else {
             let message = format!("type {} is not supported yet", data_type.name.as_str());
             return Err(PlanError::at(data_type.span, message));
         };
         let in_bytes = data_type.unit == LengthUnit::Bytes;
         let length = cast_length(target, data_type, in_bytes)?;
+        settle(&mut value, target, operand.span)?;
         self.give_type(&mut value, target);
         if !castable(value.sql_type, target) {
             let message = format!("{BAD_CONVERSION}: {} to {target}", value.sql_type);
@@ -66,8 +68,18 @@ impl Binder<'_> {
         context: &str,
         span: Span,
     ) -> Result<Expression, PlanError> {
+        settle(&mut value, target, span)?;
         self.give_type(&mut value, target);
         if let Some(constant) = constant(&value) {
+            // A FLOAT constant that is NULL is still not a constant of another kind.
+            let is_null_float = value.sql_type == SqlType::Float && *constant == Value::Null;
+            if is_null_float && !target.is_number() {
+                let kind = target.name().to_ascii_lowercase();
+                let message = format!(
+                    "Value (NULL) has an invalid format for a constant {kind} value{context}"
+                );
+                return Err(PlanError::at(span, message));
+            }
             let value = assign_constant(constant, target, context, span)?;
             return Ok(Expression::literal(value, target));
         }
@@ -86,8 +98,21 @@ impl Binder<'_> {
         Ok(converted(value, target))
     }
 
-    /// Brings branches of CASE or a set operation to one type, which is the result.
+    /// Brings values of a set operation or a function to one type, which is the result.
     pub(super) fn unify(
+        &mut self,
+        values: &mut [Expression],
+        span: Span,
+    ) -> Result<SqlType, PlanError> {
+        let result = self.unify_open(values, span)?;
+        for value in values {
+            settle(value, result, span)?;
+        }
+        Ok(result)
+    }
+
+    /// As [`Binder::unify`], for branches of CASE: those of a DECIMAL may stay open.
+    pub(super) fn unify_open(
         &mut self,
         values: &mut [Expression],
         span: Span,
@@ -106,6 +131,7 @@ impl Binder<'_> {
             } else if !same_kind(value.sql_type, result) {
                 let taken = std::mem::replace(value, Expression::literal(Value::Null, result));
                 *value = match constant(&taken) {
+                    _ if result == SqlType::Float => as_float(taken, span)?,
                     Some(v) => Expression::literal(assign_constant(v, result, "", span)?, result),
                     None => converted(taken, result),
                 };
@@ -159,7 +185,8 @@ fn assignable(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-fn castable(from: SqlType, to: SqlType) -> bool {
+/// Whether there is a CAST between the types.
+pub(super) fn castable(from: SqlType, to: SqlType) -> bool {
     match (from, to) {
         (a, b) if a == b => true,
         (a, b) if a.is_number() && b.is_number() => true,

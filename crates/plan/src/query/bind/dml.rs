@@ -1,6 +1,5 @@
 //! INSERT, UPSERT, UPDATE, DELETE and TRUNCATE, bound.
 
-use super::literal::keep_digits;
 use super::scope::{Scope, Source};
 use super::select::one_row;
 use super::{Binder, CAST_NEEDED, empty_from, is_untyped};
@@ -126,7 +125,7 @@ impl Binder<'_> {
         listed: &[u16],
         query: &ast::Query,
     ) -> Result<Query, PlanError> {
-        let mut bound = self.query(query)?;
+        let mut bound = self.query_with_open_items(query)?;
         if bound.output.len() != listed.len() {
             let message = "number of target columns does not match that of query expression";
             return Err(PlanError::at(query.span, message));
@@ -150,8 +149,7 @@ impl Binder<'_> {
         if matches!(value.kind, ExpressionKind::Default) {
             return default_of(column);
         }
-        let mut bound = self.expression(value)?;
-        keep_digits(&mut bound, value, column.sql_type);
+        let bound = self.open_expression(value)?;
         let bound = self.assign(bound, column.sql_type, &context(table, column), value.span)?;
         if is_untyped(&bound) {
             return Err(PlanError::at(value.span, CAST_NEEDED));

@@ -10,7 +10,9 @@ use lockstep_types::{SqlType, Value};
 impl Binder<'_> {
     /// Binds an expression. Its type is [`SqlType::Null`] for a parameter or NULL whose type
     /// the surroundings have to decide.
-    pub(super) fn expression(
+    ///
+    /// Number constants in it may be open: the caller settles them.
+    pub(super) fn open_expression(
         &mut self,
         expression: &ast::Expression,
     ) -> Result<Expression, PlanError> {
@@ -80,13 +82,14 @@ impl Binder<'_> {
     /// A column, or a function that needs no parentheses.
     fn column_or_function(&mut self, name: &ast::ColumnName) -> Result<Expression, PlanError> {
         let resolved = self.resolve(name);
-        let function = match name.name.as_str() {
-            "MIN_VALID_TIMESTAMP" => Function::MinValidTimestamp,
-            "MAX_VALID_TIMESTAMP" => Function::MaxValidTimestamp,
+        let (function, sql_type) = match name.name.as_str() {
+            "MIN_VALID_TIMESTAMP" => (Function::MinValidTimestamp, SqlType::Timestamp),
+            "MAX_VALID_TIMESTAMP" => (Function::MaxValidTimestamp, SqlType::Timestamp),
+            "PI" => (Function::Pi, SqlType::Float),
             _ => return resolved,
         };
         let node = Node::Call(function, Vec::new());
-        let call = Expression { node, sql_type: SqlType::Timestamp };
+        let call = Expression { node, sql_type };
         if name.table.is_none() { resolved.or(Ok(call)) } else { resolved }
     }
 
@@ -158,14 +161,14 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expression>,
         span: Span,
     ) -> Result<Expression, PlanError> {
-        let operand = operand.map(|e| self.expression(e).map(|b| (b, e.span))).transpose()?;
+        let operand = operand.map(|e| self.open_expression(e).map(|b| (b, e.span))).transpose()?;
         let mut conditions = Vec::with_capacity(branches.len());
         let mut results = Vec::with_capacity(branches.len() + 1);
         for branch in branches {
             let condition = match &operand {
                 None => self.condition(&branch.condition, NOT_BOOLEAN)?,
                 Some((operand, at)) => {
-                    let value = self.expression(&branch.condition)?;
+                    let value = self.open_expression(&branch.condition)?;
                     if constant(&value) == Some(&Value::Null) && is_untyped(&value) {
                         return Err(PlanError::at(branch.condition.span, CAST_NEEDED));
                     }
@@ -173,10 +176,10 @@ impl Binder<'_> {
                 }
             };
             conditions.push(condition);
-            results.push(self.expression(&branch.result)?);
+            results.push(self.open_expression(&branch.result)?);
         }
         if let Some(otherwise) = otherwise {
-            results.push(self.expression(otherwise)?);
+            results.push(self.open_expression(otherwise)?);
         }
         self.searched_case(conditions, results, span)
     }
@@ -188,7 +191,7 @@ impl Binder<'_> {
         mut results: Vec<Expression>,
         span: Span,
     ) -> Result<Expression, PlanError> {
-        let sql_type = self.unify(&mut results, span)?;
+        let sql_type = self.unify_open(&mut results, span)?;
         if sql_type == SqlType::Boolean {
             return Err(PlanError::at(span, BAD_COMBINATION));
         }

@@ -1,7 +1,9 @@
 //! Function calls: plain ones by their signature, and those with a syntax of their own.
 
 use super::expression::boolean;
-use super::literal::{constant, keep_digits};
+use super::literal::constant;
+use super::number::settle;
+use super::operator::widened;
 use super::scope::not_found;
 use super::signature::{self, Argument, Gives, Signature};
 use super::{BAD_CONVERSION, BAD_OPERATION, Binder, CAST_NEEDED, cast, is_untyped};
@@ -44,7 +46,7 @@ impl Binder<'_> {
             "STRPOS" => self.string_position(call),
             "OCTET_LENGTH" => self.octet_length(call),
             "MOD" => self.remainder(call, span),
-            "COALESCE" | "IFNULL" => self.coalesce(call, span),
+            "COALESCE" | "IFNULL" | "NVL" => self.coalesce(call, span),
             "NULLIF" => self.null_if(call, span),
             "DECODE" => self.decode(call, span),
             name => match signature::find(name) {
@@ -70,7 +72,7 @@ impl Binder<'_> {
         self.check_count(call, count, count)?;
         let mut arguments = Vec::with_capacity(count);
         for (argument, sql_type) in call.arguments.iter().zip(&function.parameters) {
-            let bound = self.expression(argument)?;
+            let bound = self.open_expression(argument)?;
             arguments.push(self.user_argument(bound, *sql_type, argument.span)?);
         }
         let node = Node::UserCall(Arc::clone(function), arguments);
@@ -98,6 +100,7 @@ impl Binder<'_> {
         target: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
+        settle(&mut value, target, span)?;
         self.give_type(&mut value, target);
         let from = value.sql_type;
         if from == target {
@@ -118,7 +121,7 @@ impl Binder<'_> {
         }
     }
 
-    fn check_count(
+    pub(super) fn check_count(
         &self,
         call: &FunctionCall,
         least: usize,
@@ -141,15 +144,10 @@ impl Binder<'_> {
         self.check_count(call, least, least + found.optional.len())?;
         let kinds = found.required.iter().chain(found.optional);
         let mut arguments = Vec::with_capacity(call.arguments.len());
-        // Functions of one text to another do not take a bare NULL.
-        let typed = found.required.len() == 1
-            && matches!(found.required[0], Argument::Text | Argument::TextOrInteger)
-            && !matches!(found.function, Function::CharLength);
-        for (argument, kind) in call.arguments.iter().zip(kinds) {
-            let mut bound = self.expression(argument)?;
-            if *kind == Argument::Float {
-                keep_digits(&mut bound, argument, SqlType::Float);
-            }
+        for (position, (argument, kind)) in call.arguments.iter().zip(kinds).enumerate() {
+            let bound = self.open_expression(argument)?;
+            // A bare NULL takes the type that the function asks for, where it asks for one.
+            let typed = position == 0 && needs_typed_argument(found.function);
             if typed && is_untyped(&bound) && constant(&bound).is_some() {
                 return Err(PlanError::at(argument.span, CAST_NEEDED));
             }
@@ -180,6 +178,8 @@ impl Binder<'_> {
                 (SqlType::Varchar, |t| t == SqlType::Varchar || t.is_integer())
             }
         };
+        let exact = if kind == Argument::Number { SqlType::Decimal } else { target };
+        settle(&mut value, exact, span)?;
         self.give_type(&mut value, target);
         let hex = value.sql_type == SqlType::Varbinary && kind == Argument::Integer;
         if hex && let Some(Value::Bytes(bytes)) = constant(&value) {
@@ -223,6 +223,9 @@ impl Binder<'_> {
             }
         };
         let mut value = self.expression(&call.arguments[0])?;
+        if is_untyped(&value) && constant(&value).is_some() {
+            return Err(PlanError::at(call.arguments[0].span, CAST_NEEDED));
+        }
         self.give_type(&mut value, SqlType::Timestamp);
         if value.sql_type != SqlType::Timestamp {
             return Err(PlanError::at(call.arguments[0].span, BAD_OPERATION));
@@ -316,7 +319,7 @@ impl Binder<'_> {
         self.check_count(call, 1, 1024)?;
         let mut values = Vec::with_capacity(call.arguments.len());
         for argument in &call.arguments {
-            values.push(self.expression(argument)?);
+            values.push(self.open_expression(argument)?);
         }
         let sql_type = self.unify(&mut values, span)?;
         match sql_type {
@@ -354,10 +357,20 @@ impl Binder<'_> {
         self.check_count(call, 2, 2)?;
         let mut a = self.expression(&call.arguments[0])?;
         let mut b = self.expression(&call.arguments[1])?;
-        self.give_type(&mut a, SqlType::BigInt);
-        self.give_type(&mut b, SqlType::BigInt);
+        if is_untyped(&a) && is_untyped(&b) {
+            if [&a, &b].iter().any(|value| constant(value).is_some()) {
+                return Err(PlanError::at(span, CAST_NEEDED));
+            }
+            self.give_type(&mut b, SqlType::BigInt);
+        }
+        // Each takes the type of the other, integers the widest one.
+        let type_b = widened(b.sql_type);
+        self.give_type(&mut a, type_b);
+        let type_a = widened(a.sql_type);
+        self.give_type(&mut b, type_a);
         let integers = a.sql_type.is_integer() && b.sql_type.is_integer();
-        let literals = constant(&a).is_some() || constant(&b).is_some();
+        let literals =
+            [&a, &b].iter().any(|value| constant(value).is_some_and(|v| *v != Value::Null));
         let decimal = SqlType::Decimal;
         let decimals = a.sql_type == decimal && b.sql_type == decimal && !literals;
         if !integers && !decimals {
@@ -369,13 +382,14 @@ impl Binder<'_> {
     }
 
     fn coalesce(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
-        let (least, greatest) = if call.name.as_str() == "IFNULL" { (2, 2) } else { (1, 1024) };
+        let two = call.name.as_str() != "COALESCE";
+        let (least, greatest) = if two { (2, 2) } else { (1, 1024) };
         self.check_count(call, least, greatest)?;
         let mut values = Vec::with_capacity(call.arguments.len());
         for argument in &call.arguments {
-            values.push(self.expression(argument)?);
+            values.push(self.open_expression(argument)?);
         }
-        self.unify(&mut values, span)?;
+        self.unify_open(&mut values, span)?;
         if is_untyped(&values[0]) {
             return Err(PlanError::at(span, CAST_NEEDED));
         }
@@ -390,35 +404,42 @@ impl Binder<'_> {
 
     fn null_if(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
         self.check_count(call, 2, 2)?;
-        let mut a = self.expression(&call.arguments[0])?;
-        let mut b = self.expression(&call.arguments[1])?;
+        let mut a = self.open_expression(&call.arguments[0])?;
+        let mut b = self.open_expression(&call.arguments[1])?;
         self.harmonize(&mut a, &mut b, span)?;
         let equal = self.compare(Comparison::Equal, a.clone(), b, span)?;
         let null = Expression::literal(Value::Null, a.sql_type);
         self.searched_case(vec![equal], vec![null, a], span)
     }
+}
 
-    fn decode(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
-        self.check_count(call, 3, 1024)?;
-        let value = self.expression(&call.arguments[0])?;
-        let mut conditions = Vec::new();
-        let mut results = Vec::new();
-        let mut rest = call.arguments[1..].chunks_exact(2);
-        for pair in rest.by_ref() {
-            let wanted = self.expression(&pair[0])?;
-            let condition = if constant(&wanted) == Some(&Value::Null) {
-                boolean(Node::IsNull(Box::new(value.clone())))
-            } else {
-                self.compare(Comparison::Equal, value.clone(), wanted, span)?
-            };
-            conditions.push(condition);
-            results.push(self.expression(&pair[1])?);
-        }
-        if let [otherwise] = rest.remainder() {
-            results.push(self.expression(otherwise)?);
-        }
-        self.searched_case(conditions, results, span)
-    }
+/// Whether a bare NULL as the first argument is refused: nothing says its type, since the
+/// function has more than one kind of argument or result in VoltDB's parser.
+fn needs_typed_argument(function: Function) -> bool {
+    use Function::*;
+    matches!(
+        function,
+        Lower
+            | Upper
+            | TrimLeading
+            | TrimTrailing
+            | Substring
+            | SqlError
+            | Ascii
+            | Reverse
+            | InitialCapitals
+            | Year
+            | Quarter
+            | Month
+            | DayOfMonth
+            | DayOfWeek
+            | DayOfYear
+            | WeekOfYear
+            | Weekday
+            | Hour
+            | Minute
+            | Second
+    )
 }
 
 fn called(function: Function, arguments: Vec<Expression>, sql_type: SqlType) -> Expression {
@@ -455,6 +476,7 @@ const NAMES: &[&str] = &[
     "NTH_VALUE",
     "NTILE",
     "NULLIF",
+    "NVL",
     "OCTET_LENGTH",
     "PERCENT_RANK",
     "RANK",

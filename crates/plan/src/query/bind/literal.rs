@@ -1,34 +1,31 @@
 //! Constants: from text to values, and from one type to another while planning.
 
+use super::number::{decimal_of, float, float_value, negated_open, number, settle};
 use super::{BAD_CONVERSION, CAST_NEEDED};
 use crate::error::PlanError;
 use lockstep_plan_ir::schema::DefaultValue;
 use lockstep_plan_ir::{Expression, Node};
 use lockstep_sql::ast::{self, ExpressionKind, Literal, Span, UnaryOperator};
-use lockstep_types::decimal::{DecimalError, ONE};
+use lockstep_types::decimal::ONE;
 use lockstep_types::{Decimal, SqlType, Value, timestamp};
 
-/// The expression of a literal.
+/// The expression of a literal; that of a number may be open.
 pub(super) fn literal(literal: &Literal, span: Span) -> Result<Expression, PlanError> {
     let (value, sql_type) = match literal {
+        Literal::Integer(text) => match text.parse::<i64>() {
+            Ok(value) => (Value::Int(value), integer_type(value)),
+            Err(_) => return Ok(number(text)),
+        },
+        Literal::Decimal(text) => return Ok(number(text)),
         Literal::Null => (Value::Null, SqlType::Null),
         Literal::Boolean(value) => (Value::Bool(*value), SqlType::Boolean),
-        Literal::Integer(text) => integer(text, span)?,
-        Literal::Decimal(text) => (Value::Decimal(decimal(text, span)?), SqlType::Decimal),
-        Literal::Float(text) => (Value::Float(float(text, span)?), SqlType::Float),
+        Literal::Float(text) => (float(text, span)?, SqlType::Float),
         Literal::String(text) => (Value::Text(text.as_str().into()), SqlType::Varchar),
         Literal::Hex(digits) => (Value::Bytes(hex(digits, span)?), SqlType::Varbinary),
         Literal::Timestamp(text) => (time(text, span)?, SqlType::Timestamp),
         Literal::Date(text) => (time(text, span)?, SqlType::Timestamp),
     };
     Ok(Expression::literal(value, sql_type))
-}
-
-fn integer(text: &str, span: Span) -> Result<(Value, SqlType), PlanError> {
-    match text.parse::<i64>() {
-        Ok(value) => Ok((Value::Int(value), integer_type(value))),
-        Err(_) => Ok((Value::Decimal(decimal(text, span)?), SqlType::Decimal)),
-    }
 }
 
 /// INTEGER if the value fits, else BIGINT.
@@ -40,48 +37,9 @@ pub(super) fn integer_type(value: i64) -> SqlType {
     }
 }
 
-/// Digits behind the twelfth are cut off.
-fn decimal(text: &str, span: Span) -> Result<Decimal, PlanError> {
-    let cut = match text.find('.') {
-        Some(point) => &text[..text.len().min(point + 13)],
-        None => text,
-    };
-    Decimal::parse(cut).map_err(|error| {
-        let message = match error {
-            DecimalError::TooLarge => {
-                "Maximum precision exceeded. Maximum of 26 digits to the left of the decimal point"
-                    .to_string()
-            }
-            _ => format!("malformed numeric constant: {text}"),
-        };
-        PlanError::at(span, message)
-    })
-}
-
-fn float(text: &str, span: Span) -> Result<f64, PlanError> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        _ => Err(PlanError::at(span, format!("{text} is out of the range of FLOAT"))),
-    }
-}
-
-/// Reads a constant anew where a FLOAT is wanted: its text may have more digits than the DECIMAL
-/// that it is elsewhere.
-pub(super) fn keep_digits(bound: &mut Expression, written: &ast::Expression, wanted: SqlType) {
-    if wanted != SqlType::Float || bound.sql_type != SqlType::Decimal {
-        return;
-    }
-    let (text, sign) = match &written.kind {
-        ExpressionKind::Literal(Literal::Decimal(text)) => (text, 1.0),
-        ExpressionKind::Unary { operator: UnaryOperator::Minus, operand } => match &operand.kind {
-            ExpressionKind::Literal(Literal::Decimal(text)) => (text, -1.0),
-            _ => return,
-        },
-        _ => return,
-    };
-    if let Ok(value) = float(text, written.span) {
-        *bound = Expression::literal(Value::Float(sign * value), SqlType::Float);
-    }
+/// A DECIMAL from text, rounded at 12 decimals.
+pub(super) fn decimal(text: &str, span: Span) -> Result<Decimal, PlanError> {
+    decimal_of(text).map_err(|message| PlanError::at(span, message))
 }
 
 fn hex(digits: &str, span: Span) -> Result<Box<[u8]>, PlanError> {
@@ -170,16 +128,14 @@ pub(super) fn assign_constant(
     }
     Ok(match (value, target) {
         (Value::Null, _) => Value::Null,
-        (Value::Float(_), SqlType::Float)
-        | (Value::Decimal(_), SqlType::Decimal)
+        (Value::Float(v), SqlType::Float) => float_value(*v),
+        (Value::Decimal(_), SqlType::Decimal)
         | (Value::Text(_), SqlType::Varchar)
         | (Value::Bytes(_), SqlType::Varbinary)
         | (Value::Timestamp(_), SqlType::Timestamp) => value.clone(),
         (Value::Int(v), SqlType::Float) => Value::Float(*v as f64),
         (Value::Decimal(v), SqlType::Float) => Value::Float(v.to_f64()),
-        (Value::Text(v), SqlType::Float) => {
-            Value::Float(v.trim().parse().ok().filter(|f: &f64| f.is_finite()).ok_or_else(invalid)?)
-        }
+        (Value::Text(v), SqlType::Float) => float(v.trim(), span).map_err(|_| invalid())?,
         (Value::Bytes(v), SqlType::Float) => Value::Float(bytes_to_integer(v, span)? as f64),
         (Value::Int(v), SqlType::Decimal) => Value::Decimal(Decimal::from_integer(*v)),
         (Value::Float(v), SqlType::Decimal) => {
@@ -264,9 +220,17 @@ fn bind_value(
     };
     match kind {
         ExpressionKind::Literal(text) => {
-            let bound = literal(text, expression.span)?;
+            let mut bound = literal(text, expression.span)?;
+            if negative && let Some(opposite) = negated_open(&bound) {
+                bound = opposite;
+                settle(&mut bound, sql_type, expression.span)?;
+            } else {
+                settle(&mut bound, sql_type, expression.span)?;
+                let value = constant(&bound).cloned().unwrap_or(Value::Null);
+                let value = if negative { negated(&value, expression.span)? } else { value };
+                bound = Expression::literal(value, bound.sql_type);
+            }
             let value = constant(&bound).cloned().unwrap_or(Value::Null);
-            let value = if negative { negated(&value, expression.span)? } else { value };
             if value == Value::Null {
                 return Ok(DefaultValue::None);
             }
@@ -324,7 +288,7 @@ pub(super) fn negated(value: &Value, span: Span) -> Result<Value, PlanError> {
             Some(v) => Ok(Value::Int(v)),
             None => Ok(Value::Decimal(Decimal::from_raw(-Decimal::from_integer(*v).units()))),
         },
-        Value::Float(v) => Ok(Value::Float(-v)),
+        Value::Float(v) => Ok(float_value(-v)),
         Value::Decimal(v) => {
             let units = -v.units();
             // 9223372036854775808 is a DECIMAL, its negative the sentinel of BIGINT.

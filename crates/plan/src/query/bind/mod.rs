@@ -3,11 +3,13 @@
 mod aggregate;
 mod cast;
 mod common_table;
+mod decode;
 pub(crate) mod dml;
 mod expression;
 mod from;
 mod function;
 mod literal;
+mod number;
 mod operator;
 mod predicate;
 mod scope;
@@ -58,6 +60,8 @@ pub(crate) struct Binder<'c> {
     depth: usize,
     scopes: Vec<Scope>,
     common_tables: Vec<common_table::Visible>,
+    /// Whether number constants in a select list stay open for what the rows are put into.
+    open_items: bool,
     rules: Rules,
 }
 
@@ -90,6 +94,7 @@ impl<'c> Binder<'c> {
             depth: 0,
             scopes: Vec::new(),
             common_tables: Vec::new(),
+            open_items: false,
             rules: Rules { parameters: true, subqueries: true, user_functions: true },
         })
     }

@@ -1,7 +1,8 @@
 //! Arithmetic and comparisons: which types go together, and what comes out.
 
 use super::expression::boolean;
-use super::literal::{bytes_to_integer, constant, integer_type, keep_digits, negated};
+use super::literal::{bytes_to_integer, constant, integer_type, negated};
+use super::number::{negated_open, settle};
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
@@ -24,9 +25,12 @@ impl Binder<'_> {
         {
             return Ok(Expression::literal(Value::Int(i64::MIN), SqlType::BigInt));
         }
-        let bound = self.expression(operand)?;
+        let bound = self.open_expression(operand)?;
         if operator == UnaryOperator::Plus {
             return Ok(bound);
+        }
+        if let Some(opposite) = negated_open(&bound) {
+            return Ok(opposite);
         }
         if let Some(value) = constant(&bound) {
             let value = negated(value, operand.span)?;
@@ -57,9 +61,7 @@ impl Binder<'_> {
         if let Some(comparison) = comparison_of(operator) {
             return self.comparison(comparison, left, right, span);
         }
-        let (mut a, mut b) = (self.expression(left)?, self.expression(right)?);
-        keep_digits(&mut a, left, b.sql_type);
-        keep_digits(&mut b, right, a.sql_type);
+        let (a, b) = (self.open_expression(left)?, self.open_expression(right)?);
         let arithmetic = match operator {
             BinaryOperator::Concat => return self.concatenation(a, b, span),
             BinaryOperator::Add => Arithmetic::Add,
@@ -77,6 +79,8 @@ impl Binder<'_> {
         mut b: Expression,
         span: Span,
     ) -> Result<Expression, PlanError> {
+        settle(&mut a, SqlType::Decimal, span)?;
+        settle(&mut b, SqlType::Decimal, span)?;
         let null = [&a, &b].iter().any(|e| is_untyped(e) && constant(e).is_some());
         if null || is_untyped(&a) && is_untyped(&b) {
             return Err(PlanError::at(span, CAST_NEEDED));
@@ -110,11 +114,13 @@ impl Binder<'_> {
         if null || is_untyped(&a) && is_untyped(&b) {
             return Err(PlanError::at(span, CAST_NEEDED));
         }
-        let (type_a, type_b) = (a.sql_type, b.sql_type);
-        self.give_type(&mut a, widened(type_b));
-        self.give_type(&mut b, widened(type_a));
         hex_as_integer(&mut a, span)?;
         hex_as_integer(&mut b, span)?;
+        let (type_a, type_b) = (a.sql_type, b.sql_type);
+        settle(&mut a, type_b, span)?;
+        settle(&mut b, type_a, span)?;
+        self.give_type(&mut a, widened(type_b));
+        self.give_type(&mut b, widened(type_a));
         let texts = [&a, &b].iter().filter(|e| e.sql_type == SqlType::Varchar).count();
         if operator == Arithmetic::Add && texts > 0 {
             // As for `||`: what is no text becomes one.
@@ -171,10 +177,8 @@ impl Binder<'_> {
                 self.compare_row_with_subquery(comparison.mirrored(), right, query)
             }
             _ => {
-                let mut a = self.expression(left)?;
-                let mut b = self.expression(right)?;
-                keep_digits(&mut a, left, b.sql_type);
-                keep_digits(&mut b, right, a.sql_type);
+                let a = self.open_expression(left)?;
+                let b = self.open_expression(right)?;
                 self.compare(comparison, a, b, span)
             }
         }
@@ -193,8 +197,8 @@ impl Binder<'_> {
         let mut lefts = Vec::with_capacity(a.len());
         let mut rights = Vec::with_capacity(b.len());
         for (left, right) in a.iter().zip(b) {
-            let mut x = self.expression(left)?;
-            let mut y = self.expression(right)?;
+            let mut x = self.open_expression(left)?;
+            let mut y = self.open_expression(right)?;
             self.harmonize(&mut x, &mut y, left.span)?;
             lefts.push(x);
             rights.push(y);
@@ -230,6 +234,8 @@ impl Binder<'_> {
             return Err(PlanError::at(span, CAST_NEEDED));
         }
         let (type_a, type_b) = (a.sql_type, b.sql_type);
+        settle(a, type_b, span)?;
+        settle(b, type_a, span)?;
         self.give_type(a, widened(type_b));
         self.give_type(b, widened(type_a));
         for (operand, other) in [(&mut *a, type_b), (&mut *b, type_a)] {

@@ -1,7 +1,7 @@
 //! BETWEEN, IN over values, LIKE and STARTS WITH.
 
 use super::expression::{boolean, negated_if};
-use super::literal::{constant, keep_digits};
+use super::literal::constant;
 use super::operator::widened;
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
@@ -20,11 +20,9 @@ impl Binder<'_> {
         symmetric: bool,
         negated: bool,
     ) -> Result<Expression, PlanError> {
-        let mut value = self.expression(operand)?;
-        let mut low_value = self.expression(low)?;
-        let mut high_value = self.expression(high)?;
-        keep_digits(&mut low_value, low, value.sql_type);
-        keep_digits(&mut high_value, high, value.sql_type);
+        let mut value = self.open_expression(operand)?;
+        let low_value = self.open_expression(low)?;
+        let high_value = self.open_expression(high)?;
         if is_untyped(&value) {
             self.give_type(&mut value, widened(low_value.sql_type));
             self.give_type(&mut value, widened(high_value.sql_type));
@@ -66,11 +64,10 @@ impl Binder<'_> {
             };
             return Ok(negated_if(negated, test));
         }
-        let mut value = self.expression(operand)?;
+        let mut value = self.open_expression(operand)?;
         let mut values = Vec::with_capacity(list.len());
         for item in list {
-            let mut element = self.expression(item)?;
-            keep_digits(&mut element, item, value.sql_type);
+            let mut element = self.open_expression(item)?;
             if constant(&element) == Some(&Value::Null) && !is_untyped(&value) {
                 element.sql_type = value.sql_type;
             } else {

@@ -18,6 +18,26 @@ use lockstep_types::{SqlType, Value};
 impl Binder<'_> {
     /// Binds a query with all that belongs to it.
     pub(super) fn query(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
+        self.with_open_items(false, |binder| binder.inner_query(query))
+    }
+
+    /// Binds the query of an INSERT: number constants in its select list may be open.
+    pub(super) fn query_with_open_items(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
+        self.with_open_items(true, |binder| binder.inner_query(query))
+    }
+
+    fn with_open_items<T>(
+        &mut self,
+        open_items: bool,
+        body: impl FnOnce(&mut Self) -> Result<T, PlanError>,
+    ) -> Result<T, PlanError> {
+        let outer = std::mem::replace(&mut self.open_items, open_items);
+        let result = body(self);
+        self.open_items = outer;
+        result
+    }
+
+    fn inner_query(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
         self.nested(query.span, |binder| {
             let mark = binder.enter_with(query.with.as_ref())?;
             let bound = binder.ordered(query);
@@ -30,7 +50,7 @@ impl Binder<'_> {
         let mut bound = match &query.body {
             QueryBody::Select(select) => self.select(select, &query.order_by)?,
             QueryBody::Parenthesized(inner) => {
-                let inner = self.query(inner)?;
+                let inner = self.inner_query(inner)?;
                 if query.order_by.is_empty() && query.limit.is_empty() {
                     return Ok(inner);
                 }
@@ -54,7 +74,7 @@ impl Binder<'_> {
     pub(super) fn body(&mut self, body: &QueryBody) -> Result<Query, PlanError> {
         match body {
             QueryBody::Select(select) => self.select(select, &[]),
-            QueryBody::Parenthesized(query) => self.query(query),
+            QueryBody::Parenthesized(query) => self.inner_query(query),
             QueryBody::Values(rows) => {
                 let span = rows.iter().flatten().next().map(|value| value.span);
                 self.value_rows(rows, span.unwrap_or_default())
@@ -78,7 +98,10 @@ impl Binder<'_> {
                 chain.push(rest);
                 for branch in chain.into_iter().rev() {
                     let span = *operator_span;
-                    branches.push(self.nested(span, |binder| binder.body(branch))?);
+                    let bound = self.nested(span, |binder| {
+                        binder.with_open_items(true, |binder| binder.body(branch))
+                    });
+                    branches.push(bound?);
                 }
                 self.set_operation(operator, *all, branches, *operator_span)
             }
@@ -127,7 +150,7 @@ impl Binder<'_> {
         for row in rows {
             let mut output = Vec::with_capacity(row.len());
             for value in row {
-                let expression = self.expression(value)?;
+                let expression = self.open_expression(value)?;
                 output.push(Output { name: String::new(), expression });
             }
             branches.push(one_row(output));
@@ -335,10 +358,18 @@ impl Binder<'_> {
                 SelectItem::Star(span) => self.star(*span, &mut output)?,
                 SelectItem::TableStar(name) => self.table_star(name, &mut output)?,
                 SelectItem::Expression { expression, alias } => {
-                    let bound = self.expression(expression)?;
+                    let bound = match self.open_items {
+                        true => self.open_expression(expression)?,
+                        false => self.expression(expression)?,
+                    };
                     let name = match (alias, &expression.kind) {
                         (Some(alias), _) => alias.text.clone(),
-                        (None, ExpressionKind::Column(column)) => column.name.text.clone(),
+                        // A function without parentheses looks like a column.
+                        (None, ExpressionKind::Column(column))
+                            if !matches!(bound.node, Node::Call(..)) =>
+                        {
+                            column.name.text.clone()
+                        }
                         _ => String::new(),
                     };
                     output.push(Output { name, expression: bound });

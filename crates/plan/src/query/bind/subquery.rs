@@ -1,13 +1,14 @@
 //! Subqueries within expressions.
 
 use super::expression::{boolean, negated_if};
+use super::number::settle;
 use super::operator::comparison_of;
 use super::{Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use crate::query::logical::Query;
-use lockstep_plan_ir::expression::Subquery;
+use lockstep_plan_ir::expression::{Quantifier, Subquery};
 use lockstep_plan_ir::{Comparison, Expression, Node, Relation};
-use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, Quantifier, Span};
+use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, Span};
 use lockstep_types::SqlType;
 
 impl Binder<'_> {
@@ -55,7 +56,7 @@ impl Binder<'_> {
         query: &ast::Query,
         negated: bool,
     ) -> Result<Expression, PlanError> {
-        let test = self.quantify(Comparison::Equal, false, operand, query)?;
+        let test = self.quantify(Comparison::Equal, Quantifier::Any, operand, query)?;
         Ok(negated_if(negated, test))
     }
 
@@ -64,18 +65,22 @@ impl Binder<'_> {
         &mut self,
         operand: &ast::Expression,
         operator: BinaryOperator,
-        quantifier: Quantifier,
+        quantifier: ast::Quantifier,
         query: &ast::Query,
     ) -> Result<Expression, PlanError> {
         let comparison = comparison_of(operator)
             .ok_or_else(|| PlanError::at(operand.span, "ANY and ALL need a comparison"))?;
-        self.quantify(comparison, quantifier == Quantifier::All, operand, query)
+        let quantifier = match quantifier {
+            ast::Quantifier::All => Quantifier::All,
+            _ => Quantifier::Any,
+        };
+        self.quantify(comparison, quantifier, operand, query)
     }
 
     fn quantify(
         &mut self,
         comparison: Comparison,
-        all: bool,
+        quantifier: Quantifier,
         operand: &ast::Expression,
         query: &ast::Query,
     ) -> Result<Expression, PlanError> {
@@ -83,23 +88,23 @@ impl Binder<'_> {
         let (subquery, types) = self.subquery(query)?;
         self.match_row(&mut row, &types, operand.span)?;
         let subquery = Box::new(subquery);
-        Ok(boolean(Node::Quantified { comparison, all, row, subquery }))
+        Ok(boolean(Node::Quantified { comparison, quantifier, row, subquery }))
     }
 
-    /// `(a, b) op (SELECT x, y ...)`: the subquery gives one row.
+    /// `(a, b) op (SELECT x, y ...)`: the subquery gives at most one row.
     pub(super) fn compare_row_with_subquery(
         &mut self,
         comparison: Comparison,
         row: &ast::Expression,
         query: &ast::Query,
     ) -> Result<Expression, PlanError> {
-        self.quantify(comparison, false, row, query)
+        self.quantify(comparison, Quantifier::Single, row, query)
     }
 
     fn row_of(&mut self, operand: &ast::Expression) -> Result<Vec<Expression>, PlanError> {
         match &operand.kind {
-            ExpressionKind::Row(items) => items.iter().map(|e| self.expression(e)).collect(),
-            _ => Ok(vec![self.expression(operand)?]),
+            ExpressionKind::Row(items) => items.iter().map(|e| self.open_expression(e)).collect(),
+            _ => Ok(vec![self.open_expression(operand)?]),
         }
     }
 
@@ -113,6 +118,7 @@ impl Binder<'_> {
             return Err(PlanError::at(span, "row column count mismatch"));
         }
         for (value, other) in row.iter_mut().zip(types) {
+            settle(value, *other, span)?;
             self.give_type(value, super::operator::widened(*other));
             let numbers = value.sql_type.is_number() && other.is_number();
             if is_untyped(value) {

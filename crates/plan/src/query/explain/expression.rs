@@ -3,6 +3,7 @@
 use crate::catalog::Catalog;
 use crate::query::walk;
 use lockstep_plan_ir::expression::Arithmetic;
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::relation::{AggregateCall, Join, SetBranch};
 use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Coordinator, Query};
@@ -299,11 +300,15 @@ impl<'c> Names<'c> {
                 let symbol = symbol(*comparison);
                 out.push_str(&format!("({}) {symbol} ({})", self.list(a), self.list(b)));
             }
-            Node::Quantified { comparison, all, row, subquery } => {
-                let quantifier = if *all { "ALL" } else { "ANY" };
+            Node::Quantified { comparison, quantifier, row, subquery } => {
+                let quantifier = match quantifier {
+                    Quantifier::Any => " ANY",
+                    Quantifier::All => " ALL",
+                    Quantifier::Single => "",
+                };
                 let (row, symbol) = (self.list(row), symbol(*comparison));
                 let number = subquery.number;
-                out.push_str(&format!("({row}) {symbol} {quantifier} subquery {number}"));
+                out.push_str(&format!("({row}) {symbol}{quantifier} subquery {number}"));
             }
             Node::ScalarSubquery(subquery) => {
                 out.push_str(&format!("subquery {}", subquery.number));

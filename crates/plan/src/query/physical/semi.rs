@@ -5,6 +5,7 @@ use crate::error::PlanError;
 use crate::query::logical::{Body, Select, Subqueries};
 use crate::query::{partition, walk};
 use crate::rules::Rule;
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::relation::JoinKind;
 use lockstep_plan_ir::{Comparison, Expression, Node, Relation};
 use lockstep_types::SqlType;
@@ -84,9 +85,12 @@ fn semi<'q>(
     };
     let (number, row): (u16, &[Expression]) = match node {
         Node::Exists(subquery) => (subquery.number, &[]),
-        Node::Quantified { comparison: Comparison::Equal, all: false, row, subquery } => {
-            (subquery.number, row)
-        }
+        Node::Quantified {
+            comparison: Comparison::Equal,
+            quantifier: Quantifier::Any,
+            row,
+            subquery,
+        } => (subquery.number, row),
         _ => return None,
     };
     let query = subqueries.get(&number)?;

@@ -8,6 +8,7 @@ use crate::query::Run;
 use crate::query::batch::frames::Frames;
 use crate::query::batch::vector::{Kind, Vector};
 use lockstep_plan_ir::Node as Plan;
+use lockstep_plan_ir::expression::Quantifier;
 use lockstep_plan_ir::expression::{Arithmetic, Comparison, Expression, Subquery};
 use lockstep_types::{Datum, SqlType};
 
@@ -110,10 +111,10 @@ impl<'a> Compiler<'_, '_, 'a> {
             }
             Plan::Like { value, pattern, escape } => self.like(value, pattern, *escape),
             Plan::Cast { value, .. } => self.cast(value, expression.sql_type),
-            Plan::Quantified { comparison, all, row, subquery } => {
-                let is_negated = match (comparison, all) {
-                    (Comparison::Equal, false) => false,
-                    (Comparison::NotEqual, true) => true,
+            Plan::Quantified { comparison, quantifier, row, subquery } => {
+                let is_negated = match (comparison, quantifier) {
+                    (Comparison::Equal, Quantifier::Any) => false,
+                    (Comparison::NotEqual, Quantifier::All) => true,
                     _ => return None,
                 };
                 self.in_rows(row, subquery, is_negated)
