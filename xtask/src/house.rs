@@ -1,5 +1,7 @@
 //! The house numbers and the rules of text: what STYLE.md says about lines, functions and words.
 
+mod durations;
+
 use crate::dependencies::{DETERMINISTIC, folder_of};
 use crate::finding::Finding;
 use crate::lexer::{self, Masked};
@@ -65,6 +67,9 @@ fn check_rust(path: &str, text: &str, findings: &mut Vec<Finding>) {
     check_functions(path, &masked, findings);
     check_unfinished_words(path, &masked.comments, findings);
     check_words(path, &masked, findings);
+    if !is_test_file(path) {
+        findings.extend(durations::check(path, &masked.code));
+    }
 }
 
 fn check_sizes(path: &str, text: &str, findings: &mut Vec<Finding>) {

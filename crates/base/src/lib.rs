@@ -7,6 +7,7 @@
 pub mod arena;
 pub mod bytes;
 pub mod counting;
+pub mod elapsed;
 pub mod growing;
 pub mod map;
 pub mod prefetch;

@@ -56,3 +56,9 @@ pub fn stopwatch() -> Stopwatch {
 pub fn monotonic_ns() -> u64 {
     origin().instant.elapsed().as_nanos() as u64
 }
+
+/// Nanoseconds since a reading of [`monotonic_ns`]; 0 if that is a later one.
+#[inline]
+pub fn ns_since(earlier_ns: u64) -> u64 {
+    monotonic_ns().saturating_sub(earlier_ns)
+}

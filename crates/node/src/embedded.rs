@@ -11,6 +11,7 @@ use crate::execution::run_invocation;
 use crate::message::NO_PROCEDURE;
 use crate::options::Options;
 use crate::statistics::ShardStatistics;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
@@ -251,7 +252,7 @@ impl EmbeddedHost {
         };
         let (site, statistics) = (&mut self.site, &mut self.statistics);
         let procedure = self.catalog.procedure(invocation.procedure);
-        run_invocation(site, procedure, statistics, &header, &invocation, 0, output)
+        run_invocation(site, procedure, statistics, &header, &invocation, Elapsed::ZERO, output)
     }
 
     /// Rows and memory of all tables and views.

@@ -3,6 +3,7 @@
 
 use crate::catalog::{HostProcedure, Routing};
 use crate::statistics::ShardStatistics;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_site::Site;
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Failure, Outcome, ParameterSet, Status};
@@ -16,7 +17,7 @@ pub(crate) fn run_invocation<H, A, C: Clone>(
     statistics: &mut ShardStatistics,
     header: &EntryHeader,
     invocation: &Invocation<'_>,
-    waited_ms: i32,
+    waited: Elapsed,
     output: &mut Vec<u8>,
 ) -> Status {
     let start = response::begin(output);
@@ -45,7 +46,7 @@ pub(crate) fn run_invocation<H, A, C: Clone>(
             outcome
         }
     };
-    response::finish(output, start, invocation.client_handle, &outcome, waited_ms);
+    response::finish(output, start, invocation.client_handle, &outcome, waited);
     outcome.failure.map_or(Status::Success, |failure| failure.status)
 }
 

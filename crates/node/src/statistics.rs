@@ -8,6 +8,7 @@ use crate::message::{NO_PROCEDURE, Origin};
 pub use crate::transaction_counters::TransactionCounters;
 use crate::transaction_counters::{EndedTransaction, TransactionStatistics};
 use hdrhistogram::Histogram;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::watch::StatementTimes;
@@ -286,7 +287,7 @@ impl ShardStatistics {
         counters.result_bytes.add(result_bytes as u64);
         if let Some(began_ns) = timer.began_ns {
             counters.timed += 1;
-            counters.execution_ns.add(clock::monotonic_ns() - began_ns);
+            counters.execution_ns.add(clock::ns_since(began_ns));
         }
         // A speculative run may run again: what counts is the one whose answer goes out.
         if let Some(failure) = &outcome.failure
@@ -329,7 +330,8 @@ impl ShardStatistics {
         let Some(counters) = self.procedures.get_mut(origin.procedure as usize) else { return };
         counters.invocations += 1;
         counters.timed += 1;
-        counters.execution_ns.add((now_us - origin.arrived_us).max(0) as u64 * 1000);
+        let took = Elapsed::between_us(origin.arrived_us, now_us);
+        counters.execution_ns.add(took.us().saturating_mul(1000));
         counters.result_bytes.add(ended.result_bytes as u64);
         counters.parameter_bytes.add(ended.parameter_bytes as u64);
         counters.count_end(ended.failure);
@@ -341,11 +343,11 @@ impl ShardStatistics {
     }
 
     /// A call that waited comes to run, perhaps again.
-    pub fn count_held(&mut self, procedure: u32, waited_us: i64, repeated: bool) {
+    pub fn count_held(&mut self, procedure: u32, waited: Elapsed, repeated: bool) {
         let counters = self.transactions.of(procedure);
         counters.repeated_calls += u64::from(repeated);
         counters.held_calls += 1;
-        counters.held_us.add(waited_us.max(0) as u64);
+        counters.held_us.add(waited.us());
     }
 
     /// A call runs behind an undecided transaction.
@@ -361,7 +363,7 @@ impl ShardStatistics {
     /// A call of one of this thread's connections is answered.
     #[inline]
     pub fn count_answer(&mut self, origin: &Origin, status: Status, now_us: i64) {
-        let latency_us = (now_us - origin.arrived_us).max(0) as u64;
+        let latency_us = Elapsed::between_us(origin.arrived_us, now_us).us();
         if latency_us == 0 {
             self.answers_this_round += 1;
         } else {
@@ -380,9 +382,9 @@ impl ShardStatistics {
 
     /// A call comes to run, so long after it was read.
     #[inline]
-    pub fn count_wait(&mut self, waited_us: i64) {
+    pub fn count_wait(&mut self, waited: Elapsed) {
         self.queue.polled += 1;
-        self.queue.waited_us.add(waited_us.max(0) as u64);
+        self.queue.waited_us.add(waited.us());
     }
 
     /// The thread slept.
@@ -392,12 +394,12 @@ impl ShardStatistics {
         self.idle.squares_ns += slept_ns as f64 * slept_ns as f64;
     }
 
-    /// The round ends, `elapsed_us` after it began: calls that were answered within it took
+    /// The round ends, `elapsed` after it began: calls that were answered within it took
     /// about that long.
-    pub fn end_round(&mut self, elapsed_us: i64) {
+    pub fn end_round(&mut self, elapsed: Elapsed) {
         let answers = std::mem::take(&mut self.answers_this_round);
         if answers > 0 {
-            let elapsed_us = (elapsed_us.max(0) as u64).min(MAX_LATENCY_US);
+            let elapsed_us = elapsed.us().min(MAX_LATENCY_US);
             // Within the histogram's range, so it is recorded.
             let _ = self.latency_us.record_n(elapsed_us, answers);
         }

@@ -6,6 +6,7 @@
 
 use crate::catalog::HostCatalog;
 use crate::statistics::{Extent, ProcedureCounters};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_base::map::FixedHashMap;
 use lockstep_site::FragmentRun;
 
@@ -84,10 +85,10 @@ impl TransactionCounters {
             self.fragments += 1;
             self.speculative_fragments += u64::from(run.speculative);
             self.repeated_fragments += u64::from(run.repeated);
-            self.waited_us.add(run.waited_us.max(0) as u64);
+            self.waited_us.add(run.waited.us());
         }
-        if run.stopped_us > 0 {
-            self.stopped_us.add(run.stopped_us as u64);
+        if run.stopped > Elapsed::ZERO {
+            self.stopped_us.add(run.stopped.us());
         }
     }
 

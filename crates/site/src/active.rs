@@ -3,6 +3,7 @@
 use crate::message::{BoundStatement, Home, MultiCall, MultiWork, RoundAnswer, TaskEntries};
 use crate::one_round::OneRoundCall;
 use crate::round::{Round, owners_of_questions};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::entries::PartitionEntries;
@@ -181,7 +182,7 @@ pub(crate) fn context_of<O, C>(
 pub(crate) fn time_limit<O, C>(active: &Active<O, C>, now_us: i64) -> Option<TimeLimit> {
     let of_queries = active.call.time_limit.filter(|_| active.context.read_only);
     let of_transaction = active.deadline_us.map(|deadline_us| {
-        let rest_ms = ((deadline_us - now_us) / 1000).clamp(1, i64::from(u32::MAX));
+        let rest_ms = Elapsed::between_us(now_us, deadline_us).ms().clamp(1, u32::MAX.into());
         TimeLimit { timeout_ms: rest_ms as u32, source: LimitSource::Transaction }
     });
     TimeLimit::first(of_queries, of_transaction)

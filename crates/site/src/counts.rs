@@ -1,5 +1,6 @@
 //! What a partition counts of the transactions that ran there.
 
+use lockstep_base::elapsed::Elapsed;
 /// A transaction's fragments ran at a partition, or it no longer stops that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FragmentRun {
@@ -11,11 +12,11 @@ pub struct FragmentRun {
     pub speculative: bool,
     /// They had run before, behind a transaction that was aborted.
     pub repeated: bool,
-    /// From their arrival until they ran, microseconds.
-    pub waited_us: i64,
-    /// How long the transaction had stopped the partition between its rounds, microseconds;
-    /// counted when that ends.
-    pub stopped_us: i64,
+    /// From their arrival until they ran.
+    pub waited: Elapsed,
+    /// How long the transaction had stopped the partition between its rounds; counted when that
+    /// ends.
+    pub stopped: Elapsed,
 }
 
 /// How often a partition did what, since it began.

@@ -9,6 +9,7 @@
 //! reserves it, the executor appends its tables behind it, [`finish`] fills it in.
 
 use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
 use lockstep_types::table::DecodeError;
 use lockstep_types::{Failure, Outcome, Status, TableView};
@@ -46,10 +47,10 @@ pub fn finish(
     start: usize,
     client_handle: i64,
     outcome: &Outcome,
-    round_trip_ms: i32,
+    round_trip: Elapsed,
 ) {
     if outcome.failure.is_some() || outcome.application_text.is_some() {
-        return finish_with_text(out, start, client_handle, outcome, None, round_trip_ms);
+        return finish_with_text(out, start, client_handle, outcome, None, round_trip);
     }
     let length = body_length(out.len() - start);
     let prefix = &mut out[start..start + PREFIX_BYTES];
@@ -59,7 +60,7 @@ pub fn finish(
     prefix[13] = 0;
     prefix[STATUS_AT] = Status::Success.code() as u8;
     prefix[APPLICATION_STATUS_AT] = outcome.application_status as u8;
-    prefix[16..20].copy_from_slice(&round_trip_ms.to_be_bytes());
+    prefix[16..20].copy_from_slice(&round_trip.ms_i32().to_be_bytes());
     prefix[20..].copy_from_slice(&outcome.table_count.to_be_bytes());
 }
 
@@ -71,7 +72,7 @@ pub fn finish_with_text(
     client_handle: i64,
     outcome: &Outcome,
     success_text: Option<&str>,
-    round_trip_ms: i32,
+    round_trip: Elapsed,
 ) {
     let failure = outcome.failure.as_ref();
     if failure.is_some() {
@@ -96,7 +97,7 @@ pub fn finish_with_text(
     if let Some(text) = application_text {
         prefix.put_sized(Some(text.as_bytes()));
     }
-    prefix.put_i32(round_trip_ms);
+    prefix.put_i32(round_trip.ms_i32());
     let tables = if failure.is_some() { 0 } else { outcome.table_count };
     prefix.extend_from_slice(&tables.to_be_bytes());
     out.splice(start..start + PREFIX_BYTES, prefix);

@@ -129,7 +129,8 @@ impl<W: Workload> Run<'_, W> {
     fn keep(&mut self, latency: Duration, now: Instant) {
         if let Some((instant, instant_us)) = self.kept_from {
             let latency_us = latency.as_micros() as u64;
-            let due_us = instant_us + (now - instant).as_micros() as u64 - latency_us;
+            let ended_us = instant_us + now.saturating_duration_since(instant).as_micros() as u64;
+            let due_us = ended_us.saturating_sub(latency_us);
             let latency_us = u32::try_from(latency_us).unwrap_or(u32::MAX);
             self.measured.calls.push(TimedCall { due_us, latency_us });
         }

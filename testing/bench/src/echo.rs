@@ -2,6 +2,7 @@
 //! number. What it reaches is what sockets and framing alone allow.
 
 use lockstep_base::bytes::ByteReader;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::{Datum, Outcome, SqlType, TableBuilder, TableSchema};
 use lockstep_wire_volt::login::LoginReply;
 use lockstep_wire_volt::{next_frame, response};
@@ -168,7 +169,7 @@ impl Peer {
         let mut table = TableBuilder::begin(&mut self.output, schema);
         table.row(schema, &[Datum::Int(0)]);
         table.finish();
-        response::finish(&mut self.output, start, handle, &Outcome::success(1), 0);
+        response::finish(&mut self.output, start, handle, &Outcome::success(1), Elapsed::ZERO);
         Ok(())
     }
 

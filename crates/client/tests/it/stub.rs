@@ -4,6 +4,7 @@
 //!   partition that the call was sent to. `Fail`: status -2. `Swap`: answered behind the call
 //!   after it. `Mute`: no answer. `Hang up`: closes. `Garbage`: a frame of no length.
 
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::{
     Datum, Failure, HashRing, HostId, Outcome, Parameter, PartitionId, SqlType, Status,
     TableBuilder, TableSchema,
@@ -138,7 +139,7 @@ fn answer(out: &mut Vec<u8>, call: &Invocation<'_>, shared: &Shared) {
         Ok(tables) => Outcome::success(tables),
         Err(failure) => Outcome::failed(failure),
     };
-    response::finish(out, start, call.client_handle, &outcome, 0);
+    response::finish(out, start, call.client_handle, &outcome, Elapsed::ZERO);
     let wants_push = call.procedure == "Echo" && integer(call, 0) == Some(-1);
     if wants_push {
         let handle = topology::CATALOG_CHANGED_HANDLE;

@@ -128,7 +128,7 @@ impl Control {
             BatchKind::DmlQueries => {
                 let began_ns = clock::monotonic_ns();
                 let planned = self.plan_all(&parsed);
-                self.plans.count_planning(clock::monotonic_ns() - began_ns, planned.is_err());
+                self.plans.count_planning(clock::ns_since(began_ns), planned.is_err());
                 let statements = planned?;
                 let planning = self.planning_for(&parsed[0]).into_owned();
                 let origin = self.text_origin(false);

@@ -4,6 +4,7 @@ use super::Control;
 use crate::catalog::{HostCatalog, Routing};
 use crate::clock;
 use crate::message::{Envelope, ForwardedAnswer, Origin};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::{Datum, Failure, Outcome, SqlType, Status, TableBuilder, TableSchema};
 use lockstep_wire_volt::response;
 use lockstep_wire_volt::topology::{ProcedureEntry, ProcedureRouting, write_procedures};
@@ -35,8 +36,8 @@ impl Control {
         let mut frame = Vec::new();
         let start = response::begin(&mut frame);
         let outcome = Outcome { application_text, ..Outcome::success(write(&mut frame)) };
-        let waited_ms = ((clock::now_us() - origin.arrived_us) / 1000) as i32;
-        response::finish(&mut frame, start, origin.handle, &outcome, waited_ms);
+        let waited = Elapsed::between_us(origin.arrived_us, clock::now_us());
+        response::finish(&mut frame, start, origin.handle, &outcome, waited);
         let limit = self.facts.options.max_response_bytes as usize;
         if let Err(failure) = response::check_size(frame.len(), limit) {
             return self.answer_failure(origin, &failure);
@@ -60,9 +61,9 @@ impl Control {
         let mut frame = Vec::new();
         let start = response::begin(&mut frame);
         let outcome = Outcome::success(write(&mut frame));
-        let waited_ms = ((clock::now_us() - origin.arrived_us) / 1000) as i32;
+        let waited = Elapsed::between_us(origin.arrived_us, clock::now_us());
         let handle = origin.handle;
-        response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited_ms);
+        response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited);
         let limit = self.facts.options.max_response_bytes as usize;
         if let Err(failure) = response::check_size(frame.len(), limit) {
             return self.answer_failure(origin, &failure);
@@ -101,8 +102,8 @@ pub(super) fn write_tables(
 ) {
     let start = response::begin(frame);
     let table_count = write(frame);
-    let waited_ms = ((now_us - arrived_us) / 1000) as i32;
-    response::finish(frame, start, handle, &Outcome::success(table_count), waited_ms);
+    let waited = Elapsed::between_us(arrived_us, now_us);
+    response::finish(frame, start, handle, &Outcome::success(table_count), waited);
 }
 
 /// One table, one row: STATUS 0.

@@ -224,8 +224,7 @@ impl Control {
     /// Until something is due.
     fn time_left(&self) -> Option<Duration> {
         let survey = self.survey.time_left(clock::now_us());
-        let snapshot = self.snapshot_time_left_us();
-        let snapshot = snapshot.map(|left_us| Duration::from_micros(left_us as u64));
+        let snapshot = self.snapshot_time_left();
         let look = Some(self.resources.time_left());
         let task = self.task_time_left();
         let expiry = self.expiry.time_left(clock::now_us());

@@ -9,6 +9,7 @@ use super::Control;
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::message::{Envelope, SurveyedTable};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::IndexKey;
@@ -50,8 +51,8 @@ impl Survey {
 
     /// Until the next survey; `None` when there is nothing to wait for.
     pub(super) fn time_left(&self, now_us: i64) -> Option<Duration> {
-        (self.interval_us > 0)
-            .then(|| Duration::from_micros((self.next_us - now_us).max(1_000) as u64))
+        let left = Elapsed::between_us(now_us, self.next_us).duration();
+        (self.interval_us > 0).then(|| left.max(Duration::from_millis(1)))
     }
 
     /// Whether rows of a table should be looked at again.

@@ -3,6 +3,7 @@
 use super::{Control, answer};
 use crate::clock;
 use crate::message::Origin;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::{
     Datum, Failure, Outcome, Parameter, SqlType, TableBuilder, TableSchema, timestamp,
 };
@@ -14,7 +15,7 @@ pub fn write_ping(out: &mut Vec<u8>, handle: i64) {
     let start = response::begin(out);
     let table_count = answer::write_status(out);
     let outcome = Outcome::success(table_count);
-    response::finish_with_text(out, start, handle, &outcome, Some("SUCCESS"), 0);
+    response::finish_with_text(out, start, handle, &outcome, Some("SUCCESS"), Elapsed::ZERO);
 }
 
 /// The text of a parameter, if it is one.
@@ -121,7 +122,7 @@ impl Control {
     fn overview(&self) -> Vec<(&'static str, String)> {
         let facts = &self.facts;
         let created_ms = facts.cluster_created_ms;
-        let uptime_ms = clock::now_us() / 1000 - created_ms;
+        let uptime = Elapsed::between_ms(created_ms, clock::now_us() / 1000);
         let none = String::new;
         let cores = std::thread::available_parallelism().map_or(1, usize::from).to_string();
         let started = timestamp::format(created_ms * 1000);
@@ -156,7 +157,7 @@ impl Control {
             ("STARTTIME", created_ms.to_string()),
             ("CREATIONTIME", created_ms.to_string()),
             ("HOSTSTARTTIME", created_ms.to_string()),
-            ("UPTIME", uptime_text(uptime_ms)),
+            ("UPTIME", uptime_text(uptime)),
             ("LAST_UPDATECORE_DURATION", "0".to_string()),
             ("LOG4JPORT", "0".to_string()),
             ("PLACEMENTGROUP", "0".to_string()),
@@ -212,15 +213,15 @@ impl Control {
     }
 }
 
-fn uptime_text(uptime_ms: i64) -> String {
-    let seconds = uptime_ms / 1000;
+fn uptime_text(uptime: Elapsed) -> String {
+    let seconds = uptime.ms() / 1000;
     format!(
         "{} days {:02}:{:02}:{:02}.{:03}",
         seconds / 86_400,
         seconds / 3600 % 24,
         seconds / 60 % 60,
         seconds % 60,
-        uptime_ms % 1000
+        uptime.ms() % 1000
     )
 }
 

@@ -14,6 +14,7 @@ use crate::connection::ConnectionKey;
 use crate::intake::Changes;
 use crate::message::{Envelope, Origin};
 use crate::options::Options;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_site::{
     BoundStatement, Expiring, ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId,
     StatementCall,
@@ -60,7 +61,7 @@ impl Expiry {
     /// Until something is due.
     pub(super) fn time_left(&self, now_us: i64) -> Option<Duration> {
         let due_us = self.schedule.due_us().filter(|_| !self.is_stopped)?;
-        Some(Duration::from_micros((due_us - now_us).max(0) as u64))
+        Some(Elapsed::between_us(now_us, due_us).duration())
     }
 
     /// Nothing begins any more: the host stops.

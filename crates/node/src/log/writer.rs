@@ -14,6 +14,7 @@ use crate::clock;
 use crate::mailbox::Bell;
 use crate::options::Options;
 use crate::scheduling;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_base::ring::{Consumer, Producer, ring};
 use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
 use lockstep_txn::HandedLog;
@@ -242,7 +243,7 @@ impl LogThread {
             lanes,
             shared: Arc::clone(&shared),
             syncs_groups: data.durability == Durability::Sync,
-            interval_us: options.log_interval_ms as i64 * 1000,
+            interval: Elapsed::from_ms(options.log_interval_ms),
             realtime_priority: above_sites(options.realtime_priority),
             group: Group::new(options),
             synced_us: clock::now_us(),
@@ -319,7 +320,7 @@ struct Body {
     lanes: Vec<Lane>,
     shared: Arc<LogShared>,
     syncs_groups: bool,
-    interval_us: i64,
+    interval: Elapsed,
     /// See the option.
     realtime_priority: u64,
     group: Group,
@@ -503,7 +504,7 @@ impl Body {
     /// Between groups of the asynchronous mode: syncs once per interval.
     fn sync_in_time(&mut self) -> Result<(), LogError> {
         let now_us = clock::now_us();
-        if now_us - self.synced_us >= self.interval_us {
+        if Elapsed::between_us(self.synced_us, now_us) >= self.interval {
             self.writer.sync()?;
             self.synced_us = now_us;
         }
@@ -523,7 +524,7 @@ impl Body {
         if self.is_sealed {
             std::thread::park();
         } else {
-            let interval = Duration::from_micros(self.interval_us as u64);
+            let interval = self.interval.duration();
             let pause = if self.syncs_groups { SEAL_AFTER } else { interval };
             std::thread::park_timeout(pause);
         }

@@ -5,6 +5,7 @@ use super::partition::PartitionSource;
 use super::snapshot::{self, SnapshotSummary, Unfit};
 use super::{HostState, ReplayError, ReplaySettings, replay};
 use crate::clock;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::ClusterId;
 use lockstep_durability::command_log::{FOLDER, LogEnd, LogPosition, LogReader, TornTail};
 use lockstep_durability::recovery::{
@@ -162,7 +163,7 @@ fn begin_with<H: Send, A: Send>(
         }
     };
     let load_us = loaded.as_ref().map_or(0, |loaded| loaded.load_us);
-    let replay_us = (clock::monotonic_ns() - surveyed_ns) / 1000;
+    let replay_us = Elapsed::between_ns(surveyed_ns, clock::monotonic_ns()).us();
     let summary = RecoverySummary {
         snapshot: loaded,
         passed_over: Vec::new(),
@@ -172,7 +173,7 @@ fn begin_with<H: Send, A: Send>(
         schema_changes: replayed.schema_changes,
         left_out: replayed.left_out,
         torn: end.torn.clone(),
-        survey_us: (surveyed_ns - began_ns) / 1000,
+        survey_us: Elapsed::between_ns(began_ns, surveyed_ns).us(),
         replay_us: replay_us.saturating_sub(load_us),
     };
     let sequences = outcome.tails.iter().map(|tail| tail.sequence).collect();

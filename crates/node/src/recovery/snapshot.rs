@@ -89,7 +89,7 @@ pub(super) fn load<H: Send, A: Send>(
         nonce: manifest.nonce.clone(),
         rows: loaded.rows,
         bytes: loaded.bytes,
-        load_us: (crate::clock::monotonic_ns() - began_ns) / 1000,
+        load_us: crate::clock::ns_since(began_ns) / 1000,
     };
     Ok((HostState { catalog, sites }, summary))
 }

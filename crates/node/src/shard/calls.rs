@@ -11,6 +11,7 @@ use crate::message::{
     AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT,
     NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
 };
+use lockstep_base::elapsed::Elapsed;
 use lockstep_site::{Ready, ViaLeg};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, Status};
@@ -122,11 +123,10 @@ impl Shard {
         invocation: &Invocation<'_>,
         output: &mut Vec<u8>,
     ) -> Status {
-        let waited_us = self.now_us - origin.arrived_us;
-        self.statistics.count_wait(waited_us);
-        let waited_ms = (waited_us / 1000) as i32;
+        let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
+        self.statistics.count_wait(waited);
         if invocation.procedure == LOAD_AT_PARTITION {
-            return self.execute_load(header, invocation, waited_ms, output);
+            return self.execute_load(header, invocation, waited, output);
         }
         // The thread that read the call found it in its own catalog; one that it was sent to
         // looks again, for the catalog may have changed on the way.
@@ -142,7 +142,7 @@ impl Shard {
             true => options.time_limit(invocation.query_timeout_ms),
             false => None,
         });
-        run_invocation(site, procedure, statistics, header, invocation, waited_ms, output)
+        run_invocation(site, procedure, statistics, header, invocation, waited, output)
     }
 
     /// A call from a connection of another thread, for the partition of this one.
@@ -162,7 +162,8 @@ impl Shard {
         let (Ready::Run(call, header) | Ready::Speculate(call, header)) = ready;
         let Origin { procedure, arrived_us, .. } = call.origin();
         let repeated = header.repeated;
-        self.statistics.count_held(procedure, self.now_us - arrived_us, repeated);
+        let waited = Elapsed::between_us(arrived_us, self.now_us);
+        self.statistics.count_held(procedure, waited, repeated);
     }
 
     /// Runs a call that came from another thread or waited, and answers it.
@@ -204,11 +205,10 @@ impl Shard {
                 let start = response::begin(&mut frame);
                 self.site.limit_time(call.time_limit.filter(|_| call.call.read_only));
                 let outcome = self.site.statements(header, &call.call, &mut frame);
-                let waited_us = self.now_us - call.origin.arrived_us;
-                self.statistics.count_wait(waited_us);
+                let waited = Elapsed::between_us(call.origin.arrived_us, self.now_us);
+                self.statistics.count_wait(waited);
                 self.statistics.count_ad_hoc();
-                let waited_ms = (waited_us / 1000) as i32;
-                response::finish(&mut frame, start, call.origin.handle, &outcome, waited_ms);
+                response::finish(&mut frame, start, call.origin.handle, &outcome, waited);
                 let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
                 KeptAnswer { status, frame, entry: self.stands_behind() }
             }

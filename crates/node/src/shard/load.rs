@@ -8,6 +8,7 @@ use crate::load::{load_parameters, load_statement};
 use crate::message::{
     ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, Origin, PARTITION_WEIGHT,
 };
+use lockstep_base::elapsed::Elapsed;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Outcome, Status};
@@ -65,7 +66,7 @@ impl Shard {
         &mut self,
         header: &EntryHeader,
         invocation: &Invocation<'_>,
-        waited_ms: i32,
+        waited: Elapsed,
         output: &mut Vec<u8>,
     ) -> Status {
         let start = response::begin(output);
@@ -75,7 +76,7 @@ impl Shard {
             Ok((statement, rows)) => self.site.load(header, &statement, &rows, output),
             Err(failure) => Outcome::failed(failure),
         };
-        response::finish(output, start, invocation.client_handle, &outcome, waited_ms);
+        response::finish(output, start, invocation.client_handle, &outcome, waited);
         outcome.failure.map_or(Status::Success, |failure| failure.status)
     }
 }

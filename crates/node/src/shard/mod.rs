@@ -45,6 +45,7 @@ pub use drain::Drain;
 use gate::Gate;
 use inner::InnerLoad;
 use lockstep_base::counting;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_jvm::JavaSettings;
@@ -68,7 +69,7 @@ const MESSAGES_PER_ROUND: usize = 1024;
 /// Urgent messages taken before what they made this thread send is shown to the others.
 const URGENT_PER_SHOW: usize = 16;
 /// How often deadlines are looked at.
-const DEADLINE_CHECK_US: i64 = 100_000;
+const DEADLINE_CHECK_US: u64 = 100_000;
 /// Buffers kept for forwarded calls and answers.
 const SPARE_BUFFERS: usize = 4096;
 
@@ -332,7 +333,8 @@ impl Shard {
             self.hear_threads();
             self.hear_outside();
             self.run_load();
-            if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
+            if Elapsed::between_us(self.deadlines_checked_us, self.now_us).us() >= DEADLINE_CHECK_US
+            {
                 self.expire_rounds();
             }
             self.take_own_messages();
@@ -344,8 +346,9 @@ impl Shard {
             self.tell_quiet();
             counting::apart(|| self.site.maintain());
             self.step_snapshot();
-            self.statistics.end_round(clock::now_us() - self.now_us);
-            if self.now_us - self.deadlines_checked_us >= DEADLINE_CHECK_US {
+            self.statistics.end_round(Elapsed::between_us(self.now_us, clock::now_us()));
+            if Elapsed::between_us(self.deadlines_checked_us, self.now_us).us() >= DEADLINE_CHECK_US
+            {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
                 self.expire_outside();

@@ -14,6 +14,7 @@ use crate::message::{
 use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
 use crate::transaction_counters::EndedTransaction;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
 };
@@ -243,8 +244,8 @@ impl Shard {
         let mut frame = self.spare_buffer();
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&finished.tables);
-        let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
-        response::finish(&mut frame, start, origin.handle, &finished.outcome, waited_ms);
+        let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
+        response::finish(&mut frame, start, origin.handle, &finished.outcome, waited);
         let status = finished.outcome.failure.as_ref().map_or(Status::Success, |f| f.status);
         let transaction = EndedTransaction {
             partition_count: finished.partition_count,

@@ -5,6 +5,7 @@ use super::Shard;
 use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd, Origin};
 use crate::statistics::EndedCall;
 use crate::transaction_counters::EndedTransaction;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_site::{Coordinator, Home, OneRoundCall, OneRoundFinished, OneRoundRequest};
 use lockstep_types::{Failure, Outcome, PartitionId, Status};
 use lockstep_wire_volt::{Invocation, response};
@@ -121,8 +122,8 @@ impl Shard {
             }
         };
         self.one_rounds.take_back(call, self.catalog.version());
-        let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
-        response::finish(&mut frame, start, origin.handle, &outcome, waited_ms);
+        let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
+        response::finish(&mut frame, start, origin.handle, &outcome, waited);
         let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
         self.forwarded_answer(ForwardedAnswer { origin, status, frame });
     }

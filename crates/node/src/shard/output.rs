@@ -2,6 +2,7 @@
 
 use super::Shard;
 use crate::connection::{ConnectionKey, Stage};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_wire_volt::login::{LoginStatus, refusal};
 use std::sync::atomic::Ordering;
 
@@ -64,14 +65,15 @@ impl Shard {
 
     /// Closes connections that have not logged in or have not read for too long.
     pub(super) fn check_deadlines(&mut self) {
-        let unread_us = self.facts.options.unread_timeout_ms as i64 * 1000;
+        let patience = Elapsed::from_ms(self.facts.options.unread_timeout_ms);
         let now_us = self.now_us;
         let mut late = Vec::new();
         for connection in self.connections.iter().flatten() {
             let no_login =
                 matches!(connection.stage, Stage::Login { until_us } if now_us > until_us);
-            let no_read =
-                connection.unread_since_us.is_some_and(|since| now_us - since > unread_us);
+            let no_read = connection
+                .unread_since_us
+                .is_some_and(|since_us| Elapsed::between_us(since_us, now_us) > patience);
             if no_login || no_read {
                 late.push((connection.key, no_login));
             }

@@ -5,6 +5,7 @@ use super::Shard;
 use crate::connection::ConnectionKey;
 use crate::mailbox::Bell;
 use crate::message::{ForwardedAnswer, HEAVY_WEIGHT, NO_PROCEDURE, Origin};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_jvm::nontransactional::{self, Ended, InnerCall, NonTransactionalHost};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Failure, Outcome, ParameterSet, SqlType, Status};
@@ -210,8 +211,8 @@ impl Shard {
         let mut frame = self.spare_buffer();
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&tables);
-        let waited_ms = ((self.now_us - origin.arrived_us) / 1000) as i32;
-        response::finish(&mut frame, start, origin.handle, &outcome, waited_ms);
+        let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
+        response::finish(&mut frame, start, origin.handle, &outcome, waited);
         let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
         self.answer(origin, status, frame);
     }

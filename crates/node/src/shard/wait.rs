@@ -4,12 +4,13 @@
 use super::{DEADLINE_CHECK_US, Shard, WAKER};
 use crate::clock;
 use crate::threads::ProcedureThreads;
+use lockstep_base::elapsed::Elapsed;
 use mio::Events;
 use std::io;
 use std::time::Duration;
 
 /// A thread with work from other threads looks at its sockets this often.
-const BUSY_POLL_US: i64 = 50;
+const BUSY_POLL_US: u64 = 50;
 /// Looks at the mailboxes between two looks at the clock.
 const LOOKS_PER_CLOCK: u32 = 32;
 
@@ -19,7 +20,7 @@ impl Shard {
         let has_messages =
             self.has_message() || self.load_wants_to_call() || self.spin_for_messages();
         let busy = has_messages || (!self.to_read.is_empty() && !self.gate.is_shut());
-        let polled_lately = self.now_us - self.polled_us < BUSY_POLL_US;
+        let polled_lately = Elapsed::between_us(self.polled_us, self.now_us).us() < BUSY_POLL_US;
         if has_messages && polled_lately && self.to_read.is_empty() {
             events.clear();
             self.snapshot.note_wait(false);
@@ -39,7 +40,7 @@ impl Shard {
         } else if !busy && !self.poll_busily(events)? {
             self.bell.prepare_sleep();
             if !self.has_message() {
-                let longest_ns = DEADLINE_CHECK_US as u64 * 1_000;
+                let longest_ns = DEADLINE_CHECK_US * 1_000;
                 let sleep_ns = snapshot_ns.map_or(longest_ns, |ns| ns.min(longest_ns));
                 timeout = Some(Duration::from_nanos(sleep_ns));
                 asleep_ns = Some(clock::monotonic_ns());
@@ -61,7 +62,7 @@ impl Shard {
             self.snapshot.note_wait(!busy && !has_work);
         }
         if let Some(asleep_ns) = asleep_ns {
-            self.statistics.count_sleep(clock::monotonic_ns() - asleep_ns);
+            self.statistics.count_sleep(clock::ns_since(asleep_ns));
         }
         Ok(())
     }
@@ -89,7 +90,7 @@ impl Shard {
             return false;
         }
         let start = clock::monotonic_ns();
-        while clock::monotonic_ns() - start < span_ns {
+        while clock::ns_since(start) < span_ns {
             for _ in 0..LOOKS_PER_CLOCK {
                 if self.has_message() {
                     return true;
@@ -108,7 +109,7 @@ impl Shard {
             return Ok(false);
         }
         let start = clock::monotonic_ns();
-        while clock::monotonic_ns() - start < span_ns {
+        while clock::ns_since(start) < span_ns {
             self.poll.poll(events, Some(Duration::ZERO))?;
             if !events.is_empty() || self.has_message() {
                 return Ok(true);

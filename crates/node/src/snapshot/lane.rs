@@ -182,7 +182,7 @@ impl SiteLane {
                 self.say(FromSite::Done);
                 return true;
             }
-            if clock::monotonic_ns() - began_ns >= budget_ns {
+            if clock::ns_since(began_ns) >= budget_ns {
                 return false;
             }
         }

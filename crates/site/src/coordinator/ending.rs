@@ -45,7 +45,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         if self.transaction_limit_us == 0 {
             return;
         }
-        let before_us = now_us - self.transaction_limit_us;
+        let before_us = now_us.saturating_sub(self.transaction_limit_us);
         self.expire_awaited(before_us, outputs);
         self.now_us = now_us;
         let is_late = |active: &Active<O, C>| {

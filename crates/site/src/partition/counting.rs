@@ -3,6 +3,7 @@
 use super::{Site, Stopped, Work};
 use crate::counts::FragmentRun;
 use crate::effect::PartitionEffect;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_txn::EntryHeader;
 use lockstep_txn::sp::Fragments;
 
@@ -24,11 +25,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let speculative = before.is_none() && !self.initiator.is_decided();
         self.counts.speculated += u64::from(speculative);
         let since_us = before.map_or(now_us, |stopped| stopped.since_us);
-        let stopped_us = match fragments.last {
-            true => now_us - since_us,
+        let stopped = match fragments.last {
+            true => Elapsed::between_us(since_us, now_us),
             false => {
                 self.stopped = Some(Stopped { procedure_number, since_us });
-                0
+                Elapsed::ZERO
             }
         };
         effects.push(PartitionEffect::Ran(FragmentRun {
@@ -36,16 +37,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
             is_run: true,
             speculative,
             repeated: header.repeated,
-            waited_us: now_us - arrived_us,
-            stopped_us,
+            waited: Elapsed::between_us(arrived_us, now_us),
+            stopped,
         }));
     }
 
     /// A decision ends what has stopped the partition between its rounds.
     pub(super) fn count_stop(&mut self, now_us: i64, effects: &mut Vec<PartitionEffect<H, A, C>>) {
         if let Some(Stopped { procedure_number, since_us }) = self.stopped.take() {
-            let stopped_us = now_us - since_us;
-            let run = FragmentRun { procedure_number, stopped_us, ..FragmentRun::default() };
+            let stopped = Elapsed::between_us(since_us, now_us);
+            let run = FragmentRun { procedure_number, stopped, ..FragmentRun::default() };
             effects.push(PartitionEffect::Ran(run));
         }
     }

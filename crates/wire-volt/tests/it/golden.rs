@@ -2,6 +2,7 @@
 
 use crate::corpus::{self, Record, records};
 use lockstep_base::bytes::ByteReader;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::outcome::{Outcome, Status};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Failure, Parameter, ParameterSet, TableView};
@@ -126,20 +127,14 @@ fn responses() {
         let start = response::begin(&mut out);
         out.extend_from_slice(tables);
         let handle = read.client_handle;
-        response::finish_with_text(
-            &mut out,
-            start,
-            handle,
-            &outcome,
-            success_text,
-            read.round_trip_ms,
-        );
+        let round_trip = Elapsed::from_ms(read.round_trip_ms as u64);
+        response::finish_with_text(&mut out, start, handle, &outcome, success_text, round_trip);
         assert_eq!(out[6..], record.bytes, "{}", record.name);
         if success_text.is_none() {
             out.truncate(start);
             response::begin(&mut out);
             out.extend_from_slice(tables);
-            response::finish(&mut out, start, handle, &outcome, read.round_trip_ms);
+            response::finish(&mut out, start, handle, &outcome, round_trip);
             assert_eq!(out[6..], record.bytes, "{}", record.name);
         }
     }

@@ -1,5 +1,6 @@
 //! What is written is read back, and limits hold.
 
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::outcome::NO_APPLICATION_STATUS;
 use lockstep_types::{Datum, Failure, Outcome, SqlType, Status, TableBuilder, TableSchema};
 use lockstep_wire_volt::{Response, next_frame, response};
@@ -34,7 +35,7 @@ fn responses_follow_each_other_in_one_buffer() {
         if handle == 2 {
             outcome.failure = Some(Failure::graceful("no such row"));
         }
-        response::finish(&mut out, start, handle, &outcome, 3);
+        response::finish(&mut out, start, handle, &outcome, Elapsed::from_ms(3));
     }
     response::write_simple(
         &mut out,

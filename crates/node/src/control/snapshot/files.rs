@@ -110,7 +110,7 @@ impl Control {
         let mut rows = Vec::new();
         for past in self.snapshots.past() {
             let end_ms = past.ended_ms.unwrap_or(0);
-            let took_ms = past.ended_ms.unwrap_or(clock::now_us() / 1000) - past.started_ms;
+            let took = past.took();
             let result = match &past.result {
                 None => "IN_PROGRESS",
                 Some(Ok(_)) => "SUCCESS",
@@ -139,8 +139,8 @@ impl Control {
                     Value::Int(past.started_ms),
                     Value::Int(end_ms),
                     Value::Int(bytes as i64),
-                    Value::Int(took_ms / 1000),
-                    Value::Float(bytes as f64 * 1000.0 / took_ms.max(1) as f64),
+                    Value::Int(took.ms_i64() / 1000),
+                    Value::Float(bytes as f64 * 1000.0 / took.ms().max(1) as f64),
                     text(result),
                     text(past.kind),
                 ]);
@@ -168,7 +168,7 @@ impl Control {
                 _ => 0,
             };
             let end_ms = past.ended_ms.unwrap_or(0);
-            let took_ms = past.ended_ms.unwrap_or(clock::now_us() / 1000) - past.started_ms;
+            let took = past.took();
             vec![
                 text(&past.nonce),
                 Value::Int(transaction),
@@ -176,7 +176,7 @@ impl Control {
                 text(&past.path),
                 Value::Int(past.started_ms),
                 Value::Int(end_ms),
-                Value::Int(took_ms / 1000),
+                Value::Int(took.ms_i64() / 1000),
                 Value::Float(percent),
                 text(result),
             ]

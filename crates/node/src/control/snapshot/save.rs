@@ -14,6 +14,7 @@ use crate::scheduling;
 use crate::snapshot::SaveResult;
 use crate::snapshot::lane::{LaneLimits, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     self, ContentKind, FileWriter, SnapshotError, TableKind, manifest_name,
@@ -28,6 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// Snapshots that are remembered for the statistics.
 const PAST_SNAPSHOTS: usize = 10;
@@ -57,6 +59,14 @@ pub(super) struct PastSnapshot {
     /// What it is expected to have in the end, in bytes.
     pub(super) expected_bytes: u64,
     pub(super) result: Option<SaveResult>,
+}
+
+impl PastSnapshot {
+    /// From its beginning to its end, or until now.
+    pub(super) fn took(&self) -> Elapsed {
+        let until_ms = self.ended_ms.unwrap_or_else(|| clock::now_us() / 1000);
+        Elapsed::between_ms(self.started_ms, until_ms)
+    }
 }
 
 /// The snapshot under way.
@@ -343,8 +353,8 @@ impl Control {
         self.begin_save(automatic(AUTOMATIC_PREFIX), None, "AUTO")
     }
 
-    /// Until there is something to attend to, in microseconds; `None` for ever.
-    pub(in crate::control) fn snapshot_time_left_us(&self) -> Option<i64> {
+    /// Until there is something to attend to; `None` for ever.
+    pub(in crate::control) fn snapshot_time_left(&self) -> Option<Duration> {
         if !self.is_free_for_snapshot() {
             // The end of what is under way wakes the thread.
             return None;
@@ -355,16 +365,16 @@ impl Control {
         let by_log = has_log.then_some(self.snapshots.next_look_us);
         let by_clock = has_clock.then_some(self.snapshots.next_us);
         let next_us = by_log.into_iter().chain(by_clock).min()?;
-        Some((next_us - clock::now_us()).max(1_000))
+        let left = Elapsed::between_us(clock::now_us(), next_us).duration();
+        Some(left.max(Duration::from_millis(1)))
     }
 
     fn snapshot_ended(&mut self, result: SaveResult) {
         let Some(past) = self.snapshots.past.back_mut() else { return };
-        let now_ms = clock::now_us() / 1000;
-        past.ended_ms = Some(now_ms);
+        past.ended_ms = Some(clock::now_us() / 1000);
         past.result = Some(result.clone());
         let (nonce, kind) = (past.nonce.clone(), past.kind);
-        let took_ms = now_ms - past.started_ms;
+        let took_ms = past.took().ms();
         match &result {
             Ok(saved) => tracing::info!(nonce, bytes = saved.bytes, took_ms, "snapshot saved"),
             Err(error) => tracing::error!(nonce, %error, "snapshot not saved"),
@@ -496,7 +506,7 @@ impl Control {
 }
 
 /// A snapshot of everything in the host's directory, named by the time.
-fn automatic(prefix: &str) -> SnapshotRequest {
+pub(super) fn automatic(prefix: &str) -> SnapshotRequest {
     let now_ms = clock::now_us() / 1000;
     SnapshotRequest {
         path: None,

@@ -3,6 +3,7 @@
 use super::{Row, View, number, small, text};
 use crate::control::statistics::{physical_memory_kb, resident_kb};
 use hdrhistogram::Histogram;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::Value;
 use std::sync::atomic::Ordering;
 
@@ -62,7 +63,8 @@ pub(super) fn cpu(view: &View) -> Vec<Row> {
             0
         }
     };
-    let lifetime_ms = (view.now_ms - view.facts.cluster_created_ms).max(1);
+    let lifetime_ms =
+        Elapsed::between_ms(view.facts.cluster_created_ms, view.now_ms).ms_i64().max(1);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as i64;
     vec![vec![Value::Int((used_us / 10 / (lifetime_ms * cores)).clamp(0, 100))]]
 }
@@ -114,7 +116,7 @@ pub(super) fn latency(view: &View) -> Vec<Row> {
         }
     }
     let Some(all) = all else { return Vec::new() };
-    let interval_ms = (view.now_ms - view.since_ms).max(1) as u64;
+    let interval_ms = Elapsed::between_ms(view.since_ms, view.now_ms).ms().max(1);
     let at = |quantile: f64| number(all.value_at_quantile(quantile));
     vec![vec![
         small(interval_ms),

@@ -1,6 +1,7 @@
 //! Statistics of tables and indexes, per site.
 
 use super::{Row, View, number, small, text};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::Value;
 
 const KIB: u64 = 1024;
@@ -32,7 +33,7 @@ pub(super) fn table(view: &View) -> Vec<Row> {
 
 /// How long each thread slept, in nanoseconds, and its share of the time.
 pub(super) fn idle_time(view: &View) -> Vec<Row> {
-    let elapsed_ns = (view.now_ms - view.since_ms).max(1) as f64 * 1e6;
+    let elapsed_ns = Elapsed::between_ms(view.since_ms, view.now_ms).ms().max(1) as f64 * 1e6;
     let row = |snapshot: &crate::statistics::ShardSnapshot| {
         let idle = &snapshot.idle;
         let mean = idle.slept_ns.sum as f64 / idle.count.max(1) as f64;
