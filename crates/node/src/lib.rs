@@ -15,6 +15,7 @@ pub mod embedded;
 mod execution;
 pub mod inner_load;
 pub mod intake;
+mod json;
 mod load;
 pub mod log;
 pub mod mailbox;

@@ -1,6 +1,8 @@
 //! What calls of snapshot procedures ask for: positional parameters, or one of JSON.
 
+use super::save::automatic;
 use crate::control::system::text_parameter;
+use crate::json;
 use lockstep_durability::snapshot::{ContentKind, check_nonce};
 use lockstep_types::{Datum, Failure, Parameter};
 use lockstep_wire_volt::Invocation;
@@ -53,7 +55,8 @@ pub(super) fn read(invocation: &Invocation<'_>) -> Result<Option<SnapshotRequest
             let text = text_parameter(invocation, 0).ok_or_else(|| {
                 Failure::graceful(format!("The only parameter of {name} must be a text of JSON"))
             })?;
-            from_json(text).map_err(|problem| Failure::graceful(format!("{name}: {problem}")))?
+            let request = from_json(text, name == "@SnapshotSave");
+            request.map_err(|problem| Failure::graceful(format!("{name}: {problem}")))?
         }
         2 | 3 => positional(invocation)?,
         count => {
@@ -88,19 +91,23 @@ fn positional(invocation: &Invocation<'_>) -> Result<SnapshotRequest, Failure> {
     })
 }
 
-fn from_json(given: &str) -> Result<SnapshotRequest, String> {
-    let value: Value = serde_json::from_str(given)
-        .map_err(|error| format!("the parameter is no JSON object: {error}"))?;
-    let Value::Object(object) = value else {
-        return Err("the parameter is no JSON object".to_string());
-    };
-    let nonce = text(&object, "nonce")?.ok_or("the key nonce is missing")?;
+/// Reads the parameter of JSON. Without a directory and a nonce, the host may choose both for a
+/// snapshot that is saved, as for VoltDB's `voltadmin save` without arguments.
+fn from_json(given: &str, may_choose: bool) -> Result<SnapshotRequest, String> {
+    let object =
+        json::object(given).map_err(|error| format!("the parameter is no JSON object: {error}"))?;
+    let nonce = text(&object, "nonce")?;
     let path = match text(&object, "uripath")? {
-        None => text(&object, "path")?,
+        None => text(&object, "path")?.map(str::to_string),
         Some(uri) => match uri.strip_prefix("file://") {
-            Some(path) => Some(path),
+            Some(path) => Some(percent_decoded(path)?),
             None => return Err(format!("uripath '{uri}' does not begin with file://")),
         },
+    };
+    let nonce = match (nonce, &path) {
+        (Some(nonce), _) => nonce.to_string(),
+        (None, None) if may_choose => automatic("SAVE").nonce,
+        (None, _) => return Err("the key nonce is missing".to_string()),
     };
     let content = match text(&object, "format")? {
         None | Some("native") => ContentKind::Native,
@@ -119,12 +126,32 @@ fn from_json(given: &str) -> Result<SnapshotRequest, String> {
         return Err("tables and skiptables exclude each other".to_string());
     }
     Ok(SnapshotRequest {
-        path: path.map(str::to_string),
-        nonce: nonce.to_string(),
+        path,
+        nonce,
         content,
         blocking,
         tables: ChosenTables { only, skipped },
     })
+}
+
+/// The path of a URI, in which some characters are written as `%` and two digits.
+fn percent_decoded(path: &str) -> Result<String, String> {
+    let wrong = || format!("uripath has an escape in '{path}' that is not of UTF-8");
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let digit = |at: usize| (*after.get(at)? as char).to_digit(16);
+        match (*first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = &after[2..];
+            }
+            (b'%', ..) => return Err(wrong()),
+            (byte, ..) => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
 }
 
 fn text<'o>(object: &'o Map<String, Value>, key: &str) -> Result<Option<&'o str>, String> {
@@ -159,12 +186,13 @@ mod tests {
 
     #[test]
     fn json_requests_are_read() {
+        let from_json = |text| from_json(text, false);
         let request = from_json(
-            "{\"uripath\": \"file:///tmp/a\", \"nonce\": \"N\", \"format\": \"csv\", \
+            "{\"uripath\": \"file:///tmp/a%20b%C3%A4\", \"nonce\": \"N\", \"format\": \"csv\", \
              \"block\": true, \"tables\": [\"a\", \"B\"]}",
         );
         let request = request.expect("sound");
-        assert_eq!(request.path.as_deref(), Some("/tmp/a"));
+        assert_eq!(request.path.as_deref(), Some("/tmp/a bä"));
         assert!(request.blocking && request.content == ContentKind::Csv);
         assert!(request.tables.has("A") && request.tables.has("B") && !request.tables.has("C"));
         let skipping = from_json("{\"nonce\": \"N\", \"skiptables\": \"a,b\"}").expect("sound");
@@ -175,6 +203,8 @@ mod tests {
             ("{}", "nonce is missing"),
             ("{\"nonce\": 5}", "nonce is 5, no text"),
             ("{\"nonce\": \"N\", \"uripath\": \"/tmp\"}", "does not begin with file://"),
+            ("{nonce:N,uripath:\"file:///a%2\"}", "has an escape in '/a%2'"),
+            ("{nonce:N,uripath:\"file:///a%ff\"}", "has an escape in '/a%ff'"),
             ("{\"nonce\": \"N\", \"format\": \"xml\"}", "neither native nor csv"),
             ("{\"nonce\": \"N\", \"block\": 7}", "neither true nor false"),
             ("{\"nonce\": \"N\", \"tables\": [7]}", "no name of a table"),
@@ -182,6 +212,24 @@ mod tests {
         ] {
             let error = from_json(text).expect_err(text);
             assert!(error.contains(problem), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn requests_of_voltdbs_tool_are_read() {
+        let save = from_json("{block:false,format:\"native\"}", true).expect("sound");
+        assert!(save.path.is_none() && !save.blocking && !save.nonce.is_empty());
+        let save = "{uripath:\"file:///tmp/s\",nonce:\"N\",block:true,format:\"csv\",\
+                    tables:['A', 'B']}";
+        let save = from_json(save, true).expect("sound");
+        assert!(save.blocking && save.tables.has("B") && !save.tables.has("C"));
+        let restore = "{path:\"/tmp/s\",nonce:\"N\",hashinator:\"false\",skiptables: ['A']}";
+        let restore = from_json(restore, false).expect("sound");
+        assert_eq!((restore.path.as_deref(), restore.nonce.as_str()), (Some("/tmp/s"), "N"));
+        assert!(!restore.tables.has("A"));
+        for (text, may_choose) in [("{block:true}", false), ("{path:\"/tmp\"}", true)] {
+            let error = from_json(text, may_choose).expect_err(text);
+            assert!(error.contains("nonce is missing"), "{error}");
         }
     }
 }
