@@ -23,6 +23,7 @@ mod start;
 use clap::{Arg, ArgAction, Command};
 use lockstep_env::Disk;
 use lockstep_exec::procedure::NativeProcedure;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -36,14 +37,10 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .arg(
-            Arg::new("log")
-                .long("log")
-                .global(true)
-                .value_name("FILTER")
-                .default_value("warn")
-                .help("What is logged to standard error: error, warn, info, debug, or a filter"),
-        )
+        .arg(Arg::new("log").long("log").global(true).value_name("FILTER").help(
+            "What is logged to standard error: error, warn, info, debug, or a filter \
+                     [default: info for `start`, else warn]",
+        ))
         .subcommand(init::command())
         .subcommand(start::command())
         .subcommand(sql::command())
@@ -80,10 +77,15 @@ pub fn run(procedures: Procedures) -> ExitCode {
 /// As [`run`], with something between a host and its disk.
 pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
     let matches = command().get_matches();
-    let filter = matches.get_one::<String>("log").map_or("warn", String::as_str);
+    let default = if matches.subcommand_name() == Some("start") { "info" } else { "warn" };
+    let filter = matches.get_one::<String>("log").map_or(default, String::as_str);
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        // Where standard error is gone, with its terminal, a line about that has nowhere to go
+        // either, and would end the thread that logs.
+        .log_internal_errors(false)
         .init();
     let result = match matches.subcommand() {
         Some(("init", arguments)) => init::run(arguments),

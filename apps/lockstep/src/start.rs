@@ -6,12 +6,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub fn command() -> Command {
     Command::new("start")
@@ -87,10 +88,35 @@ pub fn command() -> Command {
 fn address(name: &'static str, default: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
-        .value_name("ADDRESS:PORT")
+        .value_name("HOST:PORT")
         .default_value(default)
-        .value_parser(value_parser!(SocketAddr))
+        .value_parser(resolve)
         .help(help)
+}
+
+/// The socket address of `HOST:PORT`, where the host is an address or a name. A name that has
+/// several stands for the first one of IPv4, which all clients can connect to.
+fn resolve(given: &str) -> Result<SocketAddr, String> {
+    let found = given.to_socket_addrs().map_err(|error| {
+        format!("it is not the address or the name of this machine, `:` and a port: {error}")
+    })?;
+    let found: Vec<SocketAddr> = found.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| "the name has no address".to_string())
+}
+
+/// Warns of ports that other machines reach: there are no users yet.
+fn warn_of_open_ports(server: &Server) {
+    for (port, address) in [("client", server.client_address()), ("admin", server.admin_address())]
+    {
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                "the {port} port listens at {address}, which is not a loopback address. This \
+                 release has no users and checks no passwords: anyone who reaches it may read, \
+                 change and delete everything. Let only trusted machines reach it."
+            );
+        }
+    }
 }
 
 /// The procedures of a binary, for a host.
@@ -150,6 +176,36 @@ fn stop_with_input() {
     });
 }
 
+/// The options that were set.
+fn options(arguments: &ArgMatches) -> Result<Options, String> {
+    let mut options = Options::default();
+    for setting in arguments.get_many::<String>("option").into_iter().flatten() {
+        options.set(setting).map_err(|error| error.to_string())?;
+    }
+    Ok(options)
+}
+
+/// Prints what was brought back from the directory.
+fn report_recovery(server: &Server, json: bool) {
+    match server.recovery() {
+        Some(summary) if json => println!("{}", recovery::as_json(summary)),
+        Some(summary) if summary.entries > 0 || summary.snapshot.is_some() => {
+            println!("lockstep: {}", recovery::told(summary))
+        }
+        _ => {}
+    }
+}
+
+/// Waits for a signal that stops the host.
+fn wait_for_stop(signals: &mut Signals) {
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            return;
+        }
+        tracing::info!("SIGHUP: the host goes on; SIGTERM stops it");
+    }
+}
+
 pub fn run(
     arguments: &ArgMatches,
     procedures: Procedures,
@@ -157,10 +213,10 @@ pub fn run(
 ) -> Result<ExitCode, String> {
     // First of all: the process begins anew.
     huge_pages::take();
-    let mut options = Options::default();
-    for setting in arguments.get_many::<String>("option").into_iter().flatten() {
-        options.set(setting).map_err(|error| error.to_string())?;
-    }
+    // A terminal that goes away does not end the host; from here on, not before it is ready either.
+    let hung_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, hung_up).map_err(|error| error.to_string())?;
+    let options = options(arguments)?;
     let socket =
         |name: &str| *arguments.get_one::<SocketAddr>(name).expect("the argument has a default");
     let data = open_data(arguments, wrap_disk)?;
@@ -181,7 +237,8 @@ pub fn run(
         data,
     };
     // Before the ready line, so that a signal right behind it is not lost.
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), sites, "the host starts, {kept}");
     let progress = configuration.data.as_ref().map(|data| Arc::clone(&data.progress));
     let line = recovery::ProgressLine::show(progress);
     let started = Server::start(configuration);
@@ -198,19 +255,18 @@ pub fn run(
         if sites == 1 { "" } else { "s" },
         server.admin_address().port()
     );
-    match server.recovery() {
-        Some(summary) if arguments.get_flag("json") => println!("{}", recovery::as_json(summary)),
-        Some(summary) if summary.entries > 0 || summary.snapshot.is_some() => {
-            println!("lockstep: {}", recovery::told(summary))
-        }
-        _ => {}
-    }
+    report_recovery(&server, arguments.get_flag("json"));
     if arguments.get_flag("stop-with-input") {
         stop_with_input();
     }
-    println!("lockstep: ready on {}", server.client_address());
-    signals.forever().next();
+    warn_of_open_ports(&server);
+    let (client, admin) = (server.client_address(), server.admin_address());
+    tracing::info!(%client, %admin, "the host is ready");
+    println!("lockstep: ready on {client}");
+    wait_for_stop(&mut signals);
+    tracing::info!("the host stops");
     server.stop().map_err(|error| format!("the host did not stop cleanly: {error}"))?;
+    tracing::info!("the host has stopped");
     // Whoever waited for the line above may have closed its end since.
     write_out("lockstep: stopped\n")?;
     Ok(ExitCode::SUCCESS)

@@ -5,6 +5,7 @@
 
 use lockstep_exec::watch::Stopwatch;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 struct Origin {
@@ -15,6 +16,7 @@ struct Origin {
 }
 
 static ORIGIN: OnceLock<Origin> = OnceLock::new();
+static COARSE_MS: AtomicU64 = AtomicU64::new(0);
 
 fn origin() -> &'static Origin {
     ORIGIN.get_or_init(|| {
@@ -55,6 +57,17 @@ pub fn stopwatch() -> Stopwatch {
 #[inline]
 pub fn monotonic_ns() -> u64 {
     origin().instant.elapsed().as_nanos() as u64
+}
+
+/// Milliseconds since the process started, as of the last [`tick`]: costs a load.
+#[inline]
+pub fn coarse_ms() -> u64 {
+    COARSE_MS.load(Ordering::Relaxed)
+}
+
+/// Brings [`coarse_ms`] up to date.
+pub fn tick() {
+    COARSE_MS.fetch_max(monotonic_ns() / 1_000_000, Ordering::Relaxed);
 }
 
 /// Nanoseconds since a reading of [`monotonic_ns`]; 0 if that is a later one.

@@ -22,6 +22,11 @@ const LOG_WAITS: u32 = 1 << 4;
 /// A stop is prepared: no call at all.
 const STOPPING: u32 = 1 << 5;
 
+/// What every call gets while a stop is prepared: VoltDB's text, and how to end that state.
+const STOP_PREPARED: &str = "Server is shutting down. An administrator has prepared a shutdown \
+    (@PrepareShutdown) and has not finished it yet: @Shutdown finishes it, @CancelShutdown \
+    cancels it (`lockstep admin shutdown --cancel`, `voltadmin shutdown --cancel`).";
+
 /// Of the memory limit, below which a host at the limit takes everything again.
 const RESUME_PERCENT: u64 = 95;
 /// Of the disk's reserve, above which a host without it takes everything again.
@@ -152,7 +157,7 @@ impl Intake {
         let reasons = self.reasons.load(Ordering::Relaxed);
         let has = |reason| reasons & reason != 0;
         let text = if has(STOPPING) {
-            "Server is shutting down.".to_string()
+            STOP_PREPARED.to_string()
         } else if changes == Changes::Nothing {
             return Ok(());
         } else if has(PAUSED) && !admin {
@@ -284,7 +289,8 @@ mod tests {
         intake.set_paused(true);
         assert!(said(false).contains("is paused and is available in read-only mode"));
         intake.set_stopping(true);
-        assert_eq!(said(true), "Server is shutting down.");
+        assert!(said(true).starts_with("Server is shutting down. "), "{}", said(true));
+        assert!(said(true).contains("@CancelShutdown"), "{}", said(true));
         assert!(intake.check(Changes::Nothing, true).is_err(), "not even reads");
     }
 }

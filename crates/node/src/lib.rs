@@ -16,6 +16,7 @@ mod execution;
 pub mod inner_load;
 pub mod intake;
 mod json;
+mod line_limit;
 mod load;
 pub mod log;
 pub mod mailbox;
@@ -29,6 +30,7 @@ mod shard;
 pub mod snapshot;
 pub mod statistics;
 mod threads;
+mod ticker;
 mod transaction_counters;
 
 pub use catalog::NativeRegistry;

@@ -157,6 +157,9 @@ options! {
          the time they need.";
     min_batch_rows: 200, 0, u64::MAX, "rows",
         "Queries read tables of fewer rows row by row, others in batches, column by column.";
+    slow_call_ms: 1_000, 0, 3_600_000, "ms",
+        "Calls that take at least this long have a line in the log, at most ten a second for each \
+         site; 0 for none.";
     max_temporary_bytes: 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
         "Intermediate results of one statement at one site.";
     max_undo_bytes: 4 << 30, 64 * 1_024, 1 << 40, "bytes",

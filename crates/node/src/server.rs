@@ -16,8 +16,10 @@ use crate::recovery::{
 };
 use crate::scheduling;
 use crate::shard::{HeldCall, HostFacts, KeptAnswer, Shard, ShardParts};
+use crate::ticker::Ticker;
 use lockstep_plan::RuleSet;
 use lockstep_types::HashRing;
+use lockstep_wire_volt::COMPATIBLE_VERSION;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -62,8 +64,8 @@ pub struct Server {
     facts: Arc<HostFacts>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     log: Option<LogThread>,
-    /// Keeps the directory locked.
-    _data: Option<Data>,
+    /// Keeps the directory locked, and the coarse clock going.
+    _kept: (Option<Data>, Option<Ticker>),
     /// What was brought back from the directory.
     recovery: Option<RecoverySummary>,
     main_outbox: Outbox<Envelope>,
@@ -149,9 +151,9 @@ impl Server {
             unsaved_bytes: summary.log_bytes,
         };
         threads.push(start_control(parts)?);
-        let data = configuration.data;
-        let recovery = data.is_some().then_some(summary);
-        Ok(Server { facts, threads, log, recovery, _data: data, main_outbox, stopped: false })
+        let _kept = (configuration.data, Ticker::start(facts.options.slow_call_ms)?);
+        let recovery = _kept.0.is_some().then_some(summary);
+        Ok(Server { facts, threads, log, recovery, _kept, main_outbox, stopped: false })
     }
 
     /// Where clients connect.
@@ -435,7 +437,10 @@ fn host_facts(
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,
         },
-        build: format!("voltdb-11.4 compatible lockstepdb-{}", env!("CARGO_PKG_VERSION")),
+        build: format!(
+            "voltdb-{COMPATIBLE_VERSION} compatible lockstepdb-{}",
+            env!("CARGO_PKG_VERSION")
+        ),
         host_name: host_name(),
         client_address: client.local_addr()?,
         admin_address: admin.local_addr()?,

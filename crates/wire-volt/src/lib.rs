@@ -11,6 +11,10 @@ pub mod login;
 pub mod response;
 pub mod topology;
 
+/// The version of VoltDB whose clients and tools are served, as `@SystemInformation` and logins
+/// report it: tools of VoltDB refuse servers of other versions.
+pub const COMPATIBLE_VERSION: &str = "11.4";
+
 pub use frame::{FrameError, next_frame};
 pub use invocation::{Invocation, Rejection};
 pub use login::{Login, LoginReply, LoginStatus};

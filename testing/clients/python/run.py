@@ -23,7 +23,7 @@ import harness  # noqa: E402  (needs the path above)
 import server as server_module  # noqa: E402
 
 MODULES = ("types", "errors", "crud", "system", "statistics", "topology", "voter", "native",
-           "bad_input", "limits", "loads", "operate", "global_index", "pytpcc")
+           "bad_input", "limits", "loads", "operate", "voltadmin", "global_index", "pytpcc")
 CALLERS = (harness.FastSerializerCaller, harness.VoltClientCaller)
 
 

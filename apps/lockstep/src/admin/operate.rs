@@ -19,11 +19,15 @@ pub fn commands() -> Vec<Command> {
         "Save a snapshot into the host's directory first, so that the next start has nothing to \
          run again",
     );
+    let cancel =
+        Arg::new("cancel").long("cancel").action(ArgAction::SetTrue).conflicts_with("save").help(
+            "Cancel a shutdown that was prepared and not finished: the host accepts calls again",
+        );
     vec![
         Command::new("pause").about("Let clients only read; administrators may write"),
         Command::new("resume").about("Let clients write again"),
         Command::new("quiesce").about("Wait until everything that was answered is on disk"),
-        Command::new("shutdown").about("Stop the host in order").arg(save),
+        Command::new("shutdown").about("Stop the host in order").arg(save).arg(cancel),
     ]
     .into_iter()
     .map(|command| command.arg(server()))
@@ -47,6 +51,10 @@ pub fn run(what: &str, arguments: &ArgMatches) -> Result<ExitCode, String> {
         "quiesce" => {
             call(&mut connection, "@Quiesce", &nothing)?;
             "quiesced: everything that was answered is on disk, if the host has a directory\n"
+        }
+        _ if arguments.get_flag("cancel") => {
+            call(&mut connection, "@CancelShutdown", &nothing)?;
+            "cancelled: the host accepts calls again\n"
         }
         _ if arguments.get_flag("save") => {
             shut_down_saved(&mut connection)?;

@@ -9,6 +9,7 @@ mod csv;
 mod directory;
 mod help;
 mod last_word;
+mod log_lines;
 mod namespace;
 mod no_java;
 mod operate;

@@ -30,6 +30,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 /// Stack of a thread that works a change out: planning is recursive.
 const MAKING_STACK_BYTES: usize = 8 << 20;
 
+/// Characters of a DDL text that the log shows.
+const SAID_CHARACTERS: usize = 400;
+
 const DDL: u8 = 1;
 const CLASSES: u8 = 2;
 const SWAP: u8 = 3;
@@ -69,6 +72,33 @@ enum OwnedChange {
 }
 
 impl CatalogChange<'_> {
+    /// What it is, in a line of bounded length.
+    fn said(self) -> String {
+        match self {
+            CatalogChange::Ddl(text) | CatalogChange::BeginIndex(text) => {
+                let words: Vec<&str> = text.split_whitespace().collect();
+                let line = words.join(" ");
+                match line.char_indices().nth(SAID_CHARACTERS) {
+                    Some((end, _)) => format!("{}...", &line[..end]),
+                    None => line,
+                }
+            }
+            CatalogChange::Classes { jar: Some(jar), .. } => {
+                format!("classes of a jar with {} bytes", jar.len())
+            }
+            CatalogChange::Classes { removed, .. } => {
+                format!("classes {} removed", removed.unwrap_or(""))
+            }
+            CatalogChange::Swap(one, other) => format!("tables {one} and {other} exchanged"),
+            CatalogChange::EndIndex { index, keep: true } => {
+                format!("global index {index} is built")
+            }
+            CatalogChange::EndIndex { index, keep: false } => {
+                format!("global index {index} is given up")
+            }
+        }
+    }
+
     /// A copy for another thread, if code of users may run while the change is worked out: static
     /// initializers and constructors of classes that it names. Those that are in use were run.
     fn beside(self, catalog: &Catalog) -> Option<OwnedChange> {
@@ -147,6 +177,7 @@ impl Control {
     fn send_change(&mut self, origin: Origin, made: MadeChange) -> Result<(), Failure> {
         self.check_task_count(&made.task.catalog.plan)?;
         self.next_advice = made.advice;
+        self.next_said = made.said;
         self.next_catalog = Some(Arc::clone(&made.task.catalog));
         let work = MultiWork::Schema(Arc::new(made.task));
         self.send_multi(origin, Arc::from(&[][..]), None, work);
@@ -187,6 +218,8 @@ pub(crate) struct ChangeSettings {
 pub(crate) struct MadeChange {
     pub(crate) task: SchemaTask<Arc<HostCatalog>>,
     pub(crate) advice: Vec<String>,
+    /// What it is, for the log.
+    pub(crate) said: String,
 }
 
 /// Works a change out.
@@ -240,7 +273,7 @@ pub(crate) fn make_change(
         source: encode(change, planning).into(),
         advice: (!made.advice.is_empty()).then(|| made.advice.join("\n")),
     };
-    Ok(MadeChange { task, advice: made.advice })
+    Ok(MadeChange { task, advice: made.advice, said: change.said() })
 }
 
 fn encode(change: CatalogChange<'_>, planning: &Planning) -> Vec<u8> {

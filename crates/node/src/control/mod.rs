@@ -10,6 +10,7 @@ mod answer;
 mod arguments;
 pub(crate) mod change;
 mod classes;
+mod deployment;
 mod explain;
 mod index_build;
 mod load;
@@ -93,6 +94,8 @@ pub struct Control {
     making: Option<change::Making>,
     /// What is to be logged once it is in force.
     next_advice: Vec<String>,
+    /// What the change is, for the log.
+    next_said: String,
     /// Ad hoc calls that wait for it.
     waiting: VecDeque<SystemCall>,
     /// A global index that is built beside running calls.
@@ -149,6 +152,7 @@ impl Control {
             next_catalog: None,
             making: None,
             next_advice: Vec::new(),
+            next_said: String::new(),
             waiting: VecDeque::new(),
             build: None,
             waiting_for_build: VecDeque::new(),
@@ -297,6 +301,8 @@ impl Control {
         if self.snapshots.is_beginning() {
             self.snapshot_decided(committed);
         } else if committed {
+            let version = next.version();
+            tracing::info!(version, "schema changed: {}", std::mem::take(&mut self.next_said));
             advice.iter().for_each(|text| tracing::warn!("{text}"));
             self.catalog = next;
             self.set_expiring_tables();

@@ -5,7 +5,7 @@ use super::Control;
 use super::system::text_parameter;
 use crate::clock;
 use crate::message::Origin;
-use lockstep_types::{Datum, Failure, Parameter, SqlType, Status, TableBuilder, TableSchema};
+use lockstep_types::{Datum, Failure, Parameter, SqlType, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
 
 use SqlType::{BigInt, Integer};
@@ -35,7 +35,10 @@ impl Control {
     /// `@Pause` and `@Resume`.
     pub(super) fn set_paused(&mut self, origin: Origin, paused: bool) -> Result<(), Failure> {
         self.facts.intake.set_paused(paused);
-        tracing::info!(paused, "client port");
+        match paused {
+            true => tracing::warn!("paused by an administrator: clients only read"),
+            false => tracing::warn!("resumed by an administrator: clients write again"),
+        }
         self.answer_status(origin)
     }
 
@@ -52,28 +55,6 @@ impl Control {
             1
         });
         Ok(())
-    }
-
-    /// `@UpdateApplicationCatalog`.
-    pub(super) fn update_catalog(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if !is_null(invocation, 0) {
-            return Err(Failure::graceful(
-                "Cluster is configured to use AdHoc DDL to change application schema. Use of \
-                 @UpdateApplicationCatalog is forbidden.",
-            ));
-        }
-        if !is_null(invocation, 1) {
-            return Err(Failure::new(
-                Status::UnsupportedDynamicChange,
-                "The settings of this host are options of its start; they do not change while \
-                 it runs",
-            ));
-        }
-        self.answer_status(origin)
     }
 
     /// `@StopNode`: the only host has all the data.

@@ -156,7 +156,7 @@ impl Control {
                 self.answer_tables(origin, |out| write_validation(out, &snapshots))
             }
             Purpose::Statistics { selector, interval } => {
-                let view = self.view(&selector, interval, snapshots);
+                let view = self.view(&selector, interval, origin, snapshots);
                 self.answer_tables(origin, |out| tables::write(out, &selector, &view));
             }
             Purpose::Ping => self.answer_tables(origin, answer::write_status),
@@ -172,7 +172,7 @@ impl Control {
     ) {
         let mut sources = Vec::new();
         for source in &query.sources {
-            let view = self.view(&source.selector, source.interval, snapshots.to_vec());
+            let view = self.view(&source.selector, source.interval, origin, snapshots.to_vec());
             let mut table = Vec::new();
             let count = tables::write(&mut table, &source.selector, &view);
             sources.push(Tables { count, bytes: table });
@@ -191,6 +191,7 @@ impl Control {
         &mut self,
         selector: &str,
         interval: bool,
+        asking: Origin,
         mut snapshots: Vec<ShardSnapshot>,
     ) -> tables::View {
         let now_ms = clock::now_us() / 1000;
@@ -205,6 +206,7 @@ impl Control {
         tables::View {
             facts: std::sync::Arc::clone(&self.facts),
             catalog: std::sync::Arc::clone(&self.catalog),
+            asking,
             snapshots,
             now_ms,
             since_ms,

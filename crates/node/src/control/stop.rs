@@ -6,17 +6,23 @@
 use super::Control;
 use crate::clock;
 use crate::message::Origin;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_types::SqlType::BigInt;
 use lockstep_types::{Datum, Failure, Parameter, Status, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
+/// How often the log says that a stop is prepared, in microseconds.
+const REMIND_US: i64 = 60_000_000;
+
 /// How far the stop of a host is.
 #[derive(Default)]
 pub(super) struct Stop {
-    /// The number of the stop that is prepared.
+    /// The number of the stop that is prepared, which is the time of that in microseconds.
     prepared: Option<i64>,
+    /// When the log is to say again that one is prepared.
+    remind_us: i64,
     /// Who waits for a snapshot and the end; the snapshot has begun.
     saving: Option<(Origin, bool)>,
     /// Who waits until the log is durable.
@@ -28,7 +34,10 @@ impl Control {
     pub(super) fn prepare_shutdown(&mut self, origin: Origin) -> Result<(), Failure> {
         let number = *self.stop.prepared.get_or_insert_with(clock::now_us);
         self.facts.intake.set_stopping(true);
-        tracing::info!(number, "a stop is prepared: no work is taken");
+        self.stop.remind_us = clock::now_us() + REMIND_US;
+        tracing::warn!(
+            "a shutdown is prepared: all calls are refused until @Shutdown or @CancelShutdown"
+        );
         self.answer_tables(origin, |out| {
             let schema = TableSchema::new(&[("STATUS", BigInt)]);
             let mut table = TableBuilder::begin(out, &schema);
@@ -44,9 +53,10 @@ impl Control {
         if self.stop.saving.is_some() {
             return Err(Failure::graceful("The host saves its snapshot and stops already"));
         }
-        self.stop.prepared = None;
+        if self.stop.prepared.take().is_some() {
+            tracing::warn!("the prepared shutdown is cancelled: calls are accepted again");
+        }
         self.facts.intake.set_stopping(false);
-        tracing::info!("no stop is prepared any more");
         self.answer_status(origin)
     }
 
@@ -91,6 +101,7 @@ impl Control {
 
     /// Begins the last snapshot once nothing is in its way, and tells who waits for the log.
     pub(super) fn attend_to_stop(&mut self) {
+        self.remind_of_stop();
         let is_over = |given: &Receiver<()>| given.try_recv() != Err(TryRecvError::Empty);
         let (over, waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.stop.quiescing).into_iter().partition(|(_, g)| is_over(g));
@@ -107,6 +118,22 @@ impl Control {
                 self.last_snapshot_ended(Err(problem));
             }
         }
+    }
+
+    /// Logs from time to time that a shutdown is prepared: an administrator may have abandoned it.
+    fn remind_of_stop(&mut self) {
+        let Some(prepared_us) = self.stop.prepared else { return };
+        let now_us = clock::now_us();
+        if now_us < self.stop.remind_us {
+            return;
+        }
+        self.stop.remind_us = now_us + REMIND_US;
+        let minutes = Elapsed::between_us(prepared_us, now_us).ms() / 60_000;
+        tracing::warn!(
+            minutes,
+            "a prepared shutdown is neither finished nor cancelled, and all calls are refused: \
+             call @Shutdown or @CancelShutdown on the admin port"
+        );
     }
 
     /// The snapshot behind which the host ends is there, or cannot be had: then the host goes on.

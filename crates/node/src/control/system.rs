@@ -8,7 +8,7 @@ use lockstep_types::{
     Datum, Failure, Outcome, Parameter, SqlType, TableBuilder, TableSchema, timestamp,
 };
 use lockstep_wire_volt::topology::{KeyType, partition_keys, write_partition_keys};
-use lockstep_wire_volt::{Invocation, response};
+use lockstep_wire_volt::{COMPATIBLE_VERSION, Invocation, response};
 
 /// Appends the answer of `@Ping`, which carries the status text SUCCESS.
 pub fn write_ping(out: &mut Vec<u8>, handle: i64) {
@@ -145,7 +145,7 @@ impl Control {
             ("DRPUBLICINTERFACE", none()),
             ("DRPUBLICPORT", "0".to_string()),
             ("BUILDSTRING", facts.build.clone()),
-            ("VERSION", env!("CARGO_PKG_VERSION").to_string()),
+            ("VERSION", COMPATIBLE_VERSION.to_string()),
             ("CATALOG", format!("version {}", self.catalog.version())),
             ("DEPLOYMENT", none()),
             ("CLUSTERSTATE", self.cluster_state().to_string()),
@@ -173,10 +173,11 @@ impl Control {
             ("MEMORY", (crate::control::statistics::physical_memory_kb()).to_string()),
             ("KUBERNETES", "false".to_string()),
             ("STARTED", started),
+            ("LOCKSTEPVERSION", env!("CARGO_PKG_VERSION").to_string()),
         ]
     }
 
-    fn deployment(&self) -> Vec<(String, String)> {
+    pub(super) fn deployment(&self) -> Vec<(String, String)> {
         let facts = &self.facts;
         let mut rows: Vec<(String, String)> = [
             ("voltdbroot", String::new()),

@@ -65,6 +65,10 @@ impl Shard {
             facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
             // A fresh socket takes six bytes; if not, the peer sees the close alone.
             let _ = stream.write(&refusal(LoginStatus::TooManyConnections));
+            let limit = facts.options.max_connections;
+            if let Some(left_out) = self.notes.may_log(self.now_us) {
+                tracing::warn!(limit, left_out, "connection refused: option max_connections");
+            }
             return;
         }
         let threads = facts.partition_count as usize;

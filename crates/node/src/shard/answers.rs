@@ -54,6 +54,7 @@ impl Shard {
             self.answer_outside(&answer);
         }
         self.statistics.count_answer(&origin, answer.status, self.now_us);
+        self.note_if_late(&origin);
         self.recycle(answer.frame);
     }
 

@@ -3,6 +3,7 @@
 use super::destination::{Destination, destination};
 use super::via::HomeOf;
 use super::{HeldCall, KeptAnswer, Shard};
+use crate::clock;
 use crate::connection::ConnectionKey;
 use crate::execution::{not_found, run_invocation};
 use crate::intake::Changes;
@@ -33,6 +34,7 @@ impl Shard {
                 let id = self.connection(key).map_or(0, |connection| connection.id);
                 let handle = rejection.answer_handle(id);
                 let text = rejection.message();
+                self.note_refused(key, "call refused", &text);
                 response::write_simple(output, handle, Status::UnexpectedFailure, Some(&text));
                 return;
             }
@@ -99,8 +101,10 @@ impl Shard {
     ) {
         match self.site.admit(self.now_us) {
             Admission::Run(header) => {
+                let began_ms = clock::coarse_ms();
                 let status = self.execute(&header, origin, invocation, output);
                 self.statistics.count_answer(&origin, status, self.now_us);
+                self.note_if_slow(began_ms, &origin);
             }
             waits => {
                 let origin = self.count_outstanding(origin, PARTITION_WEIGHT);

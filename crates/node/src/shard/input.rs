@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::connection::{ConnectionKey, ReadResult, Stage};
-use lockstep_wire_volt::login::{Login, LoginReply, LoginStatus, MAX_LOGIN_BYTES};
+use lockstep_wire_volt::login::{Login, LoginReply, MAX_LOGIN_BYTES};
 use lockstep_wire_volt::next_frame;
 
 impl Shard {
@@ -137,7 +137,7 @@ impl Shard {
                     self.take_urgent_between(key, &mut output, &mut called);
                 }
                 Err(error) => {
-                    tracing::info!(connection = key.place, %error, "connection closed");
+                    self.note_refused(key, "connection closed", &error);
                     stage = Stage::Closing;
                 }
             }
@@ -193,17 +193,12 @@ impl Shard {
                 Stage::Ready
             }
             Err(status) => {
-                self.note_refused_login(status);
+                facts.dropped_connections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.note_refused(key, "login refused", &status);
                 let refusal = lockstep_wire_volt::login::refusal(status);
                 output.extend_from_slice(&refusal);
                 Stage::Closing
             }
         }
-    }
-
-    fn note_refused_login(&self, status: LoginStatus) {
-        let dropped = &self.facts.dropped_connections;
-        dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        tracing::info!(%status, "login refused");
     }
 }

@@ -20,6 +20,7 @@ mod input;
 mod load;
 mod looks;
 mod multi;
+mod notes;
 mod one_round;
 mod outgrown;
 mod output;
@@ -232,6 +233,7 @@ pub struct Shard {
     /// What this thread sent to itself.
     own_messages: VecDeque<Envelope>,
     looks: Looks,
+    notes: notes::Notes,
     /// The last call was refused before it did anything: its answer stands behind nothing.
     is_refused: bool,
     /// No more calls are taken.
@@ -275,6 +277,7 @@ impl Shard {
             outbox: parts.outbox,
             inbox: parts.inbox,
             read_buffer: vec![0; facts.options.read_buffer_bytes as usize],
+            notes: notes::Notes::new(facts.options.slow_call_ms),
             facts,
             catalog: parts.catalog,
             site,

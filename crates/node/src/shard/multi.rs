@@ -245,7 +245,17 @@ impl Shard {
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&finished.tables);
         let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
-        response::finish(&mut frame, start, origin.handle, &finished.outcome, waited);
+        let outcome = &finished.outcome;
+        // More clients show the status text of a change of the schema than the application's.
+        let advice = outcome.application_text.as_deref().filter(|_| finished.is_schema);
+        let warning = advice.and_then(lockstep_plan::warning_of);
+        match warning {
+            Some(_) => {
+                let handle = origin.handle;
+                response::finish_with_text(&mut frame, start, handle, outcome, warning, waited);
+            }
+            None => response::finish(&mut frame, start, origin.handle, outcome, waited),
+        }
         let status = finished.outcome.failure.as_ref().map_or(Status::Success, |f| f.status);
         let transaction = EndedTransaction {
             partition_count: finished.partition_count,

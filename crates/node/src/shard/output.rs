@@ -82,7 +82,11 @@ impl Shard {
             if no_login {
                 self.refuse_login(key, LoginStatus::TimedOut);
             } else {
-                tracing::info!(connection = key.place, "closed: the client does not read");
+                self.note_refused(
+                    key,
+                    "connection closed",
+                    &"the client does not read its answers",
+                );
                 self.facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
                 self.close(key);
             }
@@ -92,6 +96,7 @@ impl Shard {
     /// Tells a connection why it may not log in, then closes it.
     pub(super) fn refuse_login(&mut self, key: ConnectionKey, status: LoginStatus) {
         self.facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
+        self.note_refused(key, "login refused", &status);
         if let Some(connection) = self.connection(key) {
             connection.output.extend_from_slice(&refusal(status));
             connection.stage = Stage::Closing;

@@ -3,6 +3,7 @@
 use super::destination::Destination;
 use super::{HeldCall, HostFacts, Shard};
 use crate::catalog::{HostProcedure, ViaRoute};
+use crate::clock;
 use crate::execution::not_found;
 use crate::message::{
     AdHocCall, Envelope, ForwardedAnswer, ForwardedCall, MultiOrigin, MultiRequest, Origin,
@@ -199,8 +200,10 @@ impl Shard {
             match self.way_of(header, leg, key, &origin, || *invocation) {
                 Way::Step(ViaStep::HandOn(row)) => (leg, partition) = (ViaLeg::Row, row),
                 Way::Step(ViaStep::Run) if matches!(admission, Admission::Run(_)) => {
+                    let began_ms = clock::coarse_ms();
                     let status = self.execute(header, origin, invocation, output);
-                    return self.statistics.count_answer(&origin, status, self.now_us);
+                    self.statistics.count_answer(&origin, status, self.now_us);
+                    return self.note_if_slow(began_ms, &origin);
                 }
                 Way::Step(ViaStep::Run) => speculates = Some(*header),
                 // As a message to this thread: the connection that is being read takes no answer

@@ -23,6 +23,7 @@ mod multi;
 mod plans;
 mod recovery;
 mod replicated;
+mod roles;
 mod schedule;
 mod schema;
 mod snapshot;

@@ -17,6 +17,7 @@ pub(crate) mod index;
 mod message;
 mod partition;
 mod procedure;
+pub(crate) mod roles;
 mod row_limit;
 mod table;
 pub(crate) mod task;
@@ -262,6 +263,7 @@ impl<'a> Draft<'a> {
             advice.extend(now.filter(|now| before.as_ref() != Some(now)));
         }
         advice.extend(self.ttl_advice());
+        advice.extend(self.role_advice());
         advice
     }
 

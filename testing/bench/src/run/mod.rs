@@ -127,7 +127,7 @@ impl Server {
         let tables = answer.and_then(|answer| answer.tables()).unwrap_or_default();
         let rows = tables.into_iter().flat_map(|table| table.rows);
         let version = rows.filter_map(|row| match row.as_slice() {
-            [_, Value::Text(key), Value::Text(value)] if &**key == "VERSION" => {
+            [_, Value::Text(key), Value::Text(value)] if &**key == "LOCKSTEPVERSION" => {
                 Some(("version".to_string(), value.to_string()))
             }
             _ => None,

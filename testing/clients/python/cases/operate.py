@@ -64,8 +64,8 @@ class Operate(unittest.TestCase):
             self.assertEqual(self.client.call("T.insert", [BIGINT], [value]).status, SUCCESS)
         number = self.admin.call("@PrepareShutdown").tables[0].tuples[0][0]
         refused = self.client.call("T.insert", [BIGINT], [11])
-        self.assertEqual((refused.status, refused.statusString),
-                         (SERVER_UNAVAILABLE, "Server is shutting down."))
+        self.assertEqual(refused.status, SERVER_UNAVAILABLE, refused.statusString)
+        self.assertRegex(refused.statusString, r"^Server is shutting down\. .*@CancelShutdown")
         self.assertEqual(self.admin.call("@Quiesce").status, SUCCESS)
         wrong = self.admin.call("@Shutdown", [BIGINT], [number + 1])
         self.assertEqual(wrong.status, GRACEFUL_FAILURE, wrong.statusString)

@@ -2,7 +2,6 @@
 
 use super::save::PastSnapshot;
 use super::{DELETED, SCAN_FILES, SCAN_FOUND, SCAN_SPACE, STATUS, SUMMARY, write_table};
-use crate::clock;
 use crate::control::Control;
 use crate::control::system::text_parameter;
 use crate::log::disk::RealDisk;

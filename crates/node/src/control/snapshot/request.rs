@@ -125,13 +125,7 @@ fn from_json(given: &str, may_choose: bool) -> Result<SnapshotRequest, String> {
     if only.is_some() && !skipped.is_empty() {
         return Err("tables and skiptables exclude each other".to_string());
     }
-    Ok(SnapshotRequest {
-        path,
-        nonce,
-        content,
-        blocking,
-        tables: ChosenTables { only, skipped },
-    })
+    Ok(SnapshotRequest { path, nonce, content, blocking, tables: ChosenTables { only, skipped } })
 }
 
 /// The path of a URI, in which some characters are written as `%` and two digits.

@@ -10,6 +10,7 @@ mod tasks;
 mod transactions;
 
 use crate::catalog::HostCatalog;
+use crate::message::Origin;
 use crate::shard::HostFacts;
 use crate::statistics::{Extent, ShardSnapshot};
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, TinyInt, Varchar};
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub(super) struct View {
     pub(super) facts: Arc<HostFacts>,
     pub(super) catalog: Arc<HostCatalog>,
+    /// The call that the tables are for.
+    pub(super) asking: Origin,
     /// In the order of threads.
     pub(super) snapshots: Vec<ShardSnapshot>,
     pub(super) now_ms: i64,

@@ -2,6 +2,7 @@
 
 use super::{Row, View, number, small, text};
 use crate::control::statistics::{physical_memory_kb, resident_kb};
+use crate::statistics::{ConnectionSnapshot, ShardSnapshot};
 use hdrhistogram::Histogram;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_types::Value;
@@ -90,20 +91,25 @@ pub(super) fn limits(view: &View) -> Vec<Row> {
     ]]
 }
 
+/// The connections, and the calls of each that wait for their answers. The call that asks is not
+/// among those: tools wait until none is left before they stop a host.
 pub(super) fn live_clients(view: &View) -> Vec<Row> {
-    let connections = view.snapshots.iter().flat_map(|snapshot| &snapshot.connections);
-    connections
-        .map(|connection| {
-            vec![
-                Value::Int(connection.id),
-                text(&connection.peer),
-                Value::Int(i64::from(connection.admin)),
-                Value::Int(0),
-                Value::Int(i64::from(connection.unread_bytes > 0)),
-                Value::Int(i64::from(connection.unanswered)),
-            ]
-        })
-        .collect()
+    let row = |shard: usize, connection: &ConnectionSnapshot| {
+        let asks =
+            usize::from(view.asking.shard) == shard && view.asking.connection == connection.key;
+        vec![
+            Value::Int(connection.id),
+            text(&connection.peer),
+            Value::Int(i64::from(connection.admin)),
+            Value::Int(0),
+            Value::Int(i64::from(connection.unread_bytes > 0)),
+            Value::Int(i64::from(connection.unanswered.saturating_sub(u32::from(asks)))),
+        ]
+    };
+    let of_shard = |snapshot: &ShardSnapshot| -> Vec<Row> {
+        snapshot.connections.iter().map(|connection| row(snapshot.index, connection)).collect()
+    };
+    view.snapshots.iter().flat_map(of_shard).collect()
 }
 
 pub(super) fn latency(view: &View) -> Vec<Row> {
