@@ -183,6 +183,10 @@ options! {
          and for as long as calls wait.";
     plan_cache_entries: 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
+    local_data: 0, 0, 1, "0 or 1",
+        "With 1, each procedure that is created with PARTITION ON is WITH LOCAL DATA: its \
+         statements work on the rows of the call's partition, as in VoltDB, where they would \
+         otherwise fail for not naming one. CREATE PROCEDURE warns of them.";
     max_ordered_sources: 8, 1, 12, "sources",
         "Sources of an inner join up to which all orders are weighed; above it, step by step.";
     disabled_rules: 0, 0, u64::MAX, "bits",
@@ -312,6 +316,7 @@ impl Options {
         Planning {
             disabled_rules: RuleSet::from_bits(self.disabled_rules),
             max_ordered_sources: self.max_ordered_sources as u32,
+            local_data: self.local_data != 0,
             ..Planning::default()
         }
     }

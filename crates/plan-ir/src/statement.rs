@@ -313,4 +313,7 @@ pub struct Guard {
     /// restricted, reads whatever rows are here, and so runs only in calls that address each
     /// partition (all-partition calls, directed procedures).
     pub value: Option<Expression>,
+    /// The procedure is WITH LOCAL DATA: the statement works on the rows that are here, whatever
+    /// the value.
+    pub local: bool,
 }

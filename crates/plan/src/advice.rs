@@ -126,7 +126,8 @@ fn need(
     let id = spread_table_of(catalog, operation)?;
     let table = catalog.tables.values().find(|table| table.definition.id == id)?;
     let definition = &table.definition;
-    if definition.partition_columns.len() != values.len() {
+    // Entries of a global index are no table that a procedure could name.
+    if definition.entries_of.is_some() || definition.partition_columns.len() != values.len() {
         return None;
     }
     let mut columns = Vec::with_capacity(values.len());

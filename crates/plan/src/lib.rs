@@ -28,6 +28,7 @@ pub use catalog::{
     IndexSource, NativeProcedures, NativeSource, ProcedureClasses, SchemaChange,
 };
 pub use error::PlanError;
+pub use listing::procedure_remarks;
 pub use lockstep_plan_ir as plan_ir;
 pub use planning::Planning;
 pub use query::explain::{Explaining, OperatorCount, explain, explain_json};

@@ -6,7 +6,8 @@ use lockstep_types::{TableId, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the module. Plain data: whoever plans says what is known. Nothing here changes an answer.
+/// See the module. Plain data: whoever plans says what is known. Nothing here changes an
+/// answer but `local_data`, which declarations keep from then on.
 #[derive(Debug, Clone)]
 pub struct Planning {
     /// Rules that are switched off.
@@ -14,6 +15,8 @@ pub struct Planning {
     /// Up to so many sources of an inner join all orders are weighed; the order of more is found
     /// step by step.
     pub max_ordered_sources: u32,
+    /// Procedures that are created for one partition are WITH LOCAL DATA.
+    pub local_data: bool,
     /// What is known of the data; may be out of date, and empty.
     pub statistics: Arc<Statistics>,
 }
@@ -23,6 +26,7 @@ impl Default for Planning {
         Planning {
             disabled_rules: RuleSet::EMPTY,
             max_ordered_sources: 8,
+            local_data: false,
             statistics: Arc::default(),
         }
     }

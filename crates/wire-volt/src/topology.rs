@@ -145,6 +145,8 @@ pub struct ProcedureEntry<'a> {
     pub compound: bool,
     /// The command log has what its calls did: told only then, for other clients never heard of it.
     pub effects: bool,
+    /// Further members of the JSON text, each with a comma in front.
+    pub more: &'a str,
 }
 
 impl ProcedureEntry<'_> {
@@ -163,7 +165,8 @@ impl ProcedureEntry<'_> {
                 .to_string(),
         };
         let effects = if self.effects { ",\"effects\":true" } else { "" };
-        format!("{{\"readOnly\":{read_only},{routing},\"compound\":{compound}{effects}}}")
+        let more = self.more;
+        format!("{{\"readOnly\":{read_only},{routing},\"compound\":{compound}{more}{effects}}}")
     }
 }
 

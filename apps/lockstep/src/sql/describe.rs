@@ -57,10 +57,11 @@ pub fn procedures(catalog: &Table) -> Table {
         let remarks = cell(catalog, row, "REMARKS");
         let is = |field| remark(&remarks, field).is_some_and(|value| value == "true");
         let parameter = remark(&remarks, "partitionParameter").and_then(|p| p.parse::<i64>().ok());
-        let runs = match (is("singlePartition"), parameter) {
-            (true, Some(place)) if place >= 0 => format!("one partition, by parameter {place}"),
-            (true, _) => "one partition, as directed".to_string(),
-            (false, _) => "all partitions".to_string(),
+        let runs = match (remark(&remarks, "runsOn"), is("singlePartition"), parameter) {
+            (Some(text), ..) => text,
+            (_, true, Some(place)) if place >= 0 => format!("one partition, by parameter {place}"),
+            (_, true, _) => "one partition, as directed".to_string(),
+            (_, false, _) => "all partitions".to_string(),
         };
         let access = if is("readOnly") { "read" } else { "write" };
         vec![cell(catalog, row, "PROCEDURE_NAME"), access.to_string(), runs]
@@ -268,10 +269,12 @@ S      VARCHAR(2) NULL     -
             "PROCEDURE_NAME|REMARKS\n\
              A|{\"readOnly\":true,\"singlePartition\":true,\"partitionParameter\":1}\n\
              B|{\"readOnly\":false,\"singlePartition\":false}\n\
-             C|{\"readOnly\":true,\"singlePartition\":true,\"partitionParameter\":-1}",
+             C|{\"readOnly\":true,\"singlePartition\":true,\"partitionParameter\":-1}\n\
+             D|{\"readOnly\":true,\"singlePartition\":false,\"runsOn\":\"2 partitions\"}",
         );
         let expected = "PROCEDURE,ACCESS,RUNS ON\nA,read,\"one partition, by parameter 1\"\n\
-                        B,write,all partitions\nC,read,\"one partition, as directed\"\n";
+                        B,write,all partitions\nC,read,\"one partition, as directed\"\n\
+                        D,read,2 partitions\n";
         assert_eq!(render(&procedures(&catalog), Format::Csv), expected);
     }
 

@@ -221,6 +221,7 @@ fn procedure_table(out: &mut Vec<u8>) -> u16 {
                 routing,
                 compound: false,
                 effects: false,
+                more: "",
             },
             ProcedureEntry {
                 name: "Fail",
@@ -228,6 +229,7 @@ fn procedure_table(out: &mut Vec<u8>) -> u16 {
                 routing: multi,
                 compound: false,
                 effects: false,
+                more: "",
             },
         ],
     )

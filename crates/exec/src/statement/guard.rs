@@ -60,6 +60,9 @@ fn check_one(
     guard: &Guard,
     parameters: &[Datum<'_>],
 ) -> Result<(), SqlError> {
+    if guard.local {
+        return Ok(());
+    }
     let Some(expression) = &guard.value else {
         if database.transaction.addresses_partition {
             return Ok(());
@@ -95,8 +98,8 @@ fn check_one(
 fn unrestricted(statement: &Statement, guard: &Guard) -> SqlError {
     SqlError::sql(format!(
         "the statement does not restrict the partitioning column of table {}, so it would see \
-         this partition's rows only; restrict the column, or make the procedure multi-partition: \
-         {}",
+         this partition's rows only; restrict the column, make the procedure multi-partition, or \
+         declare it WITH LOCAL DATA if these rows are meant (option local_data): {}",
         guard.table_name, statement.text
     ))
 }

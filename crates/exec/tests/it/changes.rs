@@ -145,8 +145,12 @@ fn rows_and_guards_belong_to_their_partition() {
     let message = run(&mut database, moved, &[]).expect_err("it would move").message().to_string();
     assert!(message.contains("Updating a partitioning column is not supported"), "{message}");
     let mut guarded = statement(query(lookup(0, 0, vec![parameter(0)]), vec![big(0, 1)]), 1);
-    let guards =
-        vec![Guard { table: TableId(0), table_name: "D1".to_string(), value: Some(parameter(0)) }];
+    let guards = vec![Guard {
+        table: TableId(0),
+        table_name: "D1".to_string(),
+        value: Some(parameter(0)),
+        local: false,
+    }];
     guarded.guards = guards.clone();
     let guarded = lockstep_exec::PreparedStatement::new(Arc::new(guarded));
     let mut out = Vec::new();

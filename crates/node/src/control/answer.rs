@@ -117,9 +117,15 @@ pub(super) fn write_status(out: &mut Vec<u8>) -> u16 {
 
 /// The table of `@SystemCatalog PROCEDURES`.
 pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
-    let entry = |procedure| -> ProcedureEntry<'_> {
-        let procedure: &crate::catalog::HostProcedure = procedure;
+    let remarks: Vec<String> = catalog
+        .procedures()
+        .iter()
+        .map(|procedure| lockstep_plan::procedure_remarks(&catalog.plan, &procedure.definition))
+        .collect();
+    let entry = |(procedure, more)| -> ProcedureEntry<'_> {
+        let (procedure, more): (&crate::catalog::HostProcedure, &String) = (procedure, more);
         ProcedureEntry {
+            more,
             name: &procedure.definition.name,
             read_only: procedure.definition.read_only,
             compound: procedure.definition.is_compound(),
@@ -139,5 +145,5 @@ pub(super) fn procedures(out: &mut Vec<u8>, catalog: &HostCatalog) -> u16 {
             },
         }
     };
-    write_procedures(out, catalog.procedures().iter().map(entry))
+    write_procedures(out, catalog.procedures().iter().zip(&remarks).map(entry))
 }

@@ -27,6 +27,8 @@ use lockstep_types::{Decimal, Failure, TableId, Value};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
+/// Among the bits of the rules that are off: procedures are created WITH LOCAL DATA.
+const LOCAL_DATA: u64 = 1 << 63;
 /// Stack of a thread that works a change out: planning is recursive.
 const MAKING_STACK_BYTES: usize = 8 << 20;
 
@@ -373,7 +375,8 @@ pub(crate) fn decode_saved_planning(bytes: &[u8]) -> Result<Planning, String> {
 }
 
 fn encode_planning(bytes: &mut Vec<u8>, planning: &Planning) {
-    bytes.put_varint(planning.disabled_rules.bits());
+    let local_data = if planning.local_data { LOCAL_DATA } else { 0 };
+    bytes.put_varint(planning.disabled_rules.bits() | local_data);
     bytes.put_varint(u64::from(planning.max_ordered_sources));
     let statistics = &planning.statistics;
     bytes.put_varint(u64::from(statistics.partitions));
@@ -392,7 +395,8 @@ fn encode_planning(bytes: &mut Vec<u8>, planning: &Planning) {
 
 fn decode_planning(reader: &mut ByteReader<'_>) -> Result<Planning, EndOfBytes> {
     let small = |number: u64| u32::try_from(number).map_err(|_| EndOfBytes);
-    let disabled_rules = RuleSet::from_bits(reader.varint()?);
+    let bits = reader.varint()?;
+    let (disabled_rules, local_data) = (RuleSet::from_bits(bits), bits & LOCAL_DATA != 0);
     let max_ordered_sources = small(reader.varint()?)?;
     let mut statistics =
         Statistics { partitions: small(reader.varint()?)?, ..Statistics::default() };
@@ -408,7 +412,8 @@ fn decode_planning(reader: &mut ByteReader<'_>) -> Result<Planning, EndOfBytes> 
         }
         statistics.tables.insert(id, table);
     }
-    Ok(Planning { disabled_rules, max_ordered_sources, statistics: Arc::new(statistics) })
+    let statistics = Arc::new(statistics);
+    Ok(Planning { disabled_rules, max_ordered_sources, local_data, statistics })
 }
 
 fn encode_value(bytes: &mut Vec<u8>, value: &Value) {
@@ -479,6 +484,7 @@ mod tests {
         let planning = Planning {
             disabled_rules: RuleSet::from_bits(3),
             max_ordered_sources: 4,
+            local_data: true,
             statistics: Arc::new(Statistics { partitions: 2, tables }),
         };
         let changes = [
@@ -495,7 +501,7 @@ mod tests {
             assert_eq!(read, change);
             assert_eq!(with.statistics, planning.statistics);
             assert_eq!(with.disabled_rules, planning.disabled_rules);
-            assert_eq!(with.max_ordered_sources, 4);
+            assert_eq!((with.max_ordered_sources, with.local_data), (4, true));
             for cut in 0..bytes.len() {
                 assert!(decode(&bytes[..cut]).is_err(), "cut at {cut}");
             }

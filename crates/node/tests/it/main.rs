@@ -18,6 +18,7 @@ mod java_functions;
 mod java_memory;
 mod java_outside;
 mod limits;
+mod local_data;
 mod memory;
 mod multi;
 mod plans;

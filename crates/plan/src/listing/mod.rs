@@ -8,6 +8,8 @@ mod tables;
 mod tasks;
 mod types;
 
+pub use procedures::procedure_remarks;
+
 use crate::catalog::{Catalog, FunctionKind};
 use lockstep_plan_ir::ProcedureKind;
 use lockstep_types::{SqlType, TableBuilder, TableSchema, Value};

@@ -4,9 +4,10 @@ use super::parameter_types::parameter_types;
 use super::types::{PARAMETER_NULLABLE_UNKNOWN, jdbc_type, precision, scale};
 use super::{Listing, int, maybe, text};
 use crate::catalog::Catalog;
+use crate::query::explain::spread_table_of;
 use crate::schema::generated::key_columns;
-use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning};
-use lockstep_plan_ir::{ProcedureDefinition, ProcedureKind, TableDefinition};
+use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning, RoutingColumn};
+use lockstep_plan_ir::{Execution, Lookup, ProcedureDefinition, ProcedureKind, TableDefinition};
 use lockstep_types::{SqlType, Value};
 use std::collections::BTreeSet;
 
@@ -35,7 +36,7 @@ pub(super) fn procedures(catalog: &Catalog) -> Listing {
     ]);
     for procedure in all(catalog) {
         let name = text(&procedure.name);
-        let remarks = text(remarks(procedure));
+        let remarks = text(remarks(catalog, procedure));
         let row = vec![NULL, NULL, name.clone(), NULL, NULL, NULL, remarks, int(0), name];
         listing.rows.push(row);
     }
@@ -43,7 +44,7 @@ pub(super) fn procedures(catalog: &Catalog) -> Listing {
 }
 
 /// What clients need for routing, as JSON.
-fn remarks(procedure: &ProcedureDefinition) -> String {
+fn remarks(catalog: &Catalog, procedure: &ProcedureDefinition) -> String {
     let routing = match &procedure.partitioning {
         // Its calls write everywhere: it is listed as what it is.
         Some(_) if procedure.changes_replicated() => String::new(),
@@ -59,13 +60,86 @@ fn remarks(procedure: &ProcedureDefinition) -> String {
             column_type.code()
         ),
     };
+    let more = procedure_remarks(catalog, procedure);
     let effects = if procedure.effects { ",\"effects\":true" } else { "" };
     format!(
-        "{{\"readOnly\":{},\"singlePartition\":{},\"compound\":{}{routing}{effects}}}",
+        "{{\"readOnly\":{},\"singlePartition\":{},\"compound\":{}{routing}{more}{effects}}}",
         procedure.read_only,
         procedure.is_single_partition() && !routing.is_empty(),
         procedure.is_compound()
     )
+}
+
+/// The members of a procedure's remarks that clients of VoltDB do not know, as JSON text with a
+/// comma in front of each: `runsOn` where only the server routes calls, `localData`.
+pub fn procedure_remarks(catalog: &Catalog, procedure: &ProcedureDefinition) -> String {
+    let mut text = String::new();
+    if let Some(runs_on) = runs_on(catalog, procedure) {
+        text.push_str(&format!(",\"runsOn\":{}", json_text(&runs_on)));
+    }
+    let mut guards = procedure.statements.iter().flat_map(|(_, statement)| &statement.guards);
+    if guards.any(|guard| guard.local) {
+        text.push_str(",\"localData\":true");
+    }
+    text
+}
+
+/// Where calls run that clients do not route but that need not run at all partitions.
+fn runs_on(catalog: &Catalog, procedure: &ProcedureDefinition) -> Option<String> {
+    if procedure.changes_replicated() {
+        return None;
+    }
+    let parts: Vec<String> = match &procedure.partitioning {
+        None => procedure.declared.iter().map(partition_by).collect(),
+        Some(by @ (ProcedurePartitioning::Columns { .. } | ProcedurePartitioning::Via { .. })) => {
+            vec![partition_by(by)]
+        }
+        Some(_) => Vec::new(),
+    };
+    match parts.as_slice() {
+        [] => found_by_index(catalog, procedure),
+        [one] => Some(format!("one partition, {one}")),
+        several => Some(format!("{} partitions, {}", several.len(), several.join(" and "))),
+    }
+}
+
+/// Where a procedure runs whose only statement has the key of a unique global index.
+fn found_by_index(catalog: &Catalog, procedure: &ProcedureDefinition) -> Option<String> {
+    let [(_, statement)] = procedure.statements.as_slice() else { return None };
+    let Execution::Local { routing: Some(value), operation } = &statement.execution else {
+        return None;
+    };
+    // It asks the index for the row's partition, or reads nothing but entries.
+    let entries = match Lookup::of(value) {
+        _ if procedure.partitioning.is_some() => return None,
+        Some(lookup) => lookup.entries,
+        None => spread_table_of(catalog, operation)?,
+    };
+    let mut tables = catalog.tables.values().map(|table| &table.definition);
+    let of = tables.find(|table| table.id == entries)?.entries_of.as_ref()?;
+    Some(format!("one partition, by global index {}", of.index_name))
+}
+
+/// How a call names one of its partitions.
+fn partition_by(partitioning: &ProcedurePartitioning) -> String {
+    let listed = |columns: &[RoutingColumn]| {
+        let plural = if columns.len() == 1 { "" } else { "s" };
+        let numbers: Vec<String> = columns.iter().map(|c| c.parameter.to_string()).collect();
+        format!("parameter{plural} {}", numbers.join(", "))
+    };
+    match partitioning {
+        ProcedurePartitioning::Column { parameter, .. } => format!("by parameter {parameter}"),
+        ProcedurePartitioning::Columns { columns, .. } => format!("by {}", listed(columns)),
+        ProcedurePartitioning::Via { index, columns, .. } => {
+            format!("by global index {index} of {}", listed(columns))
+        }
+        ProcedurePartitioning::Directed => "as directed".to_string(),
+    }
+}
+
+/// A text as JSON has it. Names hold neither control characters nor anything beyond words.
+fn json_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// A parameter in the listing.

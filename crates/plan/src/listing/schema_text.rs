@@ -199,6 +199,9 @@ fn create_procedure(out: &mut String, name: &str, create: &CreateProcedure) {
     if create.effects {
         text.push_str(" WITH EFFECTS");
     }
+    if create.local_data {
+        text.push_str(" WITH LOCAL DATA");
+    }
     match &create.body {
         ProcedureBody::Statements(statements) => {
             let texts: Vec<&str> = statements.iter().map(|part| part.text.as_str()).collect();

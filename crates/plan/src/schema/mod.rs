@@ -14,6 +14,7 @@ mod function;
 pub(crate) mod generated;
 mod global_index;
 pub(crate) mod index;
+mod local_data;
 mod message;
 mod partition;
 mod procedure;
@@ -260,6 +261,9 @@ impl<'a> Draft<'a> {
             }
             let before = old.and_then(|old| partition_advice(old, self.old));
             let now = partition_advice(procedure, &self.catalog);
+            advice.extend(now.filter(|now| before.as_ref() != Some(now)));
+            let before = old.and_then(|old| local_data::advice(old));
+            let now = local_data::advice(procedure);
             advice.extend(now.filter(|now| before.as_ref() != Some(now)));
         }
         advice.extend(self.ttl_advice());

@@ -16,7 +16,7 @@ use lockstep_types::SqlType;
 use std::sync::Arc;
 
 use super::message::{ddl_error, procedure_error};
-use super::{Draft, partition};
+use super::{Draft, local_data, partition};
 
 /// Most parameters of a procedure: calls count them in 16 bits with a sign.
 const MAX_PARAMETERS: usize = 32_767;
@@ -76,7 +76,9 @@ impl Draft<'_> {
                 ));
             }
         }
-        self.catalog.sources.insert(name.text.clone(), Arc::new(parsed.clone()));
+        let mut source = parsed.clone();
+        local_data::take_default(&mut source, self.catalog.planning.local_data);
+        self.catalog.sources.insert(name.text.clone(), Arc::new(source));
         Ok(())
     }
 
@@ -103,6 +105,7 @@ impl Draft<'_> {
             }
             create.partitions = partition.partitions.clone();
         }
+        local_data::take_default(source, self.catalog.planning.local_data);
         Ok(())
     }
 
@@ -178,7 +181,8 @@ impl Draft<'_> {
         };
         // Each call of a directed procedure, or of one that an index routes, is one partition's.
         let spreads = column.is_some_and(|column| column.via.is_none());
-        let plan = Planning { catalog: &self.catalog, name, context, spreads };
+        let local_data = create.local_data;
+        let plan = Planning { catalog: &self.catalog, name, context, spreads, local_data };
         let (kind, parameters, statements) = match &create.body {
             ProcedureBody::Statements(body) => {
                 let statements = plan.body(source, body)?;
@@ -237,8 +241,9 @@ fn kind_of_class(class: String, class_use: ClassUse) -> ProcedureKind {
     }
 }
 
-/// Refuses WITH EFFECTS where there are none.
+/// Refuses WITH EFFECTS where there are none, and WITH LOCAL DATA where it means nothing.
 fn check_effects(create: &CreateProcedure, kind: &ProcedureKind) -> Result<(), &'static str> {
+    local_data::check(create)?;
     match (create.effects, kind) {
         (true, ProcedureKind::NonTransactional { .. }) => {
             Err("is no transaction, so that it has no effects to log: leave WITH EFFECTS out")
@@ -281,6 +286,8 @@ struct Planning<'a> {
     context: PlanContext,
     /// Statements that change replicated tables run at all partitions, wherever it runs itself.
     spreads: bool,
+    /// WITH LOCAL DATA.
+    local_data: bool,
 }
 
 type NamedStatements = Vec<(String, Arc<Statement>)>;
@@ -362,6 +369,7 @@ impl Planning<'_> {
                 )),
             }
         });
+        let planned = planned.map(|statement| local_data::marked(statement, self.local_data));
         planned.map_err(|error| {
             let span = error.span.unwrap_or(parsed.span);
             self.failed(span, name, &parsed.text, &error.message)

@@ -15,6 +15,8 @@ pub struct CreateProcedure {
     pub allow: Vec<Name>,
     /// WITH EFFECTS: what calls do is logged as images of rows.
     pub effects: bool,
+    /// WITH LOCAL DATA: its statements work on the rows of the call's partition.
+    pub local_data: bool,
     /// What it runs.
     pub body: ProcedureBody,
 }

@@ -31,15 +31,21 @@ impl Parser<'_> {
         };
         let mut partitions = Vec::new();
         let mut allow = Vec::new();
-        let mut effects = false;
+        let (mut effects, mut local_data) = (false, false);
         loop {
             if partitions.is_empty() && self.eat_keyword(Keyword::Partition) {
                 partitions = self.procedure_partitions()?;
             } else if allow.is_empty() && self.eat_keyword(Keyword::Allow) {
                 allow = self.list("roles", |parser| parser.name("a role"))?;
-            } else if !effects && self.eat_keyword(Keyword::With) {
-                self.require_keyword(Keyword::Effects)?;
-                effects = true;
+            } else if !(effects && local_data) && self.eat_keyword(Keyword::With) {
+                if !local_data && self.eat_keyword(Keyword::Local) {
+                    self.require_keyword(Keyword::Data)?;
+                    local_data = true;
+                } else if !effects && self.eat_keyword(Keyword::Effects) {
+                    effects = true;
+                } else {
+                    return Err(self.unexpected_instead_of("EFFECTS or LOCAL DATA"));
+                }
             } else if kind == ProcedureKind::Plain && self.eat_keyword(Keyword::Directed) {
                 kind = ProcedureKind::Directed;
             } else {
@@ -47,7 +53,7 @@ impl Parser<'_> {
             }
         }
         let body = self.procedure_body(name.is_some())?;
-        Ok(CreateProcedure { kind, name, partitions, allow, effects, body })
+        Ok(CreateProcedure { kind, name, partitions, allow, effects, local_data, body })
     }
 
     /// Whether a clause stands where the name could: the name is the class's then.
@@ -58,7 +64,7 @@ impl Parser<'_> {
             (Keyword::Allow, next) => {
                 !matches!(next, Keyword::As | Keyword::From | Keyword::Partition)
             }
-            (Keyword::With, next) => next == Keyword::Effects,
+            (Keyword::With, next) => matches!(next, Keyword::Effects | Keyword::Local),
             (Keyword::Directed, next) => matches!(next, Keyword::From | Keyword::Partition),
             _ => false,
         }

@@ -72,7 +72,7 @@ fn the_raw_ring_starts_at_the_smallest_token_and_agrees_with_the_json_form() {
 fn procedures_carry_their_routing_as_json() {
     let entry = |name, read_only, routing| {
         let effects = name == "Sweep";
-        ProcedureEntry { name, read_only, routing, compound: false, effects }
+        ProcedureEntry { name, read_only, routing, compound: false, effects, more: "" }
     };
     let by = ProcedureRouting::ByParameter { parameter: 1, column_type: SqlType::BigInt };
     let mut out = Vec::new();

@@ -90,6 +90,7 @@ fn steps(statement: &Statement, explaining: &Explaining<'_>) -> Vec<Step> {
                 None => ANY_ONE.to_string(),
             };
             writer.line(1, &place);
+            writer.local_data(&statement.guards);
             writer.operation(1, operation);
         }
         Execution::Distributed { fragments, coordinator } => {

@@ -2,6 +2,7 @@
 
 use super::{Writer, spread_table, written_table};
 use crate::query::partition::placing;
+use lockstep_plan_ir::statement::Guard;
 use lockstep_plan_ir::{Expression, Lookup, Operation};
 use std::collections::BTreeSet;
 
@@ -56,6 +57,27 @@ impl Writer<'_> {
     pub(super) fn owners_of_array(&self, operation: &Operation, parameter: u16) -> String {
         let column = self.spread_column(operation);
         format!("at the owners of the elements, because {column} IN ?{parameter}")
+    }
+
+    /// What WITH LOCAL DATA means for a statement's tables.
+    pub(super) fn local_data(&mut self, guards: &[Guard]) {
+        for guard in guards.iter().filter(|guard| guard.local) {
+            let column = self.names.partition_column(guard.table);
+            let column = column.unwrap_or_else(|| "the partitioning column".to_string());
+            let table = &guard.table_name;
+            let line = match &guard.value {
+                None => format!(
+                    "LOCAL DATA: only the rows of {table} at that partition, since no value of \
+                     {column} is known"
+                ),
+                Some(value) => format!(
+                    "LOCAL DATA: rows of {table} at other partitions are not found, whatever \
+                     {column} = {} is",
+                    self.names.text(value)
+                ),
+            };
+            self.line(1, &line);
+        }
     }
 
     /// The partitioning column of an operation's first spread table.

@@ -497,7 +497,8 @@ fn guards(
         if definition.is_replicated() {
             continue;
         }
-        let guard = Guard { table: definition.id, table_name: definition.name.clone(), value };
+        let table_name = definition.name.clone();
+        let guard = Guard { table: definition.id, table_name, value, local: false };
         if !guards.contains(&guard) {
             guards.push(guard);
         }
