@@ -52,7 +52,8 @@ struct Aged {
 struct Told {
     /// Rows that it deleted; none if it failed.
     deleted: u64,
-    /// The most rows, if what was told is lost: then a failure may be, too.
+    /// The most rows, if what was told is lost: then a failure may be, too, and so may the abort
+    /// of what had inserted further rows before it.
     most: u64,
     /// How far the log was then.
     then: LogClock,
@@ -131,7 +132,6 @@ impl Run {
             aged.unknown += most;
         } else {
             let (then, at_partition) = (world.log_clock(), answer.at_partition);
-            let most = deleted.unwrap_or(most);
             let told = Told { deleted: deleted.unwrap_or(0), most, then, at_partition };
             self.report.expiries[1] += told.deleted;
             aged.told.push(told);
