@@ -4,7 +4,7 @@
 //! A [`SqlError`] is one pointer, so that `Result<Datum, SqlError>` is as cheap as the datum;
 //! making one is cold.
 
-use crate::watch::{LimitSource, Overdue};
+use crate::watch::{LimitSource, Overdue, Stop};
 use lockstep_types::{Failure, SqlType, Status};
 use std::fmt;
 
@@ -222,8 +222,14 @@ impl SqlError {
 
     /// A statement that a host's check ended ([`crate::watch::StopCheck`]).
     #[cold]
-    pub fn stopped(overdue: Overdue) -> SqlError {
-        let Overdue { elapsed_ms, limit } = overdue;
+    pub fn stopped(reason: Stop) -> SqlError {
+        let Overdue { elapsed_ms, limit } = match reason {
+            Stop::Overdue(overdue) => overdue,
+            Stop::Left => {
+                let message = "the query was canceled: its client closed the connection";
+                return SqlError::limit(state::STOPPED, message.to_string());
+            }
+        };
         let seconds = |ms: u64| format!("{}.{:03}", ms / 1000, ms % 1000);
         let (what, whose) = match limit.source {
             LimitSource::Call => ("query", "the query-specific timeout period"),

@@ -4,7 +4,7 @@
 //! `EXPLAIN ANALYZE`, brings its own as functions:
 //!
 //! ```
-//! use lockstep_exec::watch::{LimitSource, Profiler, Stopwatch, TimeLimit, Watch};
+//! use lockstep_exec::watch::{Caller, LimitSource, Profiler, Stopwatch, TimeLimit, Watch};
 //! # use lockstep_plan_ir::Statement;
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,8 @@
 //! let clock_ms = Arc::new(AtomicU64::new(0));
 //! let stopwatch = Stopwatch::new(move || clock_ms.load(Ordering::Relaxed));
 //! // For the call that comes next; `None` lets it run as long as it likes.
-//! stopwatch.start(Some(TimeLimit { timeout_ms: 10_000, source: LimitSource::Host }));
+//! let (source, caller) = (LimitSource::Host, Caller::NONE);
+//! stopwatch.start(Some(TimeLimit { timeout_ms: 10_000, source, caller }));
 //! // Counts over all sites and the coordinator if they share it.
 //! let profiler = Arc::new(Profiler::new(statement, || 0));
 //! Watch { stop: Some(stopwatch.check()), profiler: Some(profiler) }
@@ -44,13 +45,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Rows between two questions of the stop check, and between two looks at the memory used.
 pub const ROWS_PER_CHECK: u32 = 4096;
 
-/// How long the queries of a call may run.
+/// How long the queries of a call may run, and who waits for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimit {
-    /// Milliseconds.
+    /// Milliseconds; [`TimeLimit::NO_TIMEOUT`] for as long as they take.
     pub timeout_ms: u32,
     /// Whose it is.
     pub source: LimitSource,
+    /// Who waits for the call: if it leaves, the queries are canceled.
+    pub caller: Caller,
+}
+
+/// A host's number for a client that waits for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Caller(pub u64);
+
+impl Caller {
+    /// No client: nothing can leave.
+    pub const NONE: Caller = Caller(0);
 }
 
 /// Where a limit comes from.
@@ -65,15 +77,29 @@ pub enum LimitSource {
 }
 
 impl TimeLimit {
-    /// The limit that ends first, if there is any.
+    /// [`TimeLimit::timeout_ms`] of queries that may run as long as they take.
+    pub const NO_TIMEOUT: u32 = u32::MAX;
+
+    /// The limit that ends first, if there is any, with the caller of the one.
     #[inline]
     pub fn first(one: Option<TimeLimit>, other: Option<TimeLimit>) -> Option<TimeLimit> {
         match (one, other) {
-            (Some(one), Some(other)) if other.timeout_ms < one.timeout_ms => Some(other),
+            (Some(one), Some(other)) if other.timeout_ms < one.timeout_ms => {
+                Some(TimeLimit { caller: one.caller, ..other })
+            }
             (None, other) => other,
             (one, _) => one,
         }
     }
+}
+
+/// Why a statement has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Its time is over.
+    Overdue(Overdue),
+    /// Its caller has left.
+    Left,
 }
 
 /// A statement whose time is over.
@@ -87,18 +113,24 @@ pub struct Overdue {
 
 /// Says whether the statement that runs has to stop.
 #[derive(Clone)]
-pub struct StopCheck(Arc<dyn Fn() -> Option<Overdue> + Send + Sync>);
+pub struct StopCheck(Arc<dyn Fn() -> Option<Stop> + Send + Sync>);
 
 impl StopCheck {
-    /// A check that says so once the statement's time is over, and gives `None` before. It is
-    /// asked often: a load and a comparison are right, a lock is not.
-    pub fn new(check: impl Fn() -> Option<Overdue> + Send + Sync + 'static) -> StopCheck {
+    /// A check that gives the reason once the statement has to stop, and `None` before. It is
+    /// asked often: a load and a comparison are right, a lock each time is not.
+    pub fn new(check: impl Fn() -> Option<Stop> + Send + Sync + 'static) -> StopCheck {
         StopCheck(Arc::new(check))
     }
 }
 
-/// Times one call after the other with a host's clock. To start it costs two stores; the clock is
-/// read only by calls that come to a check.
+/// Milliseconds that a call runs before its caller is looked for: most calls end earlier.
+const FIRST_LOOK_MS: u64 = 10;
+/// Milliseconds between two looks.
+const LOOK_MS: u64 = 50;
+
+/// Times one call after the other with a host's clock. To start it costs a few stores; the clock
+/// is read only by calls that come to a check, and a call that runs long asks now and then whether
+/// its caller has left.
 #[derive(Clone)]
 pub struct Stopwatch(Arc<Timing>);
 
@@ -108,15 +140,31 @@ struct Timing {
     limit: AtomicU64,
     /// The time at the call's first check, and one more; 0 before.
     first_check: AtomicU64,
+    /// Of the call with the limit.
+    caller: AtomicU64,
+    /// When its caller is looked for next; of no meaning before the first check.
+    next_look: AtomicU64,
+    has_left: Box<dyn Fn(Caller) -> bool + Send + Sync>,
 }
 
 impl Stopwatch {
     /// A stopwatch over a clock of milliseconds that never goes back.
     pub fn new(clock_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Stopwatch {
+        Stopwatch::with_callers(clock_ms, |_| false)
+    }
+
+    /// The same, with what tells whether a caller has left. It is asked seldom.
+    pub fn with_callers(
+        clock_ms: impl Fn() -> u64 + Send + Sync + 'static,
+        has_left: impl Fn(Caller) -> bool + Send + Sync + 'static,
+    ) -> Stopwatch {
         Stopwatch(Arc::new(Timing {
             clock_ms: Box::new(clock_ms),
             limit: AtomicU64::new(0),
             first_check: AtomicU64::new(0),
+            caller: AtomicU64::new(0),
+            next_look: AtomicU64::new(0),
+            has_left: Box::new(has_left),
         }))
     }
 
@@ -126,18 +174,19 @@ impl Stopwatch {
     pub fn start(&self, limit: Option<TimeLimit>) {
         let coded = limit.map_or(0, |l| u64::from(l.timeout_ms) * 4 + l.source as u64);
         self.0.limit.store(coded, Ordering::Relaxed);
+        self.0.caller.store(limit.map_or(0, |l| l.caller.0), Ordering::Relaxed);
         self.0.first_check.store(0, Ordering::Relaxed);
     }
 
     /// What stops statements by this watch.
     pub fn check(&self) -> StopCheck {
         let watch = Arc::clone(&self.0);
-        StopCheck::new(move || watch.overdue())
+        StopCheck::new(move || watch.stop())
     }
 }
 
 impl Timing {
-    fn overdue(&self) -> Option<Overdue> {
+    fn stop(&self) -> Option<Stop> {
         let coded = self.limit.load(Ordering::Relaxed);
         if coded == 0 {
             return None;
@@ -146,6 +195,7 @@ impl Timing {
         let first = match self.first_check.load(Ordering::Relaxed) {
             0 => {
                 self.first_check.store(now + 1, Ordering::Relaxed);
+                self.next_look.store(now + FIRST_LOOK_MS, Ordering::Relaxed);
                 now
             }
             first => first - 1,
@@ -155,9 +205,18 @@ impl Timing {
             1 => LimitSource::Call,
             _ => LimitSource::Transaction,
         };
-        let limit = TimeLimit { timeout_ms: (coded / 4) as u32, source };
+        let caller = Caller(self.caller.load(Ordering::Relaxed));
+        let limit = TimeLimit { timeout_ms: (coded / 4) as u32, source, caller };
         let elapsed_ms = now.saturating_sub(first);
-        (elapsed_ms >= u64::from(limit.timeout_ms)).then_some(Overdue { elapsed_ms, limit })
+        let is_limited = limit.timeout_ms != TimeLimit::NO_TIMEOUT;
+        if is_limited && elapsed_ms >= u64::from(limit.timeout_ms) {
+            return Some(Stop::Overdue(Overdue { elapsed_ms, limit }));
+        }
+        if caller == Caller::NONE || now < self.next_look.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.next_look.store(now + LOOK_MS, Ordering::Relaxed);
+        (self.has_left)(caller).then_some(Stop::Left)
     }
 }
 
@@ -183,14 +242,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Ends the statement if its time is over.
+    /// Ends the statement if its time is over or its caller has left.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), SqlError> {
         match &self.stop {
             None => Ok(()),
             Some(stop) => match (stop.0)() {
                 None => Ok(()),
-                Some(overdue) => Err(SqlError::stopped(overdue)),
+                Some(reason) => Err(SqlError::stopped(reason)),
             },
         }
     }

@@ -3,9 +3,10 @@
 //! The only place of the data path that reads time. Wall time comes from one reading at start
 //! plus a monotonic clock, so that it never jumps while the host runs.
 
+use crate::callers::Callers;
 use lockstep_exec::watch::Stopwatch;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 struct Origin {
@@ -51,6 +52,12 @@ pub fn now_us() -> i64 {
 /// A stopwatch over this clock, for one thread's queries.
 pub fn stopwatch() -> Stopwatch {
     Stopwatch::new(|| monotonic_ns() / 1_000_000)
+}
+
+/// The same for queries of clients, which are canceled when these leave.
+pub fn stopwatch_for(callers: &Arc<Callers>) -> Stopwatch {
+    let callers = Arc::clone(callers);
+    Stopwatch::with_callers(|| monotonic_ns() / 1_000_000, move |caller| callers.has_left(caller))
 }
 
 /// Nanoseconds since the process started, for measuring short spans.

@@ -1,6 +1,7 @@
 //! One client connection: what was read of an unfinished message, what waits to be written, and
 //! how far its client is behind.
 
+use crate::callers::Presence;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -34,6 +35,9 @@ pub enum Stage {
 
 /// A connection with its buffers.
 pub struct Connection {
+    /// Lets queries see whether the client has left. It is dropped before the socket, whose
+    /// descriptor it names.
+    pub(crate) _presence: Presence,
     /// The socket.
     pub stream: TcpStream,
     /// Its name.
@@ -120,9 +124,17 @@ pub enum ReadResult {
 
 impl Connection {
     /// A new connection that has until `login_until_us` to log in.
-    pub fn new(stream: TcpStream, key: ConnectionKey, id: i64, admin: bool, until_us: i64) -> Self {
+    pub(crate) fn new(
+        stream: TcpStream,
+        key: ConnectionKey,
+        id: i64,
+        admin: bool,
+        until_us: i64,
+        presence: Presence,
+    ) -> Self {
         let peer = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         Connection {
+            _presence: presence,
             stream,
             key,
             id,

@@ -6,6 +6,7 @@
 //! procedures.
 
 mod allocator;
+mod callers;
 pub mod catalog;
 mod classes;
 pub mod clock;

@@ -6,7 +6,7 @@ use crate::snapshot::lane::SiteLane;
 use crate::statistics::ShardSnapshot;
 use lockstep_base::prefetch;
 use lockstep_exec::lookup::KeyRoute;
-use lockstep_exec::watch::TimeLimit;
+use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_site::{
     ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
     StatementCall, ToPartition, ViaLeg,
@@ -31,6 +31,32 @@ pub struct Origin {
     /// How many calls this one counts for among those of its connection that are not answered
     /// yet; 0 for a call that is answered before its connection is read again.
     pub weight: u16,
+}
+
+/// Bits of a [`Caller`] for its connection's place, and for which of the connections of that
+/// place it is.
+const PLACE_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 27;
+
+impl Origin {
+    /// Who waits, as queries know it; nobody for the host's own calls.
+    #[inline]
+    pub fn caller(&self) -> Caller {
+        caller(self.shard, self.connection)
+    }
+}
+
+/// See [`Origin::caller`].
+#[inline]
+pub fn caller(shard: u16, connection: ConnectionKey) -> Caller {
+    let ConnectionKey { place, generation } = connection;
+    if place >= 1 << PLACE_BITS {
+        return Caller::NONE;
+    }
+    let shard = u64::from(shard) + 1;
+    let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
+    let place = u64::from(place);
+    Caller((shard << PLACE_BITS | place) << GENERATION_BITS | generation)
 }
 
 /// [`Origin::weight`] of a call of a single-partition procedure.

@@ -1,7 +1,7 @@
 //! Every limit and option of a host, in one table: the help text, the reference page, the parser
 //! and the checks all come from it.
 
-use lockstep_exec::watch::{LimitSource, TimeLimit};
+use lockstep_exec::watch::{Caller, LimitSource, TimeLimit};
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_sql::Limits;
 use std::fmt;
@@ -260,14 +260,15 @@ impl std::error::Error for OptionError {}
 
 impl Options {
     /// How long the queries of a call that only reads may run: what the call brought, where 0 is
-    /// no limit, or else the host's own.
+    /// no limit, or else the host's own; and who waits for it.
     #[inline]
-    pub fn time_limit(&self, of_call_ms: Option<i32>) -> Option<TimeLimit> {
+    pub fn time_limit(&self, of_call_ms: Option<i32>, caller: Caller) -> Option<TimeLimit> {
         let (timeout_ms, source) = match of_call_ms {
             Some(timeout_ms) => (timeout_ms.max(0) as u32, LimitSource::Call),
             None => (self.query_timeout_ms as u32, LimitSource::Host),
         };
-        (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source })
+        let timeout_ms = if timeout_ms == 0 { TimeLimit::NO_TIMEOUT } else { timeout_ms };
+        Some(TimeLimit { timeout_ms, source, caller })
     }
 
     /// Sets an option from `name=value`.

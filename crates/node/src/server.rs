@@ -444,6 +444,7 @@ fn host_facts(
         host_name: host_name(),
         client_address: client.local_addr()?,
         admin_address: admin.local_addr()?,
+        callers: Arc::default(),
         open_connections: AtomicU64::new(0),
         accepted_connections: AtomicU64::new(0),
         dropped_connections: AtomicU64::new(0),

@@ -8,7 +8,7 @@ use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::BatchResult;
-use lockstep_exec::watch::{LimitSource, StopCheck, Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{Caller, LimitSource, StopCheck, Stopwatch, TimeLimit, Watch};
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -183,7 +183,8 @@ pub(crate) fn time_limit<O, C>(active: &Active<O, C>, now_us: i64) -> Option<Tim
     let of_queries = active.call.time_limit.filter(|_| active.context.read_only);
     let of_transaction = active.deadline_us.map(|deadline_us| {
         let rest_ms = Elapsed::between_us(now_us, deadline_us).ms().clamp(1, u32::MAX.into());
-        TimeLimit { timeout_ms: rest_ms as u32, source: LimitSource::Transaction }
+        let (source, caller) = (LimitSource::Transaction, Caller::NONE);
+        TimeLimit { timeout_ms: rest_ms as u32, source, caller }
     });
     TimeLimit::first(of_queries, of_transaction)
 }

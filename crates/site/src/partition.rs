@@ -23,7 +23,9 @@ use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
-use lockstep_exec::watch::{LimitSource, Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{
+    Caller, LimitSource, Profiler, StatementTimes, Stopwatch, TimeLimit, Watch,
+};
 use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::Vote;
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
@@ -550,7 +552,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
 /// The limit of transactions, for their parts.
 fn part_limit(timeout_ms: u64) -> Option<TimeLimit> {
     let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
-    (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source: LimitSource::Transaction })
+    let (source, caller) = (LimitSource::Transaction, Caller::NONE);
+    (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source, caller })
 }
 
 /// A call that runs at one partition asks for changes of index entries elsewhere: it should have

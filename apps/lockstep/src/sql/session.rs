@@ -196,6 +196,10 @@ impl<'o> Session<'o> {
     /// Prints what went wrong with a piece; whether the session goes on.
     fn report(&mut self, source: &str, piece: &Piece, trouble: &Trouble) -> Flow {
         let offset = trouble.offset.or_else(|| place::locate(&piece.text, &trouble.message));
+        if self.link.is_interrupted() {
+            // The terminal has echoed ^C on the line.
+            self.report_text("\n");
+        }
         self.report_text(&place::render(source, piece, offset, &trouble.message));
         if trouble.lost || !self.continue_on_error { Flow::Failed } else { Flow::Continue }
     }
@@ -498,11 +502,22 @@ impl<'o> Session<'o> {
         Ok(())
     }
 
+    /// Writes a result of any size, until the user cancels it.
+    fn write_result(&mut self, text: &str) -> Result<(), Trouble> {
+        for chunk in text.as_bytes().chunks(CHUNK_BYTES) {
+            if self.link.is_interrupted() {
+                return Err(Trouble::new("canceled: the rest of the result is not printed"));
+            }
+            self.out.write_all(chunk)?;
+        }
+        Ok(())
+    }
+
     /// Prints a result table; the count of changed rows and the status of commands get a line of
     /// their own where people read.
     fn print(&mut self, table: &Table, elapsed: Duration) -> Result<(), Trouble> {
         if !self.format.is_for_people() {
-            self.out.write_all(format::render(table, self.format).as_bytes())?;
+            self.write_result(&format::render(table, self.format))?;
             return Ok(());
         }
         match (&table.names[..], &table.rows[..]) {
@@ -514,7 +529,7 @@ impl<'o> Session<'o> {
                 write!(self.out, "{}", format::changed_line(count, self.shown(elapsed)))?;
             }
             _ => {
-                self.out.write_all(format::render(table, self.format).as_bytes())?;
+                self.write_result(&format::render(table, self.format))?;
                 let line = format::rows_line(table.rows.len(), self.shown(elapsed));
                 writeln!(self.out, "\n{line}")?;
             }
@@ -522,6 +537,9 @@ impl<'o> Session<'o> {
         Ok(())
     }
 }
+
+/// Written between two looks for Ctrl-C.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 fn pieces_in_front(pieces: &[Piece], is_wanted: impl Fn(&Piece) -> bool) -> usize {
     pieces.iter().take_while(|piece| is_wanted(piece)).count()

@@ -3,7 +3,8 @@
 use super::support::*;
 use lockstep_exec::statement::execute;
 use lockstep_exec::watch::{
-    LimitSource, OperatorProfile, Overdue, Profiler, StopCheck, Stopwatch, TimeLimit, Watch,
+    Caller, LimitSource, OperatorProfile, Overdue, Profiler, Stop, StopCheck, Stopwatch, TimeLimit,
+    Watch,
 };
 use lockstep_exec::{Database, PreparedStatement};
 use lockstep_plan_ir::expression::Comparison;
@@ -29,10 +30,11 @@ fn numbers(rows: i64) -> Database {
 fn overdue_at(question: u64) -> (Watch, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let counter = asked.clone();
-    let limit = TimeLimit { timeout_ms: 1200, source: LimitSource::Call };
+    let (source, caller) = (LimitSource::Call, Caller::NONE);
+    let limit = TimeLimit { timeout_ms: 1200, source, caller };
     let stop = StopCheck::new(move || {
         let asked = counter.fetch_add(1, Ordering::Relaxed) + 1;
-        (asked >= question).then_some(Overdue { elapsed_ms: 1234, limit })
+        (asked >= question).then_some(Stop::Overdue(Overdue { elapsed_ms: 1234, limit }))
     });
     (Watch { stop: Some(stop), profiler: None }, asked)
 }
@@ -149,7 +151,7 @@ fn a_stopwatch_counts_from_the_first_check_of_each_call() {
              transaction's time (option transaction_timeout_ms)",
         ),
     ] {
-        stopwatch.start(Some(TimeLimit { timeout_ms, source }));
+        stopwatch.start(Some(TimeLimit { timeout_ms, source, caller: Caller::NONE }));
         let error = run(&mut database, endless(), &[]).expect_err("its time is over");
         assert!(error.message().contains(part), "{}", error.message());
     }
@@ -157,6 +159,48 @@ fn a_stopwatch_counts_from_the_first_check_of_each_call() {
     stopwatch.start(None);
     must(&mut database, query(scan(0, 0), vec![big(0, 0)]));
     assert_eq!(clock_ms.load(Ordering::Relaxed), looks, "without a limit nobody looks");
+}
+
+#[test]
+fn a_query_is_canceled_when_its_caller_has_left() {
+    let mut database = numbers(9000);
+    let clock_ms = Arc::new(AtomicU64::new(5_000));
+    let ticking = clock_ms.clone();
+    let asked = Arc::new(AtomicU64::new(0));
+    let asking = asked.clone();
+    // The caller with number 7 leaves when it was looked for three times; the others stay.
+    let has_left = move |caller| {
+        let asked = asking.fetch_add(1, Ordering::Relaxed) + 1;
+        caller == Caller(7) && asked > 3
+    };
+    // Each check finds the clock 5 ms later.
+    let clock = move || ticking.fetch_add(5, Ordering::Relaxed);
+    let stopwatch = Stopwatch::with_callers(clock, has_left);
+    database.set_watch(Watch { stop: Some(stopwatch.check()), profiler: None });
+    let endless = || query(endless(), vec![big(2, 0)]);
+    let limit = |timeout_ms, caller| {
+        Some(TimeLimit { timeout_ms, source: LimitSource::Host, caller: Caller(caller) })
+    };
+    for timeout_ms in [TimeLimit::NO_TIMEOUT, 10_000] {
+        asked.store(0, Ordering::Relaxed);
+        let begun = clock_ms.load(Ordering::Relaxed);
+        stopwatch.start(limit(timeout_ms, 7));
+        let error = run(&mut database, endless(), &[]).expect_err("nobody waits for it");
+        assert!(error.message().contains("canceled: its client closed"), "{}", error.message());
+        assert_eq!(asked.load(Ordering::Relaxed), 4);
+        let took_ms = clock_ms.load(Ordering::Relaxed) - begun;
+        assert!((160..200).contains(&took_ms), "looks have a distance: {took_ms}");
+    }
+    stopwatch.start(limit(500, 8));
+    let error = run(&mut database, endless(), &[]).expect_err("its time is over");
+    assert!(error.message().contains("after 0.500 seconds"), "{}", error.message());
+    // A call without a client has nobody to look for, and a short one ends before the first look.
+    asked.store(0, Ordering::Relaxed);
+    stopwatch.start(limit(500, 0));
+    run(&mut database, endless(), &[]).expect_err("its time is over");
+    stopwatch.start(limit(500, 7));
+    must(&mut database, query(scan(0, 0), vec![big(0, 0)]));
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -279,7 +279,8 @@ impl Control {
             }
         };
         let origin = call.origin;
-        call.time_limit = self.facts.options.time_limit(invocation.query_timeout_ms);
+        call.time_limit =
+            self.facts.options.time_limit(invocation.query_timeout_ms, origin.caller());
         if let Err(failure) = self.system_procedure(call, &invocation) {
             self.answer_failure(origin, &failure);
         }

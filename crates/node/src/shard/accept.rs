@@ -1,8 +1,9 @@
 //! New connections: accepted by the first thread, spread over all of them.
 
 use super::{ADMIN_LISTENER, CLIENT_LISTENER, Shard};
+use crate::callers::Callers;
 use crate::connection::{Connection, ConnectionKey};
-use crate::message::Envelope;
+use crate::message::{Envelope, caller};
 use lockstep_wire_volt::login::{LoginStatus, refusal};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Poll, Token};
@@ -107,7 +108,9 @@ impl Shard {
             return;
         }
         let until_us = self.now_us + self.facts.options.login_timeout_ms as i64 * 1000;
-        self.connections[index] = Some(Connection::new(stream, key, id, admin, until_us));
+        let caller = caller(self.index as u16, key);
+        let presence = Callers::enter(&self.facts.callers, caller, &stream);
+        self.connections[index] = Some(Connection::new(stream, key, id, admin, until_us, presence));
     }
 
     /// Drops a connection. Its calls go on; their answers are thrown away.

@@ -143,7 +143,7 @@ impl Shard {
         let reads = procedure.is_some_and(|procedure| procedure.definition.read_only);
         let options = &self.facts.options;
         site.limit_time(match reads {
-            true => options.time_limit(invocation.query_timeout_ms),
+            true => options.time_limit(invocation.query_timeout_ms, origin.caller()),
             false => None,
         });
         run_invocation(site, procedure, statistics, header, invocation, waited, output)

@@ -30,6 +30,7 @@ mod task;
 mod via;
 mod wait;
 
+use crate::callers::Callers;
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
@@ -96,6 +97,8 @@ pub struct HostFacts {
     pub client_address: std::net::SocketAddr,
     /// See `client_address`.
     pub admin_address: std::net::SocketAddr,
+    /// The clients that may wait for calls.
+    pub(crate) callers: Arc<Callers>,
     /// Connections open at the moment, over all threads.
     pub open_connections: AtomicU64,
     /// Connections accepted so far.
@@ -249,10 +252,10 @@ impl Shard {
         let facts = parts.facts;
         let limits = crate::catalog::site_limits(&facts.options);
         let mut site = parts.site;
-        site.set_stopwatch(clock::stopwatch());
+        site.set_stopwatch(clock::stopwatch_for(&facts.callers));
         let coordinator = (parts.index == 0).then(|| {
             let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
-            coordinator.set_stopwatch(clock::stopwatch());
+            coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers));
             coordinator.serve_last(PartitionId(parts.index as u32));
             coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
             if parts.log.as_ref().is_some_and(SiteLog::gates) {

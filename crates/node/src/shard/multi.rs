@@ -85,7 +85,7 @@ impl Shard {
             origin: MultiOrigin { origin, body: Some(body.into()) },
             procedure_number: origin.procedure,
             catalog_version,
-            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
+            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms, origin.caller()),
             declared: declared.to_vec(),
             home,
             led,

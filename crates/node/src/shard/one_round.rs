@@ -34,7 +34,7 @@ impl Shard {
             procedure: &procedure.prepared,
             procedure_number: origin.procedure,
             catalog_version: self.catalog.version(),
-            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms),
+            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms, origin.caller()),
             declared,
             home,
             invocation: body,

@@ -4,6 +4,7 @@
 mod allocation;
 mod bad_input;
 mod calls;
+mod cancel;
 mod clients;
 mod durability;
 mod effects;

@@ -10,6 +10,7 @@ use crate::catalog::NativeRegistry;
 use crate::embedded::EmbeddedHost;
 use crate::options::Options;
 use lockstep_base::bytes::ByteReader;
+use lockstep_exec::watch::Caller;
 use lockstep_types::{Datum, Failure, SqlType, TableBuilder, TableSchema, TableView};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -140,7 +141,7 @@ impl StatisticsQuery {
     /// As for ad hoc SQL.
     pub(super) fn run(&self, sources: &[Tables], options: &Options) -> Result<Vec<u8>, Failure> {
         let mut host = EmbeddedHost::new(options, NativeRegistry::default())?;
-        host.limit_time(options.time_limit(None));
+        host.limit_time(options.time_limit(None, Caller::NONE));
         let mut columns = BTreeSet::new();
         for (number, (source, tables)) in self.sources.iter().zip(sources).enumerate() {
             let table = table_of(source, tables)?;
