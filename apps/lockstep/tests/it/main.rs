@@ -19,6 +19,7 @@ mod restore;
 mod shell;
 mod small_disk;
 mod snapshots;
+mod terminal;
 mod trace;
 
 use lockstep_node::options::Options;
