@@ -23,7 +23,6 @@ mod start;
 use clap::{Arg, ArgAction, Command};
 use lockstep_env::Disk;
 use lockstep_exec::procedure::NativeProcedure;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -82,7 +81,8 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        // Colors are a feature of the library that is not built in: asked for, it panics.
+        .with_ansi(false)
         // Where standard error is gone, with its terminal, a line about that has nowhere to go
         // either, and would end the thread that logs.
         .log_internal_errors(false)
