@@ -2,7 +2,9 @@
 
 use crate::arena::Arena;
 use crate::error::{SqlError, state};
+use crate::geography::Polygon;
 use lockstep_types::decimal::{DecimalError, ONE, SCALE};
+use lockstep_types::geography::polygon_text;
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 use std::fmt::Write;
@@ -63,6 +65,7 @@ pub fn cast<'a>(
         SqlType::Timestamp => time(value, from),
         SqlType::Varbinary if matches!(value, Datum::Bytes(_)) => Ok(value),
         SqlType::Boolean if matches!(value, Datum::Bool(_)) => Ok(value),
+        SqlType::GeographyPoint | SqlType::Geography => geographic(arena, value, from, to),
         _ => Err(SqlError::cannot_cast(from, to)),
     }
 }
@@ -199,6 +202,36 @@ fn time<'a>(value: Datum<'_>, from: SqlType) -> Result<Datum<'a>, SqlError> {
     }
 }
 
+/// Points and polygons, from their text or as they are.
+fn geographic<'a>(
+    arena: &'a Arena,
+    value: Datum<'a>,
+    from: SqlType,
+    to: SqlType,
+) -> Result<Datum<'a>, SqlError> {
+    match (value, to) {
+        (Datum::Point(_), SqlType::GeographyPoint) => Ok(value),
+        (Datum::Text(text), SqlType::GeographyPoint) => {
+            Ok(Datum::Point(crate::functions::geography::point_of_text(text)?))
+        }
+        (Datum::Bytes(bytes), SqlType::Geography) => complete_polygon(arena, bytes),
+        (Datum::Text(text), SqlType::Geography) => {
+            let polygon = Polygon::from_text(text, false).map_err(SqlError::argument)?;
+            Ok(Datum::Bytes(arena.copy(&polygon.to_bytes())))
+        }
+        _ => Err(SqlError::cannot_cast(from, to)),
+    }
+}
+
+/// A polygon as a client sent it with its bounds, depths and origin flags worked out.
+///
+/// # Errors
+/// Bytes that are not a polygon.
+pub fn complete_polygon<'a>(arena: &'a Arena, bytes: &[u8]) -> Result<Datum<'a>, SqlError> {
+    let polygon = Polygon::from_vertices(bytes).map_err(SqlError::argument)?;
+    Ok(Datum::Bytes(arena.copy(&polygon.to_bytes())))
+}
+
 /// The text of a value, as CAST to VARCHAR and `||` make it.
 pub fn text<'a>(arena: &'a Arena, value: Datum<'a>, from: SqlType) -> Result<Datum<'a>, SqlError> {
     let mut buffer = TextBuffer::default();
@@ -209,6 +242,12 @@ pub fn text<'a>(arena: &'a Arena, value: Datum<'a>, from: SqlType) -> Result<Dat
         Datum::Decimal(v) => write!(buffer, "{v}"),
         Datum::Float(v) => return Ok(Datum::Text(arena.copy_text(&float_text(v)))),
         Datum::Timestamp(v) => return Ok(Datum::Text(arena.copy_text(&timestamp::format(v)))),
+        Datum::Point(v) => return Ok(Datum::Text(arena.copy_text(&v.to_string()))),
+        Datum::Bytes(bytes) if from == SqlType::Geography => {
+            let text = polygon_text(bytes)
+                .ok_or_else(|| SqlError::argument("the bytes of a GEOGRAPHY are damaged"))?;
+            return Ok(Datum::Text(arena.copy_text(&text)));
+        }
         _ => return Err(SqlError::cannot_cast(from, SqlType::Varchar)),
     };
     Ok(Datum::Text(arena.copy_text(buffer.as_str())))

@@ -151,6 +151,7 @@ pub(crate) fn evaluate_plain<'a>(
         Datum::Float(value) => Ok(Datum::Float(value)),
         Datum::Decimal(value) => Ok(Datum::Decimal(value)),
         Datum::Timestamp(value) => Ok(Datum::Timestamp(value)),
+        Datum::Point(point) => Ok(Datum::Point(point)),
         Datum::Text(_) | Datum::Bytes(_) => Err(SqlError::sql("a value is not of its type")),
     };
     with_scratch(|scratch| match scratch {
@@ -285,6 +286,7 @@ pub(crate) fn keep<'s>(arena: &'s Arena, value: Datum<'_>) -> Datum<'s> {
         Datum::Float(value) => Datum::Float(value),
         Datum::Decimal(value) => Datum::Decimal(value),
         Datum::Timestamp(value) => Datum::Timestamp(value),
+        Datum::Point(point) => Datum::Point(point),
     }
 }
 

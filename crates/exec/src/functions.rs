@@ -7,6 +7,7 @@
 mod bits;
 mod datetime;
 mod format;
+pub(crate) mod geography;
 mod internet;
 mod json;
 mod numeric;
@@ -86,6 +87,9 @@ fn compute<'a>(context: &Context<'_>, arguments: &Arguments<'a, '_>) -> Computed
         | WeekOfYear | Weekday | Hour | Minute | Second => datetime::call(arguments),
         Field | ArrayElement | ArrayLength | SetField => json::call(arguments),
         InetAton | InetNtoa | Inet6Aton | Inet6Ntoa => internet::call(arguments),
+        PointFromText | PolygonFromText | ValidPolygonFromText | Contains | NumInteriorRings
+        | NumPoints | Latitude | Longitude | Centroid | Area | Distance | DistanceWithin
+        | AsText | IsValid | IsInvalidReason | MakeValidPolygon => geography::call(arguments),
         SqlError => Err(raised(arguments)),
         PlaceOf => Err(crate::error::SqlError::sql(
             "a place is asked of its global index before a statement runs, not computed",

@@ -26,6 +26,7 @@ pub mod error;
 pub mod evaluate;
 pub mod frame;
 pub mod functions;
+mod geography;
 
 mod analysis;
 mod change;

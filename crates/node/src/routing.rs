@@ -78,6 +78,7 @@ fn converted_value<'p>(
         (Ok(Datum::Float(value)), _) => Datum::Float(value),
         (Ok(Datum::Decimal(value)), _) => Datum::Decimal(value),
         (Ok(Datum::Timestamp(value)), _) => Datum::Timestamp(value),
+        (Ok(Datum::Point(value)), _) => Datum::Point(value),
         (Err(_), Parameter::Scalar(_, value)) => *value,
         (Err(_), _) => return Err("an array or table cannot be hashed".to_string()),
     })

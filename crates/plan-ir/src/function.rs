@@ -64,6 +64,12 @@ functions! {
         ArcSine = "ASIN", ArcCosine = "ACOS", ArcTangent = "ATAN", ArcTangent2 = "ATAN2",
         HyperbolicSine = "SINH", HyperbolicCosine = "COSH", HyperbolicTangent = "TANH",
         CubeRoot = "CBRT",
+        PointFromText = "POINTFROMTEXT", PolygonFromText = "POLYGONFROMTEXT",
+        ValidPolygonFromText = "VALIDPOLYGONFROMTEXT", Contains = "CONTAINS",
+        NumInteriorRings = "NUMINTERIORRINGS", NumPoints = "NUMPOINTS", Latitude = "LATITUDE",
+        Longitude = "LONGITUDE", Centroid = "CENTROID", Area = "AREA", Distance = "DISTANCE",
+        DistanceWithin = "DWITHIN", AsText = "ASTEXT", IsValid = "ISVALID",
+        IsInvalidReason = "ISINVALIDREASON", MakeValidPolygon = "MAKEVALIDPOLYGON",
         PartitionKey = "PARTITION KEY", PlaceOf = "PLACE OF",
     }
 }

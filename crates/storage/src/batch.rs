@@ -2,10 +2,11 @@
 //! a test of its type for each value.
 
 use crate::layout::{Field, FieldKind};
-use crate::row::{RowId, RowRef, inline};
+use crate::row::{RowId, RowRef, inline, read_point};
 use crate::table::{ScanCursor, Table};
 use crate::tail::tail_value;
 use lockstep_types::SqlType;
+use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 
 /// Rows of one table, borrowed. A place may also hold no row: all of its columns are NULL.
@@ -225,6 +226,18 @@ impl<'a> RowBatch<'a> {
                 _ => return false,
             }
         }
+        true
+    }
+
+    /// Replaces `out` by a GEOGRAPHY_POINT column of all places. False when the column is not of
+    /// that kind.
+    pub fn points(&self, column: usize, out: &mut Vec<Option<Point>>) -> bool {
+        let field = &self.table.layout().fields[column];
+        if field.kind != FieldKind::Point {
+            return false;
+        }
+        // SAFETY: the address is of a field of this kind.
+        self.read(field, out, None, |at| unsafe { read_point(at) });
         true
     }
 

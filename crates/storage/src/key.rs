@@ -10,7 +10,8 @@
 
 use crate::key_buffer::KeyBuffer;
 use crate::layout::{Field, FieldKind};
-use crate::row::{inline, read_field};
+use crate::row::{inline, read_field, read_point};
+use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, SqlType};
 use std::sync::Arc;
@@ -306,12 +307,20 @@ pub(crate) unsafe fn ordered_at(kind: FieldKind, width: u32, at: *const u8) -> u
             FieldKind::Decimal => {
                 return at.cast::<u128>().read_unaligned() ^ (1 << 127);
             }
+            FieldKind::Point => return read_point(at).map_or(0, ordered_point),
             FieldKind::InlineText | FieldKind::InlineBytes => {
                 return inline(at).map_or(0, |value| pack(value, width));
             }
             FieldKind::TailText | FieldKind::TailBytes => 0,
         })
     }
+}
+
+/// Points that are equal have the same number.
+#[inline]
+fn ordered_point(point: Point) -> u128 {
+    let (longitude, latitude) = point.order_key();
+    u128::from(longitude as u64 ^ SIGN) << 64 | u128::from(latitude as u64 ^ SIGN)
 }
 
 /// NULL is 0; negative zero equals zero.
@@ -412,7 +421,9 @@ impl<'e, 'b> KeyEncoder<'e, 'b> {
                 (SqlType::Varchar, Datum::Text(text)) => {
                     push_escaped(self.buffer, text.as_bytes());
                 }
-                (SqlType::Varbinary, Datum::Bytes(bytes)) => push_escaped(self.buffer, bytes),
+                (SqlType::Varbinary | SqlType::Geography, Datum::Bytes(bytes)) => {
+                    push_escaped(self.buffer, bytes);
+                }
                 _ => return Err(KeyFault::TypeMismatch(position)),
             }
             return Ok(());
@@ -467,6 +478,7 @@ fn ordered_value(part: &KeyPart, value: Datum<'_>) -> Option<(u128, Exactness)> 
         }
         (SqlType::Varchar, Datum::Text(text)) => packed_part(text.as_bytes(), part.width),
         (SqlType::Varbinary, Datum::Bytes(bytes)) => packed_part(bytes, part.width),
+        (SqlType::GeographyPoint, Datum::Point(point)) => (ordered_point(point), Exactness::Exact),
         _ => return None,
     })
 }

@@ -18,8 +18,8 @@ const MIN_SLOT_BYTES: usize = 4;
 pub struct ColumnLayout {
     /// The type; `Null` and `Boolean` are no column types.
     pub sql_type: SqlType,
-    /// Greatest length in bytes of VARCHAR and VARBINARY (for lengths in characters: four times
-    /// as many); ignored for other types.
+    /// Greatest length in bytes of VARCHAR, VARBINARY and GEOGRAPHY (for lengths in characters:
+    /// four times as many); ignored for other types.
     pub max_bytes: u32,
     /// False for NOT NULL.
     pub nullable: bool,
@@ -53,6 +53,7 @@ pub(crate) enum FieldKind {
     Float,
     Timestamp,
     Decimal,
+    Point,
     InlineText,
     InlineBytes,
     TailText,
@@ -82,10 +83,11 @@ impl FieldKind {
             SqlType::Float => FieldKind::Float,
             SqlType::Timestamp => FieldKind::Timestamp,
             SqlType::Decimal => FieldKind::Decimal,
+            SqlType::GeographyPoint => FieldKind::Point,
             SqlType::Varchar if inline => FieldKind::InlineText,
             SqlType::Varchar => FieldKind::TailText,
             SqlType::Varbinary if inline => FieldKind::InlineBytes,
-            SqlType::Varbinary => FieldKind::TailBytes,
+            SqlType::Varbinary | SqlType::Geography => FieldKind::TailBytes,
             SqlType::Null | SqlType::Boolean => return None,
         })
     }
@@ -96,7 +98,7 @@ impl FieldKind {
             FieldKind::SmallInt => 2,
             FieldKind::Integer => 4,
             FieldKind::BigInt | FieldKind::Float | FieldKind::Timestamp => 8,
-            FieldKind::Decimal => 16,
+            FieldKind::Decimal | FieldKind::Point => 16,
             FieldKind::InlineText | FieldKind::InlineBytes => 1 + max_bytes as usize,
             FieldKind::TailText | FieldKind::TailBytes => 2 + 2 * usize::from(wide),
         }

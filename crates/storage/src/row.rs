@@ -2,6 +2,7 @@
 
 use crate::layout::{Field, FieldKind};
 use crate::tail::tail_value;
+use lockstep_types::geography::{NULL_COORDINATE, Point};
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal};
 use std::fmt;
@@ -110,6 +111,7 @@ pub(crate) unsafe fn read_field<'a>(field: &Field, slot: *const u8) -> Datum<'a>
                 i128::MIN => Datum::Null,
                 units => Datum::Decimal(Decimal::from_raw(units)),
             },
+            FieldKind::Point => read_point(at).map_or(Datum::Null, Datum::Point),
             FieldKind::InlineText => inline(at)
                 .map_or(Datum::Null, |value| Datum::Text(std::str::from_utf8_unchecked(value))),
             FieldKind::InlineBytes => inline(at).map_or(Datum::Null, Datum::Bytes),
@@ -118,6 +120,17 @@ pub(crate) unsafe fn read_field<'a>(field: &Field, slot: *const u8) -> Datum<'a>
             FieldKind::TailBytes => tail_value(field, slot).map_or(Datum::Null, Datum::Bytes),
         }
     }
+}
+
+/// The point of a field; `None` for NULL, whose coordinates are out of range.
+///
+/// # Safety
+/// `at` points to a field of this kind.
+#[inline]
+pub(crate) unsafe fn read_point(at: *const u8) -> Option<Point> {
+    // SAFETY: by the contract.
+    let [longitude, latitude] = unsafe { at.cast::<[f64; 2]>().read_unaligned() };
+    Point::new(longitude, latitude)
 }
 
 #[inline]
@@ -187,6 +200,9 @@ pub(crate) unsafe fn write_field(
             (FieldKind::Decimal, Datum::Decimal(value)) if value.units() != i128::MIN => {
                 at.cast::<i128>().write_unaligned(value.units());
             }
+            (FieldKind::Point, Datum::Point(point)) => {
+                at.cast::<[f64; 2]>().write_unaligned([point.longitude(), point.latitude()]);
+            }
             (FieldKind::InlineText, Datum::Text(text)) => write_inline(field, at, text.as_bytes())?,
             (FieldKind::InlineBytes, Datum::Bytes(bytes)) => write_inline(field, at, bytes)?,
             (_, Datum::Null) if field.nullable => write_null(field, slot),
@@ -251,6 +267,9 @@ pub(crate) unsafe fn write_null(field: &Field, slot: *mut u8) {
             }
             FieldKind::Float => at.cast::<f64>().write_unaligned(NULL_FLOAT),
             FieldKind::Decimal => at.cast::<i128>().write_unaligned(i128::MIN),
+            FieldKind::Point => {
+                at.cast::<[f64; 2]>().write_unaligned([NULL_COORDINATE; 2]);
+            }
             FieldKind::InlineText | FieldKind::InlineBytes => at.write(INLINE_NULL),
             // The tail is written as a whole.
             FieldKind::TailText | FieldKind::TailBytes => {}

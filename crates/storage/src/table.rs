@@ -397,6 +397,10 @@ fn add_value(value: Datum<'_>, add: &mut impl FnMut(u64)) {
         }
         Datum::Text(value) => add_bytes(value.as_bytes(), add),
         Datum::Bytes(value) => add_bytes(value, add),
+        Datum::Point(point) => {
+            add(point.longitude().to_bits());
+            add(point.latitude().to_bits());
+        }
     }
 }
 

@@ -79,6 +79,10 @@ impl Writer<'_> {
                 FieldKind::SmallInt => self.number::<2>(from),
                 FieldKind::TinyInt => self.number::<1>(from),
                 FieldKind::Decimal => self.number::<16>(from),
+                FieldKind::Point => {
+                    self.number::<8>(from);
+                    self.number::<8>(from.add(8));
+                }
                 FieldKind::InlineText | FieldKind::InlineBytes => self.text(inline(from), left),
                 FieldKind::TailText | FieldKind::TailBytes => {
                     self.text(tail_value(field, slot), left);

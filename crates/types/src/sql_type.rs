@@ -28,6 +28,10 @@ pub enum SqlType {
     Boolean = 23,
     /// Bytes.
     Varbinary = 25,
+    /// A point on the earth: longitude and latitude in degrees.
+    GeographyPoint = 26,
+    /// A polygon on the earth, in the byte form of [`crate::geography`].
+    Geography = 27,
 }
 
 /// The double that means NULL on the wire and in storage; everything at or below it is NULL.
@@ -53,6 +57,8 @@ impl SqlType {
             22 => SqlType::Decimal,
             23 => SqlType::Boolean,
             25 => SqlType::Varbinary,
+            26 => SqlType::GeographyPoint,
+            27 => SqlType::Geography,
             _ => return None,
         })
     }
@@ -70,7 +76,9 @@ impl SqlType {
             | 1 << SqlType::Timestamp as u8
             | 1 << SqlType::Decimal as u8
             | 1 << SqlType::Boolean as u8
-            | 1 << SqlType::Varbinary as u8;
+            | 1 << SqlType::Varbinary as u8
+            | 1 << SqlType::GeographyPoint as u8
+            | 1 << SqlType::Geography as u8;
         (0..32).contains(&code) && KNOWN >> code & 1 == 1
     }
 
@@ -94,6 +102,8 @@ impl SqlType {
             SqlType::Decimal => "DECIMAL",
             SqlType::Boolean => "BOOLEAN",
             SqlType::Varbinary => "VARBINARY",
+            SqlType::GeographyPoint => "GEOGRAPHY_POINT",
+            SqlType::Geography => "GEOGRAPHY",
         }
     }
 
@@ -109,10 +119,16 @@ impl SqlType {
         self.is_integer() || matches!(self, SqlType::Float | SqlType::Decimal)
     }
 
-    /// VARCHAR or VARBINARY.
+    /// VARCHAR, VARBINARY or GEOGRAPHY.
     #[inline]
     pub fn is_variable_length(self) -> bool {
-        matches!(self, SqlType::Varchar | SqlType::Varbinary)
+        matches!(self, SqlType::Varchar | SqlType::Varbinary | SqlType::Geography)
+    }
+
+    /// GEOGRAPHY_POINT or GEOGRAPHY.
+    #[inline]
+    pub fn is_geographic(self) -> bool {
+        matches!(self, SqlType::GeographyPoint | SqlType::Geography)
     }
 
     /// The smallest and greatest legal value of an integer type (the NULL sentinel left out).
@@ -135,8 +151,8 @@ impl SqlType {
             SqlType::SmallInt => 2,
             SqlType::Integer => 4,
             SqlType::BigInt | SqlType::Float | SqlType::Timestamp => 8,
-            SqlType::Decimal => 16,
-            SqlType::Varchar | SqlType::Varbinary => return None,
+            SqlType::Decimal | SqlType::GeographyPoint => 16,
+            SqlType::Varchar | SqlType::Varbinary | SqlType::Geography => return None,
         })
     }
 }

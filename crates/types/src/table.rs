@@ -9,6 +9,7 @@
 //! Lengths do not count themselves; numbers are big-endian; NULL is the type's sentinel.
 
 use crate::decimal::MAX_UNITS;
+use crate::geography::{NULL_COORDINATE, Point};
 use crate::sql_type::NULL_FLOAT;
 use crate::{Datum, Decimal, SqlType};
 use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes, text};
@@ -86,7 +87,8 @@ fn try_write_datum(out: &mut Vec<u8>, sql_type: SqlType, value: Datum<'_>) -> bo
         (SqlType::Float, Datum::Float(v)) => out.put_f64(v),
         (SqlType::Decimal, Datum::Decimal(v)) => out.put_i128(v.units()),
         (SqlType::Varchar, Datum::Text(v)) => out.put_sized(Some(v.as_bytes())),
-        (SqlType::Varbinary, Datum::Bytes(v)) => out.put_sized(Some(v)),
+        (SqlType::Varbinary | SqlType::Geography, Datum::Bytes(v)) => out.put_sized(Some(v)),
+        (SqlType::GeographyPoint, Datum::Point(v)) => write_point(out, v),
         (SqlType::Boolean, Datum::Bool(v)) => out.put_i8(i8::from(v)),
         (_, Datum::Null) => write_null(out, sql_type),
         _ => return false,
@@ -103,8 +105,17 @@ fn write_null(out: &mut Vec<u8>, sql_type: SqlType) {
         SqlType::BigInt | SqlType::Timestamp => out.put_i64(i64::MIN),
         SqlType::Float => out.put_f64(NULL_FLOAT),
         SqlType::Decimal => out.put_i128(i128::MIN),
-        SqlType::Varchar | SqlType::Varbinary => out.put_i32(-1),
+        SqlType::Varchar | SqlType::Varbinary | SqlType::Geography => out.put_i32(-1),
+        SqlType::GeographyPoint => {
+            out.put_f64(NULL_COORDINATE);
+            out.put_f64(NULL_COORDINATE);
+        }
     }
+}
+
+fn write_point(out: &mut Vec<u8>, point: Point) {
+    out.put_f64(point.longitude());
+    out.put_f64(point.latitude());
 }
 
 /// Why bytes are no value or table.
@@ -118,6 +129,8 @@ pub enum DecodeError {
     UnknownType(i8),
     /// A DECIMAL of more than 38 digits.
     DecimalRange,
+    /// A longitude beyond 180 degrees or a latitude beyond 90.
+    PointRange,
     /// A value over its greatest length, in bytes.
     TooLong(usize),
     /// A column that the table does not have, counted from 0.
@@ -137,6 +150,9 @@ impl std::fmt::Display for DecodeError {
             DecodeError::InvalidText => f.write_str("a string is not valid UTF-8"),
             DecodeError::UnknownType(code) => write!(f, "type code {code} is unknown"),
             DecodeError::DecimalRange => f.write_str("a decimal has more than 38 digits"),
+            DecodeError::PointRange => f.write_str(
+                "a point has a longitude beyond 180 degrees or a latitude beyond 90 degrees",
+            ),
             DecodeError::TooLong(bytes) => write!(
                 f,
                 "a value of {bytes} bytes is over the limit of {} bytes",
@@ -164,7 +180,18 @@ pub fn read_datum<'a>(
             None => Datum::Null,
             Some(bytes) => Datum::Text(text(bytes).ok_or(DecodeError::InvalidText)?),
         },
-        SqlType::Varbinary => sized_value(reader)?.map_or(Datum::Null, Datum::Bytes),
+        SqlType::Varbinary | SqlType::Geography => {
+            sized_value(reader)?.map_or(Datum::Null, Datum::Bytes)
+        }
+        SqlType::GeographyPoint => {
+            let (longitude, latitude) = (reader.f64()?, reader.f64()?);
+            match longitude == NULL_COORDINATE && latitude == NULL_COORDINATE {
+                true => Datum::Null,
+                false => Point::new(longitude, latitude)
+                    .map(Datum::Point)
+                    .ok_or(DecodeError::PointRange)?,
+            }
+        }
         SqlType::Timestamp => match reader.i64()? {
             i64::MIN => Datum::Null,
             micros => Datum::Timestamp(micros),

@@ -1,5 +1,6 @@
 //! SQL values: borrowed and cheap to copy ([`Datum`]), or owned ([`Value`]).
 
+use crate::geography::Point;
 use crate::{Decimal, SqlType};
 use std::cmp::Ordering;
 use std::fmt;
@@ -23,8 +24,10 @@ pub enum Datum<'a> {
     Timestamp(i64),
     /// VARCHAR.
     Text(&'a str),
-    /// VARBINARY.
+    /// VARBINARY, and GEOGRAPHY in the byte form of [`crate::geography`].
     Bytes(&'a [u8]),
+    /// GEOGRAPHY_POINT.
+    Point(Point),
 }
 
 const _: () = assert!(std::mem::size_of::<Datum<'_>>() == 24, "datums are copied everywhere");
@@ -47,6 +50,7 @@ impl<'a> Datum<'a> {
             Datum::Timestamp(_) => SqlType::Timestamp,
             Datum::Text(_) => SqlType::Varchar,
             Datum::Bytes(_) => SqlType::Varbinary,
+            Datum::Point(_) => SqlType::GeographyPoint,
         }
     }
 
@@ -61,6 +65,7 @@ impl<'a> Datum<'a> {
             Datum::Timestamp(v) => Value::Timestamp(v),
             Datum::Text(v) => Value::Text(v.into()),
             Datum::Bytes(v) => Value::Bytes(v.into()),
+            Datum::Point(v) => Value::Point(v),
         }
     }
 
@@ -75,6 +80,7 @@ impl<'a> Datum<'a> {
             (Datum::Float(a), Datum::Float(b)) => compare_floats(a, b),
             (Datum::Decimal(a), Datum::Decimal(b)) => a.cmp(&b),
             (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
+            (Datum::Point(a), Datum::Point(b)) => a.cmp(&b),
             (Datum::Bool(a), Datum::Bool(b)) => a.cmp(&b),
             (Datum::Null, Datum::Null) => Ordering::Equal,
             _ => match (self.number(), other.number()) {
@@ -101,6 +107,7 @@ impl<'a> Datum<'a> {
             Datum::Timestamp(_) => 3,
             Datum::Text(_) => 4,
             Datum::Bytes(_) => 5,
+            Datum::Point(_) => 6,
         }
     }
 }
@@ -142,6 +149,7 @@ impl fmt::Display for Datum<'_> {
             Datum::Timestamp(v) => f.write_str(&crate::timestamp::format(*v)),
             Datum::Text(v) => f.write_str(v),
             Datum::Bytes(v) => v.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
+            Datum::Point(v) => v.fmt(f),
         }
     }
 }
@@ -163,8 +171,10 @@ pub enum Value {
     Timestamp(i64),
     /// VARCHAR.
     Text(Box<str>),
-    /// VARBINARY.
+    /// VARBINARY, and GEOGRAPHY in the byte form of [`crate::geography`].
     Bytes(Box<[u8]>),
+    /// GEOGRAPHY_POINT.
+    Point(Point),
 }
 
 impl Value {
@@ -180,6 +190,7 @@ impl Value {
             Value::Timestamp(v) => Datum::Timestamp(*v),
             Value::Text(v) => Datum::Text(v),
             Value::Bytes(v) => Datum::Bytes(v),
+            Value::Point(v) => Datum::Point(*v),
         }
     }
 }

@@ -15,6 +15,7 @@ use clap::{Arg, ArgGroup, ArgMatches, Command};
 use lockstep_bench::report::grouped;
 use lockstep_client::{ConnectOptions, Connection, OwnedResponse, ParameterWriter};
 use lockstep_types::TableView;
+use lockstep_types::geography::text::text_of;
 use parts::Parts;
 use std::fs::File;
 use std::io::{self, Write};
@@ -185,7 +186,10 @@ impl Output {
                 if place > 0 {
                     self.bytes.push(delimiter);
                 }
-                write_value(&mut self.bytes, *value, &self.rules)?;
+                match text_of(table.column_type(place), *value) {
+                    Some(text) => write_text(&mut self.bytes, &text, &self.rules)?,
+                    None => write_value(&mut self.bytes, *value, &self.rules)?,
+                }
             }
             self.bytes.push(b'\n');
             self.rows += 1;

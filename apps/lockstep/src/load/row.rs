@@ -3,6 +3,8 @@
 use super::target::{Column, Mapping, Source, Target};
 use crate::csv::reader::{Record, Value};
 use lockstep_types::decimal::DecimalError;
+use lockstep_types::geography::Point;
+use lockstep_types::geography::text::{incomplete_polygon, polygon_rings};
 use lockstep_types::table::write_datum;
 use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 
@@ -179,6 +181,18 @@ fn read<'v>(
             })
         }
         SqlType::Timestamp => read_time(bytes, times),
+        SqlType::GeographyPoint => {
+            let text = String::from_utf8_lossy(bytes);
+            Point::parse(&text).map(Datum::Point)
+        }
+        SqlType::Geography => {
+            *scratch = incomplete_polygon(&polygon_rings(&String::from_utf8_lossy(bytes))?);
+            if scratch.len() > column.length {
+                let (size, most) = (scratch.len(), column.length);
+                return Err(format!("{size} bytes do not fit GEOGRAPHY({most})"));
+            }
+            Ok(Datum::Bytes(scratch))
+        }
         _ => read_integer(sql_type, bytes),
     }
 }

@@ -1,7 +1,8 @@
 //! Rows as comma-separated text that `lockstep load csv` takes: texts and bytes in quotes, NULL as
 //! `\N`.
 
-use lockstep_types::Datum;
+use lockstep_types::geography::text::text_of;
+use lockstep_types::{Datum, SqlType};
 use std::io::Write;
 
 /// The name of a table's file.
@@ -10,12 +11,15 @@ pub fn file_name(nonce: &str, table: &str) -> String {
 }
 
 /// Appends a row with its line end.
-pub fn write_row<'a>(out: &mut Vec<u8>, values: impl Iterator<Item = Datum<'a>>) {
+pub fn write_row<'a>(out: &mut Vec<u8>, values: impl Iterator<Item = (SqlType, Datum<'a>)>) {
     let mut separator: &[u8] = b"";
-    for value in values {
+    for (sql_type, value) in values {
         out.extend_from_slice(separator);
         separator = b",";
-        write_value(out, value);
+        match text_of(sql_type, value) {
+            Some(text) => write_value(out, Datum::Text(&text)),
+            None => write_value(out, value),
+        }
     }
     out.push(b'\n');
 }

@@ -264,7 +264,8 @@ fn csv_quotes_what_it_must() {
         Datum::Float(0.1),
         Datum::Timestamp(1),
     ];
-    snapshot::csv::write_row(&mut out, values.into_iter());
+    let typed = values.into_iter().map(|value| (value.natural_type(), value));
+    snapshot::csv::write_row(&mut out, typed);
     let text = "-5,\"a,\"\"b\"\"\n\",\"\\N\",\\N,\"00FF\",\"\",0.1,1970-01-01 00:00:00.000001\n";
     assert_eq!(String::from_utf8(out).unwrap(), text);
 }

@@ -197,6 +197,11 @@ fn hash(value: Datum<'_>, sql_type: SqlType) -> u32 {
         Datum::Decimal(v) => murmur3(&v.units().to_le_bytes()),
         Datum::Text(v) => murmur3(v.as_bytes()),
         Datum::Bytes(v) => murmur3(v),
+        // Equal points have one hash.
+        Datum::Point(v) => {
+            let (longitude, latitude) = v.order_key();
+            murmur3([longitude.to_le_bytes(), latitude.to_le_bytes()].as_flattened())
+        }
     }
 }
 

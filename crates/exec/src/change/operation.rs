@@ -65,6 +65,7 @@ pub(crate) fn own<'r>(arena: &'r Arena, value: Datum<'_>) -> Datum<'r> {
         Datum::Timestamp(value) => Datum::Timestamp(value),
         Datum::Text(text) => Datum::Text(arena.copy_text(text)),
         Datum::Bytes(bytes) => Datum::Bytes(arena.copy(bytes)),
+        Datum::Point(point) => Datum::Point(point),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::arena::Arena;
 use crate::cast;
 use crate::error::{SqlError, state};
 use lockstep_plan_ir::schema::ColumnDefinition;
+use lockstep_types::geography::COMPLETE;
 use lockstep_types::{Datum, SqlType};
 
 /// The value as the column stores it. NULL is returned as NULL even for a NOT NULL column: the
@@ -22,7 +23,8 @@ pub fn assign<'a>(
         (Datum::Int(_), SqlType::BigInt)
         | (Datum::Float(_), SqlType::Float)
         | (Datum::Decimal(_), SqlType::Decimal)
-        | (Datum::Timestamp(_), SqlType::Timestamp) => Ok(value),
+        | (Datum::Timestamp(_), SqlType::Timestamp)
+        | (Datum::Point(_), SqlType::GeographyPoint) => Ok(value),
         (Datum::Int(v), kind) if kind.is_integer() => match kind.integer_range() {
             Some((low, high)) if v < low || v > high => Err(out_of_range(v, column)),
             _ => Ok(value),
@@ -32,6 +34,12 @@ pub fn assign<'a>(
             Ok(value)
         }
         (Datum::Bytes(bytes), SqlType::Varbinary) => {
+            if bytes.len() > column.length as usize {
+                return Err(bytes_too_long(bytes.len(), column));
+            }
+            Ok(value)
+        }
+        (Datum::Bytes(bytes), SqlType::Geography) if bytes.first() == Some(&(COMPLETE as u8)) => {
             if bytes.len() > column.length as usize {
                 return Err(bytes_too_long(bytes.len(), column));
             }
@@ -111,8 +119,8 @@ fn text_too_long(text: &str, size: usize, column: &ColumnDefinition) -> SqlError
 #[cold]
 fn bytes_too_long(size: usize, column: &ColumnDefinition) -> SqlError {
     let message = format!(
-        "The size {size} of the value exceeds the size of the VARBINARY({}) column '{}'",
-        column.length, column.name
+        "The size {size} of the value exceeds the size of the {}({}) column '{}'",
+        column.sql_type, column.length, column.name
     );
     SqlError::coded(state::TOO_LONG, message)
 }

@@ -39,6 +39,8 @@ pub(super) fn element(sql_type: SqlType) -> &'static str {
         SqlType::Timestamp => TIMESTAMP,
         SqlType::Decimal => "java.math.BigDecimal",
         SqlType::Varbinary => "[B",
+        SqlType::GeographyPoint => "org.voltdb.types.GeographyPointValue",
+        SqlType::Geography => "org.voltdb.types.GeographyValue",
         SqlType::Boolean => "boolean",
         SqlType::Null => "null",
     }
@@ -56,6 +58,8 @@ pub(super) fn array(sql_type: SqlType) -> &'static str {
         SqlType::Timestamp => "[Lorg.voltdb.types.TimestampType;",
         SqlType::Decimal => "[Ljava.math.BigDecimal;",
         SqlType::Varbinary => "[[B",
+        SqlType::GeographyPoint => "[Lorg.voltdb.types.GeographyPointValue;",
+        SqlType::Geography => "[Lorg.voltdb.types.GeographyValue;",
         SqlType::Boolean => "[Z",
         SqlType::Null => "[Ljava.lang.Object;",
     }

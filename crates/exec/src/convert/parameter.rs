@@ -170,6 +170,7 @@ fn scalar<'a>(value: Datum<'a>, from: SqlType, to: SqlType, arena: &'a Arena) ->
         SqlType::Timestamp => time(value, from),
         SqlType::Varchar => text(value, from, arena),
         SqlType::Varbinary => bytes(value, from, arena),
+        SqlType::GeographyPoint | SqlType::Geography => geographic(value, from, to, arena),
         SqlType::Null | SqlType::Boolean => match value {
             Datum::Bool(_) => Ok(value),
             _ => Err(java::no_match(value, from, to)),
@@ -286,6 +287,8 @@ fn text<'a>(value: Datum<'a>, from: SqlType, arena: &'a Arena) -> Converted<'a> 
         Datum::Int(v) => Ok(Datum::Text(arena.copy_text(&v.to_string()))),
         Datum::Float(v) => Ok(Datum::Text(arena.copy_text(&java::double(v)))),
         Datum::Timestamp(v) => Ok(Datum::Text(arena.copy_text(&timestamp::format(v)))),
+        Datum::Point(_) => crate::cast::text(arena, value, from),
+        Datum::Bytes(_) if from == SqlType::Geography => crate::cast::text(arena, value, from),
         Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(NULL_TEXT) => Ok(Datum::Null),
             Ok(text) => Ok(Datum::Text(text)),
@@ -296,9 +299,19 @@ fn text<'a>(value: Datum<'a>, from: SqlType, arena: &'a Arena) -> Converted<'a> 
     }
 }
 
+/// Points and polygons, as such or as text.
+fn geographic<'a>(value: Datum<'a>, from: SqlType, to: SqlType, arena: &'a Arena) -> Converted<'a> {
+    match value {
+        Datum::Text(NULL_TEXT) => Ok(Datum::Null),
+        Datum::Text(_) => crate::cast::cast(arena, value, from, to),
+        _ if from == to => crate::cast::cast(arena, value, from, to),
+        _ => Err(java::no_match(value, from, to)),
+    }
+}
+
 fn bytes<'a>(value: Datum<'a>, from: SqlType, arena: &'a Arena) -> Converted<'a> {
     match value {
-        Datum::Bytes(_) => Ok(value),
+        Datum::Bytes(_) if from != SqlType::Geography => Ok(value),
         Datum::Text(NULL_TEXT) => Ok(Datum::Null),
         Datum::Text(text) => {
             let digits = quoted_hex(text).unwrap_or(text);

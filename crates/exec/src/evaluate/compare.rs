@@ -68,6 +68,7 @@ fn order_of_other(left: Datum<'_>, right: Datum<'_>) -> Result<Ordering, SqlErro
         (Datum::Decimal(a), Datum::Int(b)) => a.cmp(&Decimal::from_integer(b)),
         (Datum::Int(a), Datum::Decimal(b)) => Decimal::from_integer(a).cmp(&b),
         (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
+        (Datum::Point(a), Datum::Point(b)) => a.cmp(&b),
         (Datum::Bool(a), Datum::Bool(b)) => a.cmp(&b),
         (Datum::Timestamp(a), Datum::Int(b)) | (Datum::Int(a), Datum::Timestamp(b)) => a.cmp(&b),
         _ => match (to_float(left), to_float(right)) {

@@ -159,6 +159,10 @@ fn hash_value(value: Datum<'_>) -> u64 {
         Datum::Decimal(value) => hash_decimal(value),
         Datum::Text(text) => hash_bytes(text.as_bytes()),
         Datum::Bytes(bytes) => hash_bytes(bytes),
+        Datum::Point(point) => {
+            let (longitude, latitude) = point.order_key();
+            mix(longitude as u64) ^ latitude as u64
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
 use lockstep_plan::{Catalog, Planning, RuleSet};
 use lockstep_site::{MultiWork, SchemaTask};
 use lockstep_sql::{Limits, parse_batch};
+use lockstep_types::geography::Point;
 use lockstep_types::{Decimal, Failure, TableId, Value};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -447,6 +448,11 @@ fn encode_value(bytes: &mut Vec<u8>, value: &Value) {
             bytes.put_u8(7);
             bytes.put_counted(value);
         }
+        Value::Point(value) => {
+            bytes.put_u8(8);
+            bytes.put_f64(value.longitude());
+            bytes.put_f64(value.latitude());
+        }
     }
 }
 
@@ -460,6 +466,7 @@ fn decode_value(reader: &mut ByteReader<'_>) -> Result<Value, EndOfBytes> {
         5 => Value::Timestamp(reader.i64()?),
         6 => Value::Text(std::str::from_utf8(reader.counted()?).map_err(|_| EndOfBytes)?.into()),
         7 => Value::Bytes(reader.counted()?.into()),
+        8 => Value::Point(Point::new(reader.f64()?, reader.f64()?).ok_or(EndOfBytes)?),
         _ => return Err(EndOfBytes),
     })
 }
@@ -478,6 +485,7 @@ mod tests {
             Value::Timestamp(9),
             Value::Text("é".into()),
             Value::Bytes([1, 2].into()),
+            Value::Point(Point::new(-71.06, 42.36).expect("within range")),
         ];
         let columns = vec![ColumnStatistics { distinct: 5, bounds }, ColumnStatistics::default()];
         let tables = [(TableId(3), TableStatistics { rows: 12, columns })].into();

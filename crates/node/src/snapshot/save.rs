@@ -245,7 +245,9 @@ impl Writing<'_> {
             let visible = usize::from(table.definition.visible_columns);
             let text = &mut table.text;
             let read = record.read_rows(&table.layout, &table.definition.name, |_, row| {
-                csv::write_row(text, row.columns().take(visible));
+                let columns = table.definition.columns[..visible].iter();
+                let values = columns.map(|column| column.sql_type).zip(row.columns());
+                csv::write_row(text, values);
                 Ok::<(), StorageError>(())
             });
             read.map_err(broken)?;

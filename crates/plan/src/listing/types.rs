@@ -21,6 +21,8 @@ pub(super) fn jdbc_type(sql_type: SqlType) -> i64 {
         SqlType::Boolean => 16,
         SqlType::Varbinary => -3,
         SqlType::Null => 0,
+        // java.sql.Types.OTHER.
+        SqlType::GeographyPoint | SqlType::Geography => 1111,
     }
 }
 
@@ -33,8 +35,10 @@ pub(super) fn precision(sql_type: SqlType) -> (Option<i64>, Option<i64>) {
         SqlType::BigInt | SqlType::Timestamp => (Some(63), Some(2)),
         SqlType::Float => (Some(53), Some(2)),
         SqlType::Decimal => (Some(38), Some(10)),
-        SqlType::Varchar | SqlType::Varbinary => (Some(i64::from(MAX_VALUE_BYTES)), None),
-        SqlType::Boolean | SqlType::Null => (None, None),
+        SqlType::Varchar | SqlType::Varbinary | SqlType::Geography => {
+            (Some(i64::from(MAX_VALUE_BYTES)), None)
+        }
+        SqlType::Boolean | SqlType::Null | SqlType::GeographyPoint => (None, None),
     }
 }
 
@@ -60,7 +64,7 @@ struct TypeRow {
 
 fn type_row(sql_type: SqlType) -> TypeRow {
     let (precision, radix) = precision(sql_type);
-    let quoted = sql_type.is_variable_length() || sql_type == SqlType::Timestamp;
+    let quoted = matches!(sql_type, SqlType::Varchar | SqlType::Varbinary | SqlType::Timestamp);
     TypeRow {
         name: sql_type.name(),
         jdbc: jdbc_type(sql_type),

@@ -1,15 +1,16 @@
 //! Columns: declared types, lengths and defaults.
 
 use crate::error::PlanError;
-use crate::query::bind_default;
+use crate::query::{bind_default, sql_type_of};
 use lockstep_plan_ir::ColumnDefinition;
 use lockstep_plan_ir::schema::DefaultValue;
-use lockstep_sql::ast::{self, ColumnConstraintKind, DataType, Expression, LengthUnit, TypeName};
+use lockstep_sql::ast::{self, ColumnConstraintKind, DataType, Expression, LengthUnit};
+use lockstep_types::geography::{DEFAULT_GEOGRAPHY_BYTES, MIN_GEOGRAPHY_BYTES};
 use lockstep_types::sql_type::{MAX_VALUE_BYTES, MAX_VALUE_CHARACTERS};
 use lockstep_types::table::MAX_ROW_BYTES;
 use lockstep_types::{SqlType, Value};
 
-use super::message::{ddl_error, table_error};
+use super::message::table_error;
 
 /// Most columns of a table.
 const MAX_COLUMNS: usize = 1024;
@@ -46,28 +47,24 @@ fn declared_type(
     column: &ast::ColumnDefinition,
 ) -> Result<(SqlType, u32, bool), PlanError> {
     let DataType { name, length, unit, span } = column.data_type;
-    let sql_type = match name {
-        TypeName::TinyInt => SqlType::TinyInt,
-        TypeName::SmallInt => SqlType::SmallInt,
-        TypeName::Integer => SqlType::Integer,
-        TypeName::BigInt => SqlType::BigInt,
-        TypeName::Float => SqlType::Float,
-        TypeName::Decimal => SqlType::Decimal,
-        TypeName::Timestamp => SqlType::Timestamp,
-        TypeName::Varchar => SqlType::Varchar,
-        TypeName::Varbinary => SqlType::Varbinary,
-        TypeName::Geography | TypeName::GeographyPoint => {
-            return Err(ddl_error(
-                span,
-                format!("{} columns are not supported yet", name.as_str()),
-            ));
-        }
-    };
+    let sql_type = sql_type_of(name);
     if !sql_type.is_variable_length() {
         return Ok((sql_type, 0, false));
     }
+    let geography = sql_type == SqlType::Geography;
     let length = match length {
+        None if geography => DEFAULT_GEOGRAPHY_BYTES,
         None => DEFAULT_LENGTH,
+        Some(length) if geography && length < u64::from(MIN_GEOGRAPHY_BYTES) => {
+            return Err(PlanError::at(
+                span,
+                format!(
+                    "{sql_type} column {} in table {owner} has length of {length} which is shorter \
+                     than {MIN_GEOGRAPHY_BYTES}, the minimum allowed length for the type.",
+                    column.name.text
+                ),
+            ));
+        }
         Some(0) => return Err(table_error(span, "precision or scale out of range")),
         Some(length) if length > u64::from(MAX_VALUE_BYTES) => {
             return Err(PlanError::at(

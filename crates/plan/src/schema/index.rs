@@ -139,6 +139,9 @@ fn bind(table: &TableDefinition, index: &NewIndex) -> Result<IndexDefinition, Pl
     let mut keys = Vec::with_capacity(index.source.keys.len());
     for key in &index.source.keys {
         let bound = bind_part(table, index, key)?;
+        if bound.sql_type == SqlType::Geography {
+            check_geography(index, key.span)?;
+        }
         keys.push(match bound.node {
             Node::Column { column, .. } => IndexKey::Column(column),
             _ if bound.sql_type == SqlType::Boolean => {
@@ -174,6 +177,17 @@ fn bind(table: &TableDefinition, index: &NewIndex) -> Result<IndexDefinition, Pl
         hidden: false,
         building: false,
     })
+}
+
+/// An index over polygons has no other key and is not unique.
+fn check_geography(index: &NewIndex, span: Span) -> Result<(), PlanError> {
+    let reason = match index.source.keys.len() {
+        1 if index.uniqueness == Uniqueness::None => return Ok(()),
+        1 => "uniqueness is not supported for GEOGRAPHY columns",
+        _ => "a GEOGRAPHY column must be its only column",
+    };
+    let message = format!("Cannot create index \"{}\": {reason}.", index.name);
+    Err(PlanError::at(span, message))
 }
 
 fn bind_part(

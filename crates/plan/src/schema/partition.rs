@@ -105,7 +105,7 @@ impl Draft<'_> {
 
 /// Whether values of a type place rows.
 pub(crate) fn may_partition(sql_type: SqlType) -> bool {
-    sql_type.is_integer() || sql_type.is_variable_length()
+    sql_type.is_integer() || matches!(sql_type, SqlType::Varchar | SqlType::Varbinary)
 }
 
 /// Refuses columns that may not decide the partition of a row.

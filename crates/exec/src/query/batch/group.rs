@@ -13,6 +13,7 @@ use crate::frame::Slot;
 use lockstep_plan_ir::AggregateFunction;
 use lockstep_plan_ir::expression::{Arithmetic, Expression};
 use lockstep_plan_ir::relation::{AggregateCall, Relation};
+use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal};
 
@@ -390,6 +391,9 @@ fn keep_best<'a>(best: &mut Vector<'a>, values: &Vector<'a>, groups: Groups<'_>,
         }
         (Vector::Bytes(best), Vector::Bytes(values)) => {
             keep!(best, values, |bytes: Option<&[u8]>| bytes.is_none());
+        }
+        (Vector::Point(best), Vector::Point(values)) => {
+            keep!(best, values, |point: Option<Point>| point.is_none());
         }
         _ => unreachable!("a best value is of the values' kind"),
     }

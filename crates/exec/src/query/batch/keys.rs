@@ -3,6 +3,7 @@
 //! Keys are numbered in the order in which they came. NULL equals NULL; joins leave NULLs out.
 
 use super::vector::{NULL_INT, NULL_UNITS, Vector, each_pair};
+use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 
 /// No key.
@@ -243,6 +244,10 @@ fn hash_column(column: &Vector<'_>, hashes: &mut [u64]) {
         }),
         Vector::Bytes(values) => hashes.iter_mut().zip(values).for_each(|(h, bytes)| {
             *h = hash_bytes(*h, *bytes);
+        }),
+        Vector::Point(values) => hashes.iter_mut().zip(values).for_each(|(h, point)| {
+            let (longitude, latitude) = point.map_or((i64::MIN, 1), Point::order_key);
+            *h = mix(mix(*h ^ longitude as u64) ^ latitude as u64);
         }),
         Vector::Bool(values) => {
             hashes.iter_mut().zip(values).for_each(|(h, truth)| *h = mix(*h ^ u64::from(*truth)));

@@ -218,6 +218,7 @@ fn read_column<'a>(
         (Content::Rows(rows), Vector::Decimal(out)) => rows.decimals(column, out),
         (Content::Rows(rows), Vector::Text(out)) => rows.texts(column, out),
         (Content::Rows(rows), Vector::Bytes(out)) => rows.bytes(column, out),
+        (Content::Rows(rows), Vector::Point(out)) => rows.points(column, out),
         (Content::Rows(_), Vector::Bool(_)) => false,
     };
     if read { Ok(()) } else { Err(Fault) }
@@ -320,6 +321,11 @@ fn compare<'a>(
             let b = operands!(Vector::Bytes(array) => array, right, frames);
             kernels::compare(comparison, a, b, |value| value.is_none(), out);
         }
+        Vector::Point(_) => {
+            let a = operands!(Vector::Point(array) => array, left, frames);
+            let b = operands!(Vector::Point(array) => array, right, frames);
+            kernels::compare(comparison, a, b, |value| value.is_none(), out);
+        }
         Vector::Bool(_) => unreachable!("truth values are compared row by row"),
     }
 }
@@ -375,6 +381,7 @@ fn is_null<'a>(values: &Vector<'a>, out: &mut Vector<'a>) {
         Vector::Decimal(values) => kernels::map(values, out, |value| truth(value == NULL_UNITS)),
         Vector::Text(values) => kernels::map(values, out, |value| truth(value.is_none())),
         Vector::Bytes(values) => kernels::map(values, out, |value| truth(value.is_none())),
+        Vector::Point(values) => kernels::map(values, out, |value| truth(value.is_none())),
         Vector::Bool(values) => kernels::map(values, out, |value| truth(value == UNKNOWN)),
     }
 }

@@ -9,6 +9,7 @@ use crate::query::Cut;
 use crate::query::sort::Direction;
 use lockstep_plan_ir::Node;
 use lockstep_plan_ir::relation::{Relation, SortKey};
+use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 use std::cmp::Ordering;
 
@@ -259,6 +260,11 @@ fn prefixes(
         Vector::Bytes(values) => {
             each!(values, |bytes: Option<&[u8]>| bytes.is_none(), |bytes: Option<&[u8]>| {
                 leading_bytes(bytes.unwrap_or_default())
+            });
+        }
+        Vector::Point(values) => {
+            each!(values, |point: Option<Point>| point.is_none(), |point: Option<Point>| {
+                point.map_or(0, |point| point.order_key().0 as u64 ^ SIGN)
             });
         }
         Vector::Bool(values) => {

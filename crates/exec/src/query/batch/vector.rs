@@ -1,6 +1,7 @@
 //! Columns of values of one kind. NULL is a value of the kind that SQL does not have, so that a
 //! column is one plain array.
 
+use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal, SqlType};
 
@@ -22,6 +23,7 @@ pub(super) enum Kind {
     Decimal,
     Text,
     Bytes,
+    Point,
     Bool,
 }
 
@@ -35,7 +37,8 @@ impl Kind {
             SqlType::Float => Kind::Float,
             SqlType::Decimal => Kind::Decimal,
             SqlType::Varchar => Kind::Text,
-            SqlType::Varbinary => Kind::Bytes,
+            SqlType::Varbinary | SqlType::Geography => Kind::Bytes,
+            SqlType::GeographyPoint => Kind::Point,
             SqlType::Boolean => Kind::Bool,
         })
     }
@@ -55,6 +58,7 @@ pub(super) enum Vector<'a> {
     Decimal(Vec<i128>),
     Text(Vec<Option<&'a str>>),
     Bytes(Vec<Option<&'a [u8]>>),
+    Point(Vec<Option<Point>>),
     Bool(Vec<u8>),
 }
 
@@ -67,6 +71,7 @@ macro_rules! each_array {
             Vector::Decimal($array) => $body,
             Vector::Text($array) => $body,
             Vector::Bytes($array) => $body,
+            Vector::Point($array) => $body,
             Vector::Bool($array) => $body,
         }
     };
@@ -83,6 +88,7 @@ macro_rules! each_pair {
             (Vector::Decimal($a), Vector::Decimal($b)) => $body,
             (Vector::Text($a), Vector::Text($b)) => $body,
             (Vector::Bytes($a), Vector::Bytes($b)) => $body,
+            (Vector::Point($a), Vector::Point($b)) => $body,
             (Vector::Bool($a), Vector::Bool($b)) => $body,
             _ => unreachable!("columns of one place have one kind"),
         }
@@ -101,6 +107,7 @@ impl<'a> Vector<'a> {
             Kind::Decimal => Vector::Decimal(Vec::new()),
             Kind::Text => Vector::Text(Vec::new()),
             Kind::Bytes => Vector::Bytes(Vec::new()),
+            Kind::Point => Vector::Point(Vec::new()),
             Kind::Bool => Vector::Bool(Vec::new()),
         }
     }
@@ -113,6 +120,7 @@ impl<'a> Vector<'a> {
             Vector::Decimal(_) => Kind::Decimal,
             Vector::Text(_) => Kind::Text,
             Vector::Bytes(_) => Kind::Bytes,
+            Vector::Point(_) => Kind::Point,
             Vector::Bool(_) => Kind::Bool,
         }
     }
@@ -134,6 +142,7 @@ impl<'a> Vector<'a> {
         match self {
             Vector::Int(_) | Vector::Timestamp(_) | Vector::Float(_) => 8,
             Vector::Decimal(_) | Vector::Text(_) | Vector::Bytes(_) => 16,
+            Vector::Point(_) => 24,
             Vector::Bool(_) => 1,
         }
     }
@@ -160,6 +169,7 @@ impl<'a> Vector<'a> {
             },
             Vector::Text(array) => array[place].map_or(Datum::Null, Datum::Text),
             Vector::Bytes(array) => array[place].map_or(Datum::Null, Datum::Bytes),
+            Vector::Point(array) => array[place].map_or(Datum::Null, Datum::Point),
             Vector::Bool(array) => match array[place] {
                 FALSE => Datum::Bool(false),
                 TRUE => Datum::Bool(true),
@@ -177,6 +187,7 @@ impl<'a> Vector<'a> {
             Vector::Decimal(array) => array[place] == NULL_UNITS,
             Vector::Text(array) => array[place].is_none(),
             Vector::Bytes(array) => array[place].is_none(),
+            Vector::Point(array) => array[place].is_none(),
             Vector::Bool(array) => array[place] == UNKNOWN,
         }
     }
@@ -190,6 +201,7 @@ impl<'a> Vector<'a> {
             (Vector::Decimal(array), Datum::Decimal(value)) => array.push(value.units()),
             (Vector::Text(array), Datum::Text(value)) => array.push(Some(value)),
             (Vector::Bytes(array), Datum::Bytes(value)) => array.push(Some(value)),
+            (Vector::Point(array), Datum::Point(value)) => array.push(Some(value)),
             (Vector::Bool(array), Datum::Bool(value)) => {
                 array.push(if value { TRUE } else { FALSE })
             }
@@ -207,6 +219,7 @@ impl<'a> Vector<'a> {
             Vector::Decimal(array) => array.resize(length, NULL_UNITS),
             Vector::Text(array) => array.resize(length, None),
             Vector::Bytes(array) => array.resize(length, None),
+            Vector::Point(array) => array.resize(length, None),
             Vector::Bool(array) => array.resize(length, UNKNOWN),
         }
     }
@@ -254,6 +267,7 @@ impl<'a> Vector<'a> {
             (Vector::Decimal(to), Vector::Decimal(from)) => gather!(to, from, NULL_UNITS),
             (Vector::Text(to), Vector::Text(from)) => gather!(to, from, None),
             (Vector::Bytes(to), Vector::Bytes(from)) => gather!(to, from, None),
+            (Vector::Point(to), Vector::Point(from)) => gather!(to, from, None),
             (Vector::Bool(to), Vector::Bool(from)) => gather!(to, from, UNKNOWN),
             _ => unreachable!("columns of one place have one kind"),
         }

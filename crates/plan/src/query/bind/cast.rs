@@ -9,9 +9,9 @@ use lockstep_sql::ast::{self, DataType, LengthUnit, Span, TypeName};
 use lockstep_types::sql_type::{MAX_VALUE_BYTES, MAX_VALUE_CHARACTERS};
 use lockstep_types::{Decimal, SqlType, Value};
 
-/// The type of a name, if this server has it.
-pub(crate) fn sql_type_of(name: TypeName) -> Option<SqlType> {
-    Some(match name {
+/// The type of a name.
+pub(crate) fn sql_type_of(name: TypeName) -> SqlType {
+    match name {
         TypeName::TinyInt => SqlType::TinyInt,
         TypeName::SmallInt => SqlType::SmallInt,
         TypeName::Integer => SqlType::Integer,
@@ -21,8 +21,9 @@ pub(crate) fn sql_type_of(name: TypeName) -> Option<SqlType> {
         TypeName::Varchar => SqlType::Varchar,
         TypeName::Varbinary => SqlType::Varbinary,
         TypeName::Timestamp => SqlType::Timestamp,
-        TypeName::Geography | TypeName::GeographyPoint => return None,
-    })
+        TypeName::Geography => SqlType::Geography,
+        TypeName::GeographyPoint => SqlType::GeographyPoint,
+    }
 }
 
 impl Binder<'_> {
@@ -33,10 +34,7 @@ impl Binder<'_> {
         data_type: &DataType,
     ) -> Result<Expression, PlanError> {
         let mut value = self.open_expression(operand)?;
-        let Some(target) = sql_type_of(data_type.name) else {
-            let message = format!("type {} is not supported yet", data_type.name.as_str());
-            return Err(PlanError::at(data_type.span, message));
-        };
+        let target = sql_type_of(data_type.name);
         let in_bytes = data_type.unit == LengthUnit::Bytes;
         let length = cast_length(target, data_type, in_bytes)?;
         settle(&mut value, target, operand.span)?;
@@ -190,7 +188,7 @@ pub(super) fn castable(from: SqlType, to: SqlType) -> bool {
     match (from, to) {
         (a, b) if a == b => true,
         (a, b) if a.is_number() && b.is_number() => true,
-        (a, SqlType::Varchar) => a.is_number() || a == SqlType::Timestamp,
+        (a, SqlType::Varchar) => a.is_number() || a == SqlType::Timestamp || a.is_geographic(),
         (SqlType::Varchar, _) => true,
         _ => false,
     }
@@ -200,7 +198,7 @@ fn cast_length(target: SqlType, declared: &DataType, in_bytes: bool) -> Result<u
     let Some(length) = declared.length else { return Ok(0) };
     let greatest = match target {
         SqlType::Varchar if !in_bytes => u64::from(MAX_VALUE_CHARACTERS),
-        SqlType::Varchar | SqlType::Varbinary => u64::from(MAX_VALUE_BYTES),
+        SqlType::Varchar | SqlType::Varbinary | SqlType::Geography => u64::from(MAX_VALUE_BYTES),
         _ => return Ok(0),
     };
     if length == 0 || length > greatest {

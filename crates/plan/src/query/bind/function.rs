@@ -153,6 +153,11 @@ impl Binder<'_> {
             }
             arguments.push(self.argument(bound, *kind, argument.span)?);
         }
+        let polygons = arguments.iter().filter(|a| a.sql_type == SqlType::Geography).count();
+        if polygons == 2 {
+            let message = format!("{BAD_OPERATION}: {} between two polygons", call.name.text);
+            return Err(PlanError::at(call.name.span, message));
+        }
         let sql_type = match found.gives {
             Gives::Type(sql_type) => sql_type,
             Gives::First => arguments[0].sql_type,
@@ -177,6 +182,12 @@ impl Binder<'_> {
             Argument::TextOrInteger => {
                 (SqlType::Varchar, |t| t == SqlType::Varchar || t.is_integer())
             }
+            Argument::Point => (SqlType::GeographyPoint, |t| t == SqlType::GeographyPoint),
+            Argument::Polygon => (SqlType::Geography, |t| t == SqlType::Geography),
+            Argument::Shape if is_untyped(&value) => {
+                return Err(PlanError::at(span, CAST_NEEDED));
+            }
+            Argument::Shape => (SqlType::Geography, SqlType::is_geographic),
         };
         let exact = if kind == Argument::Number { SqlType::Decimal } else { target };
         settle(&mut value, exact, span)?;
@@ -347,7 +358,7 @@ impl Binder<'_> {
         self.check_count(call, 1, 1)?;
         let mut value = self.expression(&call.arguments[0])?;
         self.give_type(&mut value, SqlType::Varchar);
-        if !value.sql_type.is_variable_length() {
+        if !matches!(value.sql_type, SqlType::Varchar | SqlType::Varbinary) {
             return Err(PlanError::at(call.arguments[0].span, BAD_OPERATION));
         }
         Ok(called(Function::OctetLength, vec![value], SqlType::BigInt))

@@ -7,6 +7,7 @@ use lockstep_plan_ir::schema::DefaultValue;
 use lockstep_plan_ir::{Expression, Node};
 use lockstep_sql::ast::{self, ExpressionKind, Literal, Span, UnaryOperator};
 use lockstep_types::decimal::ONE;
+use lockstep_types::geography::read_polygon;
 use lockstep_types::{Decimal, SqlType, Value, timestamp};
 
 /// The expression of a literal; that of a number may be open.
@@ -132,7 +133,9 @@ pub(super) fn assign_constant(
         (Value::Decimal(_), SqlType::Decimal)
         | (Value::Text(_), SqlType::Varchar)
         | (Value::Bytes(_), SqlType::Varbinary)
-        | (Value::Timestamp(_), SqlType::Timestamp) => value.clone(),
+        | (Value::Timestamp(_), SqlType::Timestamp)
+        | (Value::Point(_), SqlType::GeographyPoint) => value.clone(),
+        (Value::Bytes(v), SqlType::Geography) if read_polygon(v).is_ok() => value.clone(),
         (Value::Int(v), SqlType::Float) => Value::Float(*v as f64),
         (Value::Decimal(v), SqlType::Float) => Value::Float(v.to_f64()),
         (Value::Text(v), SqlType::Float) => float(v.trim(), span).map_err(|_| invalid())?,

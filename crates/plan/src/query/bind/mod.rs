@@ -20,7 +20,7 @@ pub(crate) mod view;
 mod window;
 
 pub(crate) use aggregate::any_call;
-pub(crate) use cast::same_kind;
+pub(crate) use cast::{same_kind, sql_type_of};
 pub(super) use function::function_names;
 pub(crate) use literal::{bind_argument, bind_default};
 pub(crate) use scope::not_found_message;

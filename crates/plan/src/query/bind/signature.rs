@@ -22,6 +22,12 @@ pub(super) enum Argument {
     Bytes,
     /// VARCHAR or an integer.
     TextOrInteger,
+    /// GEOGRAPHY_POINT.
+    Point,
+    /// GEOGRAPHY.
+    Polygon,
+    /// GEOGRAPHY_POINT or GEOGRAPHY.
+    Shape,
 }
 
 impl Argument {
@@ -34,6 +40,9 @@ impl Argument {
             Argument::Time => "TIMESTAMP",
             Argument::Bytes => "VARBINARY",
             Argument::TextOrInteger => "VARCHAR or an integer",
+            Argument::Point => "GEOGRAPHY_POINT",
+            Argument::Polygon => "GEOGRAPHY",
+            Argument::Shape => "GEOGRAPHY_POINT or GEOGRAPHY",
         }
     }
 }
@@ -72,7 +81,9 @@ const fn signature(
     Signature { names, function, required, optional, gives }
 }
 
-use Argument::{Bytes, Decimal, Float, Integer, Number, Text, TextOrInteger, Time};
+use Argument::{
+    Bytes, Decimal, Float, Integer, Number, Point, Polygon, Shape, Text, TextOrInteger, Time,
+};
 use Function as F;
 const INTEGER: Gives = Gives::Type(SqlType::Integer);
 const BIGINT: Gives = Gives::Type(SqlType::BigInt);
@@ -81,6 +92,8 @@ const DECIMAL: Gives = Gives::Type(SqlType::Decimal);
 const TEXT: Gives = Gives::Type(SqlType::Varchar);
 const BYTES: Gives = Gives::Type(SqlType::Varbinary);
 const TIME: Gives = Gives::Type(SqlType::Timestamp);
+const POINT: Gives = Gives::Type(SqlType::GeographyPoint);
+const POLYGON: Gives = Gives::Type(SqlType::Geography);
 const BOOLEAN: Gives = Gives::Type(SqlType::Boolean);
 const FIRST: Gives = Gives::First;
 
@@ -181,5 +194,27 @@ static SIGNATURES: &[Signature] = &[
     signature(&["COSH"], F::HyperbolicCosine, &[Float], &[], FLOAT),
     signature(&["TANH"], F::HyperbolicTangent, &[Float], &[], FLOAT),
     signature(&["CBRT"], F::CubeRoot, &[Float], &[], FLOAT),
+    signature(&["POINTFROMTEXT"], F::PointFromText, &[Text], &[], POINT),
+    signature(&["POLYGONFROMTEXT"], F::PolygonFromText, &[Text], &[], POLYGON),
+    signature(&["VALIDPOLYGONFROMTEXT"], F::ValidPolygonFromText, &[Text], &[], POLYGON),
+    signature(&["CONTAINS"], F::Contains, &[Polygon, Point], &[], BOOLEAN),
+    signature(
+        &["NUMINTERIORRINGS", "NUMINTERIORRING"],
+        F::NumInteriorRings,
+        &[Polygon],
+        &[],
+        INTEGER,
+    ),
+    signature(&["NUMPOINTS"], F::NumPoints, &[Polygon], &[], INTEGER),
+    signature(&["LATITUDE"], F::Latitude, &[Point], &[], FLOAT),
+    signature(&["LONGITUDE"], F::Longitude, &[Point], &[], FLOAT),
+    signature(&["CENTROID"], F::Centroid, &[Polygon], &[], POINT),
+    signature(&["AREA"], F::Area, &[Polygon], &[], FLOAT),
+    signature(&["DISTANCE"], F::Distance, &[Shape, Shape], &[], FLOAT),
+    signature(&["DWITHIN"], F::DistanceWithin, &[Shape, Shape, Float], &[], BOOLEAN),
+    signature(&["ASTEXT"], F::AsText, &[Shape], &[], TEXT),
+    signature(&["ISVALID"], F::IsValid, &[Polygon], &[], BOOLEAN),
+    signature(&["ISINVALIDREASON"], F::IsInvalidReason, &[Polygon], &[], TEXT),
+    signature(&["MAKEVALIDPOLYGON"], F::MakeValidPolygon, &[Polygon], &[], POLYGON),
     signature(&["SQL_ERROR"], F::SqlError, &[TextOrInteger], &[Text], BIGINT),
 ];
