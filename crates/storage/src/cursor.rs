@@ -21,13 +21,16 @@ pub struct RowLimits {
 /// Runs over the rows of an index range. It borrows the table: to change rows while running,
 /// collect their ids first ([`IndexCursor::collect_into`]).
 ///
-/// Rows of equal keys come in row id order, in a reverse cursor against it. A leaf's part of the
-/// range is found once, so a step is a comparison and a load.
+/// Rows of equal keys come in row id order, in a reverse cursor against it. The part of the first
+/// leaf is searched for; a range that goes on has its end located once, so that each further leaf
+/// costs no comparison of keys, and a step is a comparison and a load.
 pub struct IndexCursor<'a> {
     table: &'a Table,
     tree: &'a AnyTree,
     /// Where the range ends: above for a forward cursor, below for a reverse one.
     limit: Option<Edge<'a>>,
+    /// Where the limit stands, once the range has gone beyond its first leaf.
+    end: End,
     leaf: *const u8,
     rows: RowReader,
     /// Forward: the next entry. Reverse: one more than the next entry.
@@ -37,6 +40,17 @@ pub struct IndexCursor<'a> {
     /// The range ends in this leaf.
     last: bool,
     reverse: bool,
+}
+
+/// Where the range of a cursor ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// It has not been located yet.
+    Unknown,
+    /// In this leaf: entries of it that stand before the limit.
+    At(*const u8, usize),
+    /// There is no limit.
+    Nowhere,
 }
 
 /// A key form as edges hold it.
@@ -83,6 +97,22 @@ fn locate<K: FromEdge, const UNIQUE: bool>(
     (leaf.cast(), position)
 }
 
+/// The place of a limit. A probe of another form is no limit, as in [`view`].
+fn locate_limit<K: FromEdge, const UNIQUE: bool>(
+    tree: &Tree<K, UNIQUE>,
+    limit: Option<&Edge<'_>>,
+) -> End {
+    #[cfg(test)]
+    tests::note_search();
+    match limit.filter(|edge| K::probe(edge).is_some()) {
+        Some(edge) => {
+            let (leaf, position) = locate(tree, Some(edge), false);
+            End::At(leaf, position)
+        }
+        None => End::Nowhere,
+    }
+}
+
 /// What a cursor must know of a leaf.
 struct LeafView {
     rows: RowReader,
@@ -100,6 +130,8 @@ unsafe fn view<K: FromEdge, const UNIQUE: bool>(
     limit: Option<&Edge<'_>>,
 ) -> LeafView {
     let leaf = leaf.cast::<Leaf<K>>();
+    #[cfg(test)]
+    limit.into_iter().for_each(|_| tests::note_search());
     // SAFETY: by the contract; the tree is borrowed, so nothing changes.
     unsafe {
         let limit =
@@ -143,20 +175,18 @@ impl<'a> IndexCursor<'a> {
         let (from, limit) = if reverse { (upper, lower) } else { (lower, upper) };
         let (leaf, position) = each_tree!(tree, tree => locate(tree, from.as_ref(), reverse));
         let rows = RowReader::NONE;
+        let (stop, last, end) = (0, false, End::Unknown);
         let mut cursor =
-            IndexCursor { table, tree, limit, leaf, rows, position, stop: 0, last: false, reverse };
-        cursor.enter(leaf);
+            IndexCursor { table, tree, limit, end, leaf, rows, position, stop, last, reverse };
+        // SAFETY: the leaf is of the tree.
+        let view = each_tree!(tree, tree => unsafe { view(tree, leaf, cursor.limit.as_ref()) });
+        cursor.enter(leaf, &view);
         cursor
     }
 
-    fn view(&self, leaf: *const u8) -> LeafView {
-        // SAFETY: the cursor holds leaves of its tree only.
-        each_tree!(self.tree, tree => unsafe { view(tree, leaf, self.limit.as_ref()) })
-    }
-
-    /// Makes a leaf the current one; `position` is set already. Gives its length.
-    fn enter(&mut self, leaf: *const u8) -> usize {
-        let view = self.view(leaf);
+    /// Makes a leaf the current one.
+    #[inline]
+    fn enter(&mut self, leaf: *const u8, view: &LeafView) {
         self.leaf = leaf;
         self.rows = view.rows;
         if self.reverse {
@@ -166,22 +196,39 @@ impl<'a> IndexCursor<'a> {
             self.stop = view.limit.unwrap_or(view.length);
             self.last = self.stop < view.length;
         }
-        view.length
     }
 
     /// Goes to the neighbouring leaf; false at the end of the range.
     #[cold]
     fn advance(&mut self) -> bool {
+        if !self.last && matches!(self.end, End::Unknown) {
+            self.end = each_tree!(self.tree, tree => locate_limit(tree, self.limit.as_ref()));
+        }
         while !self.last {
             let (from, before) = (self.leaf, self.reverse);
+            // What the leaf of the limit has of the range has been run over.
+            if matches!(self.end, End::At(leaf, _) if leaf == from) {
+                self.last = true;
+                return false;
+            }
             // SAFETY: the cursor holds leaves of its tree only.
             let leaf = each_tree!(self.tree, tree => unsafe { neighbour(tree, from, before) });
             if leaf.is_null() {
                 self.last = true;
                 return false;
             }
-            let length = self.enter(leaf);
-            self.position = if self.reverse { length } else { 0 };
+            // SAFETY: as above.
+            let mut view = each_tree!(self.tree, tree => unsafe { view(tree, leaf, None) });
+            let ends_here = match self.end {
+                End::At(of, position) if of == leaf => {
+                    view.limit = Some(position);
+                    true
+                }
+                _ => false,
+            };
+            self.enter(leaf, &view);
+            self.last |= ends_here;
+            self.position = if self.reverse { view.length } else { 0 };
             if self.remaining() > 0 {
                 return true;
             }
@@ -316,5 +363,102 @@ impl<'a> Iterator for IndexCursor<'a> {
     #[inline]
     fn next(&mut self) -> Option<(RowId, RowRef<'a>)> {
         self.next_row()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ColumnLayout, IndexDefinition, KeySource, Table, TableLayout, Tables, UndoLog};
+    use lockstep_types::{Datum, IndexId, SqlType};
+    use std::cell::Cell;
+    use std::ops::Bound;
+
+    thread_local! {
+        static SEARCHES: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A limit is searched for, in a leaf or in the tree.
+    pub(super) fn note_search() {
+        SEARCHES.set(SEARCHES.get() + 1);
+    }
+
+    /// Numbers with an index, each of them so often.
+    fn numbers(count: i64, often: i64) -> (Tables, lockstep_types::TableId) {
+        let layout = TableLayout::new(&[ColumnLayout::fixed(SqlType::BigInt)]);
+        let mut tables = Tables::new();
+        let id = tables.add(Table::new("T", layout.expect("a legal layout")));
+        let source = KeySource::Columns([0].into());
+        let definition = IndexDefinition { name: "N".into(), unique: often == 1, source };
+        tables[id].add_index(definition).expect("a legal index");
+        let mut undo = UndoLog::default();
+        for number in (0..count * often).map(|number| number % count) {
+            tables[id].insert(&[Datum::Int(2 * number)], &mut undo).expect("legal values");
+        }
+        (tables, id)
+    }
+
+    #[test]
+    fn ranges_end_where_their_limits_stand() {
+        // Several leaves, and several leaves for a key.
+        for (count, often) in [(300, 1), (7, 150)] {
+            let (tables, id) = numbers(count, often);
+            let edges: Vec<i64> =
+                (-1..=2 * count).step_by(if count > 100 { 7 } else { 1 }).collect();
+            let bounds = |number: &i64| {
+                [Bound::Included([Datum::Int(*number)]), Bound::Excluded([Datum::Int(*number)])]
+            };
+            let mut all: Vec<Bound<[Datum<'_>; 1]>> = edges.iter().flat_map(bounds).collect();
+            all.push(Bound::Unbounded);
+            for lower in &all {
+                for upper in &all {
+                    let is_within = |number: &i64| {
+                        let key = *number;
+                        let of = |bound: &[Datum<'_>; 1]| match bound[0] {
+                            Datum::Int(number) => number,
+                            _ => 0,
+                        };
+                        let above = match lower {
+                            Bound::Included(bound) => key >= of(bound),
+                            Bound::Excluded(bound) => key > of(bound),
+                            Bound::Unbounded => true,
+                        };
+                        above
+                            && match upper {
+                                Bound::Included(bound) => key <= of(bound),
+                                Bound::Excluded(bound) => key < of(bound),
+                                Bound::Unbounded => true,
+                            }
+                    };
+                    let numbers = (0..count).map(|number| 2 * number);
+                    let expected = numbers.filter(is_within).count() as u64 * often as u64;
+                    let range = |reverse| {
+                        let (lower, upper) = (lower.as_ref(), upper.as_ref());
+                        let (lower, upper) = (lower.map(|l| &l[..]), upper.map(|u| &u[..]));
+                        tables[id].range(IndexId(0), lower, upper, reverse).expect("legal")
+                    };
+                    for reverse in [false, true] {
+                        assert_eq!(range(reverse).count_rows(), expected, "{lower:?} {upper:?}");
+                        assert_eq!(range(reverse).count() as u64, expected, "{lower:?} {upper:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_searched_for_once_more_however_long_the_range() {
+        for count in [1_000, 20_000] {
+            let (tables, id) = numbers(count, 1);
+            let limits = [Datum::Int(1), Datum::Int(2 * count - 3)];
+            for reverse in [false, true] {
+                let [lower, upper] = limits.each_ref().map(std::slice::from_ref);
+                let (lower, upper) = (Bound::Included(lower), Bound::Included(upper));
+                let range = tables[id].range(IndexId(0), lower, upper, reverse).expect("legal");
+                let before = SEARCHES.get();
+                let counted = range.count_rows();
+                assert_eq!(counted, count as u64 - 2);
+                assert!(SEARCHES.get() - before <= 1, "{} searches", SEARCHES.get() - before);
+            }
+        }
     }
 }
