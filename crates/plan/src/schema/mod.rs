@@ -37,8 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use global_index::{begin_global_index, build_of, end_global_index};
-pub(crate) use partition::may_partition;
-pub(crate) use procedure::routes;
+pub(crate) use partition::{may_partition, routes};
 
 use message::{ddl_error, not_supported, table_error};
 

@@ -2,7 +2,9 @@
 
 use crate::error::PlanError;
 use lockstep_plan_ir::{StorageChange, TableDefinition};
-use lockstep_sql::ast::{Name, ParsedStatement, PartitionTable, Span};
+use lockstep_sql::ast::{
+    CreateProcedure, Name, ParsedStatement, PartitionTable, ProcedureBody, ProcedurePartition, Span,
+};
 use lockstep_types::SqlType;
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use std::sync::Arc;
@@ -106,6 +108,31 @@ impl Draft<'_> {
 /// Whether values of a type place rows.
 pub(crate) fn may_partition(sql_type: SqlType) -> bool {
     sql_type.is_integer() || matches!(sql_type, SqlType::Varchar | SqlType::Varbinary)
+}
+
+/// Whether a parameter's values hash as the column's do.
+pub(crate) fn routes(parameter: SqlType, column: SqlType) -> bool {
+    may_partition(parameter)
+        && (parameter == column || (parameter.is_integer() && column.is_integer()))
+}
+
+/// Whether a call can be routed by a parameter of the type: calls convert what they were given
+/// to the column's type.
+pub(super) fn routes_converted(parameter: SqlType, column: SqlType) -> bool {
+    routes(parameter, column)
+        || match column {
+            SqlType::Varchar => {
+                may_partition(parameter) || matches!(parameter, SqlType::Float | SqlType::Timestamp)
+            }
+            SqlType::Varbinary => parameter == SqlType::Varchar,
+            _ => column.is_integer() && matches!(parameter, SqlType::Varchar | SqlType::Decimal),
+        }
+}
+
+/// Whether the type of the parameter that routes calls need only convert to the column's.
+pub(super) fn converts(create: &CreateProcedure) -> bool {
+    let single = |column: &ProcedurePartition| column.columns.len() == 1 && column.via.is_none();
+    matches!(create.body, ProcedureBody::Statements(_)) && create.partitions.iter().all(single)
 }
 
 /// Refuses columns that may not decide the partition of a row.

@@ -181,8 +181,8 @@ impl Draft<'_> {
         };
         // Each call of a directed procedure, or of one that an index routes, is one partition's.
         let spreads = column.is_some_and(|column| column.via.is_none());
-        let local_data = create.local_data;
-        let plan = Planning { catalog: &self.catalog, name, context, spreads, local_data };
+        let (local_data, casts) = (create.local_data, partition::converts(create));
+        let plan = Planning { catalog: &self.catalog, name, context, spreads, local_data, casts };
         let (kind, parameters, statements) = match &create.body {
             ProcedureBody::Statements(body) => {
                 let statements = plan.body(source, body)?;
@@ -288,6 +288,9 @@ struct Planning<'a> {
     spreads: bool,
     /// WITH LOCAL DATA.
     local_data: bool,
+    /// Calls are routed also by parameters of types that convert to the column's. Of several
+    /// columns each has its type, which says whether the order of the parameters is right.
+    casts: bool,
 }
 
 type NamedStatements = Vec<(String, Arc<Statement>)>;
@@ -541,7 +544,11 @@ impl Planning<'_> {
             ));
         };
         let column_type = column.sql_type;
-        if given.is_array || !routes(given.sql_type, column_type) {
+        let routed = match self.casts {
+            true => partition::routes_converted(given.sql_type, column_type),
+            false => partition::routes(given.sql_type, column_type),
+        };
+        if given.is_array || !routed {
             return wrong(format!(
                 "Type mismatch between partition column and partition parameter for procedure {} \
                  may cause overflow or loss of precision.\nPartition column is type {column_type} \
@@ -571,12 +578,6 @@ pub(super) fn partitioned_by(
         }),
         _ => Some(ProcedurePartitioning::Columns { table, columns }),
     }
-}
-
-/// Whether a parameter's values hash as the column's do.
-pub(crate) fn routes(parameter: SqlType, column: SqlType) -> bool {
-    partition::may_partition(parameter)
-        && (parameter == column || (parameter.is_integer() && column.is_integer()))
 }
 
 /// The parameters of a procedure made of statements: theirs, in order, integers widened.
