@@ -33,7 +33,9 @@ impl Binder<'_> {
         operand: &ast::Expression,
         data_type: &DataType,
     ) -> Result<Expression, PlanError> {
+        let known = self.arithmetic_parameters.len();
         let mut value = self.open_expression(operand)?;
+        self.arithmetic_parameters.truncate(known);
         let target = sql_type_of(data_type.name);
         let in_bytes = data_type.unit == LengthUnit::Bytes;
         let length = cast_length(target, data_type, in_bytes)?;

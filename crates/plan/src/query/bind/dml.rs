@@ -149,7 +149,8 @@ impl Binder<'_> {
         if matches!(value.kind, ExpressionKind::Default) {
             return default_of(column);
         }
-        let bound = self.open_expression(value)?;
+        let mut bound = self.open_expression(value)?;
+        self.widen_parameters(&mut bound, column.sql_type);
         let bound = self.assign(bound, column.sql_type, &context(table, column), value.span)?;
         if is_untyped(&bound) {
             return Err(PlanError::at(value.span, CAST_NEEDED));

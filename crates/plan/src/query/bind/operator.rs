@@ -6,6 +6,7 @@ use super::number::{negated_open, settle};
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
+use lockstep_plan_ir::statement::StatementParameter;
 use lockstep_plan_ir::{Comparison, Expression, Function, Node};
 use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, Span, UnaryOperator};
 use lockstep_types::{SqlType, Value, timestamp};
@@ -119,6 +120,11 @@ impl Binder<'_> {
         let (type_a, type_b) = (a.sql_type, b.sql_type);
         settle(&mut a, type_b, span)?;
         settle(&mut b, type_a, span)?;
+        for operand in [&a, &b] {
+            if let (true, Node::Parameter(number)) = (is_untyped(operand), &operand.node) {
+                self.arithmetic_parameters.push(*number);
+            }
+        }
         self.give_type(&mut a, widened(type_b));
         self.give_type(&mut b, widened(type_a));
         let texts = [&a, &b].iter().filter(|e| e.sql_type == SqlType::Varchar).count();
@@ -147,15 +153,40 @@ impl Binder<'_> {
         {
             return Ok(folded);
         }
-        let sql_type = if a.sql_type == SqlType::Float || b.sql_type == SqlType::Float {
-            SqlType::Float
-        } else if a.sql_type == SqlType::Decimal || b.sql_type == SqlType::Decimal {
-            SqlType::Decimal
-        } else {
-            SqlType::BigInt
-        };
+        let sql_type = result_type(a.sql_type, b.sql_type);
         let node = Node::Arithmetic(operator, Box::new(a), Box::new(b));
         Ok(Expression { node, sql_type })
+    }
+
+    /// Gives parameters in the arithmetic that a column is assigned the column's type, where that
+    /// holds more than the one that the other operand gave them.
+    pub(super) fn widen_parameters(&mut self, value: &mut Expression, column: SqlType) {
+        if !matches!(column, SqlType::Float | SqlType::Decimal) {
+            return;
+        }
+        match &mut value.node {
+            Node::Parameter(number) if self.arithmetic_parameters.contains(number) => {
+                let sql_type = result_type(value.sql_type, column);
+                if value.sql_type.is_number() {
+                    let widened = StatementParameter { sql_type, is_array: false };
+                    self.parameters[usize::from(*number)] = Some(widened);
+                    value.sql_type = sql_type;
+                }
+            }
+            Node::Negate(operand) => {
+                self.widen_parameters(operand, column);
+                value.sql_type = operand.sql_type;
+            }
+            Node::Arithmetic(_, a, b) if value.sql_type.is_number() => {
+                let before = (a.sql_type, b.sql_type);
+                self.widen_parameters(a, column);
+                self.widen_parameters(b, column);
+                if before != (a.sql_type, b.sql_type) {
+                    value.sql_type = result_type(a.sql_type, b.sql_type);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A comparison of two expressions or rows.
@@ -251,6 +282,17 @@ impl Binder<'_> {
             return Ok(());
         }
         Err(super::bad_combination(span, a.sql_type, b.sql_type))
+    }
+}
+
+/// The type of arithmetic between two numbers.
+fn result_type(a: SqlType, b: SqlType) -> SqlType {
+    if a == SqlType::Float || b == SqlType::Float {
+        SqlType::Float
+    } else if a == SqlType::Decimal || b == SqlType::Decimal {
+        SqlType::Decimal
+    } else {
+        SqlType::BigInt
     }
 }
 
