@@ -68,6 +68,9 @@ fn help_command() -> Command {
 /// What a binary puts between a host and the disk of its directory.
 pub type WrapDisk = fn(Arc<dyn Disk>) -> Arc<dyn Disk>;
 
+/// Changes what is logged to standard error.
+type ChangeFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
 /// Does what the command line says.
 pub fn run(procedures: Procedures) -> ExitCode {
     run_with(procedures, |disk| disk)
@@ -78,7 +81,7 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
     let matches = command().get_matches();
     let default = if matches.subcommand_name() == Some("start") { "info" } else { "warn" };
     let filter = matches.get_one::<String>("log").map_or(default, String::as_str);
-    tracing_subscriber::fmt()
+    let subscriber = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_writer(std::io::stderr)
         // Colors are a feature of the library that is not built in: asked for, it panics.
@@ -86,14 +89,21 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
         // Where standard error is gone, with its terminal, a line about that has nowhere to go
         // either, and would end the thread that logs.
         .log_internal_errors(false)
-        .init();
+        .with_filter_reloading();
+    let reload = subscriber.reload_handle();
+    subscriber.init();
+    let change_filter: ChangeFilter = Box::new(move |filter: &str| {
+        let filter = tracing_subscriber::EnvFilter::try_new(filter);
+        let filter = filter.map_err(|error| format!("the filter cannot be read: {error}"))?;
+        reload.reload(filter).map_err(|error| error.to_string())
+    });
     let result = match matches.subcommand() {
         Some(("init", arguments)) => init::run(arguments),
         Some(("log", arguments)) => log::run(arguments),
         Some(("snapshot", arguments)) => snapshot::run(arguments),
         Some(("restore", arguments)) => restore::run(arguments, procedures),
         Some(("admin", arguments)) => admin::run(arguments),
-        Some(("start", arguments)) => start::run(arguments, procedures, wrap_disk),
+        Some(("start", arguments)) => start::run(arguments, procedures, wrap_disk, change_filter),
         Some(("sql", arguments)) => sql::run(arguments),
         Some(("load", arguments)) => load::run(arguments),
         Some(("export", arguments)) => export::run(arguments),

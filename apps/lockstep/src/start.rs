@@ -1,7 +1,7 @@
 //! `lockstep start`: runs a host in the foreground until it is told to stop.
 
 use crate::output::write_out;
-use crate::{Procedures, WrapDisk, huge_pages, last_word, recovery};
+use crate::{ChangeFilter, Procedures, WrapDisk, huge_pages, last_word, recovery};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
@@ -12,7 +12,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+/// As much as the main thread has.
+const START_STACK_BYTES: usize = 8 << 20;
 
 pub fn command() -> Command {
     Command::new("start")
@@ -165,6 +169,43 @@ fn said_of_data(data: Option<&Data>) -> String {
     }
 }
 
+/// Waits for a signal on a thread of its own. One that comes before the host serves ends the
+/// process at once: a start may take long, or hang on a disk that does not answer. Gives a flag to
+/// set once the host serves, and the receiver of the signal that comes then.
+fn await_signal(mut signals: Signals) -> (Arc<AtomicBool>, Receiver<()>) {
+    let serves = Arc::new(AtomicBool::new(false));
+    let (sender, stop) = channel();
+    let is_served = Arc::clone(&serves);
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                tracing::info!("SIGHUP: the host goes on; SIGTERM stops it");
+                continue;
+            }
+            if !is_served.load(Ordering::Acquire) {
+                eprintln!("lockstep: stopped before the host was ready");
+                std::process::exit(1);
+            }
+            // The host stops already.
+            let _ = sender.send(());
+        }
+    });
+    (serves, stop)
+}
+
+/// Starts the host on a thread of its own. The system gives signals to the main thread first, and
+/// one that waits for a disk takes none.
+fn start_beside(configuration: ServerConfiguration) -> Result<Server, String> {
+    let builder = std::thread::Builder::new().name("start".to_string());
+    let builder = builder.stack_size(START_STACK_BYTES);
+    let thread = builder.spawn(move || Server::start(configuration));
+    let thread = thread.map_err(|error| format!("the system gives no thread: {error}"))?;
+    match thread.join() {
+        Ok(started) => started.map_err(|error| error.to_string()),
+        Err(_) => Err("the thread that starts the host panicked".to_string()),
+    }
+}
+
 /// Sends this process the signal to stop when its input ends.
 fn stop_with_input() {
     std::thread::spawn(|| {
@@ -196,20 +237,11 @@ fn report_recovery(server: &Server, json: bool) {
     }
 }
 
-/// Waits for a signal that stops the host.
-fn wait_for_stop(signals: &mut Signals) {
-    for signal in signals.forever() {
-        if signal != SIGHUP {
-            return;
-        }
-        tracing::info!("SIGHUP: the host goes on; SIGTERM stops it");
-    }
-}
-
 pub fn run(
     arguments: &ArgMatches,
     procedures: Procedures,
     wrap_disk: WrapDisk,
+    change_filter: ChangeFilter,
 ) -> Result<ExitCode, String> {
     // First of all: the process begins anew.
     huge_pages::take();
@@ -237,19 +269,22 @@ pub fn run(
         data,
     };
     // Before the ready line, so that a signal right behind it is not lost.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), sites, "the host starts, {kept}");
+    let (serves, stop) = await_signal(signals);
     let progress = configuration.data.as_ref().map(|data| Arc::clone(&data.progress));
     let line = recovery::ProgressLine::show(progress);
-    let started = Server::start(configuration);
+    let started = start_beside(configuration);
     drop(line);
-    let server = started.map_err(|error| error.to_string())?;
+    let server = started?;
+    serves.store(true, Ordering::Release);
     // An administrator's @Shutdown ends the host as the signal does.
     server.on_shutdown(|| {
         if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
             eprintln!("lockstep: cannot stop: {error}");
         }
     });
+    server.on_log_filter(change_filter);
     println!(
         "lockstep: {sites} site{}, {kept}, admin port {}",
         if sites == 1 { "" } else { "s" },
@@ -263,7 +298,8 @@ pub fn run(
     let (client, admin) = (server.client_address(), server.admin_address());
     tracing::info!(%client, %admin, "the host is ready");
     println!("lockstep: ready on {client}");
-    wait_for_stop(&mut signals);
+    // The thread that waits for signals ends with the process.
+    let _ = stop.recv();
     tracing::info!("the host stops");
     server.stop().map_err(|error| format!("the host did not stop cleanly: {error}"))?;
     tracing::info!("the host has stopped");

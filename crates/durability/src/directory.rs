@@ -73,6 +73,7 @@ impl From<DiskError> for DirectoryError {
             // The text says it.
             DiskErrorKind::Locked => return DirectoryError(error.to_string()),
             DiskErrorKind::Denied => "let this user read and write there",
+            DiskErrorKind::NotRegular => "put the file back as it was, or move it away",
             DiskErrorKind::Full => "make room on that disk",
             DiskErrorKind::NotFound | DiskErrorKind::Exists | DiskErrorKind::Other => {
                 "mend the directory, or name another one"

@@ -44,6 +44,8 @@ pub enum DiskErrorKind {
     Full,
     /// Another process has it.
     Locked,
+    /// It is a folder, a FIFO, a socket or a device: only regular files are opened.
+    NotRegular,
     /// Anything else; the text says what.
     Other,
 }

@@ -193,6 +193,9 @@ options! {
         "Planner rules that are switched off, for tests: a bit each, or their names with commas.";
     planner_survey_ms: 1_000, 0, 3_600_000, "ms",
         "How often the planner asks how many rows tables have and looks at some; 0 for never.";
+    max_file_calls: 16, 1, 1_000, "calls",
+        "Calls that wait for a file system at a time, such as @SnapshotScan of a folder on a disk \
+         that does not answer; more are refused.";
     max_planner_queue: 10_000, 1, 1_000_000, "calls",
         "Ad hoc calls that wait for the planner.";
     read_buffer_bytes: 256 * 1_024, 4_096, 64 * MIB, "bytes",

@@ -95,9 +95,8 @@ impl Server {
         let admin = listen(configuration.admin)?;
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
         let recovered = bring_back(&configuration, &facts).map_err(io::Error::other)?;
-        let Recovered { state, last_multi, end, sequences, summary } = recovered;
-        let catalog = state.catalog;
-        let sites = configuration.sites as usize;
+        let Recovered { state, last_multi, end, sequences, log_reach, summary } = recovered;
+        let (sites, data) = (configuration.sites as usize, configuration.data.clone());
         // The sites, the control thread, and the caller, who only sends.
         let polls = (0..sites + 2).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
         let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
@@ -124,15 +123,15 @@ impl Server {
                 outbox,
                 inbox,
                 facts: Arc::clone(&facts),
-                catalog: Arc::clone(&catalog),
+                catalog: Arc::clone(&state.catalog),
                 listeners: listeners.take(),
                 inner_load: loads.next(),
                 log: logs.next(),
                 site: site_states.next().expect("one for each site"),
                 last_multi,
             };
-            let core = configuration.pin_to_cores.get(index).copied();
-            let (thread, taken) = start_site(parts, core)?;
+            let cores = &configuration.pin_to_cores;
+            let (thread, taken) = start_site(parts, cores.get(index).copied())?;
             threads.push(thread);
             memory.push(taken);
         }
@@ -144,14 +143,15 @@ impl Server {
             outbox,
             inbox,
             facts: Arc::clone(&facts),
-            catalog,
+            catalog: state.catalog,
             natives: configuration.natives.clone(),
             site_bells,
             log_pruner: log.as_ref().map(LogThread::pruner),
             unsaved_bytes: summary.log_bytes,
+            log_reach,
         };
         threads.push(start_control(parts)?);
-        let _kept = (configuration.data, Ticker::start(facts.options.slow_call_ms)?);
+        let _kept = (data, Ticker::start(facts.options.slow_call_ms)?);
         let recovery = _kept.0.is_some().then_some(summary);
         Ok(Server { facts, threads, log, recovery, _kept, main_outbox, stopped: false })
     }
@@ -196,6 +196,15 @@ impl Server {
     /// its own time. Without it that call is refused. The first one given stays.
     pub fn on_shutdown(&self, action: impl Fn() + Send + Sync + 'static) {
         let _ = self.facts.on_shutdown.set(Box::new(action));
+    }
+
+    /// What `@UpdateLogging` does: takes a filter for what is logged. Without it that call is
+    /// refused. The first one given stays.
+    pub fn on_log_filter(
+        &self,
+        change: impl Fn(&str) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let _ = self.facts.on_log_filter.set(Box::new(change));
     }
 
     /// Stops the host: no more calls are taken; those under way are finished and answered, for as
@@ -255,9 +264,13 @@ impl Server {
         }
         // Behind the sites, so that everything that they logged is written and durable.
         if let Some(mut log) = self.log.take() {
-            result = result.and(log.stop());
+            let patience = Duration::from_millis(self.facts.options.stop_timeout_ms);
+            result = result.and(log.stop(patience));
         }
-        result
+        match self.facts.lost.get() {
+            Some(problem) => result.and(Err(io::Error::other(problem.clone()))),
+            None => result,
+        }
     }
 }
 
@@ -455,7 +468,12 @@ fn host_facts(
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules),
         multi_spin_ns: multi_spin_ns(configuration),
         cluster: configuration.data.as_ref().map(|data| data.cluster.cluster).unwrap_or_default(),
+        started_ms: clock::now_us() / 1000,
         data_disk: configuration.data.as_ref().map(|data| Arc::clone(&data.disk)),
+        data_lock: configuration.data.as_ref().and_then(|data| data.lock.clone()),
+        durability: configuration.data.as_ref().map_or(Durability::None, |data| data.durability),
+        lost: OnceLock::new(),
+        on_log_filter: OnceLock::new(),
     })
 }
 

@@ -493,6 +493,8 @@ impl ShardStatistics {
             tables: site.database().statistics(),
             log_entries: site.log_totals().0,
             log_bytes: site.log_totals().1,
+            outstanding_entries: 0,
+            outstanding_bytes: 0,
             latency_us: self.latency_us.clone(),
             idle: self.idle,
             queue: self.queue,
@@ -522,6 +524,11 @@ pub struct ShardSnapshot {
     pub log_entries: u64,
     /// Bytes of log entries so far.
     pub log_bytes: u64,
+    /// Of those, the ones that the command log's thread has not written yet, and their bytes; 0
+    /// where nothing is logged.
+    pub outstanding_entries: u64,
+    /// See `outstanding_entries`.
+    pub outstanding_bytes: u64,
     /// From reading a call to its answer.
     pub latency_us: Histogram<u64>,
     /// When the thread slept.

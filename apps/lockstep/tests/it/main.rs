@@ -7,6 +7,7 @@ mod clock;
 mod crash;
 mod csv;
 mod directory;
+mod durable;
 mod help;
 mod last_word;
 mod log_lines;
@@ -21,6 +22,7 @@ mod small_disk;
 mod snapshots;
 mod terminal;
 mod trace;
+mod truth;
 
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};

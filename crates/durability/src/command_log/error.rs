@@ -18,6 +18,8 @@ pub enum LogErrorKind {
     Foreign,
     /// The files are of a later version of the program.
     Newer,
+    /// Two processes wrote the log at a time.
+    Overlapping,
 }
 
 /// A problem with a log file, with its place and what can be done.

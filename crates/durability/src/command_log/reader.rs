@@ -101,8 +101,13 @@ impl LogReader {
     /// # Errors
     /// A file is missing, damaged, of another cluster or of a later version.
     pub fn open(disk: Arc<dyn Disk>, cluster: ClusterId) -> Result<LogReader, LogError> {
-        let mut numbers: Vec<u32> =
-            disk.list(FOLDER)?.iter().filter_map(|name| number_of(name)).collect();
+        let names = match disk.list(FOLDER) {
+            Err(error) if error.is_not_found() && has_begun(&*disk)? => {
+                return Err(all_gone(&*disk, 1));
+            }
+            other => other?,
+        };
+        let mut numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
         numbers.sort_unstable();
         if let Some(pair) = numbers.windows(2).find(|pair| pair[1] - pair[0] != 1) {
             return Err(missing(&*disk, pair[0] + 1, pair[1]));
@@ -115,7 +120,7 @@ impl LogReader {
                 None => break,
             }
         }
-        if segments.is_empty() && disk.list("")?.iter().any(|name| name == LOG_BEGUN_FILE) {
+        if segments.is_empty() && has_begun(&*disk)? {
             return Err(all_gone(&*disk, numbers.first().map_or(1, |number| *number)));
         }
         let before = segments.first().map_or(numbers.first(), |first| Some(&first.number));
@@ -197,6 +202,9 @@ impl LogReader {
             let position = LogPosition { segment: number, offset: self.offset };
             self.end.position = position;
             if ends_at == Some(self.offset) {
+                if self.only.is_none() {
+                    self.expect_no_other_writer(&own, position)?;
+                }
                 self.file = None;
                 self.at += 1;
                 continue;
@@ -294,34 +302,71 @@ impl LogReader {
     /// There is no whole block at `position` of the last segment: that is the log's end, unless
     /// something behind it proves that there was one.
     fn expect_torn(&mut self, own: &SegmentHeader, position: LogPosition) -> Result<(), LogError> {
-        let mut at = position.offset;
-        let mut is_written = false;
-        while let Some(bytes) = self.bytes_at(at, BLOCK_HEADER_BYTES, own.length)? {
-            let is_block = bytes.starts_with(&BLOCK_MAGIC);
-            is_written |= bytes != [0; BLOCK_HEADER_BYTES] && at == position.offset;
-            let header =
-                if is_block { BlockHeader::decode(own.salt, own.number, bytes) } else { None };
-            if let Some(header) = header
-                && header.watermark > position
-                && !self.faults.ignore_watermark
-            {
-                let problem = format!(
-                    "no whole block is here, but the block at byte {at} was written when \
-                     everything up to byte {} was durable",
-                    match header.watermark.segment == position.segment {
-                        true => header.watermark.offset,
-                        false => own.length,
-                    }
-                );
-                return Err(self.damage(position, problem));
-            }
-            at += BLOCK_ALIGNMENT as u32;
+        if let Some((at, header)) = self.later_block(own, position)?
+            && !self.faults.ignore_watermark
+        {
+            let problem = format!(
+                "no whole block is here, but the block at byte {at} was written when everything \
+                 up to byte {} was durable",
+                match header.watermark.segment == position.segment {
+                    true => header.watermark.offset,
+                    false => own.length,
+                }
+            );
+            return Err(self.damage(position, problem));
         }
+        let bytes = self.bytes_at(position.offset, BLOCK_HEADER_BYTES, own.length)?;
+        let is_written = bytes.is_some_and(|bytes| bytes != [0; BLOCK_HEADER_BYTES]);
         if is_written && self.is_begun(own, position)? {
             let file = self.disk.shown(&file_name(position.segment));
             self.end.torn = Some(TornTail { file, offset: position.offset });
         }
         Ok(())
+    }
+
+    /// A later segment says that the blocks of this one end at `position`. Blocks that were written
+    /// there all the same are those of a process that went on while another one began the later
+    /// segment.
+    fn expect_no_other_writer(
+        &mut self,
+        own: &SegmentHeader,
+        position: LogPosition,
+    ) -> Result<(), LogError> {
+        // The block that names the next segment stands here; behind a torn end there may be more
+        // blocks of the torn group, which were written when no more was durable than up to here.
+        let here = self.whole_block(own, own.length)?;
+        let is_other = here.is_some_and(|header| !header.names_next());
+        if is_other || self.later_block(own, position)?.is_some() {
+            return Err(overlapping(&*self.disk, position, own.length));
+        }
+        Ok(())
+    }
+
+    /// The first block header from `position` on, whatever it stands behind, that was written when
+    /// more than what comes before `position` was durable.
+    fn later_block(
+        &mut self,
+        own: &SegmentHeader,
+        position: LogPosition,
+    ) -> Result<Option<(u32, BlockHeader)>, LogError> {
+        let mut at = position.offset;
+        while at < own.length {
+            let count = READ_BYTES.min((own.length - at) as usize);
+            let Some(bytes) = self.bytes_at(at, count, own.length)? else { break };
+            let begins = |(_, bytes): &(u32, &[u8])| bytes.starts_with(&BLOCK_MAGIC);
+            let places = (at..).step_by(BLOCK_ALIGNMENT).zip(bytes.chunks(BLOCK_ALIGNMENT));
+            let found: Vec<u32> = places.filter(begins).map(|(place, _)| place).collect();
+            for place in found {
+                let bytes = self.bytes_at(place, BLOCK_HEADER_BYTES, own.length)?;
+                let header =
+                    bytes.and_then(|bytes| BlockHeader::decode(own.salt, own.number, bytes));
+                if let Some(header) = header.filter(|header| header.watermark > position) {
+                    return Ok(Some((place, header)));
+                }
+            }
+            at += count as u32;
+        }
+        Ok(None)
     }
 
     /// Whether somebody began to write a block here in this life of the file.
@@ -335,6 +380,11 @@ impl LogReader {
         let file = self.disk.shown(&file_name(position.segment));
         LogError::damaged(file, u64::from(position.offset), problem)
     }
+}
+
+/// Whether the log had a first segment.
+fn has_begun(disk: &dyn Disk) -> Result<bool, DiskError> {
+    Ok(disk.list("")?.iter().any(|name| name == LOG_BEGUN_FILE))
 }
 
 /// The header of a segment; none for the last one if it was made and never used.
@@ -420,6 +470,27 @@ fn no_next(disk: &dyn Disk, position: LogPosition) -> LogError {
             position.offset
         ),
         remedy: "put the file back, or restore the host from a snapshot".to_string(),
+    }
+}
+
+/// Blocks stand behind the end of a segment.
+fn overlapping(disk: &dyn Disk, position: LogPosition, length: u32) -> LogError {
+    let (file, end) = (disk.shown(&file_name(position.segment)), position.offset);
+    let next = disk.shown(&file_name(position.segment + 1));
+    LogError {
+        kind: LogErrorKind::Overlapping,
+        offset: Some(u64::from(end)),
+        problem: format!(
+            "two processes wrote to the directory at the same time: {next} begins a run that saw \
+             this file end here, and another run went on here. Each has changes that the other \
+             has not"
+        ),
+        remedy: format!(
+            "copy the directory, then keep one of the two runs. To keep that of {next}, cut this \
+             file: `truncate -s {end} {file} && truncate -s {length} {file}`. To keep that of \
+             this file, move {next}, later segments and later snapshots away"
+        ),
+        file,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writing a log: group commits into segments of a fixed length.
 
 use super::FOLDER;
-use super::error::LogError;
+use super::error::{LogError, LogErrorKind};
 use super::faults::LogFaults;
 use super::format::{
     BLOCK_HEADER_BYTES, BlockHeader, FIRST_BLOCK, LogPosition, NO_PARTITION, SegmentHeader,
@@ -305,6 +305,11 @@ impl LogWriter {
         self.totals
     }
 
+    /// Number of segments, the present one included, and of files that are kept for later ones.
+    pub fn file_counts(&self) -> (usize, usize) {
+        (self.segments.len(), self.spares.len())
+    }
+
     /// Gives up the oldest segments, as long as they hold only entries up to `covered`, which
     /// has the last entry of each partition that is safe elsewhere. Returns how many went.
     ///
@@ -465,6 +470,18 @@ fn new_header(
     SegmentHeader { cluster, number, length, previous_end, salt: split_mix(seed) }
 }
 
+/// Another process has made the next segment.
+fn taken(disk: &dyn Disk, name: &str) -> LogError {
+    LogError {
+        kind: LogErrorKind::Overlapping,
+        file: disk.shown(name),
+        offset: None,
+        problem: "the file is there already: another process writes to the directory".to_string(),
+        remedy: "stop the other process; the next start says what each of the two wrote"
+            .to_string(),
+    }
+}
+
 /// Makes a segment's file, out of one that is there if one is given, and its header durable.
 /// Gives the file, its header and how far it was written to before.
 fn make_segment(
@@ -477,6 +494,11 @@ fn make_segment(
         None => (disk.open(&name, OpenMode::Create)?, 0),
         Some(from) => {
             if from != name {
+                // A rename takes the place of a file that has the name already: then another
+                // process writes this log.
+                if disk.open(&name, OpenMode::Read).is_ok() {
+                    return Err(taken(disk, &name));
+                }
                 disk.rename(&from, &name)?;
             }
             let file = disk.open(&name, OpenMode::Write)?;

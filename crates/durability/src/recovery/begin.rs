@@ -5,7 +5,7 @@
 
 use super::{Outcome, Point, Survey};
 use crate::ClusterId;
-use crate::command_log::{FOLDER, LogEnd, LogReader, file_name};
+use crate::command_log::{Block, FOLDER, LogEnd, LogReader, file_name};
 use crate::directory::SNAPSHOT_FOLDER;
 use crate::snapshot::{
     ContentKind, Manifest, PartitionPosition, SnapshotError, saved_transaction, scan,
@@ -143,8 +143,64 @@ fn with_problems(problem: String, mut problems: Vec<String>) -> String {
     problems.join("\n")
 }
 
+/// What one reading of the whole log tells.
+#[derive(Debug, Clone)]
+pub struct Surveyed {
+    /// What happened.
+    pub outcome: Outcome,
+    /// Where the log ends.
+    pub end: LogEnd,
+    /// How many bytes of it follow the snapshot.
+    pub log_bytes: u64,
+    /// By partition, the log has every entry with a greater number than this: a snapshot that has
+    /// the entries up to here is one that recovery can begin with.
+    pub reach: Vec<u64>,
+}
+
+/// What the blocks of one partition have told so far.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    epoch: u64,
+    /// The entries that follow each other without a gap: the number before the first, and the last.
+    before: u64,
+    last: u64,
+}
+
+impl Run {
+    /// Adds a block; false if it is of an earlier run than one before it.
+    fn add(&mut self, block: &Block<'_>) -> bool {
+        if self.last == 0 || block.first_sequence != self.last + 1 {
+            self.before = block.first_sequence.saturating_sub(1);
+        }
+        self.last = last_sequence(block);
+        let is_later = block.epoch >= self.epoch;
+        self.epoch = block.epoch;
+        is_later
+    }
+}
+
+fn last_sequence(block: &Block<'_>) -> u64 {
+    block.first_sequence.saturating_add(u64::from(block.entries)).saturating_sub(1)
+}
+
+/// Why a block does not fit a snapshot, if it does not: both are of runs that went apart.
+fn stranger(block: &Block<'_>, saved: &PartitionPosition, manifest: &Manifest) -> Option<String> {
+    let nonce = &manifest.nonce;
+    if block.epoch > saved.epoch && block.first_sequence <= saved.sequence {
+        return Some(format!(
+            "snapshot {nonce} is of a run whose changes the command log does not have, and a later \
+             run went on without them: it is not used"
+        ));
+    }
+    (block.epoch < saved.epoch && last_sequence(block) > saved.sequence).then(|| {
+        format!(
+            "snapshot {nonce} is of a run that went on elsewhere than the command log, which was \
+             written by another process at the same time: it is not used"
+        )
+    })
+}
+
 /// Reads the whole log once, behind a snapshot that was taken at `behind`, or behind nothing.
-/// Gives what it says, where it ends, and how many bytes of it come behind.
 ///
 /// # Errors
 /// The log cannot be read, or is not of the same history as the snapshot.
@@ -154,8 +210,9 @@ pub fn survey_log(
     mut survey: Survey,
     behind: &[PartitionPosition],
     manifest: Option<&Manifest>,
-) -> Result<(Outcome, LogEnd, u64), BeginFault> {
+) -> Result<Surveyed, BeginFault> {
     let mut log_bytes = 0;
+    let mut runs = vec![Run::default(); behind.len()];
     loop {
         let block = reader.next_block().map_err(|error| BeginFault::Log(error.to_string()))?;
         let Some(block) = block else { break };
@@ -166,14 +223,17 @@ pub fn survey_log(
                 behind.len()
             )));
         };
-        if block.epoch > saved.epoch
-            && block.first_sequence <= saved.sequence
-            && let Some(manifest) = manifest
-        {
-            return Err(BeginFault::Stranger(format!(
-                "snapshot {} is of a run whose changes the command log does not have, and a later \
-                 run went on without them: it is not used",
-                manifest.nonce
+        let other = manifest.and_then(|manifest| stranger(&block, saved, manifest));
+        if let Some(problem) = other {
+            return Err(BeginFault::Stranger(problem));
+        }
+        if !runs[block.partition as usize].add(&block) {
+            return Err(BeginFault::Log(format!(
+                "{}, byte {}: these entries are of an earlier run than those before them: two \
+                 processes wrote to the directory at the same time. Remedy: restore the directory \
+                 from a copy. No file was changed.",
+                disk.shown(&file_name(block.position.segment)),
+                block.position.offset
             )));
         }
         if block.first_sequence > saved.sequence {
@@ -191,7 +251,13 @@ pub fn survey_log(
             ))
         })?;
     }
-    Ok((survey.finish(), reader.into_end(), log_bytes))
+    let reach = runs.iter().zip(behind).map(|(run, saved)| match run.last {
+        // There is none, or the newest are in the snapshot only.
+        last if last < saved.sequence || last == 0 => saved.sequence,
+        _ => run.before.min(saved.sequence),
+    });
+    let reach = reach.collect();
+    Ok(Surveyed { outcome: survey.finish(), end: reader.into_end(), log_bytes, reach })
 }
 
 /// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that

@@ -15,7 +15,9 @@ mod point;
 pub use point::{PassEnd, Point, PointFinder, PointTarget};
 mod begin;
 
-pub use begin::{BeginFault, Candidate, begin_with_first, candidates, check_reach, survey_log};
+pub use begin::{
+    BeginFault, Candidate, Surveyed, begin_with_first, candidates, check_reach, survey_log,
+};
 
 use lockstep_txn::EntryReader;
 use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, Vote};
@@ -62,6 +64,11 @@ impl fmt::Display for SurveyError {
             SurveyError::Entry { partition, sequence, error } => {
                 write!(f, "the log of partition {partition} behind entry {sequence}: {error}")
             }
+            SurveyError::Gap { partition, due, found } if found < due => write!(
+                f,
+                "the log of partition {partition} has entry {found} again where entry {due} is \
+                 due: two processes wrote to the directory at the same time"
+            ),
             SurveyError::Gap { partition, due, found } => write!(
                 f,
                 "the log of partition {partition} goes on with entry {found} where entry {due} is \

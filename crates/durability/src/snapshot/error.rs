@@ -54,6 +54,7 @@ impl From<DiskError> for SnapshotError {
             Kind::Denied => "let the host's user read and write there, or name another directory",
             Kind::NotFound => "name the directory and the snapshot that are there",
             Kind::Exists => "choose another name, or remove the files first",
+            Kind::NotRegular => "move it out of the folder; files of snapshots are regular files",
             Kind::Locked | Kind::Other => "mend the disk or the directory, then try again",
         };
         SnapshotError {

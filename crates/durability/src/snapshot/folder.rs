@@ -1,8 +1,9 @@
 //! The snapshots of a folder: their files' names, finding them, removing them.
 
 use super::manifest::{FileEntry, MANIFEST_BYTES_MAX, Manifest};
-use super::{ContentKind, FORMAT, SnapshotError};
-use lockstep_env::{Disk, DiskErrorKind, OpenMode};
+use super::{ContentKind, FORMAT, ROWS_HEADER_BYTES, ROWS_MAGIC, SnapshotError};
+use crate::directory::ClusterId;
+use lockstep_env::{Disk, DiskError, DiskErrorKind, OpenMode};
 use std::collections::BTreeMap;
 
 /// The longest name of a snapshot.
@@ -16,6 +17,8 @@ pub struct FoundSnapshot {
     pub nonce: String,
     /// Its files that are there, with their lengths.
     pub present: Vec<(String, u64)>,
+    /// What has the name of one of its files and cannot be opened as a file.
+    pub unreadable: Vec<(String, SnapshotError)>,
     /// Its manifest, or why there is none.
     pub manifest: Result<Manifest, SnapshotError>,
 }
@@ -66,14 +69,37 @@ pub fn manifest_name(nonce: &str) -> String {
     format!("{nonce}{MANIFEST_ENDING}")
 }
 
+/// The manifest before it is whole.
+pub(super) fn partial_name(nonce: &str) -> String {
+    format!("{nonce}{MANIFEST_ENDING}.partial")
+}
+
+/// The manifest of a snapshot that is being removed.
+fn removed_name(nonce: &str) -> String {
+    format!("{nonce}{MANIFEST_ENDING}.removed")
+}
+
 /// The name of the file with a partition's rows.
 pub fn rows_name(nonce: &str, partition: u32) -> String {
     format!("{nonce}-host_0-site_{partition}.rows")
 }
 
+/// The name of the file with the Java classes.
+pub fn classes_name(nonce: &str) -> String {
+    format!("{nonce}-host_0.classes")
+}
+
+/// Whose rows the file of this name has, if that is what it is.
+fn partition_of(name: &str, nonce: &str) -> Option<u32> {
+    let rest = name.strip_prefix(nonce)?.strip_prefix("-host_0-site_")?;
+    let partition = rest.strip_suffix(".rows")?.parse().ok()?;
+    (rows_name(nonce, partition) == name).then_some(partition)
+}
+
 /// The snapshot that a file belongs to, by its name.
 fn nonce_of(name: &str) -> Option<&str> {
-    let endings = [".manifest", ".manifest.partial", ".rows", ".csv", ".classes"];
+    let endings =
+        [".manifest", ".manifest.partial", ".manifest.removed", ".rows", ".csv", ".classes"];
     if !endings.iter().any(|ending| name.ends_with(ending)) || !name.contains("-host_0") {
         return None;
     }
@@ -86,18 +112,48 @@ fn nonce_of(name: &str) -> Option<&str> {
 /// # Errors
 /// The folder cannot be read.
 pub fn scan(disk: &dyn Disk, folder: &str) -> Result<Vec<FoundSnapshot>, SnapshotError> {
-    let mut by_nonce: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
+    type Files = (Vec<(String, u64)>, Vec<(String, SnapshotError)>);
+    let mut by_nonce: BTreeMap<String, Files> = BTreeMap::new();
     for name in disk.list(folder)? {
-        if let Some(nonce) = nonce_of(&name) {
-            let length = disk.open(&path(folder, &name), OpenMode::Read)?.length()?;
-            by_nonce.entry(nonce.to_string()).or_default().push((name, length));
+        let Some(nonce) = nonce_of(&name) else { continue };
+        let opened = disk.open(&path(folder, &name), OpenMode::Read);
+        let (present, unreadable) = by_nonce.entry(nonce.to_string()).or_default();
+        match opened.and_then(|file| file.length()) {
+            Ok(length) => present.push((name, length)),
+            // Removed since the folder was listed.
+            Err(error) if error.is_not_found() => {}
+            Err(error) => unreadable.push((name, error.into())),
         }
     }
-    let found = by_nonce.into_iter().map(|(nonce, present)| {
+    let found = by_nonce.into_iter().map(|(nonce, (present, unreadable))| {
         let manifest = read_manifest(disk, folder, &nonce);
-        FoundSnapshot { nonce, present, manifest }
+        FoundSnapshot { nonce, present, unreadable, manifest }
     });
     Ok(found.collect())
+}
+
+/// Whether the first bytes of a file are these, as far as it has some.
+fn begins_with(disk: &dyn Disk, name: &str, first: &[u8]) -> Result<bool, DiskError> {
+    let mut bytes = vec![0; first.len()];
+    let read = disk.open(name, OpenMode::Read)?.read_at(0, &mut bytes)?;
+    Ok(first.starts_with(&bytes[..read]))
+}
+
+/// Whether a file is one of rows that a host of a cluster wrote, or began to: the first bytes
+/// reach the disk late.
+fn is_begun_rows(
+    disk: &dyn Disk,
+    name: &str,
+    cluster: ClusterId,
+    partition: u32,
+) -> Result<bool, DiskError> {
+    let mut header = [0; ROWS_HEADER_BYTES];
+    let read = disk.open(name, OpenMode::Read)?.read_at(0, &mut header)?;
+    // Magic, format, partition, cluster.
+    let own = header.starts_with(ROWS_MAGIC)
+        && header[12..16] == partition.to_le_bytes()
+        && header[16..32] == cluster.0;
+    Ok(read == 0 || own && read == ROWS_HEADER_BYTES)
 }
 
 /// Reads a snapshot's manifest.
@@ -109,8 +165,18 @@ pub fn read_manifest(
     folder: &str,
     nonce: &str,
 ) -> Result<Manifest, SnapshotError> {
-    let name = path(folder, &manifest_name(nonce));
-    let file = disk.open(&name, OpenMode::Read)?;
+    let name = manifest_name(nonce);
+    read_manifest_as(disk, folder, nonce, &name).map(|(manifest, _)| manifest)
+}
+
+/// The manifest in a file of this name, with the file's length.
+fn read_manifest_as(
+    disk: &dyn Disk,
+    folder: &str,
+    nonce: &str,
+    name: &str,
+) -> Result<(Manifest, u64), SnapshotError> {
+    let file = disk.open(&path(folder, name), OpenMode::Read)?;
     let length = file.length()?;
     if length > MANIFEST_BYTES_MAX {
         let problem = format!("{length} bytes are too many for a manifest");
@@ -130,7 +196,7 @@ pub fn read_manifest(
         let problem = format!("it is the manifest of snapshot {}", manifest.nonce);
         return Err(SnapshotError::refused(file.shown(), problem, "give it its own name again"));
     }
-    Ok(manifest)
+    Ok((manifest, length))
 }
 
 /// The newest snapshot of a folder that can be restored and has all its files, if there is one;
@@ -166,30 +232,92 @@ pub fn newest(
     Ok((sound, problems))
 }
 
-/// Removes the files of a snapshot, its manifest first, so that no part of it looks whole. Gives
-/// their names and lengths.
+/// Removes a snapshot: the files that its manifest names, and no other. The manifest goes first, to
+/// a name of its own, so that no part of the snapshot looks whole, and a removal that was stopped
+/// half way can be ended. Gives the names and lengths of the files.
 ///
 /// # Errors
-/// A file cannot be removed.
+/// There is no sound manifest; a file cannot be removed.
 pub fn remove(
     disk: &dyn Disk,
     folder: &str,
     nonce: &str,
 ) -> Result<Vec<(String, u64)>, SnapshotError> {
-    let mut files = Vec::new();
-    for name in disk.list(folder)? {
-        if nonce_of(&name) == Some(nonce) {
-            let length = disk.open(&path(folder, &name), OpenMode::Read)?.length()?;
-            files.push((name, length));
-        }
-    }
-    files.sort_by_key(|(name, _)| !name.ends_with(MANIFEST_ENDING));
-    for (place, (name, _)) in files.iter().enumerate() {
-        disk.remove(&path(folder, name))?;
-        if place == 0 {
+    let (name, removed) = (manifest_name(nonce), removed_name(nonce));
+    let (manifest, length) = match read_manifest_as(disk, folder, nonce, &name) {
+        Ok(found) => {
+            disk.rename(&path(folder, &name), &path(folder, &removed))?;
             disk.sync_folder(folder)?;
+            found
+        }
+        // It was removed up to here before.
+        Err(error) if error.disk == Some(DiskErrorKind::NotFound) => {
+            read_manifest_as(disk, folder, nonce, &removed).map_err(|_| error)?
+        }
+        Err(error) => return Err(error),
+    };
+    let mut files = vec![(name, length)];
+    for file in &manifest.files {
+        match disk.remove(&path(folder, &file.name)) {
+            Ok(()) => files.push((file.name.clone(), file.bytes)),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
         }
     }
     disk.sync_folder(folder)?;
+    disk.remove(&path(folder, &removed))?;
+    disk.sync_folder(folder)?;
     Ok(files)
+}
+
+/// Removes a snapshot of a cluster, whether it was finished or not.
+///
+/// # Errors
+/// As for [`remove`].
+pub fn clear(
+    disk: &dyn Disk,
+    folder: &str,
+    nonce: &str,
+    cluster: ClusterId,
+) -> Result<(), SnapshotError> {
+    match remove(disk, folder, nonce) {
+        Err(error) if error.disk == Some(DiskErrorKind::NotFound) => {
+            remove_unfinished(disk, folder, nonce, cluster)
+        }
+        other => other.map(drop),
+    }
+}
+
+/// Removes what is left of a snapshot of a cluster that was not finished, or not removed to the
+/// end: it has no manifest. Files that only have such names stay.
+///
+/// # Errors
+/// A file cannot be removed.
+pub fn remove_unfinished(
+    disk: &dyn Disk,
+    folder: &str,
+    nonce: &str,
+    cluster: ClusterId,
+) -> Result<(), SnapshotError> {
+    let names = disk.list(folder)?;
+    if names.contains(&removed_name(nonce)) {
+        remove(disk, folder, nonce)?;
+    }
+    let other = [(partial_name(nonce), &b"LockstepDB snapshot"[..]), (classes_name(nonce), b"PK")];
+    for name in names {
+        let is_rows = partition_of(&name, nonce).is_some_and(|partition| {
+            is_begun_rows(disk, &path(folder, &name), cluster, partition).unwrap_or(false)
+        });
+        let is_other = other.iter().any(|(own, first)| {
+            *own == name && begins_with(disk, &path(folder, &name), first).unwrap_or(false)
+        });
+        if is_rows || is_other {
+            match disk.remove(&path(folder, &name)) {
+                Err(error) if error.is_not_found() => {}
+                other => other?,
+            }
+        }
+    }
+    disk.sync_folder(folder)?;
+    Ok(())
 }

@@ -1,25 +1,32 @@
 //! Which snapshots of a folder stay, and what of the command log they make superfluous.
 
-use super::FoundSnapshot;
+use super::{ContentKind, FoundSnapshot, Manifest};
 use crate::directory::ClusterId;
 use lockstep_env::DiskErrorKind;
 use std::collections::BTreeMap;
 
-/// Of the snapshots whose names begin with `prefix`, those that are older than the newest `kept`,
-/// and those that a host began before it was killed; none may be under way.
+/// Of the snapshots whose names begin with `prefix`, those that are older than the newest `kept`
+/// complete ones, and those that a host began before it was killed; none may be under way.
 pub fn outdated<'a>(found: &'a [FoundSnapshot], prefix: &str, kept: usize) -> Vec<&'a str> {
-    let (mut sound, mut gone) = (Vec::new(), Vec::new());
+    let (mut sound, mut complete, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for one in found.iter().filter(|one| one.nonce.starts_with(prefix)) {
         match &one.manifest {
-            Ok(manifest) => sound.push((manifest.transaction, &*one.nonce)),
+            Ok(manifest) => {
+                sound.push((manifest.transaction, &*one.nonce));
+                complete.extend(one.is_complete().then_some(manifest.transaction));
+            }
             Err(error) if error.disk == Some(DiskErrorKind::NotFound) => gone.push(&*one.nonce),
             // Somebody may want to mend it.
             Err(_) => {}
         }
     }
+    complete.sort_unstable();
+    // One that is not complete takes the place of none that is.
+    let oldest_kept = complete.len().checked_sub(kept).and_then(|first| complete.get(first));
+    let is_older = |transaction: i64| oldest_kept.is_some_and(|oldest| transaction < *oldest);
     sound.sort_unstable();
-    sound.truncate(sound.len().saturating_sub(kept));
-    gone.extend(sound.into_iter().map(|(_, nonce)| nonce));
+    let older = sound.into_iter().filter(|(transaction, _)| is_older(*transaction));
+    gone.extend(older.map(|(_, nonce)| nonce));
     gone
 }
 
@@ -30,7 +37,8 @@ pub fn covered(found: &[FoundSnapshot], prefix: &str, cluster: ClusterId) -> BTr
     let own = found.iter().filter(|one| one.nonce.starts_with(prefix) && one.is_complete());
     let sound = own.filter_map(|one| one.manifest.as_ref().ok());
     let mut covered = BTreeMap::new();
-    for manifest in sound.filter(|manifest| manifest.cluster == cluster) {
+    let is_own = |one: &&Manifest| one.cluster == cluster && one.content == ContentKind::Native;
+    for manifest in sound.filter(is_own) {
         for (partition, position) in (0u32..).zip(&manifest.positions) {
             let least = covered.entry(partition).or_insert(position.sequence);
             *least = position.sequence.min(*least);

@@ -1,9 +1,10 @@
 //! Snapshots as files: what they are, how they are written, read, found and removed.
 //!
 //! A snapshot is a set of files in one folder whose names begin with its *nonce*. The manifest is
-//! written last, made durable under another name and then renamed: a snapshot without a sound
-//! manifest does not exist. Damage in any file is an error that names file and place; nothing is
-//! skipped.
+//! written last, made durable under another name (with `.partial` at its end) and then renamed: a
+//! snapshot without a sound manifest does not exist. To remove a snapshot, its manifest is renamed
+//! first (`.removed`), and only the files that it names are removed. Damage in any file is an error
+//! that names file and place; nothing is skipped.
 //!
 //! | file | what |
 //! |---|---|
@@ -94,7 +95,8 @@ mod writer;
 
 pub use error::SnapshotError;
 pub use folder::{
-    FoundSnapshot, check_nonce, manifest_name, newest, read_manifest, remove, rows_name, scan,
+    FoundSnapshot, check_nonce, classes_name, clear, manifest_name, newest, read_manifest, remove,
+    remove_unfinished, rows_name, scan,
 };
 pub use heads::{ColumnHead, TableHead};
 pub use keep::{covered, outdated};

@@ -1,5 +1,6 @@
 //! Writing the files of a snapshot. Whoever calls this waits for the disk.
 
+use super::folder::partial_name;
 use super::heads::{self, TableHead};
 use super::manifest::{FileEntry, Manifest};
 use super::{FORMAT, ROWS_MAGIC, SnapshotError, manifest_name};
@@ -187,7 +188,8 @@ impl RowsWriter {
     }
 }
 
-/// Writes the manifest: with this the snapshot exists. All its files are durable.
+/// Writes the manifest: with this the snapshot exists. All its files are durable. Gives what the
+/// manifest would say of itself.
 ///
 /// # Errors
 /// What the disk says; a name that no line can hold.
@@ -195,20 +197,27 @@ pub fn write_manifest(
     disk: &dyn Disk,
     folder: &str,
     manifest: &Manifest,
-) -> Result<(), SnapshotError> {
+) -> Result<FileEntry, SnapshotError> {
     let name = manifest_name(&manifest.nonce);
-    let partial = format!("{name}.partial");
+    let partial = partial_name(&manifest.nonce);
     let text = manifest.encode().map_err(|problem| {
         let file = disk.shown(&super::folder::path(folder, &name));
         SnapshotError::refused(file, problem, "choose another name")
     })?;
-    let mut file = FileWriter::create(disk, folder, &partial)?;
-    file.append(&text)?;
-    file.finish()?;
-    // The files' names are durable before the manifest's.
-    disk.sync_folder(folder)?;
     let path = |name: &str| super::folder::path(folder, name);
-    disk.rename(&path(&partial), &path(&name))?;
-    disk.sync_folder(folder)?;
-    Ok(())
+    let mut file = FileWriter::create(disk, folder, &partial)?;
+    let write = || -> Result<FileEntry, SnapshotError> {
+        file.append(&text)?;
+        let written = file.finish()?;
+        // The files' names are durable before the manifest's.
+        disk.sync_folder(folder)?;
+        disk.rename(&path(&partial), &path(&name))?;
+        disk.sync_folder(folder)?;
+        Ok(FileEntry { name: name.clone(), ..written })
+    };
+    write().inspect_err(|_| {
+        // One of them is there, and of no use.
+        let _ = disk.remove(&path(&partial));
+        let _ = disk.remove(&path(&name));
+    })
 }

@@ -243,6 +243,77 @@ fn removing_begins_with_the_manifest() {
     assert_eq!(snapshot::scan(&disk, FOLDER).unwrap().len(), 1);
 }
 
+/// The names in the folder.
+fn names(disk: &MemoryDisk) -> Vec<String> {
+    disk.list(FOLDER).unwrap()
+}
+
+#[test]
+fn only_what_a_manifest_names_is_removed() {
+    let disk = MemoryDisk::new();
+    write(&disk, "ONE", 5).unwrap();
+    let own = names(&disk);
+    let others = ["ONE-notes-host_0.csv", "ONE-host_0-site_7.rows", "ONE-host_0.classes"];
+    for name in others {
+        disk.replace(&format!("{FOLDER}/{name}"), b"somebody's".to_vec());
+    }
+    let removed = snapshot::remove(&disk, FOLDER, "ONE").unwrap();
+    let mut removed: Vec<String> = removed.into_iter().map(|(name, _)| name).collect();
+    removed.sort();
+    assert_eq!(removed, own);
+    let mut left = others.map(String::from).to_vec();
+    left.sort();
+    assert_eq!(names(&disk), left);
+    // Without a manifest nobody knows what belongs to it.
+    let error = snapshot::remove(&disk, FOLDER, "ONE").unwrap_err();
+    assert_eq!(error.disk, Some(DiskErrorKind::NotFound));
+    assert_eq!(names(&disk), left);
+}
+
+#[test]
+fn what_a_host_did_not_finish_is_removed_and_nothing_else() {
+    let disk = MemoryDisk::new();
+    write(&disk, "ONE", 5).unwrap();
+    let path = |name: &str| format!("{FOLDER}/{name}");
+    disk.rename(&path("ONE-host_0.manifest"), &path("ONE-host_0.manifest.partial")).unwrap();
+    // Of another cluster, of another partition than its name says, empty, and no rows at all.
+    let rows = content(&disk, "ONE-host_0-site_0.rows");
+    let mut foreign = rows.clone();
+    foreign[20] ^= 1;
+    disk.replace(&path("ONE-host_0-site_2.rows"), foreign);
+    disk.replace(&path("ONE-host_0-site_3.rows"), rows);
+    disk.replace(&path("ONE-host_0-site_4.rows"), Vec::new());
+    disk.replace(&path("ONE-host_0-site_05.rows"), Vec::new());
+    disk.replace(&path("ONE-T-host_0.csv"), b"1,2".to_vec());
+    snapshot::clear(&disk, FOLDER, "ONE", CLUSTER).unwrap();
+    let left = [
+        "ONE-T-host_0.csv",
+        "ONE-host_0-site_05.rows",
+        "ONE-host_0-site_2.rows",
+        "ONE-host_0-site_3.rows",
+    ];
+    assert_eq!(names(&disk), left);
+}
+
+#[test]
+fn a_damaged_snapshot_takes_the_place_of_none_that_is_kept() {
+    let disk = MemoryDisk::new();
+    for (nonce, transaction) in [("AUTO1", 1), ("AUTO2", 2), ("AUTO3", 3), ("AUTO4", 4)] {
+        write(&disk, nonce, transaction).unwrap();
+    }
+    let outdated = |disk: &MemoryDisk, kept| {
+        let found = snapshot::scan(disk, FOLDER).unwrap();
+        let names = snapshot::outdated(&found, "AUTO", kept);
+        names.into_iter().map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(outdated(&disk, 2), ["AUTO1", "AUTO2"]);
+    disk.remove(&format!("{FOLDER}/AUTO4-host_0-site_1.rows")).unwrap();
+    assert_eq!(outdated(&disk, 2), ["AUTO1"]);
+    assert_eq!(outdated(&disk, 3), Vec::<String>::new());
+    disk.remove(&format!("{FOLDER}/AUTO1-host_0-site_1.rows")).unwrap();
+    assert_eq!(outdated(&disk, 1), ["AUTO1", "AUTO2"]);
+}
+
 #[test]
 fn a_full_disk_is_said() {
     let disk = MemoryDisk::new();

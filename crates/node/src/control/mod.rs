@@ -12,13 +12,16 @@ pub(crate) mod change;
 mod classes;
 mod deployment;
 mod explain;
+mod files;
 mod index_build;
 mod load;
+mod logging;
 pub(crate) mod operations;
 pub(crate) mod plan_cache;
 mod plan_template;
 mod procedures;
 mod resources;
+mod settings;
 mod snapshot;
 mod statistics;
 mod stop;
@@ -34,6 +37,7 @@ use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, Origin, TASK_KEY};
 use crate::shard::HostFacts;
+use files::FileWork;
 use index_build::IndexBuild;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_plan::{Planning, RuleSet};
@@ -43,7 +47,7 @@ use mio::{Events, Poll};
 use plan_cache::PlanCache;
 use resources::Resources;
 pub(crate) use resources::memory_limit_bytes;
-use snapshot::{Restoring, Snapshots};
+use snapshot::{Keeper, Restoring, Snapshots};
 use statistics::{Gathering, Interval};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -77,6 +81,8 @@ pub struct ControlParts {
     pub log_pruner: Option<LogPruner>,
     /// Bytes of the command log behind the snapshot that recovery began with.
     pub unsaved_bytes: u64,
+    /// By partition, the command log has every entry with a greater number.
+    pub log_reach: Vec<u64>,
 }
 
 /// The control thread.
@@ -112,6 +118,8 @@ pub struct Control {
     site_bells: Vec<Arc<Bell>>,
     /// Tells the command log what it need not keep.
     log_pruner: Option<LogPruner>,
+    /// Work with files that other threads do.
+    files: FileWork,
     snapshots: Snapshots,
     restoring: Option<Restoring>,
     resources: Resources,
@@ -139,6 +147,8 @@ impl Control {
         let survey = Survey::new(parts.facts.options.planner_survey_ms);
         let tasks = Tasks::new(parts.facts.partition_count, &parts.facts.options);
         let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
+        let logs = parts.log_pruner.is_some();
+        let keeper = Keeper::new(&parts.facts, logs.then_some(parts.log_reach));
         Control {
             poll: parts.poll,
             bell: parts.bell,
@@ -162,7 +172,8 @@ impl Control {
             survey,
             site_bells: parts.site_bells,
             log_pruner: parts.log_pruner,
-            snapshots: Snapshots::new(parts.unsaved_bytes),
+            files: FileWork::new(),
+            snapshots: Snapshots::new(parts.unsaved_bytes, keeper),
             restoring: None,
             resources: Resources::new(),
             stop: Stop::default(),
@@ -208,6 +219,7 @@ impl Control {
 
     /// Snapshots and restores go on.
     fn attend_to_own_work(&mut self) {
+        self.attend_to_files();
         self.attend_to_snapshots();
         self.attend_to_restore();
         self.attend_to_resources();

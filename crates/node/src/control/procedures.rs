@@ -136,7 +136,7 @@ static TABLE: &[SystemProcedure] = &[
         |c, call, i| c.update_catalog(call.origin, i),
     ),
     procedure("@UpdateClasses", Arguments::Own, Control::update_classes),
-    procedure("@UpdateLogging", TEXT, |c, call, _| c.answer_status(call.origin)),
+    procedure("@UpdateLogging", TEXT, |c, call, i| c.update_logging(call.origin, i)),
     // VoltDB's older clients give a number or nothing before the configuration of the hashing.
     procedure("@ValidatePartitioning", Arguments::Own, |c, call, _| {
         c.validate_partitioning(call.origin)

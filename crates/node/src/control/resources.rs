@@ -12,6 +12,7 @@ use super::Control;
 use super::statistics::{physical_memory_kb, resident_kb};
 use crate::clock;
 use crate::options::Options;
+use lockstep_env::DiskError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -22,11 +23,13 @@ pub(super) struct Resources {
     next_ns: u64,
     /// What the machine, or the group of processes that this one is in, has; 0 if nobody says.
     memory_bytes: u64,
+    /// A thread looks at the directory.
+    is_looking: bool,
 }
 
 impl Resources {
     pub(super) fn new() -> Resources {
-        Resources { next_ns: 0, memory_bytes: available_memory_bytes() }
+        Resources { next_ns: 0, memory_bytes: available_memory_bytes(), is_looking: false }
     }
 
     /// Until the next look.
@@ -62,13 +65,56 @@ impl Control {
         }
     }
 
-    fn look_at_disk(&self) {
+    /// Looks at the directory, by a thread for files: its disk may not answer.
+    fn look_at_disk(&mut self) {
+        let Some(disk) = self.facts.data_disk.clone() else { return };
+        if std::mem::replace(&mut self.resources.is_looking, true) {
+            return;
+        }
+        let lock = self.facts.data_lock.clone();
         let reserve = self.facts.options.disk_reserve_bytes;
-        let Some(disk) = self.facts.data_disk.as_ref().filter(|_| reserve > 0) else { return };
-        let free = match disk.free_bytes() {
+        let look = move || {
+            let locked = lock.map_or(Ok(false), |lock| lock.check());
+            (locked, (reserve > 0).then(|| disk.free_bytes()))
+        };
+        let then = |control: &mut Control, (locked, free)| {
+            control.resources.is_looking = false;
+            control.note_lock(locked);
+            if let Some(free) = free {
+                control.note_disk(free);
+            }
+        };
+        if let Err(error) = self.with_own_files(look, then) {
+            tracing::warn!(%error, "the host does not look at its disk");
+            self.resources.is_looking = false;
+        }
+    }
+
+    /// Whether the directory is still the host's own.
+    fn note_lock(&self, locked: Result<bool, String>) {
+        match locked {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!("the lock file of the directory was gone and is made again"),
+            Err(problem) => {
+                if self.facts.lost.set(problem.clone()).is_err() {
+                    return;
+                }
+                tracing::error!("the host stops: {problem}");
+                // What is answered from here on would not be there after the next start.
+                self.facts.intake.set_stopping(true);
+                if let Some(stop) = self.facts.on_shutdown.get() {
+                    stop();
+                }
+            }
+        }
+    }
+
+    fn note_disk(&self, free: Result<u64, DiskError>) {
+        let free = match free {
             Ok(free) => free,
             Err(error) => return tracing::warn!(%error, "the disk's free space is not known"),
         };
+        let reserve = self.facts.options.disk_reserve_bytes;
         let intake = &self.facts.intake;
         match intake.note_disk(free, reserve) {
             Some(true) => tracing::warn!("{}", intake.said_of_disk()),
@@ -113,7 +159,7 @@ fn available_memory_bytes() -> u64 {
 
 /// Has the allocator give the system what nobody uses.
 #[cfg(target_env = "gnu")]
-fn give_free_memory_back() {
+pub(super) fn give_free_memory_back() {
     // SAFETY: the allocator takes its own locks and gives back what is free; nothing of ours is
     // handed over.
     unsafe {
@@ -122,4 +168,4 @@ fn give_free_memory_back() {
 }
 
 #[cfg(not(target_env = "gnu"))]
-fn give_free_memory_back() {}
+pub(super) fn give_free_memory_back() {}

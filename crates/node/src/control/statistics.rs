@@ -4,6 +4,7 @@
 use super::system::text_parameter;
 use super::{Control, answer};
 use crate::clock;
+use crate::log::LogPruner;
 use crate::message::{Envelope, Origin};
 use crate::statistics::ShardSnapshot;
 use lockstep_types::{
@@ -195,7 +196,7 @@ impl Control {
         mut snapshots: Vec<ShardSnapshot>,
     ) -> tables::View {
         let now_ms = clock::now_us() / 1000;
-        let mut since_ms = self.facts.cluster_created_ms;
+        let mut since_ms = self.facts.started_ms;
         if interval {
             let seen = Interval { snapshots: snapshots.clone(), taken_ms: now_ms };
             if let Some(earlier) = self.intervals.insert(selector.to_string(), seen) {
@@ -209,6 +210,7 @@ impl Control {
             asking,
             snapshots,
             now_ms,
+            log: self.log_pruner.as_ref().map(LogPruner::status),
             since_ms,
             snapshot_status: self.snapshot_status(),
             snapshot_summary: self.snapshot_summary(),

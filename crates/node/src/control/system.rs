@@ -122,10 +122,11 @@ impl Control {
     fn overview(&self) -> Vec<(&'static str, String)> {
         let facts = &self.facts;
         let created_ms = facts.cluster_created_ms;
-        let uptime = Elapsed::between_ms(created_ms, clock::now_us() / 1000);
+        let started_ms = facts.started_ms;
+        let uptime = Elapsed::between_ms(started_ms, clock::now_us() / 1000);
         let none = String::new;
         let cores = std::thread::available_parallelism().map_or(1, usize::from).to_string();
-        let started = timestamp::format(created_ms * 1000);
+        let started = timestamp::format(started_ms * 1000);
         vec![
             ("IPADDRESS", facts.client_address.ip().to_string()),
             ("HOSTNAME", facts.host_name.clone()),
@@ -154,15 +155,15 @@ impl Control {
             ("REPLICATIONROLE", "NONE".to_string()),
             ("CATALOGCRC", self.catalog.version().to_string()),
             ("IV2ENABLED", "true".to_string()),
-            ("STARTTIME", created_ms.to_string()),
+            ("STARTTIME", started_ms.to_string()),
             ("CREATIONTIME", created_ms.to_string()),
-            ("HOSTSTARTTIME", created_ms.to_string()),
+            ("HOSTSTARTTIME", started_ms.to_string()),
             ("UPTIME", uptime_text(uptime)),
             ("LAST_UPDATECORE_DURATION", "0".to_string()),
             ("LOG4JPORT", "0".to_string()),
             ("PLACEMENTGROUP", "0".to_string()),
             ("PARTITIONGROUP", "0".to_string()),
-            ("VOLTDBROOT", none()),
+            ("VOLTDBROOT", facts.data_disk.as_ref().map_or_else(none, |disk| disk.shown(""))),
             ("FULLCLUSTERSIZE", "1".to_string()),
             ("CLUSTERID", "0".to_string()),
             ("TOPICSPUBLICINTERFACE", none()),
@@ -175,42 +176,6 @@ impl Control {
             ("STARTED", started),
             ("LOCKSTEPVERSION", env!("CARGO_PKG_VERSION").to_string()),
         ]
-    }
-
-    pub(super) fn deployment(&self) -> Vec<(String, String)> {
-        let facts = &self.facts;
-        let mut rows: Vec<(String, String)> = [
-            ("voltdbroot", String::new()),
-            ("hostcount", "1".to_string()),
-            ("kfactor", "0".to_string()),
-            ("sitesperhost", facts.partition_count.to_string()),
-            ("httpport", "0".to_string()),
-            ("httpenabled", "false".to_string()),
-            ("jsonenabled", "false".to_string()),
-            ("snapshotpath", String::new()),
-            ("snapshotenabled", "false".to_string()),
-            ("export", "false".to_string()),
-            ("largequeryswappath", String::new()),
-            ("partitiondetection", "true".to_string()),
-            ("heartbeattimeout", "0".to_string()),
-            ("adminport", facts.admin_address.port().to_string()),
-            ("commandlogenabled", "false".to_string()),
-            ("users", String::new()),
-            ("elasticduration", "0".to_string()),
-            ("elasticthroughput", "0".to_string()),
-            ("snapshotpriority", "0".to_string()),
-            ("temptablesmaxsize", (facts.options.max_temporary_bytes >> 20).to_string()),
-            ("querytimeout", "0".to_string()),
-            ("drrole", "none".to_string()),
-            ("prioritiesenabled", "false".to_string()),
-        ]
-        .map(|(name, value)| (name.to_string(), value))
-        .into();
-        for option in crate::options::TABLE {
-            let value = facts.options.get(option.name).unwrap_or(option.default);
-            rows.push((option.name.to_string(), value.to_string()));
-        }
-        rows
     }
 }
 

@@ -1,12 +1,13 @@
 //! Making a host's directory, and opening one that was made.
 
-use super::disk::{DirectoryLock, RealDisk};
+use super::disk::RealDisk;
+use super::lock::DirectoryLock;
 use crate::clock;
 use crate::recovery::RecoveryProgress;
 use lockstep_durability::ClusterId;
 use lockstep_durability::command_log::FOLDER as LOG_FOLDER;
 use lockstep_durability::directory::{
-    CLUSTER_FILE, ClusterFile, DirectoryError, LOCK_FILE, initialize,
+    CLUSTER_FILE, ClusterFile, DirectoryError, LOG_BEGUN_FILE, SNAPSHOT_FOLDER, initialize,
 };
 use lockstep_durability::switch;
 use lockstep_env::Disk;
@@ -59,7 +60,7 @@ pub struct Data {
 pub fn create(path: &Path, partition_count: u32) -> Result<ClusterFile, DirectoryError> {
     let disk = RealDisk::new(path);
     disk.create_root()?;
-    let _lock = disk.lock(LOCK_FILE)?;
+    let _lock = DirectoryLock::take(path)?;
     let file = new_cluster(partition_count);
     initialize(&disk, file)?;
     Ok(file)
@@ -94,11 +95,31 @@ pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError>
             "{shown} is not the directory of a host: run `lockstep init --dir {shown}` first"
         )));
     };
-    let lock = Some(Arc::new(disk.lock(LOCK_FILE)?));
+    let lock = DirectoryLock::take(path)?;
+    make_missing_folders(&disk)?;
+    lock.take_log()?;
+    let lock = Some(Arc::new(lock));
     let disk: Arc<dyn Disk> = Arc::new(disk);
     // A restore that was stopped half way is ended before anybody reads the directory.
     switch::finish(&disk, cluster.cluster, random_bits())?;
     Ok(Data { disk, cluster, durability, progress: Arc::default(), lock })
+}
+
+/// Makes the folders of a directory that are not there, as copies of a directory may lack those
+/// that were empty. Where the log had files, its folder is not made: a log that is gone is said.
+fn make_missing_folders(disk: &RealDisk) -> Result<(), DirectoryError> {
+    let names = disk.list("")?;
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    let log = (!has(LOG_FOLDER) && !has(LOG_BEGUN_FILE)).then_some(LOG_FOLDER);
+    let snapshots = (!has(SNAPSHOT_FOLDER)).then_some(SNAPSHOT_FOLDER);
+    let missing: Vec<&str> = log.into_iter().chain(snapshots).collect();
+    for folder in &missing {
+        disk.create_folder(folder)?;
+    }
+    if !missing.is_empty() {
+        disk.sync_folder("")?;
+    }
+    Ok(())
 }
 
 /// Bits that nobody outside this process can foresee.

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A write past the system's memory of files is at most this long: whatever else waits for the
@@ -16,11 +16,6 @@ const DIRECT_BYTES: usize = 256 * 1024;
 /// A directory of the file system.
 pub struct RealDisk {
     root: PathBuf,
-}
-
-/// The lock on a directory; dropping it, or the end of the process, gives it up.
-pub struct DirectoryLock {
-    _file: fs::File,
 }
 
 impl RealDisk {
@@ -36,42 +31,6 @@ impl RealDisk {
     pub fn create_root(&self) -> Result<(), DiskError> {
         fs::create_dir_all(&self.root)
             .map_err(|error| failed(DiskOperation::CreateFolder, &self.root, &error))
-    }
-
-    /// Takes the directory for this process by a lock on one of its files, which is made if need
-    /// be and never removed.
-    ///
-    /// # Errors
-    /// Another process has it, or the file cannot be made.
-    pub fn lock(&self, name: &str) -> Result<DirectoryLock, DiskError> {
-        let path = self.path(name);
-        let mut options = fs::OpenOptions::new();
-        let cannot = |error: io::Error| failed(DiskOperation::Lock, &path, &error);
-        let file = options.create(true).truncate(false).read(true).write(true).open(&path);
-        let file = file.map_err(cannot)?;
-        match file.try_lock() {
-            Ok(()) => {
-                // Whoever finds it locked reads who has it.
-                let text = format!("{}\n", std::process::id());
-                file.set_len(0)
-                    .and_then(|()| file.write_all_at(text.as_bytes(), 0))
-                    .map_err(cannot)?;
-                Ok(DirectoryLock { _file: file })
-            }
-            Err(fs::TryLockError::WouldBlock) => {
-                let who = match holder(&file) {
-                    Some(process) => format!("process {process}"),
-                    None => "another process".to_string(),
-                };
-                Err(DiskError::new(
-                    DiskOperation::Lock,
-                    path.display().to_string(),
-                    DiskErrorKind::Locked,
-                    format!("{who} uses the directory; stop that one first"),
-                ))
-            }
-            Err(fs::TryLockError::Error(error)) => Err(failed(DiskOperation::Lock, &path, &error)),
-        }
     }
 
     /// Bytes of the file system that the directory is on.
@@ -109,15 +68,8 @@ impl RealDisk {
     }
 }
 
-/// The process that a lock file names.
-fn holder(file: &fs::File) -> Option<u32> {
-    let mut bytes = [0; 16];
-    let read = file.read_at(&mut bytes, 0).ok()?;
-    std::str::from_utf8(&bytes[..read]).ok()?.trim().parse().ok()
-}
-
 /// What the system said, in the words of `env`.
-fn failed(operation: DiskOperation, path: &Path, error: &io::Error) -> DiskError {
+pub(super) fn failed(operation: DiskOperation, path: &Path, error: &io::Error) -> DiskError {
     let kind = match error.kind() {
         ErrorKind::NotFound => DiskErrorKind::NotFound,
         ErrorKind::AlreadyExists => DiskErrorKind::Exists,
@@ -126,6 +78,50 @@ fn failed(operation: DiskOperation, path: &Path, error: &io::Error) -> DiskError
         _ => DiskErrorKind::Other,
     };
     DiskError::new(operation, path.display().to_string(), kind, error.to_string())
+}
+
+/// Opens a regular file, and refuses anything else without waiting for it: to open a FIFO waits
+/// for its other end.
+pub(super) fn open_regular(
+    options: &mut fs::OpenOptions,
+    path: &Path,
+) -> Result<fs::File, DiskError> {
+    let refused = |kind: fs::FileType| {
+        let what = match kind {
+            kind if kind.is_dir() => "a folder",
+            kind if kind.is_fifo() => "a FIFO",
+            kind if kind.is_socket() => "a socket",
+            kind if kind.is_char_device() || kind.is_block_device() => "a device",
+            _ => "something else",
+        };
+        let reason = format!("it is {what}, not a regular file");
+        let (shown, kind) = (path.display().to_string(), DiskErrorKind::NotRegular);
+        Err(DiskError::new(DiskOperation::Open, shown, kind, reason))
+    };
+    let cannot = |error: &io::Error| failed(DiskOperation::Open, path, error);
+    match options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path) {
+        Ok(file) => match file.metadata().map_err(|error| cannot(&error))?.file_type() {
+            kind if kind.is_file() => Ok(file),
+            kind => refused(kind),
+        },
+        // The system opens no socket and no folder for writing, and says so in words of its own.
+        Err(error) => match fs::metadata(path).map(|facts| facts.file_type()) {
+            Ok(kind) if !kind.is_file() => refused(kind),
+            _ => Err(cannot(&error)),
+        },
+    }
+}
+
+/// What tells a file or a folder from every other on the machine, whatever its name.
+pub(super) fn identity(facts: &fs::Metadata) -> (u64, u64) {
+    (facts.dev(), facts.ino())
+}
+
+/// Whether both paths are the same folder or file, through links and mounts; false if one is not
+/// there.
+pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
+    let found = |path: &Path| fs::metadata(path).ok().map(|facts| identity(&facts));
+    found(a).is_some_and(|a| Some(a) == found(b))
 }
 
 impl Disk for RealDisk {
@@ -142,8 +138,7 @@ impl Disk for RealDisk {
                 options.write(true).create_new(true);
             }
         }
-        let file =
-            options.open(&path).map_err(|error| failed(DiskOperation::Open, &path, &error))?;
+        let file = open_regular(&mut options, &path)?;
         let direct = mode == OpenMode::CreateLarge && set_direct(&file, true);
         let blocks = if direct { vec![0; DIRECT_BYTES + BLOCK_BYTES] } else { Vec::new() };
         let (shown, direct) = (path.display().to_string(), Cell::new(direct));

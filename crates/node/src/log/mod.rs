@@ -4,11 +4,15 @@
 pub mod directory;
 pub(crate) mod disk;
 mod group;
+mod lock;
+mod shared;
 mod site;
 mod spare;
 mod writer;
 
 pub use directory::{Data, Durability};
 pub use disk::RealDisk;
+pub use lock::DirectoryLock;
+pub(crate) use shared::LogStatus;
 pub(crate) use site::SiteLog;
 pub(crate) use writer::{LogEvents, LogPruner, LogStart, LogThread};

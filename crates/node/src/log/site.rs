@@ -4,7 +4,7 @@
 //! learns from one counter how far its log is durable. It never waits: a site that is too far
 //! ahead takes no new calls until the log has caught up, and messages for it wait where they are.
 
-use super::writer::LogShared;
+use super::shared::LogShared;
 use lockstep_base::ring::{Consumer, Producer};
 use lockstep_txn::HandedLog;
 use std::sync::Arc;
@@ -59,9 +59,14 @@ impl SiteLog {
     /// Whether the log is so far behind that no more calls should be taken.
     #[inline]
     pub fn is_behind(&self, waiting_bytes: usize) -> bool {
-        let written = self.shared.written_bytes(self.site);
-        let unwritten = self.handed_bytes.saturating_sub(written) + waiting_bytes as u64;
+        let unwritten = self.unwritten_bytes() + waiting_bytes as u64;
         unwritten > self.limit_bytes && !self.has_failed()
+    }
+
+    /// Bytes that were handed over and not written yet.
+    #[inline]
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.handed_bytes.saturating_sub(self.shared.written_bytes(self.site))
     }
 
     /// The site has nothing to do until somebody wakes it: a group commit waits for no more of it,

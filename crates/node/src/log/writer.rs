@@ -8,6 +8,7 @@
 
 use super::directory::{Data, Durability, random_bits};
 use super::group::Group;
+use super::shared::{LogShared, LogStatus, Progress};
 use super::site::SiteLog;
 use super::spare::SpareMaker;
 use crate::clock;
@@ -18,12 +19,12 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_base::ring::{Consumer, Producer, ring};
 use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
 use lockstep_txn::HandedLog;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Hand-overs of one site that wait to be written.
@@ -34,83 +35,14 @@ const GROUP_BYTES_MAX: usize = 16 << 20;
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 /// While the disk is full: how often the thread looks whether there is space.
 const LOOK_FOR_SPACE: Duration = Duration::from_millis(100);
+/// Intervals between syncs that the mean is of.
+const SYNCS_TIMED: usize = 10;
+/// While the host stops: how often its owner looks whether the thread has ended, and how long at
+/// least it waits for a disk that does nothing.
+const LOOK_AT_END: Duration = Duration::from_millis(1);
+const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Without new entries for so long, the end of the log is sealed.
 const SEAL_AFTER: Duration = Duration::from_millis(50);
-
-/// What sites and the log's thread know together.
-pub(crate) struct LogShared {
-    sites: Box<[Progress]>,
-    sleeping: AtomicBool,
-    stopping: AtomicBool,
-    /// Not to wait for space any longer.
-    hurries: AtomicBool,
-    failed: AtomicBool,
-    /// A group is gathered until a site that has a part in it is idle.
-    awaits_idle: AtomicBool,
-    thread: OnceLock<Thread>,
-}
-
-/// How far one site's log is. On a cache line of its own: the site reads it every round.
-#[repr(align(64))]
-#[derive(Default)]
-struct Progress {
-    /// Number of the last durable entry.
-    durable: AtomicU64,
-    /// Bytes of hand-overs that were written.
-    written_bytes: AtomicU64,
-    /// The site has nothing to do.
-    is_idle: AtomicBool,
-}
-
-impl LogShared {
-    #[inline]
-    pub fn durable(&self, site: usize) -> u64 {
-        self.sites[site].durable.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub fn written_bytes(&self, site: usize) -> u64 {
-        self.sites[site].written_bytes.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
-    }
-
-    /// A site has nothing to do from now on: what it handed over need not wait for more of it.
-    #[inline]
-    pub fn note_idle(&self, site: usize) {
-        self.sites[site].is_idle.store(true, Ordering::Relaxed);
-        // Pairs with the fence before the thread's look at the sites.
-        fence(Ordering::SeqCst);
-        if self.awaits_idle.load(Ordering::Relaxed)
-            && self.awaits_idle.swap(false, Ordering::Relaxed)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
-    /// It has something to do again.
-    #[inline]
-    pub fn note_busy(&self, site: usize) {
-        self.sites[site].is_idle.store(false, Ordering::Relaxed);
-    }
-
-    /// Wakes the thread if it sleeps, or is about to.
-    #[inline]
-    pub fn wake(&self) {
-        // Pairs with the fence before the thread's last look at the rings.
-        fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Relaxed)
-            && self.sleeping.swap(false, Ordering::Relaxed)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-}
 
 /// What the log's thread is asked for, besides writing.
 enum LogOrder {
@@ -130,6 +62,11 @@ impl LogPruner {
     /// Bytes that all sites logged since the host started.
     pub fn written_bytes(&self) -> u64 {
         (0..self.shared.sites.len()).map(|site| self.shared.written_bytes(site)).sum()
+    }
+
+    /// How the log's files are.
+    pub fn status(&self) -> LogStatus {
+        self.shared.status()
     }
 
     /// Whether a site logged more than the entries with these numbers, by partition.
@@ -210,7 +147,7 @@ impl LogThread {
         };
         let writer = LogWriter::open(Arc::clone(&data.disk), settings, start.end)
             .map_err(|error| io::Error::other(error.to_string()))?;
-        let shared = Arc::new(shared_behind(&start.sequences));
+        let shared = Arc::new(LogShared::behind(&start.sequences));
         let (mut lanes, mut ends) = (Vec::new(), Vec::new());
         for (site, bell) in bells.iter().enumerate() {
             let (batches, taken) = ring(BATCHES);
@@ -250,6 +187,8 @@ impl LogThread {
             is_sealed: true,
             events,
             spares: SpareMaker::new(Arc::clone(&data.disk)),
+            sync_times: VecDeque::new(),
+            syncs: 0,
         };
         let builder = std::thread::Builder::new().name("log".to_string());
         let handle = builder.spawn(move || body.run())?;
@@ -273,36 +212,34 @@ impl LogThread {
     }
 
     /// Writes and syncs what was handed over, and ends the thread. The sites hand over no more.
+    /// A disk that makes no progress for as long as `patience` is not waited for.
     ///
     /// # Errors
-    /// The disk had failed; the text names the file.
-    pub fn stop(&mut self) -> io::Result<()> {
+    /// The disk had failed, or does not answer; the text names the file.
+    pub fn stop(&mut self, patience: Duration) -> io::Result<()> {
         let Some(handle) = self.handle.take() else { return Ok(()) };
         self.hurry();
         self.shared.stopping.store(true, Ordering::Release);
         handle.thread().unpark();
+        let (mut steps, mut since) = (self.shared.steps.load(Ordering::Acquire), Instant::now());
+        while !handle.is_finished() {
+            let seen = self.shared.steps.load(Ordering::Acquire);
+            if seen != steps {
+                (steps, since) = (seen, Instant::now());
+            }
+            if since.elapsed() > patience.max(LEAST_PATIENCE) {
+                return Err(io::Error::other(
+                    "the disk of the command log does not answer (option stop_timeout_ms): the \
+                     host ends without it. What was not answered may be missing at the next start",
+                ));
+            }
+            // Its end does not wake this thread.
+            std::thread::park_timeout(LOOK_AT_END);
+        }
         match handle.join() {
             Ok(ended) => ended,
             Err(_) => Err(io::Error::other("the log's thread panicked")),
         }
-    }
-}
-
-/// What the thread and the sites share, when everything up to here is durable.
-fn shared_behind(sequences: &[u64]) -> LogShared {
-    let site = |&sequence: &u64| Progress {
-        durable: AtomicU64::new(sequence),
-        written_bytes: AtomicU64::new(0),
-        is_idle: AtomicBool::new(false),
-    };
-    LogShared {
-        sites: sequences.iter().map(site).collect(),
-        sleeping: AtomicBool::new(false),
-        stopping: AtomicBool::new(false),
-        hurries: AtomicBool::new(false),
-        failed: AtomicBool::new(false),
-        awaits_idle: AtomicBool::new(false),
-        thread: OnceLock::new(),
     }
 }
 
@@ -328,6 +265,9 @@ struct Body {
     is_sealed: bool,
     events: LogEvents,
     spares: SpareMaker,
+    /// When the last syncs were, and how many of the writer's are counted.
+    sync_times: VecDeque<Instant>,
+    syncs: u64,
 }
 
 impl Body {
@@ -348,6 +288,7 @@ impl Body {
 
     fn work(&mut self) -> Result<(), LogError> {
         loop {
+            self.tell_status();
             // Looked at first: what is handed over before the host says stop is gathered then.
             let stopping = self.shared.stopping.load(Ordering::Acquire);
             self.take_order()?;
@@ -369,6 +310,24 @@ impl Body {
                 self.rest()?;
             }
         }
+    }
+
+    /// Tells how the log is.
+    fn tell_status(&mut self) {
+        let (in_use, spares) = self.writer.file_counts();
+        self.shared.note_files(in_use as u64, (in_use + spares) as u64);
+        let syncs = self.writer.totals().syncs;
+        if syncs != std::mem::replace(&mut self.syncs, syncs) {
+            if self.sync_times.len() > SYNCS_TIMED {
+                self.sync_times.pop_front();
+            }
+            self.sync_times.push_back(Instant::now());
+            let (first, last) = (self.sync_times[0], self.sync_times[self.sync_times.len() - 1]);
+            let intervals = (self.sync_times.len() as u32 - 1).max(1);
+            let mean = last.duration_since(first) / intervals;
+            self.shared.note_sync_interval(mean.as_micros() as u64);
+        }
+        self.shared.steps.fetch_add(1, Ordering::Release);
     }
 
     /// Does what it was asked for, but for syncs, which it remembers; whether there was something.

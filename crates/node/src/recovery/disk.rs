@@ -9,7 +9,8 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::ClusterId;
 use lockstep_durability::command_log::{FOLDER, LogEnd, LogPosition, LogReader, TornTail};
 use lockstep_durability::recovery::{
-    BeginFault, Candidate, Point, Survey, begin_with_first, candidates, check_reach, survey_log,
+    BeginFault, Candidate, Point, Survey, Surveyed, begin_with_first, candidates, check_reach,
+    survey_log,
 };
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
@@ -62,6 +63,8 @@ pub(crate) struct Recovered<H, A> {
     pub(crate) end: LogEnd,
     /// By partition, the number of its last entry.
     pub(crate) sequences: Vec<u64>,
+    /// By partition, the log has every entry with a greater number.
+    pub(crate) log_reach: Vec<u64>,
     /// What was done.
     pub(crate) summary: RecoverySummary,
 }
@@ -77,6 +80,7 @@ impl<H, A> Recovered<H, A> {
             last_multi: TransactionId(0),
             end: LogEnd::default(),
             sequences: vec![0; settings.ring.partition_count() as usize],
+            log_reach: vec![0; settings.ring.partition_count() as usize],
             summary: RecoverySummary::default(),
         })
     }
@@ -135,7 +139,8 @@ fn begin_with<H: Send, A: Send>(
         survey.stop_behind(point.cut.clone());
     }
     let reader = open(log).map_err(BeginFault::Log)?;
-    let (mut outcome, end, log_bytes) = survey_log(&**log.disk, reader, survey, behind, manifest)?;
+    let surveyed = survey_log(&**log.disk, reader, survey, behind, manifest)?;
+    let Surveyed { mut outcome, end, log_bytes, reach } = surveyed;
     check_reach(&**log.disk, manifest, passed, &outcome, &end)?;
     // By the clock too: a run may have left no entry, and snapshots that are gone by now.
     let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
@@ -177,7 +182,8 @@ fn begin_with<H: Send, A: Send>(
         replay_us: replay_us.saturating_sub(load_us),
     };
     let sequences = outcome.tails.iter().map(|tail| tail.sequence).collect();
-    Ok(Recovered { state, last_multi: outcome.last_multi, end, sequences, summary })
+    let last_multi = outcome.last_multi;
+    Ok(Recovered { state, last_multi, end, sequences, log_reach: reach, summary })
 }
 
 /// What replay begins with.

@@ -16,6 +16,7 @@ pub(crate) use disk::{DiskLog, Recovered, recover};
 pub use disk::{RecoveryProgress, RecoverySummary};
 pub use lockstep_durability::recovery::PointTarget;
 pub use partition::{LogPieces, PartitionSource};
+pub(crate) use restore::RESTORED_PREFIX;
 pub use restore::{RestoreSettings, RestoreSummary, TakenBack, restore, take_back};
 pub use snapshot::SnapshotSummary;
 

@@ -37,7 +37,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What the snapshot of a restored point is called, before its time.
-const NONCE_PREFIX: &str = "RESTORED";
+pub(crate) const RESTORED_PREFIX: &str = "RESTORED";
 /// Where that is written, in the folder of what is set aside.
 const STAGING: &str = "restored";
 /// Says in that folder where the two pasts part: snapshots up to there belong to both.
@@ -124,7 +124,7 @@ pub fn restore(
     let indexes_left_out = take_builds_away(&mut state, &mut last_multi, &replay)?;
     let set_aside = new_folder(&*data.disk)?;
     write_point(&*data.disk, &set_aside, point.limit_key)?;
-    let nonce = format!("{NONCE_PREFIX}{}", clock::now_us() / 1000);
+    let nonce = format!("{RESTORED_PREFIX}{}", clock::now_us() / 1000);
     let staging = format!("{set_aside}/{STAGING}");
     let place = Place { disk: &data.disk, cluster: log.cluster, folder: &staging, nonce: &nonce };
     let switched = place.save(state, last_multi, &replay).and_then(|saved| {
@@ -468,6 +468,7 @@ impl Place<'_> {
             given_up: Arc::clone(&given_up),
             cancelled: Arc::default(),
             progress: Arc::default(),
+            created: Default::default(),
         };
         let task = SchemaTask {
             changes: Vec::new(),

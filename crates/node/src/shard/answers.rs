@@ -91,6 +91,12 @@ impl Shard {
         let connections = self.connections.iter().flatten();
         let mut snapshot =
             self.statistics.snapshot(self.index, &self.catalog, &self.site, connections);
+        if let Some(log) = &mut self.log {
+            let durable = log.refresh();
+            snapshot.outstanding_entries = self.site.log_sequence().saturating_sub(durable);
+            snapshot.outstanding_bytes =
+                log.unwritten_bytes() + self.site.waiting_log_bytes() as u64;
+        }
         if validate {
             let database = self.site.database();
             snapshot.mispartitioned = Some(database.mispartitioned_rows());

@@ -36,7 +36,7 @@ use crate::clock;
 use crate::connection::{Connection, ConnectionKey};
 use crate::inner_load::SiteLoad;
 use crate::intake::Intake;
-use crate::log::SiteLog;
+use crate::log::{DirectoryLock, Durability, SiteLog};
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
 use crate::options::Options;
@@ -119,9 +119,22 @@ pub struct HostFacts {
     pub multi_spin_ns: u64,
     /// The cluster's id; zeros for a host that keeps its data in memory only.
     pub cluster: ClusterId,
+    /// When this run of the host began, milliseconds since 1970.
+    pub started_ms: i64,
     /// The host's directory, if it has one.
     pub data_disk: Option<Arc<dyn Disk>>,
+    /// The lock on it, where other processes see it.
+    pub data_lock: Option<Arc<DirectoryLock>>,
+    /// When writes are answered.
+    pub durability: Durability,
+    /// Why the directory is not the host's own any more.
+    pub lost: OnceLock<String>,
+    /// Changes what is logged to standard error; none for a host that is part of another program.
+    pub on_log_filter: OnceLock<LogFilter>,
 }
+
+/// Takes a filter for what is logged; an error says what is wrong with it.
+pub type LogFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 impl HostFacts {
     /// How the JVM is started, if it is.

@@ -6,7 +6,7 @@ use crate::clock;
 use lockstep_durability::ClusterId;
 use lockstep_durability::snapshot::{
     ContentKind, FileWriter, Manifest, PartitionPosition, RowsWriter, SnapshotError, TableEntry,
-    TableKind, csv, rows_name, write_manifest,
+    TableKind, classes_name, csv, rows_name, write_manifest,
 };
 use lockstep_env::{Disk, DiskErrorKind};
 use lockstep_plan_ir::TableDefinition;
@@ -14,8 +14,8 @@ use lockstep_site::{SnapshotBegun, SnapshotStart};
 use lockstep_storage::{RowsRecord, SnapshotTable, StorageError, TableLayout};
 use lockstep_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long the thread sleeps when nobody wakes it.
@@ -44,6 +44,8 @@ pub(crate) struct SaveJob {
     pub(crate) cancelled: Arc<AtomicBool>,
     /// Bytes written so far.
     pub(crate) progress: Arc<AtomicU64>,
+    /// The files that were made: those that go when the snapshot is given up.
+    pub(crate) created: Mutex<Vec<String>>,
 }
 
 /// A snapshot of these tables.
@@ -103,11 +105,30 @@ pub(crate) fn run(mut job: SaveJob) -> SaveResult {
     job.given_up.store(true, Ordering::Release);
     // It has no manifest, so it does not exist: its files only take up room. Those that were there
     // before are somebody's.
-    let is_other = |error: &SnapshotError| error.disk == Some(DiskErrorKind::Exists);
-    if result.as_ref().is_err_and(|error| !is_other(error)) {
-        let _ = lockstep_durability::snapshot::remove(&*job.disk, &job.folder, &job.nonce);
+    if result.is_err() {
+        for name in &*job.created.lock().expect("no holder of the lock panics") {
+            let _ = job.disk.remove(&job.path(name));
+        }
+        let _ = job.disk.sync_folder(&job.folder);
     }
     result
+}
+
+impl SaveJob {
+    fn path(&self, name: &str) -> String {
+        match self.folder.as_str() {
+            "" => name.to_string(),
+            folder => format!("{folder}/{name}"),
+        }
+    }
+
+    /// Notes a file that was made, wholly or in part: all but one that was there before.
+    fn note<T>(&self, name: &str, made: Result<T, SnapshotError>) -> Result<T, SnapshotError> {
+        if !matches!(&made, Err(error) if error.disk == Some(DiskErrorKind::Exists)) {
+            self.created.lock().expect("no holder of the lock panics").push(name.to_string());
+        }
+        made
+    }
 }
 
 fn write(job: &SaveJob, mut lanes: Vec<ThreadLane>) -> SaveResult {
@@ -184,7 +205,8 @@ impl Writing<'_> {
                     definition.map(|definition| table_head(table, definition))
                 };
                 let heads: Vec<_> = begun.tables.iter().filter_map(head).collect();
-                let rows = RowsWriter::create(&*job.disk, &job.folder, &name, of, &heads)?;
+                let rows = RowsWriter::create(&*job.disk, &job.folder, &name, of, &heads);
+                let rows = job.note(&name, rows)?;
                 Sink::Rows(Box::new(rows))
             }
             ContentKind::Csv => {
@@ -204,7 +226,7 @@ impl Writing<'_> {
                 continue;
             }
             let name = csv::file_name(&job.nonce, &definition.name);
-            let file = FileWriter::create(&*job.disk, &job.folder, &name)?;
+            let file = job.note(&name, FileWriter::create(&*job.disk, &job.folder, &name))?;
             let layout =
                 TableLayout::new(&table.columns).map_err(|error| broken_record(job, error))?;
             let (definition, text) = (Arc::clone(definition), Vec::new());
@@ -280,8 +302,9 @@ impl Writing<'_> {
             self.add_file(Some(table.definition.name.clone()), table.file.finish()?);
         }
         if let Some(jar) = &job.classes {
-            let name = format!("{}-host_0.classes", job.nonce);
-            let mut file = FileWriter::create(&*job.disk, &job.folder, &name)?;
+            let name = classes_name(&job.nonce);
+            let made = FileWriter::create(&*job.disk, &job.folder, &name);
+            let mut file = job.note(&name, made)?;
             file.append(jar)?;
             self.add_file(None, file.finish()?);
         }
@@ -308,7 +331,8 @@ impl Writing<'_> {
             files: self.manifest_files,
             schema: job.schema.clone(),
         };
-        write_manifest(&*job.disk, &job.folder, &manifest)?;
+        let entry = write_manifest(&*job.disk, &job.folder, &manifest)?;
+        self.saved_files.push((None, entry.name, entry.bytes));
         let bytes = self.saved_files.iter().map(|(_, _, bytes)| bytes).sum();
         let sequences = manifest.positions.iter().map(|position| position.sequence).collect();
         let (transaction, files) = (self.transaction, self.saved_files);

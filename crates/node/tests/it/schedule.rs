@@ -83,13 +83,15 @@ fn a_log_that_has_grown_is_saved_and_given_up_whatever_the_clock_says() {
 #[test]
 fn nothing_new_is_not_saved_again_and_remains_of_snapshots_go() {
     let disk = new_disk(2);
-    let leave = |name: &str| {
+    let leave = |name: &str, bytes: &[u8]| {
         let file = disk.open(&format!("snapshots/{name}"), OpenMode::Create);
-        file.expect("it is made").write_at(0, b"rows").expect("it is written");
+        file.expect("it is made").write_at(0, bytes).expect("it is written");
     };
-    leave("AUTOSNAP17-host_0-site_0.rows");
-    leave("AUTOSNAP17-host_0.manifest.partial");
-    leave("mine-host_0-site_0.rows");
+    leave("AUTOSNAP17-host_0-site_0.rows", b"");
+    // This one has the name only.
+    leave("AUTOSNAP17-host_0-site_1.rows", b"notes");
+    leave("AUTOSNAP17-host_0.manifest.partial", b"Lock");
+    leave("mine-host_0-site_0.rows", b"");
     let (_server, mut peer) = host(&disk, BY_CLOCK);
     peer.run(NOTES);
     write(&mut peer, 0..3);
@@ -99,6 +101,7 @@ fn nothing_new_is_not_saved_again_and_remains_of_snapshots_go() {
             && disk.bytes("snapshots/AUTOSNAP17-host_0.manifest.partial").is_none()
     });
     assert!(disk.bytes("snapshots/mine-host_0-site_0.rows").is_some(), "a user's stays");
+    assert!(disk.bytes("snapshots/AUTOSNAP17-host_0-site_1.rows").is_some(), "not the host's");
     let mut count =
         || peer.call("@Statistics", &[Text("SNAPSHOTSUMMARY"), Int(0)]).rows.lines().count();
     // One that began while the rows were written may be followed by one more.

@@ -116,7 +116,8 @@ impl HostDisk {
             let sequences: Vec<u64> = behind.iter().map(|place| place.sequence).collect();
             let reader = self.open().map_err(BeginFault::Log)?;
             let survey = Survey::new(&sequences);
-            let (mut outcome, end, _) = survey_log(&*self.disk, reader, survey, behind, manifest)?;
+            let surveyed = survey_log(&*self.disk, reader, survey, behind, manifest)?;
+            let (mut outcome, end) = (surveyed.outcome, surveyed.end);
             check_reach(&*self.disk, manifest, passed, &outcome, &end)?;
             outcome.last_epoch = outcome.last_epoch.max(last_epoch);
             if let Some(manifest) = manifest {

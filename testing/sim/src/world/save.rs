@@ -8,7 +8,7 @@ use crate::world::Message;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     ColumnHead, ContentKind, FileEntry, Manifest, PartitionPosition, RowsWriter, SnapshotError,
-    TableEntry, TableHead, TableKind, covered, outdated, remove, rows_name, scan, write_manifest,
+    TableEntry, TableHead, TableKind, clear, covered, outdated, rows_name, scan, write_manifest,
 };
 use lockstep_env::Disk;
 use lockstep_plan_ir::TableDefinition;
@@ -195,7 +195,7 @@ impl World {
         let Some(running) = saves.running.take() else { return };
         saves.counts[1] += 1;
         // Its files only take up room.
-        let _ = remove(&*saves.disk, SNAPSHOT_FOLDER, &running.nonce);
+        let _ = clear(&*saves.disk, SNAPSHOT_FOLDER, &running.nonce, CLUSTER);
         self.sites.iter_mut().for_each(super::SimSite::end_snapshot);
     }
 
@@ -240,7 +240,7 @@ impl World {
         saves.counts[0] += 1;
         let Ok(found) = scan(&*saves.disk, SNAPSHOT_FOLDER) else { return };
         for nonce in outdated(&found, PREFIX, saves.plan.kept) {
-            if remove(&*saves.disk, SNAPSHOT_FOLDER, nonce).is_err() {
+            if clear(&*saves.disk, SNAPSHOT_FOLDER, nonce, CLUSTER).is_err() {
                 return;
             }
         }

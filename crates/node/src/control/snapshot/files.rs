@@ -40,17 +40,26 @@ impl Control {
         let Some(path) = text_parameter(invocation, 0) else {
             return Err(Failure::graceful("@SnapshotScan requires a folder as its parameter"));
         };
-        let disk = RealDisk::new(Path::new(path));
-        let scanned = snapshot::scan(&disk, "");
+        let path = path.to_string();
+        let scan = move || {
+            let disk = RealDisk::new(Path::new(&path));
+            let scanned = snapshot::scan(&disk, "");
+            let space = Space {
+                free: disk.free_bytes().unwrap_or(0) as i64,
+                total: disk.total_bytes().unwrap_or(0) as i64,
+            };
+            (path, scanned, space)
+        };
         let host = self.facts.host_name.clone();
-        self.answer_tables(origin, |out| {
-            let found: &[FoundSnapshot] = scanned.as_deref().unwrap_or_default();
-            write_found(out, path, found);
-            write_space(out, path, &host, &disk, scanned.as_ref().err());
-            write_files(out, path, &host, found);
-            3
-        });
-        Ok(())
+        self.with_files(scan, move |control, (path, scanned, space)| {
+            control.answer_tables(origin, |out| {
+                let found: &[FoundSnapshot] = scanned.as_deref().unwrap_or_default();
+                write_found(out, &path, found);
+                write_space(out, &path, &host, space, scanned.as_ref().err());
+                write_files(out, &path, &host, found);
+                3
+            });
+        })
     }
 
     /// `@SnapshotDelete`.
@@ -60,48 +69,31 @@ impl Control {
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
         let (paths, nonces) = (texts(invocation, 0), texts(invocation, 1));
-        let paths = paths.into_iter().flatten();
-        let nonces = nonces.into_iter().flatten();
-        let mut rows: Vec<Vec<Value>> = Vec::new();
-        for (path, nonce) in paths.zip(nonces) {
-            self.delete_one(&path, &nonce, &mut rows);
-        }
-        self.answer_tables(origin, |out| {
-            let rows: Vec<Vec<Datum<'_>>> =
-                rows.iter().map(|row| row.iter().map(Value::as_datum).collect()).collect();
-            write_table(out, DELETED, &rows);
-            1
-        });
-        Ok(())
-    }
-
-    fn delete_one(&self, path: &str, nonce: &str, rows: &mut Vec<Vec<Value>>) {
-        let mut add = |name: &str, size: u64, problem: Option<String>| {
-            let text = |text: &str| Value::Text(text.into());
-            rows.push(vec![
-                Value::Int(0),
-                text(&self.facts.host_name),
-                text(path),
-                text(USER_PATH),
-                text(nonce),
-                text(name),
-                Value::Int(size as i64),
-                text(if problem.is_none() { "TRUE" } else { "FALSE" }),
-                text(if problem.is_none() { "SUCCESS" } else { "FAILURE" }),
-                text(problem.as_deref().unwrap_or("")),
-            ]);
-        };
-        let is_running = |past: &&PastSnapshot| past.ended_ms.is_none() && past.nonce == nonce;
-        if self.snapshots.past().any(|past| is_running(&past)) {
-            return add("", 0, Some("this snapshot is being saved".to_string()));
-        }
-        match snapshot::remove(&RealDisk::new(Path::new(path)), "", nonce) {
-            Ok(files) if files.is_empty() => {
-                add("", 0, Some(format!("there is no snapshot {nonce} in {path}")));
+        let paths = paths.unwrap_or_default();
+        let nonces = nonces.unwrap_or_default();
+        let running = self.snapshots.past().filter(|past| past.ended_ms.is_none());
+        let running: Vec<String> = running.map(|past| past.nonce.clone()).collect();
+        let keeper = std::sync::Arc::clone(&self.snapshots.keeper);
+        let host = self.facts.host_name.clone();
+        let delete = move || {
+            let mut rows: Vec<Vec<Value>> = Vec::new();
+            for (path, nonce) in paths.iter().zip(&nonces) {
+                let deleted = match running.contains(nonce) {
+                    true => Err("this snapshot is being saved".to_string()),
+                    false => keeper.delete(path, nonce),
+                };
+                deleted_rows(&host, path, nonce, deleted, &mut rows);
             }
-            Ok(files) => files.iter().for_each(|(name, size)| add(name, *size, None)),
-            Err(error) => add("", 0, Some(error.to_string())),
-        }
+            rows
+        };
+        self.with_files(delete, move |control, rows| {
+            control.answer_tables(origin, |out| {
+                let rows: Vec<Vec<Datum<'_>>> =
+                    rows.iter().map(|row| row.iter().map(Value::as_datum).collect()).collect();
+                write_table(out, DELETED, &rows);
+                1
+            });
+        })
     }
 
     /// The rows of the statistics SNAPSHOTSTATUS, without the columns of a host.
@@ -186,6 +178,42 @@ impl Control {
     }
 }
 
+/// The space of a file system.
+#[derive(Clone, Copy)]
+struct Space {
+    free: i64,
+    total: i64,
+}
+
+/// The rows that say what became of a snapshot: one a file, or why it is not deleted.
+fn deleted_rows(
+    host: &str,
+    path: &str,
+    nonce: &str,
+    deleted: Result<Vec<(String, u64)>, String>,
+    rows: &mut Vec<Vec<Value>>,
+) {
+    let text = |text: &str| Value::Text(text.into());
+    let mut add = |name: &str, size: u64, problem: Option<&str>| {
+        rows.push(vec![
+            Value::Int(0),
+            text(host),
+            text(path),
+            text(USER_PATH),
+            text(nonce),
+            text(name),
+            Value::Int(size as i64),
+            text(if problem.is_none() { "TRUE" } else { "FALSE" }),
+            text(if problem.is_none() { "SUCCESS" } else { "FAILURE" }),
+            text(problem.unwrap_or("")),
+        ]);
+    };
+    match deleted {
+        Ok(files) => files.iter().for_each(|(name, size)| add(name, *size, None)),
+        Err(problem) => add("", 0, Some(&problem)),
+    }
+}
+
 fn write_found(out: &mut Vec<u8>, path: &str, found: &[FoundSnapshot]) {
     let names: Vec<String> = found
         .iter()
@@ -220,11 +248,9 @@ fn write_space(
     out: &mut Vec<u8>,
     path: &str,
     host: &str,
-    disk: &RealDisk,
+    Space { free, total }: Space,
     problem: Option<&snapshot::SnapshotError>,
 ) {
-    let free = disk.free_bytes().unwrap_or(0) as i64;
-    let total = disk.total_bytes().unwrap_or(0) as i64;
     let problem = problem.map(ToString::to_string);
     let row = vec![
         Datum::Int(0),
@@ -240,48 +266,64 @@ fn write_space(
 }
 
 fn write_files(out: &mut Vec<u8>, path: &str, host: &str, found: &[FoundSnapshot]) {
-    let mut problems = Vec::new();
+    let mut files: Vec<(&FoundSnapshot, &str, u64, String)> = Vec::new();
     for one in found {
-        problems.push(one.manifest.as_ref().err().map(ToString::to_string).unwrap_or_default());
-    }
-    let mut rows = Vec::new();
-    for (one, problem) in found.iter().zip(&problems) {
-        let manifest = one.manifest.as_ref().ok();
-        let partitions = manifest.map_or(0, |manifest| manifest.positions.len());
+        let problem = one.manifest.as_ref().err().map(ToString::to_string).unwrap_or_default();
         for (name, bytes) in &one.present {
-            let entry = manifest
-                .and_then(|manifest| manifest.files.iter().find(|entry| entry.name == *name));
-            let is_manifest = *name == snapshot::manifest_name(&one.nonce);
-            let sound = match entry {
-                Some(entry) => entry.bytes == *bytes,
-                None => is_manifest && manifest.is_some(),
-            };
-            let table = name
-                .strip_suffix("-host_0.csv")
-                .and_then(|rest| rest.strip_prefix(one.nonce.as_str())?.strip_prefix('-'));
-            let replicated = manifest.is_some_and(|manifest| {
-                let mut tables = manifest.tables.iter();
-                tables.any(|t| Some(t.name.as_str()) == table && t.kind == TableKind::Replicated)
-            });
-            rows.push(vec![
-                Datum::Int(0),
-                Datum::Text(host),
-                Datum::Text(path),
-                Datum::Text(name),
-                Datum::Int(manifest.map_or(0, |manifest| manifest.transaction)),
-                Datum::Int(manifest.map_or(0, |manifest| manifest.created_ms)),
-                Datum::Text(table.unwrap_or("")),
-                yes(sound),
-                Datum::Int(*bytes as i64),
-                yes(replicated),
-                Datum::Text(""),
-                Datum::Int(partitions as i64),
-                yes(sound),
-                Datum::Text(if sound { "SUCCESS" } else { "FAILURE" }),
-                Datum::Text(problem),
-                Datum::Text(USER_PATH),
-            ]);
+            files.push((one, name, *bytes, problem.clone()));
+        }
+        for (name, error) in &one.unreadable {
+            files.push((one, name, 0, error.to_string()));
         }
     }
+    let mut rows = Vec::new();
+    for (one, name, bytes, problem) in &files {
+        rows.push(file_row((path, host), one, name, *bytes, problem));
+    }
     write_table(out, SCAN_FILES, &rows);
+}
+
+/// What is said of a file that has the name of one of a snapshot.
+fn file_row<'r>(
+    (path, host): (&'r str, &'r str),
+    one: &'r FoundSnapshot,
+    name: &'r str,
+    bytes: u64,
+    problem: &'r str,
+) -> Vec<Datum<'r>> {
+    let manifest = one.manifest.as_ref().ok();
+    let partitions = manifest.map_or(0, |manifest| manifest.positions.len());
+    let entry =
+        manifest.and_then(|manifest| manifest.files.iter().find(|entry| entry.name == *name));
+    let is_manifest = *name == snapshot::manifest_name(&one.nonce);
+    let sound = problem.is_empty()
+        && match entry {
+            Some(entry) => entry.bytes == bytes,
+            None => is_manifest && manifest.is_some(),
+        };
+    let table = name
+        .strip_suffix("-host_0.csv")
+        .and_then(|rest| rest.strip_prefix(one.nonce.as_str())?.strip_prefix('-'));
+    let replicated = manifest.is_some_and(|manifest| {
+        let mut tables = manifest.tables.iter();
+        tables.any(|t| Some(t.name.as_str()) == table && t.kind == TableKind::Replicated)
+    });
+    vec![
+        Datum::Int(0),
+        Datum::Text(host),
+        Datum::Text(path),
+        Datum::Text(name),
+        Datum::Int(manifest.map_or(0, |manifest| manifest.transaction)),
+        Datum::Int(manifest.map_or(0, |manifest| manifest.created_ms)),
+        Datum::Text(table.unwrap_or("")),
+        yes(sound),
+        Datum::Int(bytes as i64),
+        yes(replicated),
+        Datum::Text(""),
+        Datum::Int(partitions as i64),
+        yes(sound),
+        Datum::Text(if sound { "SUCCESS" } else { "FAILURE" }),
+        Datum::Text(problem),
+        Datum::Text(USER_PATH),
+    ]
 }

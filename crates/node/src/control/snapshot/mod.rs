@@ -1,13 +1,18 @@
 //! Snapshots as system procedures: `@SnapshotSave`, `@SnapshotStatus`, `@SnapshotScan`,
 //! `@SnapshotRestore`, `@SnapshotDelete`, and those that the host takes by itself.
 
+mod check;
 mod files;
+mod keeper;
+mod place;
 mod request;
 mod restore;
 mod save;
+mod saved;
 
+pub(super) use keeper::Keeper;
 pub(super) use restore::Restoring;
-pub(super) use save::Snapshots;
+pub(super) use save::{AUTOMATIC_PREFIX, Snapshots};
 
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, Varchar};
 use lockstep_types::{Datum, TableBuilder, TableSchema};

@@ -2,7 +2,8 @@
 //! rows, which go through the same doors as those of clients. So views, global indexes and the
 //! command log hear of every row, and the number of partitions does not matter.
 
-use super::request::{self, ChosenTables};
+use super::check::check;
+use super::request::{self, ChosenTables, SnapshotRequest};
 use super::{RESTORED, write_table};
 use crate::clock;
 use crate::connection::ConnectionKey;
@@ -13,9 +14,10 @@ use crate::mailbox::Bell;
 use crate::message::{Envelope, ForwardedCall, NO_PROCEDURE, Origin};
 use crate::snapshot::load::saved_columns;
 use lockstep_durability::snapshot::{
-    self, ContentKind, Manifest, RowsReader, TableHead, TableKind, verify_file,
+    self, ContentKind, Manifest, RowsReader, TableHead, TableKind,
 };
 use lockstep_env::{Disk, OpenMode};
+use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{ColumnLayout, RowRef, RowsRecord, StorageError, TableLayout};
 use lockstep_types::hashing::CompositeKey;
 use lockstep_types::parameter::ParameterWriter;
@@ -55,9 +57,11 @@ pub(in crate::control) struct Restoring {
 
 /// A table that is restored.
 #[derive(Debug, Clone)]
-struct RestoredTable {
-    name: String,
+pub(super) struct RestoredTable {
+    pub(super) name: String,
     replicated: bool,
+    /// The table that takes the rows; none while there is no schema.
+    pub(super) definition: Option<Arc<TableDefinition>>,
     /// The partitioning columns of the schema in force; none while there is no schema.
     places: Option<Vec<u16>>,
 }
@@ -81,7 +85,7 @@ impl Control {
         call: SystemCall,
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
-        if self.next_catalog.is_some() {
+        if self.is_changing() {
             self.wait_for_schema(call);
             return Ok(());
         }
@@ -89,13 +93,44 @@ impl Control {
         let Some(request) = request::read(invocation)? else {
             return Err(Failure::graceful("@SnapshotRestore takes a directory and a nonce"));
         };
-        if self.restoring.is_some() {
-            return Err(Failure::graceful("Another restore is under way"));
-        }
+        self.check_no_restore()?;
         let (disk, folder, _) =
             self.snapshot_place(request.path.as_deref()).map_err(Failure::graceful)?;
-        let manifest = snapshot::read_manifest(&*disk, &folder, &request.nonce)
-            .map_err(|error| Failure::graceful(error.to_string()))?;
+        let read = move || {
+            let manifest = snapshot::read_manifest(&*disk, &folder, &request.nonce);
+            manifest.map(|manifest| (disk, folder, manifest, request))
+        };
+        self.with_files(read, |control, read| {
+            let origin = call.origin;
+            let begun = match read {
+                Err(error) => Err(Failure::graceful(error.to_string())),
+                Ok(_) if control.is_changing() => return control.wait_for_schema(call),
+                Ok((disk, folder, manifest, request)) => {
+                    control.begin_restore(origin, (disk, folder), manifest, &request)
+                }
+            };
+            if let Err(failure) = begun {
+                control.answer_failure(origin, &failure);
+            }
+        })
+    }
+
+    fn check_no_restore(&self) -> Result<(), Failure> {
+        match self.restoring {
+            Some(_) => Err(Failure::graceful("Another restore is under way")),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a restore whose manifest was read.
+    fn begin_restore(
+        &mut self,
+        origin: Origin,
+        (disk, folder): (Arc<dyn Disk>, String),
+        manifest: Manifest,
+        request: &SnapshotRequest,
+    ) -> Result<(), Failure> {
+        self.check_no_restore()?;
         let tables = self.tables_to_restore(&manifest, &request.tables)?;
         let (steps, taken) = sync_channel(CALLS_AHEAD);
         let has_schema = self.catalog.plan.visible_tables().next().is_some();
@@ -112,7 +147,7 @@ impl Control {
         thread.spawn(move || job.run()).map_err(|error| {
             Failure::unexpected(format!("the system gives no thread for the restore: {error}"))
         })?;
-        let (origin, under_way, ended) = (call.origin, 0, None);
+        let (under_way, ended) = (0, None);
         self.restoring = Some(Restoring { origin, steps: taken, under_way, ended, tables });
         Ok(())
     }
@@ -155,6 +190,7 @@ impl Control {
                 name: table.name.clone(),
                 replicated: definition.map_or(saved, |definition| definition.is_replicated()),
                 places: definition.map(|definition| definition.partition_columns.clone()),
+                definition: definition.cloned(),
             });
         }
         Ok(tables)
@@ -170,7 +206,9 @@ impl Control {
                 }
                 return;
             }
-            if restoring.under_way >= CALLS_UNDER_WAY || self.next_catalog.is_some() {
+            // What makes the schema comes before the rows.
+            let makes_schema = self.next_catalog.is_some() || self.making.is_some();
+            if restoring.under_way >= CALLS_UNDER_WAY || makes_schema || !self.waiting.is_empty() {
                 return;
             }
             if let Err(failure) = self.facts.intake.check(Changes::Anything, true) {
@@ -361,6 +399,7 @@ impl RestoreJob {
     }
 
     fn restore(&self) -> Result<(), String> {
+        check(&*self.disk, (&self.folder, &self.manifest), &self.tables)?;
         if self.makes_schema {
             self.make_schema()?;
         }
@@ -382,7 +421,6 @@ impl RestoreJob {
     fn make_schema(&self) -> Result<(), String> {
         let mut parameters = ParameterWriter::default();
         for file in self.manifest.files.iter().filter(|file| file.name.ends_with(".classes")) {
-            verify_file(&*self.disk, &self.folder, file).map_err(|error| error.to_string())?;
             let name = match self.folder.as_str() {
                 "" => file.name.clone(),
                 folder => format!("{folder}/{}", file.name),

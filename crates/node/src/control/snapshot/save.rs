@@ -1,7 +1,8 @@
 //! Saving: one snapshot at a time, on demand or by schedule, and what became of the last ones.
 
+use super::Keeper;
+use super::place::{Place, check_not_reserved, check_place};
 use super::request::{self, ChosenTables, SnapshotRequest};
-use super::{SAVED_SITES, SAVED_TABLES, write_table};
 use crate::classes;
 use crate::clock;
 use crate::control::arguments::UNNAMED;
@@ -15,35 +16,28 @@ use crate::snapshot::SaveResult;
 use crate::snapshot::lane::{LaneLimits, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
 use lockstep_base::elapsed::Elapsed;
-use lockstep_durability::directory::SNAPSHOT_FOLDER;
-use lockstep_durability::snapshot::{
-    self, ContentKind, FileWriter, SnapshotError, TableKind, manifest_name,
-};
-use lockstep_env::Disk;
+use lockstep_durability::snapshot::{ContentKind, TableKind};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
-use lockstep_types::{Datum, Failure};
+use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Snapshots that are remembered for the statistics.
 const PAST_SNAPSHOTS: usize = 10;
 /// What a snapshot by schedule is called, before its time.
-const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
+pub(in crate::control) const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
 /// How often the length of the log is looked at, microseconds.
 const LOOK_EVERY_US: i64 = 1_000_000;
 /// A snapshot by schedule that failed is not tried again before this, microseconds.
 const RETRY_US: i64 = 10_000_000;
 /// What VoltDB answers while another one is under way.
 const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
-
-/// A disk, a folder of it, and how users know that.
-pub(super) type Place = (Arc<dyn Disk>, String, String);
 
 /// A snapshot that was taken, or was to be.
 pub(super) struct PastSnapshot {
@@ -69,6 +63,15 @@ impl PastSnapshot {
     }
 }
 
+/// A snapshot that was asked for and has not begun: its folder is looked at first.
+struct Prepared {
+    request: SnapshotRequest,
+    place: Place,
+    origin: Option<Origin>,
+    /// MANUAL or AUTO.
+    kind: &'static str,
+}
+
 /// The snapshot under way.
 struct Running {
     /// Who waits for its beginning, or for its end.
@@ -81,6 +84,14 @@ struct Running {
 
 /// The snapshots of a host.
 pub(crate) struct Snapshots {
+    /// Knows which snapshots may be deleted.
+    pub(super) keeper: Arc<Keeper>,
+    /// One by schedule is asked for; its folder is looked at.
+    is_preparing: bool,
+    /// Whose folders are fit for them.
+    ready: VecDeque<Prepared>,
+    /// Old ones are being removed.
+    is_tidying: bool,
     running: Option<Running>,
     sender: Sender<SaveResult>,
     receiver: Receiver<SaveResult>,
@@ -102,9 +113,13 @@ pub(crate) struct Snapshots {
 
 impl Snapshots {
     /// Recovery found so many bytes of the log behind its snapshot.
-    pub(crate) fn new(unsaved_at_start: u64) -> Snapshots {
+    pub(in crate::control) fn new(unsaved_at_start: u64, keeper: Arc<Keeper>) -> Snapshots {
         let (sender, receiver) = channel();
         Snapshots {
+            keeper,
+            is_preparing: false,
+            ready: VecDeque::new(),
+            is_tidying: false,
             running: None,
             sender,
             receiver,
@@ -121,6 +136,11 @@ impl Snapshots {
     /// The snapshots that are remembered, oldest first.
     pub(super) fn past(&self) -> impl Iterator<Item = &PastSnapshot> {
         self.past.iter()
+    }
+
+    /// The newest of them.
+    pub(super) fn newest(&self) -> Option<&PastSnapshot> {
+        self.past.back()
     }
 
     /// Whether the transaction of one is under way.
@@ -147,7 +167,7 @@ impl Control {
         let request = request::read(invocation)?.unwrap_or_else(unnamed);
         let problem = match self.snapshots.running {
             Some(_) => Some(IN_PROGRESS.to_string()),
-            None => self.begin_save(request, Some(call.origin), "MANUAL").err(),
+            None => self.prepare_save(request, Some(call.origin), "MANUAL").err(),
         };
         if let Some(problem) = problem {
             self.answer_save_failure(call.origin, &problem);
@@ -155,19 +175,79 @@ impl Control {
         Ok(())
     }
 
-    /// Begins a snapshot; an error says why there is none.
-    fn begin_save(
+    /// Has the folder of a snapshot looked at, behind which it begins; an error says why there is
+    /// none.
+    fn prepare_save(
         &mut self,
         request: SnapshotRequest,
         origin: Option<Origin>,
         kind: &'static str,
     ) -> Result<(), String> {
-        let (disk, folder, path) = self.snapshot_place(request.path.as_deref())?;
-        let tables = self.saved_tables(&request)?;
-        if folder.is_empty() {
-            RealDisk::new(Path::new(&path)).create_root().map_err(|error| error.to_string())?;
+        let place = self.snapshot_place(request.path.as_deref())?;
+        self.saved_tables(&request)?;
+        let (disk, folder, path) = place.clone();
+        let (nonce, keeper) = (request.nonce.clone(), Arc::clone(&self.snapshots.keeper));
+        let look = move || -> Result<(), String> {
+            if folder.is_empty() {
+                RealDisk::new(Path::new(&path)).create_root().map_err(|error| error.to_string())?;
+            } else {
+                disk.create_folder(&folder).map_err(|error| error.to_string())?;
+            }
+            if kind == "MANUAL" && keeper.is_own(Path::new(&path)) {
+                check_not_reserved(&nonce)?;
+            }
+            check_place(&*disk, &folder, &nonce).map_err(|error| error.to_string())
+        };
+        let prepared = Prepared { request, place, origin, kind };
+        let then = move |control: &mut Control, looked: Result<(), String>| match looked {
+            Ok(()) => control.snapshots.ready.push_back(prepared),
+            Err(problem) => control.save_refused(prepared.origin, kind, &problem),
+        };
+        match kind {
+            "AUTO" => self.with_own_files(look, then).map_err(|error| error.to_string())?,
+            _ => self.with_files(look, then).map_err(|failure| failure.message)?,
         }
-        check_place(&*disk, &folder, &request.nonce).map_err(|error| error.to_string())?;
+        self.snapshots.is_preparing |= kind == "AUTO";
+        Ok(())
+    }
+
+    /// A snapshot that was prepared does not begin.
+    fn save_refused(&mut self, origin: Option<Origin>, kind: &'static str, problem: &str) {
+        if let Some(origin) = origin {
+            self.answer_save_failure(origin, problem);
+        }
+        if kind == "AUTO" {
+            tracing::error!(problem, "the snapshot by schedule was not taken");
+            self.snapshots.is_preparing = false;
+            self.snapshots.next_look_us = clock::now_us() + RETRY_US;
+            self.last_snapshot_ended(Err(problem.to_string()));
+        }
+    }
+
+    /// Begins the snapshots whose folders are fit for them, one at a time.
+    fn begin_prepared(&mut self) {
+        while !self.is_changing() && self.build.is_none() {
+            let Some(prepared) = self.snapshots.ready.pop_front() else { return };
+            let (origin, kind) = (prepared.origin, prepared.kind);
+            let begun = match self.snapshots.running {
+                Some(_) => Err(IN_PROGRESS.to_string()),
+                None => self.begin_save(prepared),
+            };
+            match begun {
+                Ok(()) if kind == "AUTO" => self.snapshots.is_preparing = false,
+                Ok(()) => {}
+                Err(problem) => self.save_refused(origin, kind, &problem),
+            }
+        }
+    }
+
+    /// Begins a snapshot; an error says why there is none.
+    fn begin_save(&mut self, prepared: Prepared) -> Result<(), String> {
+        let Prepared { request, place: (disk, folder, path), origin, kind } = prepared;
+        let tables = self.saved_tables(&request)?;
+        if kind == "AUTO" {
+            self.snapshots.written_at_begin = self.written_bytes();
+        }
         let start = snapshot_start(&tables);
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -188,6 +268,7 @@ impl Control {
             given_up: Arc::clone(&given_up),
             cancelled: Arc::clone(&cancelled),
             progress: Arc::clone(&progress),
+            created: Mutex::default(),
         };
         let names = job.tables.iter().filter(|table| table.entries_of.is_none());
         self.snapshots.past.push_back(PastSnapshot {
@@ -289,12 +370,12 @@ impl Control {
         while let Ok(result) = self.snapshots.receiver.try_recv() {
             self.snapshot_ended(result);
         }
+        self.begin_prepared();
         let may_begin = self.facts.data_disk.is_some() && self.is_free_for_snapshot();
         if may_begin && self.is_snapshot_due(clock::now_us()) {
-            self.snapshots.written_at_begin = self.written_bytes();
-            if let Err(problem) = self.begin_save(automatic(AUTOMATIC_PREFIX), None, "AUTO") {
-                tracing::error!(problem, "the snapshot by schedule was not taken");
-                self.snapshots.next_look_us = clock::now_us() + RETRY_US;
+            let request = automatic(AUTOMATIC_PREFIX);
+            if let Err(problem) = self.prepare_save(request, None, "AUTO") {
+                self.save_refused(None, "AUTO", &problem);
             }
         }
     }
@@ -302,7 +383,8 @@ impl Control {
     /// Whether nothing is under way that a snapshot waits for.
     pub(in crate::control) fn is_free_for_snapshot(&self) -> bool {
         let is_changing = self.is_changing() || self.build.is_some();
-        self.snapshots.running.is_none() && !is_changing
+        let is_asked_for = self.snapshots.is_preparing || self.snapshots.running.is_some();
+        !is_asked_for && !is_changing
     }
 
     /// Whether one is due, by the clock or by what was logged.
@@ -350,7 +432,7 @@ impl Control {
 
     /// Begins the snapshot behind which the host stops: one like those by schedule.
     pub(in crate::control) fn begin_last_snapshot(&mut self) -> Result<(), String> {
-        self.begin_save(automatic(AUTOMATIC_PREFIX), None, "AUTO")
+        self.prepare_save(automatic(AUTOMATIC_PREFIX), None, "AUTO")
     }
 
     /// Until there is something to attend to; `None` for ever.
@@ -393,8 +475,7 @@ impl Control {
                 self.snapshots.saved_sequences = Some(saved.sequences.clone());
                 let begun = self.snapshots.unsaved_at_start + self.snapshots.written_at_begin;
                 self.snapshots.saved_bytes = begun;
-                self.remove_old_snapshots();
-                self.prune_log();
+                self.tidy();
             }
             (Err(_), "AUTO") => self.snapshots.next_look_us = clock::now_us() + RETRY_US,
             _ => {}
@@ -402,41 +483,24 @@ impl Control {
         self.last_snapshot_ended(result.map(|_| ()).map_err(|error| error.to_string()));
     }
 
-    /// What all snapshots by schedule have is not needed in the log: recovery begins with the
-    /// newest one, and with an older one should its files be damaged.
-    fn prune_log(&self) {
-        let Some(pruner) = &self.log_pruner else { return };
-        let Ok((disk, folder, _)) = self.snapshot_place(None) else { return };
-        let Ok(found) = snapshot::scan(&*disk, &folder) else { return };
-        pruner.prune(snapshot::covered(&found, AUTOMATIC_PREFIX, self.facts.cluster));
-    }
-
     /// Of the snapshots by schedule only the newest stay, and nothing of those that a host began
-    /// before it was killed.
-    fn remove_old_snapshots(&self) {
-        let Ok((disk, folder, _)) = self.snapshot_place(None) else { return };
+    /// before it was killed. What all of them have is not needed in the log: recovery begins with
+    /// the newest one, and with an older one should its files be damaged.
+    fn tidy(&mut self) {
+        if std::mem::replace(&mut self.snapshots.is_tidying, true) {
+            return;
+        }
+        let keeper = Arc::clone(&self.snapshots.keeper);
         let kept = self.facts.options.snapshots_kept as usize;
-        let Ok(found) = snapshot::scan(&*disk, &folder) else { return };
-        for nonce in snapshot::outdated(&found, AUTOMATIC_PREFIX, kept) {
-            if let Err(error) = snapshot::remove(&*disk, &folder, nonce) {
-                tracing::warn!(%error, "an old snapshot was not removed");
+        let then = |control: &mut Control, covered| {
+            control.snapshots.is_tidying = false;
+            if let Some(pruner) = &control.log_pruner {
+                pruner.prune(covered);
             }
-        }
-    }
-
-    /// The directory that a call names, or that of the host: its disk, the folder there, and how
-    /// users know it.
-    pub(super) fn snapshot_place(&self, given: Option<&str>) -> Result<Place, String> {
-        if let Some(path) = given.filter(|path| !path.trim().is_empty()) {
-            let disk = Arc::new(RealDisk::new(Path::new(path)));
-            return Ok((disk, String::new(), path.to_string()));
-        }
-        match &self.facts.data_disk {
-            Some(disk) => {
-                let shown = disk.shown(SNAPSHOT_FOLDER);
-                Ok((Arc::clone(disk), SNAPSHOT_FOLDER.to_string(), shown))
-            }
-            None => Err("name a directory: this host keeps its data in memory only".to_string()),
+        };
+        if let Err(error) = self.with_own_files(move || keeper.tidy(kept), then) {
+            tracing::warn!(%error, "old snapshots were not removed");
+            self.snapshots.is_tidying = false;
         }
     }
 
@@ -465,44 +529,6 @@ impl Control {
         });
         saved.unwrap_or(0)
     }
-
-    fn answer_begun(&mut self, origin: Origin) {
-        let tables = self.snapshots.past.back().map(|past| past.tables.clone());
-        let tables = tables.unwrap_or_default();
-        let host = self.facts.host_name.clone();
-        self.answer_tables(origin, |out| {
-            let row = |table| {
-                let texts = [host.as_str(), table, "SUCCESS", ""].map(Datum::Text);
-                [&[Datum::Int(0)][..], &texts].concat()
-            };
-            let rows: Vec<_> = tables.iter().map(|table| row(table.as_str())).collect();
-            write_table(out, SAVED_TABLES, &rows);
-            1
-        });
-    }
-
-    fn answer_saved(&mut self, origin: Origin) {
-        let (host, sites) = (self.facts.host_name.clone(), self.facts.partition_count);
-        self.answer_tables(origin, |out| {
-            let rows: Vec<Vec<Datum<'_>>> = (0..sites)
-                .map(|site| {
-                    let numbers = [Datum::Int(0), Datum::Text(&host), Datum::Int(site.into())];
-                    [&numbers[..], &["SUCCESS", ""].map(Datum::Text)].concat()
-                })
-                .collect();
-            write_table(out, SAVED_SITES, &rows);
-            1
-        });
-    }
-
-    fn answer_save_failure(&mut self, origin: Origin, problem: &str) {
-        let host = self.facts.host_name.clone();
-        self.answer_tables(origin, |out| {
-            let texts = [host.as_str(), "", "FAILURE", problem].map(Datum::Text);
-            write_table(out, SAVED_TABLES, &[[&[Datum::Int(0)][..], &texts].concat()]);
-            1
-        });
-    }
 }
 
 /// A snapshot of everything in the host's directory, named by the time.
@@ -515,20 +541,4 @@ pub(super) fn automatic(prefix: &str) -> SnapshotRequest {
         blocking: true,
         tables: ChosenTables::default(),
     }
-}
-
-/// Looks whether a snapshot of this name can be written there.
-fn check_place(disk: &dyn Disk, folder: &str, nonce: &str) -> Result<(), SnapshotError> {
-    let found = snapshot::scan(disk, folder)?.into_iter().find(|found| found.nonce == nonce);
-    if let Some((name, _)) = found.and_then(|found| found.present.into_iter().next()) {
-        let problem = format!("a snapshot {nonce} is there already");
-        return Err(SnapshotError::refused(disk.shown(&name), problem, "choose another nonce"));
-    }
-    let probe = format!("{}.partial", manifest_name(nonce));
-    FileWriter::create(disk, folder, &probe)?;
-    let path = match folder {
-        "" => probe,
-        folder => format!("{folder}/{probe}"),
-    };
-    Ok(disk.remove(&path)?)
 }

@@ -10,6 +10,7 @@ mod tasks;
 mod transactions;
 
 use crate::catalog::HostCatalog;
+use crate::log::LogStatus;
 use crate::message::Origin;
 use crate::shard::HostFacts;
 use crate::statistics::{Extent, ShardSnapshot};
@@ -26,6 +27,8 @@ pub(super) struct View {
     /// In the order of threads.
     pub(super) snapshots: Vec<ShardSnapshot>,
     pub(super) now_ms: i64,
+    /// How the command log is, if there is one.
+    pub(super) log: Option<LogStatus>,
     /// Since when the counters run.
     pub(super) since_ms: i64,
     /// The rows of SNAPSHOTSTATUS, and of SNAPSHOTSUMMARY.

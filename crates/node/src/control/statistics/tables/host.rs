@@ -64,8 +64,7 @@ pub(super) fn cpu(view: &View) -> Vec<Row> {
             0
         }
     };
-    let lifetime_ms =
-        Elapsed::between_ms(view.facts.cluster_created_ms, view.now_ms).ms_i64().max(1);
+    let lifetime_ms = Elapsed::between_ms(view.facts.started_ms, view.now_ms).ms_i64().max(1);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as i64;
     vec![vec![Value::Int((used_us / 10 / (lifetime_ms * cores)).clamp(0, 100))]]
 }
@@ -152,9 +151,19 @@ pub(super) fn planner(view: &View) -> Vec<Row> {
     vec![row]
 }
 
-/// There is no command log on disk yet: entries are handed over as soon as they are made.
-pub(super) fn command_log(_: &View) -> Vec<Row> {
-    vec![vec![Value::Int(0); 5]]
+/// How the command log is; zeros where nothing is logged.
+pub(super) fn command_log(view: &View) -> Vec<Row> {
+    let log = view.log.unwrap_or_default();
+    let sites = view.snapshots.iter();
+    let bytes: u64 = sites.clone().map(|site| site.outstanding_bytes).sum();
+    let entries: u64 = sites.map(|site| site.outstanding_entries).sum();
+    vec![vec![
+        number(bytes),
+        number(entries),
+        small(log.segments_in_use),
+        small(log.segments),
+        small(log.sync_interval_us.div_ceil(1000)),
+    ]]
 }
 
 pub(super) fn k_safety(view: &View) -> Vec<Row> {
