@@ -518,27 +518,8 @@ fn unknown_function(call: &FunctionCall) -> PlanError {
     not_found(name, name, call.name.span, function_names())
 }
 
-/// VoltDB's functions of geography and of migrated rows.
-const LATER: &[&str] = &[
-    "AREA",
-    "ASTEXT",
-    "CENTROID",
-    "CONTAINS",
-    "DISTANCE",
-    "DWITHIN",
-    "ISINVALIDREASON",
-    "ISVALID",
-    "LATITUDE",
-    "LONGITUDE",
-    "MAKEVALIDPOLYGON",
-    "MIGRATING",
-    "NUMINTERIORRING",
-    "NUMINTERIORRINGS",
-    "NUMPOINTS",
-    "POINTFROMTEXT",
-    "POLYGONFROMTEXT",
-    "VALIDPOLYGONFROMTEXT",
-];
+/// VoltDB's functions of migrated rows.
+const LATER: &[&str] = &["MIGRATING"];
 
 /// Whether a function takes a unit.
 fn unit_fits(function: &str, unit: TimeUnit) -> bool {
