@@ -162,19 +162,19 @@ const LOG_CASES: &[Case] = &[
         name: "cluster-folder",
         harm: |root| become_folder(&root.join("cluster")),
         file: "/cluster",
-        words: &["cannot be read", "Remedy: "],
+        words: &["it is a folder, not a regular file", "Remedy: "],
     },
     Case {
         name: "lock-folder",
         harm: |root| become_folder(&root.join("lock")),
         file: "/lock",
-        words: &["cannot be locked", "Remedy: "],
+        words: &["it is a folder, not a regular file", "Remedy: "],
     },
     Case {
         name: "log-missing",
         harm: |root| fs::remove_dir_all(root.join("log")).expect("it is there"),
         file: "/log",
-        words: &["cannot be listed", "Remedy: "],
+        words: &["the command log has no file with a sound first page", "Remedy: "],
     },
     Case {
         name: "first-missing",
