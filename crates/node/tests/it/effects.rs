@@ -183,10 +183,14 @@ fn what_a_marked_procedure_in_java_did_comes_back_and_so_do_classes_and_function
         crate::java::load(peer, jar);
         peer.run(SCHEMA);
         peer.run("CREATE FUNCTION plus FROM METHOD Functions.plus");
-        peer.run(
+        // ALLOW is answered with a warning.
+        let allowed = peer.sql(
             "CREATE PROCEDURE PARTITION ON TABLE chances COLUMN k ALLOW administrator
-                WITH EFFECTS FROM CLASS JavaChance;
-             CREATE PROCEDURE Added PARTITION ON TABLE spread COLUMN a
+                WITH EFFECTS FROM CLASS JavaChance",
+        );
+        assert_eq!(allowed.status, 1, "{}", allowed.text);
+        peer.run(
+            "CREATE PROCEDURE Added PARTITION ON TABLE spread COLUMN a
                 AS UPDATE spread SET n = plus(n, 3) WHERE a = ?;",
         );
     };

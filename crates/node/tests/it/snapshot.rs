@@ -243,7 +243,7 @@ fn what_cannot_be_done_is_told() {
         let all = format!("{} {}", answer.text, answer.rows);
         assert!(all.contains(part), "{all} lacks '{part}'");
     };
-    failure(&[Text(folder.text()), Text("a-b"), Int(1)], "cannot name a snapshot");
+    failure(&[Text(folder.text()), Text("a-b"), Int(1)], "prohibited character");
     failure(&[Text("/proc/nowhere"), Text("N"), Int(1)], "/proc/nowhere");
     failure(&[], "in memory only");
     failure(&[Text("{\"nonce\": \"N\", \"tables\": [\"GONE\"], \"path\": \"/tmp\"}")], "GONE");

@@ -156,7 +156,6 @@ fn a_pause_refuses_system_procedures_that_do_not_read() {
         ("@PingPartitions", &[Int(0)]),
         ("@Quiesce", &[]),
         ("@SnapshotScan", &[Text("/no/such/folder")]),
-        ("@UpdateLogging", &[Text("<x/>")]),
         ("@ValidatePartitioning", &[Null]),
     ];
     for (name, values) in changing {
