@@ -122,8 +122,10 @@ pub(super) static TEMPLATES: &[Template] = &[
         Integer,
         II,
         "DECODE({0}, 1, {1}, 2, 20, {1}, 5, 7)",
-        "CASE {0} WHEN 1 THEN {1} WHEN 2 THEN 20 WHEN {1} THEN 5 ELSE 7 END",
-        "CASE {0} WHEN 1 THEN {1} WHEN 2 THEN 20 WHEN {1} THEN 5 ELSE 7 END",
+        // DECODE takes NULL for equal to NULL.
+        "CASE WHEN {0} = 1 THEN {1} WHEN {0} = 2 THEN 20 WHEN {0} IS {1} THEN 5 ELSE 7 END",
+        "CASE WHEN {0} = 1 THEN {1} WHEN {0} = 2 THEN 20
+            WHEN {0} IS NOT DISTINCT FROM {1} THEN 5 ELSE 7 END",
     ),
     function(
         Integer,
