@@ -50,6 +50,7 @@ class Server:
         self.admin_port = None
         self.process = None
         self._output = []
+        self._more_output = threading.Condition()
         self._ready = threading.Event()
 
     def __enter__(self):
@@ -86,8 +87,10 @@ class Server:
 
     def _read_output(self):
         for line in self.process.stdout:
-            if len(self._output) < 10_000:
-                self._output.append(line)
+            with self._more_output:
+                if len(self._output) < 10_000:
+                    self._output.append(line)
+                self._more_output.notify_all()
             if line.startswith(READY):
                 self.port = int(line[len(READY):].strip().rsplit(":", 1)[1])
                 self._ready.set()
@@ -95,6 +98,12 @@ class Server:
     def output(self):
         """What the process printed so far."""
         return "".join(self._output)
+
+    def output_with(self, part, timeout_s=10):
+        """What the process printed, once it holds `part`; without it after the time limit."""
+        with self._more_output:
+            self._more_output.wait_for(lambda: part in self.output(), timeout_s)
+        return self.output()
 
     def rss_kb(self, peak=False):
         """Resident memory of the process in KiB, now or at its highest."""

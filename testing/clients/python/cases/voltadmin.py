@@ -185,7 +185,8 @@ class Voltadmin(unittest.TestCase):
             refused = caller.call("A.insert", [BIGINT], [2])
             self.assertEqual(refused.status, SERVER_UNAVAILABLE)
             self.assertRegex(refused.statusString, r"^Server is shutting down\. .*@CancelShutdown")
-        self.assertIn("a shutdown is prepared", self.server.output())
+        said = "a shutdown is prepared"
+        self.assertIn(said, self.server.output_with(said))
         self.assertEqual(self.call("@CancelShutdown")[0].tuples, [[0]])
         self.assertEqual(self.client.call("A.insert", [BIGINT], [2]).status, SUCCESS)
 
@@ -196,7 +197,8 @@ class Voltadmin(unittest.TestCase):
 
     def test_note_and_validate(self):
         self.call("@Note", [STRING], ["the cellar is dry"])
-        self.assertRegex(self.server.output(), r"INFO.*the cellar is dry")
+        said = self.server.output_with("the cellar is dry")
+        self.assertRegex(said, r"INFO.*the cellar is dry")
         rows, hashes = self.call("@ValidatePartitioning", [VARBINARY], [None])
         self.assertEqual((sum(row[4] for row in rows.tuples),
                           [row[3] for row in hashes.tuples]), (0, [1, 1]))

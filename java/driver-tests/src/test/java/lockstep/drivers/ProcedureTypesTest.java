@@ -69,8 +69,8 @@ class ProcedureTypesTest extends ProcedureContract {
     }
 
     private void wrongNumber(int parameter, String part, Object... values) throws Exception {
-        refused(FAILED, "PROCEDURE Takes$TakesNumbers TYPE ERROR FOR PARAMETER " + parameter + ": "
-                + "org.voltdb.VoltTypeException: .*" + part, "Takes$TakesNumbers", values);
+        refused(FAILED, "PROCEDURE Takes\\$TakesNumbers TYPE ERROR FOR PARAMETER " + parameter
+                + ": org.voltdb.VoltTypeException: .*" + part, "Takes$TakesNumbers", values);
     }
 
     @Test
@@ -297,7 +297,7 @@ class ProcedureTypesTest extends ProcedureContract {
     }
 
     private void refusedClass(String part, String className) throws Exception {
-        refusedSql(part, "CREATE PROCEDURE FROM CLASS procedures.Refused$" + className);
+        refusedSql(part, "CREATE PROCEDURE FROM CLASS procedures." + className);
     }
 
     @Test
@@ -310,12 +310,12 @@ class ProcedureTypesTest extends ProcedureContract {
         refusedClass("Replace this parameter type with double", "Refused$WithFloat");
         refusedClass("has a parameter with invalid type", "Refused$WithList");
         refusedClass("has a parameter with invalid type", "Refused$WithChar");
-        refusedClass("VoltProcedure", "NoProcedure");
+        refusedClass("VoltProcedure", "Refused$NoProcedure");
         refusedClass("abstract", "Refused$Abstract");
         refusedClass("constructor", "Refused$HiddenConstructor");
         refusedClass("not today", "Refused$FailingConstructor");
         refusedClass("NOWHERE", "Refused$BadSql");
-        refusedClass("NoSuchClass", "NoSuchClass");
+        refusedClass("NoSuchClass", "Refused$NoSuchClass");
     }
 
     @Test
