@@ -80,11 +80,11 @@ class EmbeddedHostTest {
         try (EmbeddedHost host = EmbeddedHost.start()) {
             host.sql("CREATE TABLE t (id INTEGER NOT NULL, PRIMARY KEY (id));"
                     + " PARTITION TABLE t ON COLUMN id;");
-            host.loadClasses(Hostile.class);
+            host.loadClasses(Hostile.Exit.class);
             host.sql("CREATE PROCEDURE PARTITION ON TABLE t COLUMN id FROM CLASS"
                     + " user.Hostile$Exit;");
             for (int kind = 0; kind < 7; kind++) {
-                ClientResponse response = host.call("Exit", kind);
+                ClientResponse response = host.call("Hostile$Exit", kind);
                 assertEquals(-3, response.getStatus());
                 assertTrue(response.getStatusString().contains("cannot end the host"),
                         response.getStatusString());
