@@ -245,7 +245,7 @@ fn removing_begins_with_the_manifest() {
 
 /// The names in the folder.
 fn names(disk: &MemoryDisk) -> Vec<String> {
-    disk.list(FOLDER).unwrap()
+    disk.list(FOLDER).expect("the folder is there")
 }
 
 #[test]
