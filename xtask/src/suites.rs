@@ -45,6 +45,11 @@ const SUITES: &[Suite] = &[
         run: run_java_api,
     },
     Suite { name: "golden", about: "recorded answers of VoltDB, kept floors", run: run_golden },
+    Suite {
+        name: "instructions",
+        about: "instructions of a call, held to limits",
+        run: run_instructions,
+    },
 ];
 
 /// Runs the suites that `arguments` name, or all of them; true if nothing failed.
@@ -53,7 +58,7 @@ pub fn command(root: &Path, arguments: &[String]) -> Result<bool, String> {
         Some(wanted) => wanted,
         None => {
             for suite in SUITES {
-                println!("{:8} {}", suite.name, suite.about);
+                println!("{:12} {}", suite.name, suite.about);
             }
             return Ok(true);
         }
@@ -69,12 +74,12 @@ pub fn command(root: &Path, arguments: &[String]) -> Result<bool, String> {
         });
         let seconds = begin.elapsed().as_secs_f64();
         lines.push(format!(
-            "{:8} {:>7} {:>7} {:>8} {seconds:>8.1}",
+            "{:12} {:>7} {:>7} {:>8} {seconds:>8.1}",
             suite.name, counts.passed, counts.failed, counts.skipped
         ));
         total.add(counts);
     }
-    println!("\nsuite     passed  failed  skipped  seconds");
+    println!("\nsuite         passed  failed  skipped  seconds");
     for line in lines {
         println!("{line}");
     }
@@ -159,6 +164,12 @@ fn run_golden(root: &Path) -> Result<Counts, String> {
     build_server(root)?;
     let python = python_environment(root)?;
     counted(root, Command::new(python).arg("testing/clients/python/golden.py"))
+}
+
+fn run_instructions(root: &Path) -> Result<Counts, String> {
+    require("valgrind", "valgrind")?;
+    let arguments = ["run", "--release", "-p", "lockstep-bench", "--bin", "bench-instructions"];
+    counted(root, Command::new("cargo").args(arguments))
 }
 
 /// Builds the server with the procedures that only tests call, unless LOCKSTEP_BINARY names one

@@ -13,7 +13,7 @@ use lockstep_client::{CallOptions, ParameterWriter, Response};
 use lockstep_node::NativeRegistry;
 use lockstep_node::embedded::EmbeddedHost;
 use lockstep_node::options::Options;
-use lockstep_types::{Datum, TableView, Value};
+use lockstep_types::{Datum, Status, TableView, Value};
 use lockstep_wire_volt::invocation;
 use lockstep_workloads::{Database, Found, Next, RowSink, Session, TableToFill, Verdict, Workload};
 use std::fmt::Write;
@@ -61,6 +61,12 @@ impl EmbeddedDatabase {
     /// What the host refused.
     pub fn execute(&mut self, sql: &str) -> Result<(), String> {
         self.host.ad_hoc(sql).map(|_| ()).map_err(|failure| failure.message)
+    }
+
+    /// Runs an invocation, given as a frame's body, and appends the answer's frame to `response`.
+    #[inline]
+    pub fn call(&mut self, body: &[u8], response: &mut Vec<u8>) -> Status {
+        self.host.call(body, response)
     }
 
     /// Makes the workload's tables and fills them; returns the rows.
