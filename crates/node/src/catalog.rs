@@ -5,6 +5,7 @@
 use crate::classes;
 use crate::message::Origin;
 use crate::options::Options;
+use crate::routing;
 use lockstep_base::map::FixedHashMap;
 use lockstep_exec::PreparedStatement;
 use lockstep_exec::lookup::KeyRoute;
@@ -257,7 +258,8 @@ fn prepare(
         Some(ProcedurePartitioning::Columns { .. }) => Routing::Parameters,
         Some(ProcedurePartitioning::Via { .. }) => Routing::Via,
         Some(ProcedurePartitioning::Column { parameter, column_type, .. }) => {
-            Routing::Parameter { index: *parameter, column_type: *column_type }
+            let column_type = routing::hashed_type(definition, *parameter, *column_type);
+            Routing::Parameter { index: *parameter, column_type }
         }
     };
     Ok(HostProcedure {

@@ -7,6 +7,21 @@ use lockstep_plan_ir::ProcedureDefinition;
 use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning};
 use lockstep_types::{Datum, Failure, HashRing, Parameter, PartitionId, SqlType};
 
+/// The type that the values of a procedure's routing parameter are hashed as: the partitioning
+/// column's. An integer parameter of a column of text or bytes is hashed as an integer, as clients
+/// do, so that each key of `@GetPartitionKeys` reaches its partition.
+pub fn hashed_type(
+    procedure: &ProcedureDefinition,
+    parameter: u16,
+    column_type: SqlType,
+) -> SqlType {
+    let declared = procedure.parameters.get(usize::from(parameter));
+    match declared.map(|parameter| parameter.sql_type) {
+        Some(declared) if declared.is_integer() && !column_type.is_integer() => declared,
+        _ => column_type,
+    }
+}
+
 /// The partition of a call whose routing parameter was sent as `parameter`, for a partitioning
 /// column of `column_type`.
 ///

@@ -7,7 +7,7 @@ use crate::execution::not_found;
 use crate::routing;
 use lockstep_plan_ir::procedure::ProcedurePartitioning;
 use lockstep_site::Home;
-use lockstep_types::{Failure, Parameter, PartitionId, SqlType};
+use lockstep_types::{Datum, Failure, Parameter, PartitionId, SqlType};
 use lockstep_wire_volt::Invocation;
 
 /// What becomes of an invocation, as far as the catalog alone says.
@@ -103,7 +103,8 @@ pub(super) fn partition_of_call(
 ) -> Result<PartitionId, Failure> {
     match partitioning {
         ProcedurePartitioning::Column { parameter, column_type, .. } => {
-            partition_by(*parameter, *column_type, procedure, invocation, facts)
+            let column_type = routing::hashed_type(&procedure.definition, *parameter, *column_type);
+            partition_by(*parameter, column_type, procedure, invocation, facts)
         }
         ProcedurePartitioning::Columns { columns, .. } => {
             partition_by_several(columns, procedure, invocation, facts)
@@ -158,7 +159,12 @@ fn all_partition_leg(
     }
     let by_key = || match (invocation.parameters.get(0), &procedure.routing) {
         (Some(Ok(parameter)), Routing::Parameter { column_type, .. }) => {
-            routing::partition_of_parameter(&parameter, *column_type, &facts.ring)
+            // The keys of partitions are integers for columns of any type.
+            let hashed = match parameter {
+                Parameter::Scalar(_, Datum::Int(_)) => SqlType::BigInt,
+                _ => *column_type,
+            };
+            routing::partition_of_parameter(&parameter, hashed, &facts.ring)
                 .map(|partition| partition.0 as i32)
                 .ok()
         }

@@ -133,3 +133,46 @@ fn an_argument_is_routed_as_the_value_that_the_procedure_gets() {
     assert_eq!(peer.call_with("S.delete", &parameters(&[Int(3)])).rows, "1");
     assert_eq!(peer.run("SELECT COUNT(*) FROM s"), "19");
 }
+
+/// The keys of `@GetPartitionKeys` reach each partition once, whatever type the partitioning column
+/// has.
+#[test]
+fn a_call_with_the_key_of_each_partition_reaches_all_rows() {
+    let server = start(SITES, &[]);
+    let mut peer = Peer::login(server.client_address());
+    for (table, column) in [("s", "VARCHAR(40)"), ("b", "VARBINARY(40)"), ("n", "SMALLINT")] {
+        peer.run(&format!(
+            "CREATE TABLE {table} (k {column} NOT NULL, PRIMARY KEY (k));
+             PARTITION TABLE {table} ON COLUMN k;
+             CREATE PROCEDURE Count_{table} PARTITION ON TABLE {table} COLUMN k WITH LOCAL DATA
+                 AS SELECT COUNT(*) FROM {table} WHERE 0 <= CAST(? AS INTEGER);
+             CREATE PROCEDURE Second_{table} PARTITION ON TABLE {table} COLUMN k PARAMETER 1
+                 WITH LOCAL DATA AS
+                 SELECT COUNT(*) + CAST(? AS INTEGER) FROM {table} WHERE 0 <= CAST(? AS BIGINT);"
+        ));
+        let name = table.to_uppercase();
+        for number in 10..40 {
+            let text = number.to_string();
+            assert_eq!(peer.call(&format!("{name}.insert"), &[Text(&text)]).status, 1, "{text}");
+        }
+        let keys = peer.call("@GetPartitionKeys", &[Text("INTEGER")]).rows;
+        let keys: Vec<i64> = keys
+            .lines()
+            .map(|row| row.rsplit(',').next().and_then(|key| key.parse().ok()).expect("a key"))
+            .collect();
+        assert_eq!(keys.len(), SITES as usize);
+        let mut sums = [0, 0, 0];
+        for &key in &keys {
+            let text = key.to_string();
+            let calls = [
+                peer.call(&format!("Count_{table}"), &[Int(key)]),
+                peer.call(&format!("Count_{table}"), &[Text(&text)]),
+                peer.call(&format!("Second_{table}"), &[Int(0), Int(key)]),
+            ];
+            for (sum, answer) in sums.iter_mut().zip(calls) {
+                *sum += answer.rows.parse::<i64>().unwrap_or_else(|_| panic!("{answer:?}"));
+            }
+        }
+        assert_eq!(sums, [30; 3], "{column}");
+    }
+}

@@ -117,14 +117,14 @@ pub(crate) fn routes(parameter: SqlType, column: SqlType) -> bool {
 }
 
 /// Whether a call can be routed by a parameter of the type: calls convert what they were given
-/// to the column's type.
+/// to the column's type, and hash integers as they are.
 pub(super) fn routes_converted(parameter: SqlType, column: SqlType) -> bool {
     routes(parameter, column)
         || match column {
             SqlType::Varchar => {
                 may_partition(parameter) || matches!(parameter, SqlType::Float | SqlType::Timestamp)
             }
-            SqlType::Varbinary => parameter == SqlType::Varchar,
+            SqlType::Varbinary => parameter == SqlType::Varchar || parameter.is_integer(),
             _ => column.is_integer() && matches!(parameter, SqlType::Varchar | SqlType::Decimal),
         }
 }
