@@ -64,24 +64,28 @@ impl Control {
                  @UpdateApplicationCatalog is forbidden.",
             ));
         }
-        if !is_null(invocation, 1) {
-            let given = text_parameter(invocation, 1).ok_or_else(|| {
-                Failure::graceful("@UpdateApplicationCatalog takes a deployment file as text")
-            })?;
-            let elements = elements(given).map_err(|problem| {
-                Failure::graceful(format!("The deployment file is not XML: {problem}"))
-            })?;
-            let problems = differences(&elements, &self.deployment());
-            if !problems.is_empty() {
-                return Err(Failure::new(
-                    Status::UnsupportedDynamicChange,
-                    format!(
-                        "The settings of this host are options of its start and do not change \
-                         while it runs: {}",
-                        problems.join("; ")
-                    ),
-                ));
-            }
+        if is_null(invocation, 1) {
+            return Err(Failure::graceful(
+                "@UpdateApplicationCatalog needs a deployment file: neither a catalog nor a \
+                 deployment file is given",
+            ));
+        }
+        let given = text_parameter(invocation, 1).ok_or_else(|| {
+            Failure::graceful("@UpdateApplicationCatalog takes a deployment file as text")
+        })?;
+        let elements = elements(given).map_err(|problem| {
+            Failure::graceful(format!("The deployment file is not XML: {problem}"))
+        })?;
+        let problems = differences(&elements, &self.deployment());
+        if !problems.is_empty() {
+            return Err(Failure::new(
+                Status::UnsupportedDynamicChange,
+                format!(
+                    "The settings of this host are options of its start and do not change \
+                     while it runs: {}",
+                    problems.join("; ")
+                ),
+            ));
         }
         self.answer_status(origin)
     }

@@ -60,7 +60,9 @@ fn arguments_are_held_against_what_is_declared() {
         assert_eq!(answer.rows, if status == 1 { "0" } else { "" });
     }
     for (values, status) in [
-        (&[Null, Null][..], 1),
+        (&[Null, Null][..], -2),
+        (&[Null, Text("<deployment/>")], 1),
+        (&[Null, Text("")], -2),
         (&[bytes, Null], -2),
         (&[Text("0a"), Null], -2),
         (&[Text("no hex"), Null], -2),
