@@ -33,9 +33,7 @@ impl Binder<'_> {
         operand: &ast::Expression,
         data_type: &DataType,
     ) -> Result<Expression, PlanError> {
-        let known = self.arithmetic_parameters.len();
         let mut value = self.open_expression(operand)?;
-        self.arithmetic_parameters.truncate(known);
         let target = sql_type_of(data_type.name);
         let in_bytes = data_type.unit == LengthUnit::Bytes;
         let length = cast_length(target, data_type, in_bytes)?;
@@ -98,13 +96,15 @@ impl Binder<'_> {
         Ok(converted(value, target))
     }
 
-    /// Brings values of a set operation or a function to one type, which is the result.
+    /// Brings values of a set operation or a function to one type, which is the result. Parameters
+    /// among numbers hold what a number of the type `wanted` does, too.
     pub(super) fn unify(
         &mut self,
         values: &mut [Expression],
+        wanted: SqlType,
         span: Span,
     ) -> Result<SqlType, PlanError> {
-        let result = self.unify_open(values, span)?;
+        let result = self.unify_open(values, wanted, span)?;
         for value in values {
             settle(value, result, span)?;
         }
@@ -115,12 +115,16 @@ impl Binder<'_> {
     pub(super) fn unify_open(
         &mut self,
         values: &mut [Expression],
+        wanted: SqlType,
         span: Span,
     ) -> Result<SqlType, PlanError> {
         let mut result = SqlType::Null;
         for value in values.iter() {
             result = combined(result, value.sql_type)
                 .ok_or_else(|| super::bad_combination(span, result, value.sql_type))?;
+        }
+        if values.iter().any(is_untyped_parameter) {
+            result = widened_to(result, wanted);
         }
         if result == SqlType::Null {
             return Ok(result);
@@ -152,6 +156,19 @@ pub(crate) fn converted(value: Expression, target: SqlType) -> Expression {
 /// True for types whose values are represented alike: all integers are.
 pub(crate) fn same_kind(a: SqlType, b: SqlType) -> bool {
     a == b || a.is_integer() && b.is_integer()
+}
+
+/// The type of a number that holds values of another number type as well.
+pub(super) fn widened_to(sql_type: SqlType, wanted: SqlType) -> SqlType {
+    match sql_type.is_number() && wanted.is_number() {
+        true => combined(sql_type, wanted).unwrap_or(sql_type),
+        false => sql_type,
+    }
+}
+
+/// True for a parameter whose type nothing has decided.
+pub(super) fn is_untyped_parameter(value: &Expression) -> bool {
+    is_untyped(value) && matches!(value.node, Node::Parameter(_))
 }
 
 /// The type of values of either type, if they go together.

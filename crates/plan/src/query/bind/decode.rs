@@ -1,5 +1,6 @@
 //! DECODE: the result that belongs to the first key that a value equals.
 
+use super::cast::widened_to;
 use super::literal::constant;
 use super::number::settle;
 use super::operator::widened;
@@ -16,6 +17,7 @@ impl Binder<'_> {
     pub(super) fn decode(
         &mut self,
         call: &FunctionCall,
+        wanted_type: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
         self.check_count(call, 3, 1024)?;
@@ -23,12 +25,14 @@ impl Binder<'_> {
         let mut results = Vec::new();
         let last = call.arguments.len() - 1;
         for (position, argument) in call.arguments.iter().enumerate() {
-            let bound = self.open_expression(argument)?;
             let is_result = position > 0 && (position % 2 == 0 || position == last);
-            if is_result { results.push(bound) } else { keys.push(bound) }
+            match is_result {
+                true => results.push(self.wanted_expression(argument, wanted_type)?),
+                false => keys.push(self.open_expression(argument)?),
+            }
         }
-        self.infer(&mut keys);
-        self.infer(&mut results);
+        self.infer(&mut keys, SqlType::Null);
+        self.infer(&mut results, wanted_type);
         let mut keys = keys.into_iter();
         let Some(value) = keys.next() else {
             return Err(PlanError::at(span, "DECODE has no value"));
@@ -44,11 +48,11 @@ impl Binder<'_> {
         for result in &mut results {
             self.bring(result, wanted, span)?;
         }
-        self.searched_case(conditions, results, span)
+        self.searched_case(conditions, results, wanted_type, span)
     }
 
-    /// Gives what has no type the one that the others have.
-    fn infer(&mut self, values: &mut [Expression]) {
+    /// Gives what has no type the one that the others have, widened to `wanted`.
+    fn infer(&mut self, values: &mut [Expression], wanted: SqlType) {
         let mut inferred = SqlType::Null;
         for value in values.iter().filter(|value| !is_untyped(value)) {
             inferred = match inferred {
@@ -61,7 +65,7 @@ impl Binder<'_> {
             inferred = SqlType::Varchar;
         }
         for value in values {
-            self.give_type(value, widened(inferred));
+            self.give_type(value, widened_to(widened(inferred), wanted));
         }
     }
 

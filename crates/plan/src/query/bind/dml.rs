@@ -125,7 +125,8 @@ impl Binder<'_> {
         listed: &[u16],
         query: &ast::Query,
     ) -> Result<Query, PlanError> {
-        let mut bound = self.query_with_open_items(query)?;
+        let types = listed.iter().map(|&at| table.columns[usize::from(at)].sql_type).collect();
+        let mut bound = self.assigned_query(query, types)?;
         if bound.output.len() != listed.len() {
             let message = "number of target columns does not match that of query expression";
             return Err(PlanError::at(query.span, message));
@@ -149,8 +150,7 @@ impl Binder<'_> {
         if matches!(value.kind, ExpressionKind::Default) {
             return default_of(column);
         }
-        let mut bound = self.open_expression(value)?;
-        self.widen_parameters(&mut bound, column.sql_type);
+        let bound = self.wanted_expression(value, column.sql_type)?;
         let bound = self.assign(bound, column.sql_type, &context(table, column), value.span)?;
         if is_untyped(&bound) {
             return Err(PlanError::at(value.span, CAST_NEEDED));

@@ -16,15 +16,26 @@ impl Binder<'_> {
         &mut self,
         expression: &ast::Expression,
     ) -> Result<Expression, PlanError> {
+        self.wanted_expression(expression, SqlType::Null)
+    }
+
+    /// As [`Binder::open_expression`], for the value of a column of the type `wanted`
+    /// ([`SqlType::Null`] for none): parameters whose value becomes the column's by arithmetic,
+    /// CASE and such functions hold at least what the column does.
+    pub(super) fn wanted_expression(
+        &mut self,
+        expression: &ast::Expression,
+        wanted: SqlType,
+    ) -> Result<Expression, PlanError> {
         let span = expression.span;
         match &expression.kind {
             ExpressionKind::Literal(value) => literal(value, span),
             ExpressionKind::Column(name) => self.column_or_function(name),
             ExpressionKind::Parameter(number) => self.parameter(*number, span),
             ExpressionKind::Default => Err(PlanError::at(span, "unexpected token: DEFAULT")),
-            ExpressionKind::Unary { operator, operand } => self.unary(*operator, operand),
+            ExpressionKind::Unary { operator, operand } => self.unary(*operator, operand, wanted),
             ExpressionKind::Binary { operator, left, right, .. } => {
-                self.binary(*operator, left, right, span)
+                self.binary(*operator, left, right, wanted, span)
             }
             ExpressionKind::And(list) => Ok(boolean(Node::And(self.conditions(list)?))),
             ExpressionKind::Or(list) => Ok(boolean(Node::Or(self.conditions(list)?))),
@@ -71,11 +82,13 @@ impl Binder<'_> {
                 Err(PlanError::at(span, "row expressions are allowed in comparisons only"))
             }
             ExpressionKind::Case { operand, branches, otherwise } => {
-                self.case(operand.as_deref(), branches, otherwise.as_deref(), span)
+                let conditions = self.case_conditions(operand.as_deref(), branches)?;
+                let results = self.case_results(branches, otherwise.as_deref(), wanted)?;
+                self.searched_case(conditions, results, wanted, span)
             }
             ExpressionKind::Cast { operand, data_type } => self.cast(operand, data_type),
-            ExpressionKind::Function(call) => self.call(call, span),
-            ExpressionKind::Subquery(query) => self.scalar_subquery(query),
+            ExpressionKind::Function(call) => self.call(call, wanted, span),
+            ExpressionKind::Subquery(query) => self.scalar_subquery(query, wanted),
         }
     }
 
@@ -154,18 +167,16 @@ impl Binder<'_> {
         Ok(negated_if(negated, test))
     }
 
-    fn case(
+    /// The conditions of a CASE; with an operand, that each value equals it.
+    fn case_conditions(
         &mut self,
         operand: Option<&ast::Expression>,
         branches: &[CaseBranch],
-        otherwise: Option<&ast::Expression>,
-        span: Span,
-    ) -> Result<Expression, PlanError> {
+    ) -> Result<Vec<Expression>, PlanError> {
         let operand = operand.map(|e| self.open_expression(e).map(|b| (b, e.span))).transpose()?;
         let mut conditions = Vec::with_capacity(branches.len());
-        let mut results = Vec::with_capacity(branches.len() + 1);
         for branch in branches {
-            let condition = match &operand {
+            conditions.push(match &operand {
                 None => self.condition(&branch.condition, NOT_BOOLEAN)?,
                 Some((operand, at)) => {
                     let value = self.open_expression(&branch.condition)?;
@@ -174,14 +185,19 @@ impl Binder<'_> {
                     }
                     self.compare(Comparison::Equal, operand.clone(), value, *at)?
                 }
-            };
-            conditions.push(condition);
-            results.push(self.open_expression(&branch.result)?);
+            });
         }
-        if let Some(otherwise) = otherwise {
-            results.push(self.open_expression(otherwise)?);
-        }
-        self.searched_case(conditions, results, span)
+        Ok(conditions)
+    }
+
+    fn case_results(
+        &mut self,
+        branches: &[CaseBranch],
+        otherwise: Option<&ast::Expression>,
+        wanted: SqlType,
+    ) -> Result<Vec<Expression>, PlanError> {
+        let results = branches.iter().map(|branch| &branch.result).chain(otherwise);
+        results.map(|result| self.wanted_expression(result, wanted)).collect()
     }
 
     /// A searched CASE; one more result than conditions is the ELSE.
@@ -189,9 +205,10 @@ impl Binder<'_> {
         &mut self,
         conditions: Vec<Expression>,
         mut results: Vec<Expression>,
+        wanted: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
-        let sql_type = self.unify_open(&mut results, span)?;
+        let sql_type = self.unify_open(&mut results, wanted, span)?;
         if sql_type == SqlType::Boolean {
             return Err(PlanError::at(span, BAD_COMBINATION));
         }

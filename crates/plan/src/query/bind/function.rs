@@ -1,6 +1,6 @@
 //! Function calls: plain ones by their signature, and those with a syntax of their own.
 
-use super::expression::boolean;
+use super::cast::is_untyped_parameter;
 use super::literal::constant;
 use super::number::settle;
 use super::operator::widened;
@@ -10,7 +10,7 @@ use super::{BAD_CONVERSION, BAD_OPERATION, Binder, CAST_NEEDED, cast, is_untyped
 use crate::catalog::FunctionKind;
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
-use lockstep_plan_ir::{AggregateFunction, Comparison, Expression, Function, Node, UserFunction};
+use lockstep_plan_ir::{AggregateFunction, Expression, Function, Node, UserFunction};
 use lockstep_sql::ast::{FunctionCall, FunctionKeyword, Span, TimeUnit};
 use lockstep_types::{SqlType, Value};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ impl Binder<'_> {
     pub(super) fn call(
         &mut self,
         call: &FunctionCall,
+        wanted: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
         if let Some(window) = &call.over {
@@ -42,16 +43,16 @@ impl Binder<'_> {
             "TRIM" => self.trim(call),
             "CONCAT" => self.concat(call, span),
             "CONCAT_WS" => self.concat_with_separator(call),
-            "GREATEST" | "LEAST" => self.extreme(call, span),
+            "GREATEST" | "LEAST" => self.extreme(call, wanted, span),
             "STRPOS" => self.string_position(call),
             "OCTET_LENGTH" => self.octet_length(call),
             "MOD" => self.remainder(call, span),
-            "COALESCE" | "IFNULL" | "NVL" => self.coalesce(call, span),
-            "NULLIF" => self.null_if(call, span),
-            "DECODE" => self.decode(call, span),
+            "COALESCE" | "IFNULL" | "NVL" => self.coalesce(call, wanted, span),
+            "NULLIF" => self.null_if(call, wanted, span),
+            "DECODE" => self.decode(call, wanted, span),
             name => match signature::find(name) {
                 Some(found) if call.unit.is_none() && call.keyword.is_none() => {
-                    self.plain(found, call)
+                    self.plain(found, call, wanted)
                 }
                 _ => match self.catalog.functions.get(name).map(|found| &found.kind) {
                     Some(FunctionKind::Scalar(function)) => self.user_call(function, call),
@@ -139,13 +140,25 @@ impl Binder<'_> {
         Err(PlanError::at(call.name.span, message))
     }
 
-    fn plain(&mut self, found: &Signature, call: &FunctionCall) -> Result<Expression, PlanError> {
+    fn plain(
+        &mut self,
+        found: &Signature,
+        call: &FunctionCall,
+        wanted: SqlType,
+    ) -> Result<Expression, PlanError> {
         let least = found.required.len();
         self.check_count(call, least, least + found.optional.len())?;
         let kinds = found.required.iter().chain(found.optional);
         let mut arguments = Vec::with_capacity(call.arguments.len());
         for (position, (argument, kind)) in call.arguments.iter().zip(kinds).enumerate() {
-            let bound = self.open_expression(argument)?;
+            let wanted = match position == 0 && found.gives == Gives::First {
+                true => wanted_argument(found.function, wanted),
+                false => SqlType::Null,
+            };
+            let mut bound = self.wanted_expression(argument, wanted)?;
+            if is_untyped_parameter(&bound) && wanted.is_number() {
+                self.give_type(&mut bound, wanted);
+            }
             // A bare NULL takes the type that the function asks for, where it asks for one.
             let typed = position == 0 && needs_typed_argument(found.function);
             if typed && is_untyped(&bound) && constant(&bound).is_some() {
@@ -325,24 +338,6 @@ impl Binder<'_> {
         Ok(called(Function::ConcatWithSeparator, arguments, SqlType::Varchar))
     }
 
-    /// GREATEST and LEAST: of values of one type, as in COALESCE.
-    fn extreme(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
-        self.check_count(call, 1, 1024)?;
-        let mut values = Vec::with_capacity(call.arguments.len());
-        for argument in &call.arguments {
-            values.push(self.open_expression(argument)?);
-        }
-        let sql_type = self.unify(&mut values, span)?;
-        match sql_type {
-            SqlType::Null => return Err(PlanError::at(span, CAST_NEEDED)),
-            SqlType::Boolean => return Err(PlanError::at(span, BAD_OPERATION)),
-            _ => {}
-        }
-        let greatest = call.name.as_str() == "GREATEST";
-        let function = if greatest { Function::Greatest } else { Function::Least };
-        Ok(called(function, values, sql_type))
-    }
-
     /// STRPOS(text, part): POSITION with its arguments exchanged.
     fn string_position(&mut self, call: &FunctionCall) -> Result<Expression, PlanError> {
         self.check_count(call, 2, 2)?;
@@ -391,36 +386,16 @@ impl Binder<'_> {
         let node = Node::Arithmetic(Arithmetic::Remainder, Box::new(a), Box::new(b));
         Ok(Expression { node, sql_type })
     }
+}
 
-    fn coalesce(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
-        let two = call.name.as_str() != "COALESCE";
-        let (least, greatest) = if two { (2, 2) } else { (1, 1024) };
-        self.check_count(call, least, greatest)?;
-        let mut values = Vec::with_capacity(call.arguments.len());
-        for argument in &call.arguments {
-            values.push(self.open_expression(argument)?);
-        }
-        self.unify_open(&mut values, span)?;
-        if is_untyped(&values[0]) {
-            return Err(PlanError::at(span, CAST_NEEDED));
-        }
-        let last = values.len() - 1;
-        let conditions = values[..last].iter().map(|value| {
-            let is_null = boolean(Node::IsNull(Box::new(value.clone())));
-            boolean(Node::Not(Box::new(is_null)))
-        });
-        let conditions = conditions.collect();
-        self.searched_case(conditions, values, span)
-    }
-
-    fn null_if(&mut self, call: &FunctionCall, span: Span) -> Result<Expression, PlanError> {
-        self.check_count(call, 2, 2)?;
-        let mut a = self.open_expression(&call.arguments[0])?;
-        let mut b = self.open_expression(&call.arguments[1])?;
-        self.harmonize(&mut a, &mut b, span)?;
-        let equal = self.compare(Comparison::Equal, a.clone(), b, span)?;
-        let null = Expression::literal(Value::Null, a.sql_type);
-        self.searched_case(vec![equal], vec![null, a], span)
+/// What the argument of a function that gives its type becomes, where its result is assigned to
+/// a column of the type `wanted`. The part of a number before its point, and its sign, may be for
+/// an integer column while the number is none.
+fn wanted_argument(function: Function, wanted: SqlType) -> SqlType {
+    match wanted.is_integer() {
+        true if function == Function::Abs => SqlType::BigInt,
+        true => SqlType::Null,
+        false => wanted,
     }
 }
 

@@ -263,8 +263,9 @@ fn bind_value(
     }
 }
 
-/// A DEFAULT of a number for a column that takes it in another form: integers take the part before
-/// the point, text what was written.
+/// A DEFAULT for a column that takes it in another form: integers take the part before the point
+/// of a number, text what was written of a number, the digits of a FLOAT as Java writes them, and
+/// the hex digits of bytes.
 fn default_constant(value: Value, written: &Literal, negative: bool, target: SqlType) -> Value {
     let sign = if negative { "-" } else { "" };
     match (&value, written, target) {
@@ -279,7 +280,23 @@ fn default_constant(value: Value, written: &Literal, negative: bool, target: Sql
         (_, Literal::Integer(text) | Literal::Decimal(text), SqlType::Varchar) => {
             Value::Text(format!("{sign}{text}").into())
         }
+        (Value::Float(number), _, SqlType::Varchar) => Value::Text(float_text(*number).into()),
+        (Value::Bytes(bytes), _, SqlType::Varchar) => {
+            Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+        }
         _ => value,
+    }
+}
+
+/// A FLOAT as the text of a DEFAULT: `12.5E0`, `1.0E10`, as Java writes it, with an exponent.
+fn float_text(number: f64) -> String {
+    if number == 0.0 || (1e-3..1e7).contains(&number.abs()) {
+        return format!("{number:?}E0");
+    }
+    let text = format!("{number:E}");
+    match text.split_once('E') {
+        Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
+        _ => text,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod cast;
+mod choice;
 mod common_table;
 mod decode;
 pub(crate) mod dml;
@@ -62,9 +63,8 @@ pub(crate) struct Binder<'c> {
     common_tables: Vec<common_table::Visible>,
     /// Whether number constants in a select list stay open for what the rows are put into.
     open_items: bool,
-    /// Parameters that took their type from the other operand of an operator. An assignment may
-    /// still give them the type of its column.
-    arithmetic_parameters: Vec<u16>,
+    /// The types of the columns that the items of a select list are assigned to, in its order.
+    item_types: Vec<SqlType>,
     rules: Rules,
 }
 
@@ -98,7 +98,7 @@ impl<'c> Binder<'c> {
             scopes: Vec::new(),
             common_tables: Vec::new(),
             open_items: false,
-            arithmetic_parameters: Vec::new(),
+            item_types: Vec::new(),
             rules: Rules { parameters: true, subqueries: true, user_functions: true },
         })
     }

@@ -1,12 +1,12 @@
 //! Arithmetic and comparisons: which types go together, and what comes out.
 
+use super::cast::widened_to;
 use super::expression::boolean;
 use super::literal::{bytes_to_integer, constant, integer_type, negated};
 use super::number::{negated_open, settle};
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
-use lockstep_plan_ir::statement::StatementParameter;
 use lockstep_plan_ir::{Comparison, Expression, Function, Node};
 use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, Span, UnaryOperator};
 use lockstep_types::{SqlType, Value, timestamp};
@@ -17,6 +17,7 @@ impl Binder<'_> {
         &mut self,
         operator: UnaryOperator,
         operand: &ast::Expression,
+        wanted: SqlType,
     ) -> Result<Expression, PlanError> {
         // 9223372036854775808 alone is a DECIMAL; with its sign it is within 64 bits, if only
         // as the sentinel of NULL, which execution refuses.
@@ -26,7 +27,7 @@ impl Binder<'_> {
         {
             return Ok(Expression::literal(Value::Int(i64::MIN), SqlType::BigInt));
         }
-        let bound = self.open_expression(operand)?;
+        let bound = self.wanted_expression(operand, wanted)?;
         if operator == UnaryOperator::Plus {
             return Ok(bound);
         }
@@ -57,21 +58,26 @@ impl Binder<'_> {
         operator: BinaryOperator,
         left: &ast::Expression,
         right: &ast::Expression,
+        wanted: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
         if let Some(comparison) = comparison_of(operator) {
             return self.comparison(comparison, left, right, span);
         }
-        let (a, b) = (self.open_expression(left)?, self.open_expression(right)?);
+        if operator == BinaryOperator::Concat {
+            let (a, b) = (self.open_expression(left)?, self.open_expression(right)?);
+            return self.concatenation(a, b, span);
+        }
+        let a = self.wanted_expression(left, wanted)?;
+        let b = self.wanted_expression(right, wanted)?;
         let arithmetic = match operator {
-            BinaryOperator::Concat => return self.concatenation(a, b, span),
             BinaryOperator::Add => Arithmetic::Add,
             BinaryOperator::Subtract => Arithmetic::Subtract,
             BinaryOperator::Multiply => Arithmetic::Multiply,
             BinaryOperator::Divide => Arithmetic::Divide,
             _ => Arithmetic::Remainder,
         };
-        self.arithmetic(arithmetic, a, b, span)
+        self.arithmetic(arithmetic, a, b, wanted, span)
     }
 
     fn concatenation(
@@ -103,12 +109,14 @@ impl Binder<'_> {
         Ok(Expression { node: Node::Call(Function::ConcatOperator, vec![a, b]), sql_type })
     }
 
-    /// `a op b` for bound operands.
-    pub(super) fn arithmetic(
+    /// `a op b` for bound operands. A parameter takes the type of the other operand, or of
+    /// `wanted` where that holds more.
+    fn arithmetic(
         &mut self,
         operator: Arithmetic,
         mut a: Expression,
         mut b: Expression,
+        wanted: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
         let null = [&a, &b].iter().any(|e| is_untyped(e) && constant(e).is_some());
@@ -120,13 +128,8 @@ impl Binder<'_> {
         let (type_a, type_b) = (a.sql_type, b.sql_type);
         settle(&mut a, type_b, span)?;
         settle(&mut b, type_a, span)?;
-        for operand in [&a, &b] {
-            if let (true, Node::Parameter(number)) = (is_untyped(operand), &operand.node) {
-                self.arithmetic_parameters.push(*number);
-            }
-        }
-        self.give_type(&mut a, widened(type_b));
-        self.give_type(&mut b, widened(type_a));
+        self.give_type(&mut a, widened_to(widened(type_b), wanted));
+        self.give_type(&mut b, widened_to(widened(type_a), wanted));
         let texts = [&a, &b].iter().filter(|e| e.sql_type == SqlType::Varchar).count();
         if operator == Arithmetic::Add && texts > 0 {
             // As for `||`: what is no text becomes one.
@@ -156,37 +159,6 @@ impl Binder<'_> {
         let sql_type = result_type(a.sql_type, b.sql_type);
         let node = Node::Arithmetic(operator, Box::new(a), Box::new(b));
         Ok(Expression { node, sql_type })
-    }
-
-    /// Gives parameters in the arithmetic that a column is assigned the column's type, where that
-    /// holds more than the one that the other operand gave them.
-    pub(super) fn widen_parameters(&mut self, value: &mut Expression, column: SqlType) {
-        if !matches!(column, SqlType::Float | SqlType::Decimal) {
-            return;
-        }
-        match &mut value.node {
-            Node::Parameter(number) if self.arithmetic_parameters.contains(number) => {
-                let sql_type = result_type(value.sql_type, column);
-                if value.sql_type.is_number() {
-                    let widened = StatementParameter { sql_type, is_array: false };
-                    self.parameters[usize::from(*number)] = Some(widened);
-                    value.sql_type = sql_type;
-                }
-            }
-            Node::Negate(operand) => {
-                self.widen_parameters(operand, column);
-                value.sql_type = operand.sql_type;
-            }
-            Node::Arithmetic(_, a, b) if value.sql_type.is_number() => {
-                let before = (a.sql_type, b.sql_type);
-                self.widen_parameters(a, column);
-                self.widen_parameters(b, column);
-                if before != (a.sql_type, b.sql_type) {
-                    value.sql_type = result_type(a.sql_type, b.sql_type);
-                }
-            }
-            _ => {}
-        }
     }
 
     /// A comparison of two expressions or rows.

@@ -2,6 +2,7 @@
 
 use super::aggregate::Groups;
 use super::literal::constant;
+use super::number::settle;
 use super::scope::{Aggregates, Scope, Source, SourceColumn, Windows};
 use super::window::sort_key;
 use super::{BAD_OPERATION, Binder, is_untyped};
@@ -18,23 +19,45 @@ use lockstep_types::{SqlType, Value};
 impl Binder<'_> {
     /// Binds a query with all that belongs to it.
     pub(super) fn query(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
-        self.with_open_items(false, |binder| binder.inner_query(query))
+        self.query_for(query, Vec::new())
     }
 
-    /// Binds the query of an INSERT: number constants in its select list may be open.
-    pub(super) fn query_with_open_items(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
-        self.with_open_items(true, |binder| binder.inner_query(query))
-    }
-
-    fn with_open_items<T>(
+    /// Binds a query whose columns become values of the types `wanted`.
+    pub(super) fn query_for(
         &mut self,
-        open_items: bool,
+        query: &ast::Query,
+        wanted: Vec<SqlType>,
+    ) -> Result<Query, PlanError> {
+        self.with_items(false, wanted, |binder| binder.inner_query(query))
+    }
+
+    /// Binds the query of an INSERT into columns of the types: number constants in its select
+    /// list may be open.
+    pub(super) fn assigned_query(
+        &mut self,
+        query: &ast::Query,
+        types: Vec<SqlType>,
+    ) -> Result<Query, PlanError> {
+        self.with_items(true, types, |binder| binder.inner_query(query))
+    }
+
+    fn with_items<T>(
+        &mut self,
+        open: bool,
+        types: Vec<SqlType>,
         body: impl FnOnce(&mut Self) -> Result<T, PlanError>,
     ) -> Result<T, PlanError> {
-        let outer = std::mem::replace(&mut self.open_items, open_items);
+        let outer_open = std::mem::replace(&mut self.open_items, open);
+        let outer_types = std::mem::replace(&mut self.item_types, types);
         let result = body(self);
-        self.open_items = outer;
+        self.open_items = outer_open;
+        self.item_types = outer_types;
         result
+    }
+
+    /// The type of the column that an item of the select list is assigned to.
+    fn item_type(&self, position: usize) -> SqlType {
+        self.item_types.get(position).copied().unwrap_or(SqlType::Null)
     }
 
     fn inner_query(&mut self, query: &ast::Query) -> Result<Query, PlanError> {
@@ -99,7 +122,8 @@ impl Binder<'_> {
                 for branch in chain.into_iter().rev() {
                     let span = *operator_span;
                     let bound = self.nested(span, |binder| {
-                        binder.with_open_items(true, |binder| binder.body(branch))
+                        let types = binder.item_types.clone();
+                        binder.with_items(true, types, |binder| binder.body(branch))
                     });
                     branches.push(bound?);
                 }
@@ -126,7 +150,7 @@ impl Binder<'_> {
         for position in 0..width {
             let column = branches.iter().map(|b| b.output[position].expression.clone());
             let mut values: Vec<Expression> = column.collect();
-            let sql_type = self.unify(&mut values, span)?;
+            let sql_type = self.unify(&mut values, self.item_type(position), span)?;
             if sql_type == SqlType::Null {
                 return Err(PlanError::at(span, super::CAST_NEEDED));
             }
@@ -149,8 +173,8 @@ impl Binder<'_> {
         let mut branches = Vec::with_capacity(rows.len());
         for row in rows {
             let mut output = Vec::with_capacity(row.len());
-            for value in row {
-                let expression = self.open_expression(value)?;
+            for (position, value) in row.iter().enumerate() {
+                let expression = self.wanted_expression(value, self.item_type(position))?;
                 output.push(Output { name: String::new(), expression });
             }
             branches.push(one_row(output));
@@ -358,10 +382,11 @@ impl Binder<'_> {
                 SelectItem::Star(span) => self.star(*span, &mut output)?,
                 SelectItem::TableStar(name) => self.table_star(name, &mut output)?,
                 SelectItem::Expression { expression, alias } => {
-                    let bound = match self.open_items {
-                        true => self.open_expression(expression)?,
-                        false => self.expression(expression)?,
-                    };
+                    let mut bound =
+                        self.wanted_expression(expression, self.item_type(output.len()))?;
+                    if !self.open_items {
+                        settle(&mut bound, SqlType::Decimal, expression.span)?;
+                    }
                     let name = match (alias, &expression.kind) {
                         (Some(alias), _) => alias.text.clone(),
                         // A function without parentheses looks like a column.

@@ -14,10 +14,19 @@ use lockstep_types::SqlType;
 impl Binder<'_> {
     /// Binds a subquery and keeps it; the result stands for it in expressions.
     fn subquery(&mut self, query: &ast::Query) -> Result<(Subquery, Vec<SqlType>), PlanError> {
+        self.subquery_for(query, Vec::new())
+    }
+
+    /// As [`Binder::subquery`], for columns of the types `wanted`.
+    fn subquery_for(
+        &mut self,
+        query: &ast::Query,
+        wanted: Vec<SqlType>,
+    ) -> Result<(Subquery, Vec<SqlType>), PlanError> {
         if !self.rules.subqueries {
             return Err(PlanError::at(query.span, "subqueries are not allowed here"));
         }
-        let bound = self.query(query)?;
+        let bound = self.query_for(query, wanted)?;
         let types = bound.types();
         let number = self.keep(bound)?;
         Ok((number, types))
@@ -31,8 +40,12 @@ impl Binder<'_> {
     }
 
     /// `(SELECT ...)` as a value.
-    pub(super) fn scalar_subquery(&mut self, query: &ast::Query) -> Result<Expression, PlanError> {
-        let (subquery, types) = self.subquery(query)?;
+    pub(super) fn scalar_subquery(
+        &mut self,
+        query: &ast::Query,
+        wanted: SqlType,
+    ) -> Result<Expression, PlanError> {
+        let (subquery, types) = self.subquery_for(query, vec![wanted])?;
         let [sql_type] = types[..] else {
             let message = "Scalar subquery can have only one output column";
             return Err(PlanError::at(query.span, message));
