@@ -9,11 +9,12 @@ mod sketch;
 mod user;
 
 use crate::arena::Arena;
-use crate::arithmetic::{decimals, float_result};
+use crate::arithmetic::{decimals, float_result_of};
 use crate::error::{SqlError, state};
 use lockstep_plan_ir::AggregateFunction;
 use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_plan_ir::relation::AggregateCall;
+use lockstep_types::float::float_datum;
 use lockstep_types::{Datum, Decimal, SqlType};
 use moments::Moments;
 use sketch::Sketch;
@@ -235,7 +236,12 @@ pub(crate) fn sum_result<'a>(
         }
         (Sum::Decimal(v), SqlType::Float) => Ok(Datum::Float(v.to_f64())),
         (Sum::Decimal(v), _) => Ok(Datum::Decimal(v)),
-        (Sum::Float(v), _) => float_result(v, || format!("function {}", function.name())),
+        // Nothing was added: the value as it is, also where it is not finite.
+        (Sum::Float(v), _) if count == 1 && function != AggregateFunction::Average => {
+            Ok(float_datum(v))
+        }
+        // Only NaN makes NaN here: infinity has no negative among the values.
+        (Sum::Float(v), _) => float_result_of(&[v], v, || format!("function {}", function.name())),
     }
 }
 

@@ -6,7 +6,7 @@ pub mod wide;
 use crate::error::{SqlError, state};
 use lockstep_plan_ir::expression::Arithmetic;
 use lockstep_types::decimal::ONE;
-use lockstep_types::sql_type::NULL_FLOAT;
+use lockstep_types::float::float_datum;
 use lockstep_types::{Datum, Decimal, SqlType};
 use wide::Wide;
 
@@ -128,16 +128,28 @@ fn floats<'a>(operator: Arithmetic, a: f64, b: f64) -> Computed<'a> {
         Arithmetic::Divide => (a / b, "/"),
         Arithmetic::Remainder => (a % b, "%"),
     };
-    float_result(value, || format!("'{symbol}' operator"))
+    float_result_of(&[a, b], value, || format!("'{symbol}' operator"))
 }
 
-/// A double as a SQL value: NULL at the sentinel, an error that names `of` when not finite.
+/// A computed double as a SQL value: NULL at the sentinel, an error that names `of` when not
+/// finite.
 #[inline]
 pub fn float_result<'a>(value: f64, of: impl FnOnce() -> String) -> Computed<'a> {
+    float_result_of(&[], value, of)
+}
+
+/// As [`float_result`], of these operands: what is computed of NaN has another name in the error
+/// than a NaN of numbers.
+#[inline]
+pub fn float_result_of<'a>(
+    operands: &[f64],
+    value: f64,
+    of: impl FnOnce() -> String,
+) -> Computed<'a> {
     if !value.is_finite() {
-        return Err(invalid_float(value, &of()));
+        return Err(invalid_float(operands, value, &of()));
     }
-    Ok(if value <= NULL_FLOAT { Datum::Null } else { Datum::Float(value) })
+    Ok(float_datum(value))
 }
 
 /// Unary minus in the operand's type.
@@ -147,7 +159,8 @@ pub fn negate<'a>(value: Datum<'_>) -> Computed<'a> {
         Datum::Null => Datum::Null,
         // The sentinel is no value, so that no legal integer overflows.
         Datum::Int(v) => Datum::Int(v.wrapping_neg()),
-        Datum::Float(v) => return float_result(-v, || "'-' operator".to_string()),
+        // Not tested: the negative of NaN is NaN, that of infinity NULL.
+        Datum::Float(v) => float_datum(-v),
         Datum::Decimal(v) => Datum::Decimal(Decimal::from_raw(-v.units())),
         other => return Err(SqlError::cannot_cast(other.natural_type(), SqlType::BigInt)),
     })
@@ -228,11 +241,12 @@ fn decimal_overflow(operator: Arithmetic, a: Decimal, b: Decimal) -> SqlError {
     SqlError::out_of_range(message)
 }
 
-/// A double that is no SQL value, written as C does.
+/// A computed double that is not finite, written as C does.
 #[cold]
-pub fn invalid_float(value: f64, of: &str) -> SqlError {
-    // The sign of a NaN differs between processors; VoltDB's clients see this one.
+fn invalid_float(operands: &[f64], value: f64, of: &str) -> SqlError {
+    // The sign of a computed NaN differs between processors; VoltDB's clients see these.
     let name = match (value.is_nan(), value < 0.0) {
+        (true, _) if operands.iter().any(|operand| operand.is_nan()) => "nan",
         (true, _) => "-nan",
         (false, true) => "-inf",
         (false, false) => "inf",

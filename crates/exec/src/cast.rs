@@ -4,8 +4,8 @@ use crate::arena::Arena;
 use crate::error::{SqlError, state};
 use crate::geography::Polygon;
 use lockstep_types::decimal::{DecimalError, ONE, SCALE};
+use lockstep_types::float::{float_datum, float_word};
 use lockstep_types::geography::polygon_text;
-use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 use std::fmt::Write;
 
@@ -134,7 +134,7 @@ fn not_a_number(text: &str) -> SqlError {
 fn float<'a>(value: Datum<'_>, from: SqlType) -> Result<Datum<'a>, SqlError> {
     let number = match value {
         Datum::Int(v) | Datum::Timestamp(v) => v as f64,
-        Datum::Float(v) => v,
+        Datum::Float(v) => return Ok(float_datum(v)),
         // VoltDB converts the part before the point through 64 bits.
         Datum::Decimal(v) if i64::try_from(v.units() / ONE).is_err() => {
             return Err(SqlError::cast_out_of_range(from, v.units(), SqlType::BigInt));
@@ -146,7 +146,7 @@ fn float<'a>(value: Datum<'_>, from: SqlType) -> Result<Datum<'a>, SqlError> {
     if !number.is_finite() {
         return Err(SqlError::cast_out_of_range(from, value, SqlType::Float));
     }
-    Ok(if number <= NULL_FLOAT { Datum::Null } else { Datum::Float(number) })
+    Ok(float_datum(number))
 }
 
 fn decimal<'a>(value: Datum<'_>, from: SqlType) -> Result<Datum<'a>, SqlError> {
@@ -285,6 +285,9 @@ impl Write for TextBuffer {
 pub fn float_text(value: f64) -> String {
     if value == 0.0 {
         return "0E0".to_string();
+    }
+    if let Some(word) = float_word(value) {
+        return word.to_string();
     }
     let text = format!("{value:.6E}");
     let Some((mantissa, exponent)) = text.split_once('E') else { return text };

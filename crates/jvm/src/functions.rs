@@ -250,11 +250,7 @@ fn take_value(
     let code = reader.i8().map_err(|error| unreadable(&error))?;
     let sql_type =
         SqlType::from_code(code).ok_or_else(|| unreadable(&format!("type code {code}")))?;
-    let value = match sql_type {
-        // NaN and infinity are values that a function may give; what stands for NULL is gone.
-        SqlType::Float => Datum::Float(reader.f64().map_err(|error| unreadable(&error))?),
-        _ => read_datum(&mut reader, sql_type).map_err(|error| unreadable(&error))?,
-    };
+    let value = read_datum(&mut reader, sql_type).map_err(|error| unreadable(&error))?;
     take(match (value, declared.integer_range()) {
         // The value that stands for NULL in a narrow type.
         (Datum::Int(value), Some((low, _))) if value < low => Datum::Null,

@@ -6,6 +6,7 @@ use crate::row::{RowId, RowRef, inline, read_point};
 use crate::table::{ScanCursor, Table};
 use crate::tail::tail_value;
 use lockstep_types::SqlType;
+use lockstep_types::float::is_null_float;
 use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 
@@ -176,7 +177,7 @@ impl<'a> RowBatch<'a> {
         // SAFETY: the address is of a field of this kind.
         self.read(field, out, NULL_FLOAT, |at| unsafe {
             let value = at.cast::<f64>().read_unaligned();
-            if value > NULL_FLOAT { value } else { NULL_FLOAT }
+            if is_null_float(value) { NULL_FLOAT } else { value }
         });
         true
     }

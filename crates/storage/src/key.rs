@@ -11,8 +11,8 @@
 use crate::key_buffer::KeyBuffer;
 use crate::layout::{Field, FieldKind};
 use crate::row::{inline, read_field, read_point};
+use lockstep_types::float::float_order_key;
 use lockstep_types::geography::Point;
-use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, SqlType};
 use std::sync::Arc;
 
@@ -303,7 +303,7 @@ pub(crate) unsafe fn ordered_at(kind: FieldKind, width: u32, at: *const u8) -> u
             FieldKind::Integer => u64::from(at.cast::<u32>().read_unaligned() ^ (1 << 31)),
             FieldKind::SmallInt => u64::from(at.cast::<u16>().read_unaligned() ^ (1 << 15)),
             FieldKind::TinyInt => u64::from(at.read() ^ (1 << 7)),
-            FieldKind::Float => ordered_float(at.cast::<f64>().read_unaligned()),
+            FieldKind::Float => float_order_key(at.cast::<f64>().read_unaligned()),
             FieldKind::Decimal => {
                 return at.cast::<u128>().read_unaligned() ^ (1 << 127);
             }
@@ -321,17 +321,6 @@ pub(crate) unsafe fn ordered_at(kind: FieldKind, width: u32, at: *const u8) -> u
 fn ordered_point(point: Point) -> u128 {
     let (longitude, latitude) = point.order_key();
     u128::from(longitude as u64 ^ SIGN) << 64 | u128::from(latitude as u64 ^ SIGN)
-}
-
-/// NULL is 0; negative zero equals zero.
-#[inline]
-fn ordered_float(value: f64) -> u64 {
-    if value > NULL_FLOAT {
-        let bits = (value + 0.0).to_bits();
-        if bits & SIGN == 0 { bits | SIGN } else { !bits }
-    } else {
-        0
-    }
 }
 
 #[inline]
@@ -504,7 +493,7 @@ fn packed_part(value: &[u8], width: u32) -> (u128, Exactness) {
 }
 
 fn float_part(value: f64) -> (u128, Exactness) {
-    match ordered_float(value) {
+    match float_order_key(value) {
         0 => (AFTER_NULL, Exactness::Below),
         ordered => (u128::from(ordered), Exactness::Exact),
     }

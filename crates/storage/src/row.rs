@@ -2,6 +2,7 @@
 
 use crate::layout::{Field, FieldKind};
 use crate::tail::tail_value;
+use lockstep_types::float::float_datum;
 use lockstep_types::geography::{NULL_COORDINATE, Point};
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal};
@@ -103,10 +104,7 @@ pub(crate) unsafe fn read_field<'a>(field: &Field, slot: *const u8) -> Datum<'a>
                 i64::MIN => Datum::Null,
                 value => Datum::Timestamp(value),
             },
-            FieldKind::Float => match at.cast::<f64>().read_unaligned() {
-                value if value > NULL_FLOAT => Datum::Float(value),
-                _ => Datum::Null,
-            },
+            FieldKind::Float => float_datum(at.cast::<f64>().read_unaligned()),
             FieldKind::Decimal => match at.cast::<i128>().read_unaligned() {
                 i128::MIN => Datum::Null,
                 units => Datum::Decimal(Decimal::from_raw(units)),
@@ -194,9 +192,10 @@ pub(crate) unsafe fn write_field(
             {
                 at.cast::<i64>().write_unaligned(value);
             }
-            (FieldKind::Float, Datum::Float(value)) if value > NULL_FLOAT => {
-                at.cast::<f64>().write_unaligned(value);
-            }
+            (FieldKind::Float, Datum::Float(value)) => match float_datum(value) {
+                Datum::Float(value) => at.cast::<f64>().write_unaligned(value),
+                _ => return Err(FieldFault::OutOfRange),
+            },
             (FieldKind::Decimal, Datum::Decimal(value)) if value.units() != i128::MIN => {
                 at.cast::<i128>().write_unaligned(value.units());
             }
@@ -219,7 +218,6 @@ fn fault(field: &Field, value: Datum<'_>) -> FieldFault {
         (_, Datum::Null) => FieldFault::NotNull,
         (FieldKind::BigInt | FieldKind::Timestamp, Datum::Int(_))
         | (FieldKind::Timestamp, Datum::Timestamp(_))
-        | (FieldKind::Float, Datum::Float(_))
         | (FieldKind::Decimal, Datum::Decimal(_)) => FieldFault::OutOfRange,
         _ => FieldFault::TypeMismatch,
     }

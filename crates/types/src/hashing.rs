@@ -1,6 +1,7 @@
 //! Where a value lives: the hash of a partitioning value and the ring that maps hashes to
 //! partitions. Clients compute the same to send a call straight to the right host.
 
+use crate::float::float_hash_bits;
 use crate::{Datum, PartitionId};
 
 /// Tokens of a new ring; VoltDB's number, so that clients see the ring they expect.
@@ -67,8 +68,7 @@ impl CompositeKey {
 fn hash_part(value: Datum<'_>) -> i32 {
     match value {
         Datum::Timestamp(microseconds) => hash_integer(microseconds),
-        // Zero has two forms that are equal.
-        Datum::Float(number) => hash_integer((number + 0.0).to_bits() as i64),
+        Datum::Float(number) => hash_integer(float_hash_bits(number) as i64),
         Datum::Decimal(number) => hash_bytes(&number.units().to_le_bytes()),
         other => hash_value(other).unwrap_or_else(|| hash_integer(0)),
     }
@@ -283,6 +283,9 @@ mod tests {
         assert_ne!(CompositeKey::of([int, text]).bytes(), CompositeKey::of([text, int]).bytes());
         let zeros = [Datum::Float(0.0), Datum::Float(-0.0)];
         assert_eq!(CompositeKey::of([zeros[0]]).bytes(), CompositeKey::of([zeros[1]]).bytes());
+        let nans = [0x7ff8_0000_0000_0000, 0xfff8_0000_0000_0001].map(f64::from_bits);
+        let [a, b] = nans.map(|nan| CompositeKey::of([Datum::Float(nan)]));
+        assert_eq!(a.bytes(), b.bytes());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod cron;
 pub mod decimal;
+pub mod float;
 pub mod geography;
 pub mod hashing;
 pub mod ids;

@@ -34,7 +34,8 @@ pub enum SqlType {
     Geography = 27,
 }
 
-/// The double that means NULL on the wire and in storage; everything at or below it is NULL.
+/// The double that means NULL on the wire and in storage; everything at or below it is NULL. NaN
+/// is not ([`crate::float`]).
 pub const NULL_FLOAT: f64 = -1.7E308;
 /// The greatest length in bytes of a VARCHAR or VARBINARY value.
 pub const MAX_VALUE_BYTES: u32 = 1_048_576;

@@ -9,6 +9,7 @@
 //! Lengths do not count themselves; numbers are big-endian; NULL is the type's sentinel.
 
 use crate::decimal::MAX_UNITS;
+use crate::float::float_datum;
 use crate::geography::{NULL_COORDINATE, Point};
 use crate::sql_type::NULL_FLOAT;
 use crate::{Datum, Decimal, SqlType};
@@ -196,12 +197,7 @@ pub fn read_datum<'a>(
             i64::MIN => Datum::Null,
             micros => Datum::Timestamp(micros),
         },
-        // NaN is no SQL value; it reads as NULL like everything else that is not above the
-        // sentinel.
-        SqlType::Float => match reader.f64()? {
-            v if v > NULL_FLOAT => Datum::Float(v),
-            _ => Datum::Null,
-        },
+        SqlType::Float => float_datum(reader.f64()?),
         SqlType::Decimal => match reader.i128()? {
             i128::MIN => Datum::Null,
             // Rounding the greatest value up gives one more, as in VoltDB.

@@ -1,5 +1,6 @@
 //! SQL values: borrowed and cheap to copy ([`Datum`]), or owned ([`Value`]).
 
+use crate::float::{compare_floats, equal_floats};
 use crate::geography::Point;
 use crate::{Decimal, SqlType};
 use std::cmp::Ordering;
@@ -8,7 +9,7 @@ use std::fmt;
 /// One SQL value, borrowed: text and bytes point into a slot, a parameter or an arena.
 ///
 /// Integers of every width are `Int`; the static type beside it says the width.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Datum<'a> {
     /// SQL NULL of whatever type.
     Null,
@@ -16,7 +17,7 @@ pub enum Datum<'a> {
     Bool(bool),
     /// TINYINT to BIGINT.
     Int(i64),
-    /// FLOAT; never NaN, infinite or the NULL sentinel.
+    /// FLOAT; never the NULL sentinel or below. NaN is a value ([`crate::float`]).
     Float(f64),
     /// DECIMAL.
     Decimal(Decimal),
@@ -131,10 +132,23 @@ impl Number {
     }
 }
 
-/// Orders doubles by value; -0 equals 0 as SQL has it. NaN never is a SQL value.
-#[inline]
-pub fn compare_floats(a: f64, b: f64) -> Ordering {
-    a.partial_cmp(&b).unwrap_or_else(|| a.total_cmp(&b))
+impl PartialEq for Datum<'_> {
+    /// Values of one kind by value, NaN equal to NaN, and NULL to NULL. A number never equals one
+    /// of another kind here.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Datum::Null, Datum::Null) => true,
+            (Datum::Bool(a), Datum::Bool(b)) => a == b,
+            (Datum::Int(a), Datum::Int(b)) | (Datum::Timestamp(a), Datum::Timestamp(b)) => a == b,
+            (Datum::Float(a), Datum::Float(b)) => equal_floats(*a, *b),
+            (Datum::Decimal(a), Datum::Decimal(b)) => a == b,
+            (Datum::Text(a), Datum::Text(b)) => a == b,
+            (Datum::Bytes(a), Datum::Bytes(b)) => a == b,
+            (Datum::Point(a), Datum::Point(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Datum<'_> {
@@ -155,7 +169,7 @@ impl fmt::Display for Datum<'_> {
 }
 
 /// One SQL value that owns its text and bytes; for plans, the catalog and other cold places.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Value {
     /// SQL NULL of whatever type.
     Null,
@@ -192,6 +206,12 @@ impl Value {
             Value::Bytes(v) => Datum::Bytes(v),
             Value::Point(v) => Datum::Point(*v),
         }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_datum() == other.as_datum()
     }
 }
 

@@ -24,9 +24,9 @@
 //! the order counts. Of several result tables the first counts; `tables` in place of `rowsort`
 //! shows all, with `--` between them, each in its own order.
 //!
-//! `exec Procedure args` calls a procedure: integers, floats with a point, decimals with `D` behind
-//! them, `T` before microseconds for a timestamp, 'text', X'bytes', `[1, 2]` for an array of
-//! INTEGER, NULL.
+//! `exec Procedure args` calls a procedure: integers, floats with a point, `NaN`, `Infinity`,
+//! decimals with `D` after them, `T` before microseconds for a timestamp, 'text', X'bytes',
+//! `[1, 2]` for an array of INTEGER, NULL.
 //!
 //! `cases` followed by a template is a list of small statements with their answers, see
 //! [`crate::cases`].
@@ -38,6 +38,7 @@ use crate::cases::Cases;
 use crate::configuration::Configuration;
 use lockstep_client::rows::Table;
 use lockstep_client::{Connection, ParameterWriter};
+use lockstep_types::float::float_of_word;
 use lockstep_types::{Datum, Decimal, SqlType, Value};
 
 /// What a file's records came to.
@@ -299,6 +300,8 @@ fn write_argument(writer: &mut ParameterWriter, argument: &str) -> Option<()> {
         writer.scalar(SqlType::Decimal, Datum::Decimal(value));
     } else if let Some(micros) = argument.strip_prefix('T') {
         writer.scalar(SqlType::Timestamp, Datum::Timestamp(micros.parse().ok()?));
+    } else if let Some(word) = float_of_word(argument) {
+        writer.scalar(SqlType::Float, Datum::Float(word));
     } else if argument.contains(['.', 'E']) {
         writer.scalar(SqlType::Float, Datum::Float(argument.parse().ok()?));
     } else {

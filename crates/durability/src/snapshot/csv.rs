@@ -1,6 +1,7 @@
 //! Rows as comma-separated text that `lockstep load csv` takes: texts and bytes in quotes, NULL as
 //! `\N`.
 
+use lockstep_types::float::float_word;
 use lockstep_types::geography::text::text_of;
 use lockstep_types::{Datum, SqlType};
 use std::io::Write;
@@ -44,7 +45,10 @@ fn write_value(out: &mut Vec<u8>, value: Datum<'_>) {
             out.push(b'"');
         }
         // The debug form is the shortest that reads back, with an exponent where it is long.
-        Datum::Float(number) => drop(write!(out, "{number:?}")),
+        Datum::Float(number) => match float_word(number) {
+            Some(word) => out.extend_from_slice(word.as_bytes()),
+            None => drop(write!(out, "{number:?}")),
+        },
         Datum::Int(number) => drop(write!(out, "{number}")),
         other => drop(write!(out, "{other}")),
     }

@@ -1,6 +1,7 @@
 //! The sketch of APPROX_COUNT_DISTINCT: HyperLogLog with 2^16 registers (a standard error of
 //! 0.4 %) over hashes of 32 bits, as VoltDB's.
 
+use lockstep_types::float::float_hash_bits;
 use lockstep_types::{Datum, SqlType};
 use std::collections::BTreeMap;
 
@@ -192,8 +193,7 @@ fn hash(value: Datum<'_>, sql_type: SqlType) -> u32 {
             murmur3(&v.to_le_bytes()[..width])
         }
         Datum::Timestamp(v) => murmur3(&v.to_le_bytes()),
-        // Zeros of both signs are one value.
-        Datum::Float(v) => murmur3(&(v + 0.0).to_le_bytes()),
+        Datum::Float(v) => murmur3(&float_hash_bits(v).to_le_bytes()),
         Datum::Decimal(v) => murmur3(&v.units().to_le_bytes()),
         Datum::Text(v) => murmur3(v.as_bytes()),
         Datum::Bytes(v) => murmur3(v),

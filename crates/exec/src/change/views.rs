@@ -538,7 +538,7 @@ fn exact_sum<'a>(
     let of = || "SUM".to_string();
     let Datum::Float(value) = argument else { return Ok(Datum::Null) };
     // What is not finite is refused as a sum that is not would be.
-    arithmetic::float_result(value, of)?;
+    arithmetic::float_result_of(&[value], value, of)?;
     let mut sum = ExactSum::read(if let Datum::Bytes(bytes) = kept { bytes } else { &[] });
     sum.change(value, direction == Direction::Add);
     if aggregate.kept_by.is_some() {

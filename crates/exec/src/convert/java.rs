@@ -2,6 +2,7 @@
 
 use crate::error::SqlError;
 use lockstep_types::decimal::SCALE;
+use lockstep_types::float::float_word;
 use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 
 /// What stands before most refusals.
@@ -116,6 +117,9 @@ pub(super) fn number_format(message: &str) -> SqlError {
 
 /// A double as Java prints it: `1.5`, `1.0E15`.
 pub(super) fn double(value: f64) -> String {
+    if let Some(word) = float_word(value) {
+        return word.to_string();
+    }
     if value == 0.0 || (1.0e-3..1.0e7).contains(&value.abs()) {
         return format!("{value:?}");
     }

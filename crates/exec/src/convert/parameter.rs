@@ -9,8 +9,8 @@ use crate::error::{ErrorKind, SqlError, state};
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_plan_ir::statement::StatementParameter;
 use lockstep_types::decimal::{DecimalError, ONE};
+use lockstep_types::float::{float_datum, float_of_word};
 use lockstep_types::parameter::ArrayParameter;
-use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::timestamp;
 use lockstep_types::{Datum, Decimal, Parameter, ParameterSet, SqlType};
 
@@ -223,14 +223,15 @@ fn float<'a>(value: Datum<'a>, from: SqlType) -> Converted<'a> {
         Datum::Text(NULL_TEXT) => return Ok(Datum::Null),
         Datum::Text(text) => {
             let plain = text.trim().replace(',', "");
-            number_of_text(&plain)
-                .filter(|number| number.is_finite())
+            let number = number_of_text(&plain).filter(|number| number.is_finite());
+            number
+                .or_else(|| float_of_word(&plain))
                 .ok_or_else(|| java::unreadable(text, "double"))?
         }
         Datum::Bytes(_) => return Err(java::mismatch("[B", "double")),
         _ => return Err(java::no_match(value, from, SqlType::Float)),
     };
-    Ok(if number <= NULL_FLOAT { Datum::Null } else { Datum::Float(number) })
+    Ok(float_datum(number))
 }
 
 fn decimal<'a>(value: Datum<'a>, from: SqlType) -> Converted<'a> {

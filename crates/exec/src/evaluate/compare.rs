@@ -3,7 +3,7 @@
 use crate::arithmetic::to_float;
 use crate::error::{SqlError, state};
 use lockstep_plan_ir::expression::Comparison;
-use lockstep_types::value::compare_floats;
+use lockstep_types::float::compare_floats;
 use lockstep_types::{Datum, Decimal};
 use std::cmp::Ordering;
 

@@ -1,7 +1,7 @@
 //! Functions of numbers.
 
 use super::{Arguments, Computed};
-use crate::arithmetic::float_result;
+use crate::arithmetic::float_result_of;
 use crate::cast::decimal_of_float;
 use crate::error::SqlError;
 use lockstep_plan_ir::Function;
@@ -44,11 +44,11 @@ pub(super) fn call<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
         Function::CubeRoot => x.cbrt(),
         _ => return Err(arguments.mistyped(0, SqlType::Float)),
     };
-    finish(arguments, result)
+    finish(arguments, &[x], result)
 }
 
-fn finish<'a>(arguments: &Arguments<'a, '_>, result: f64) -> Computed<'a> {
-    float_result(result, || format!("function {}", arguments.function.name()))
+fn finish<'a>(arguments: &Arguments<'a, '_>, operands: &[f64], result: f64) -> Computed<'a> {
+    float_result_of(operands, result, || format!("function {}", arguments.function.name()))
 }
 
 /// A number as a double. A DECIMAL beyond 64 bits is refused, as VoltDB's conversion does.
@@ -74,7 +74,7 @@ fn of_two<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
         Function::Power => x.powf(y),
         _ => x.atan2(y),
     };
-    finish(arguments, result)
+    finish(arguments, &[x, y], result)
 }
 
 /// SIGN: -1, 0 or 1, in the argument's type.
@@ -114,7 +114,7 @@ fn truncate<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
             let step = 10f64.powi(digits as i32);
             let scaled = value * step;
             return if scaled.is_finite() && step > 0.0 {
-                finish(arguments, scaled.trunc() / step)
+                finish(arguments, &[value], scaled.trunc() / step)
             } else {
                 Ok(Datum::Float(value))
             };

@@ -4,6 +4,7 @@ use super::saved::SavedFrames;
 use super::{Cut, Flow, Run, Sink};
 use crate::error::SqlError;
 use lockstep_plan_ir::relation::{Relation, SortKey};
+use lockstep_types::float::float_order_key;
 use lockstep_types::{Datum, SqlType};
 use std::cmp::Ordering;
 
@@ -60,10 +61,7 @@ impl Direction {
             // a column one type. Only then are the numbers of one kind.
             Datum::Int(value) if self.sql_type.is_integer() => value as u64 ^ SIGN,
             Datum::Timestamp(value) => value as u64 ^ SIGN,
-            Datum::Float(value) => {
-                let bits = (value + 0.0).to_bits();
-                if bits & SIGN == 0 { bits | SIGN } else { !bits }
-            }
+            Datum::Float(value) => float_order_key(value),
             Datum::Text(text) => leading_bytes(text.as_bytes()),
             Datum::Bytes(bytes) => leading_bytes(bytes),
             _ => 0,

@@ -3,6 +3,7 @@
 //! Rows are numbered in the order in which they came, so that what is read out of the table has
 //! the same order on every replica. NULL equals NULL here; who wants otherwise keeps NULLs out.
 
+use lockstep_types::float::float_hash_bits;
 use lockstep_types::{Datum, Decimal};
 
 /// Marks an empty place.
@@ -168,7 +169,7 @@ fn hash_value(value: Datum<'_>) -> u64 {
 
 fn hash_float(value: f64) -> u64 {
     let whole = value as i64;
-    if whole as f64 == value { whole as u64 } else { value.to_bits() }
+    if whole as f64 == value { whole as u64 } else { float_hash_bits(value) }
 }
 
 fn hash_decimal(value: Decimal) -> u64 {

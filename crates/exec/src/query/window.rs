@@ -526,7 +526,7 @@ impl Scope<'_, '_> {
     fn value_edge(&self, offset: Datum<'_>, back: bool, end: bool) -> Result<usize, SqlError> {
         let rows = self.rows;
         let column = rows.partition_width;
-        let Some(distance) = Distance::of(offset).filter(|distance| !distance.is_negative()) else {
+        let Some(distance) = Distance::of(offset).filter(|distance| !distance.is_invalid()) else {
             return Err(bad_offset(offset));
         };
         let Some(here) = rows.key(self.position, column).and_then(Distance::of) else {

@@ -56,8 +56,10 @@ impl Maker {
         }
         let small = i64::from(self.below(9)) - 4;
         match sql_type {
-            SqlType::Float => Value::Float(match self.below(12) {
+            SqlType::Float => Value::Float(match self.below(14) {
                 0 => 1.7e308,
+                4 => f64::NAN,
+                5 => f64::INFINITY,
                 1 => -1.6e308,
                 2 => -0.0,
                 3 => 1e-300,

@@ -8,6 +8,7 @@ mod cancel;
 mod clients;
 mod durability;
 mod effects;
+mod floats;
 mod frames;
 mod full_disk;
 mod global_index;

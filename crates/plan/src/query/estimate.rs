@@ -11,6 +11,7 @@ use lockstep_plan_ir::schema::IndexKey;
 use lockstep_plan_ir::statement::{Fragment, Target};
 use lockstep_plan_ir::{Access, Comparison, Expression, Node, Relation, Scan, TableDefinition};
 use lockstep_types::Value;
+use lockstep_types::float::compare_floats;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -219,7 +220,9 @@ impl<'p> Estimator<'p> {
             return Some(if place == 0 { 0.0 } else { 1.0 });
         }
         let within = match (number(&bounds[place - 1]), number(&bounds[place]), number(value)) {
-            (Some(low), Some(high), Some(value)) if high > low => (value - low) / (high - low),
+            (Some(low), Some(high), Some(value)) if high > low && (high - low).is_finite() => {
+                (value - low) / (high - low)
+            }
             _ => 0.5,
         };
         Some(((place - 1) as f64 + within) / steps)
@@ -514,7 +517,7 @@ impl Estimator<'_> {
 /// The order of two values of a column; what cannot be compared is equal.
 fn order(a: &Value, b: &Value) -> Ordering {
     match (number(a), number(b)) {
-        (Some(a), Some(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+        (Some(a), Some(b)) => compare_floats(a, b),
         _ => match (a, b) {
             (Value::Text(a), Value::Text(b)) => a.cmp(b),
             _ => Ordering::Equal,

@@ -22,8 +22,11 @@ fn values_of(sql_type: SqlType) -> Vec<Value> {
         }
         SqlType::Float => {
             let least = f64::from_bits(NULL_FLOAT.to_bits() - 1);
+            let other_nan = f64::from_bits(0xfff8_0000_0000_0001);
+            let special = [f64::NAN, other_nan, f64::INFINITY];
             [least, -1.5, -f64::MIN_POSITIVE, -0.0, 0.0, 5e-324, 1.0, 1.5, f64::MAX]
                 .iter()
+                .chain(&special)
                 .map(|value| Value::Float(*value))
                 .collect()
         }

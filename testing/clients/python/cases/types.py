@@ -72,7 +72,20 @@ class AllTypes(TypeCase):
 
     def test_floats(self):
         self.assert_same("fl", FLOAT, (0.0, 1.5, -2.25, 0.1, 1.7976931348623157e308, -1.5e308,
-                                       2.2250738585072014e-308, 5e-324))
+                                       2.2250738585072014e-308, 5e-324, float("inf")))
+
+    def test_nan_is_a_value(self):
+        found = self.round_trip("fl", FLOAT, float("nan"))
+        self.assertTrue(isinstance(found, float) and found != found, found)
+        self.assertIsNone(self.round_trip("fl", FLOAT, float("-inf")))
+        for number, value in enumerate((float("nan"), float("nan"), -1.5e308, float("-inf"))):
+            self.call("ALL_TYPES.insert", [INTEGER] + [NULL] * 4 + [FLOAT] + [NULL] * 4,
+                      [number] + [None] * 4 + [value] + [None] * 4)
+        self.assertEqual(self.rows("SELECT id FROM all_types ORDER BY fl, id"),
+                         [[3], [0], [1], [2]])
+        self.assertEqual(self.rows("SELECT COUNT(*) FROM all_types GROUP BY fl ORDER BY fl"),
+                         [[1], [2], [1]])
+        self.assertEqual(self.rows("SELECT id FROM all_types WHERE fl IS NULL"), [[3]])
 
     def test_decimals(self):
         self.assert_same("de", DECIMAL, (decimal.Decimal("1"), decimal.Decimal("-1"),

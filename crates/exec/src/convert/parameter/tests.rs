@@ -141,7 +141,10 @@ fn text_is_read_as_the_declared_type() {
         ("1e2", BigInt, "type: Unable to convert string 1e2 to long value for target parameter."),
         ("", SmallInt, "type: Unable to convert string  to long value for target parameter."),
         ("1e2", Float, "100"),
-        ("NaN", Float, "type: Unable to convert string NaN to double value for target parameter."),
+        (" NaN ", Float, "NaN"),
+        ("Infinity", Float, "inf"),
+        ("-Infinity", Float, "NULL"),
+        ("nan", Float, "type: Unable to convert string nan to double value for target parameter."),
         ("12.5", Decimal, "12.500000000000"),
         ("0.0000000000015", Decimal, "0.000000000002"),
         (
@@ -177,6 +180,8 @@ fn most_values_are_taken_as_text() {
         (Datum::Float(-0.0), Float, "'-0.0'"),
         (Datum::Float(1.0e-300), Float, "'1.0E-300'"),
         (Datum::Float(12_345_678.0), Float, "'1.2345678E7'"),
+        (Datum::Float(f64::NAN), Float, "'NaN'"),
+        (Datum::Float(f64::INFINITY), Float, "'Infinity'"),
         (Datum::Timestamp(0), Timestamp, "'1970-01-01 00:00:00.000000'"),
         (Datum::Bytes(b"ab"), Varbinary, "'ab'"),
         (

@@ -3,7 +3,7 @@
 use super::evaluate::Programs;
 use super::frames::Content;
 use super::keys::KeyTable;
-use super::vector::{Kind, NULL_INT, NULL_UNITS, Vector};
+use super::vector::{Cell, Kind, NULL_INT, NULL_UNITS, Vector};
 use super::{BatchSink, Flow, Run, Sink};
 use crate::aggregate::{Accumulator, Sum, sum_result};
 use crate::arena::Arena;
@@ -13,8 +13,8 @@ use crate::frame::Slot;
 use lockstep_plan_ir::AggregateFunction;
 use lockstep_plan_ir::expression::{Arithmetic, Expression};
 use lockstep_plan_ir::relation::{AggregateCall, Relation};
+use lockstep_types::float::is_null_float;
 use lockstep_types::geography::Point;
-use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal};
 
 /// One aggregate of all groups.
@@ -288,7 +288,7 @@ impl<'a> Totals<'a> {
             }
             (Totals::Floats(sums), Vector::Float(values)) => {
                 groups.each_value(values, |value, group| {
-                    if value > NULL_FLOAT {
+                    if !is_null_float(value) {
                         let (sum, count) = &mut sums[group];
                         *sum += value;
                         *count += 1;
@@ -368,7 +368,7 @@ fn keep_best<'a>(best: &mut Vector<'a>, values: &Vector<'a>, groups: Groups<'_>,
         ($best:expr, $values:expr, $is_null:expr) => {
             groups.each_value($values, |value, group| {
                 let so_far = $best[group];
-                let better = if is_least { value < so_far } else { value > so_far };
+                let better = if is_least { value.is_less(so_far) } else { so_far.is_less(value) };
                 if !$is_null(value) && (better || $is_null(so_far)) {
                     $best[group] = value;
                 }
@@ -381,7 +381,7 @@ fn keep_best<'a>(best: &mut Vector<'a>, values: &Vector<'a>, groups: Groups<'_>,
             keep!(best, values, |value: i64| value == NULL_INT);
         }
         (Vector::Float(best), Vector::Float(values)) => {
-            keep!(best, values, |value: f64| value <= NULL_FLOAT);
+            keep!(best, values, is_null_float);
         }
         (Vector::Decimal(best), Vector::Decimal(values)) => {
             keep!(best, values, |units: i128| units == NULL_UNITS);

@@ -1,10 +1,11 @@
 //! The loops over columns that expressions are made of. Those that can fail say that some value
 //! did; which, and how, is found row by row.
 
-use super::vector::{FALSE, NULL_INT, NULL_UNITS, TRUE, UNKNOWN};
+use super::vector::{Cell, FALSE, NULL_INT, NULL_UNITS, TRUE, UNKNOWN};
 use crate::arithmetic::decimals;
 use lockstep_plan_ir::expression::{Arithmetic, Comparison};
 use lockstep_types::Decimal;
+use lockstep_types::float::is_null_float;
 use lockstep_types::sql_type::NULL_FLOAT;
 
 /// Some value of a column cannot be computed.
@@ -37,7 +38,7 @@ fn zip<A: Copy, B: Copy, R>(
 }
 
 /// Compares values of one kind. The comparisons with DISTINCT are not made here.
-pub(super) fn compare<T: Copy + PartialOrd>(
+pub(super) fn compare<T: Cell>(
     comparison: Comparison,
     a: Operand<'_, T>,
     b: Operand<'_, T>,
@@ -56,15 +57,15 @@ pub(super) fn compare<T: Copy + PartialOrd>(
     let null = move |a: T, b: T| is_null(a) | is_null(b);
     match comparison {
         Comparison::Equal | Comparison::NotDistinct => {
-            zip(a, b, out, |a, b| truth(null(a, b), a == b));
+            zip(a, b, out, |a, b| truth(null(a, b), a.equals(b)));
         }
         Comparison::NotEqual | Comparison::Distinct => {
-            zip(a, b, out, |a, b| truth(null(a, b), a != b));
+            zip(a, b, out, |a, b| truth(null(a, b), !a.equals(b)));
         }
-        Comparison::Less => zip(a, b, out, |a, b| truth(null(a, b), a < b)),
-        Comparison::LessOrEqual => zip(a, b, out, |a, b| truth(null(a, b), a <= b)),
-        Comparison::Greater => zip(a, b, out, |a, b| truth(null(a, b), a > b)),
-        Comparison::GreaterOrEqual => zip(a, b, out, |a, b| truth(null(a, b), a >= b)),
+        Comparison::Less => zip(a, b, out, |a, b| truth(null(a, b), a.is_less(b))),
+        Comparison::LessOrEqual => zip(a, b, out, |a, b| truth(null(a, b), !b.is_less(a))),
+        Comparison::Greater => zip(a, b, out, |a, b| truth(null(a, b), b.is_less(a))),
+        Comparison::GreaterOrEqual => zip(a, b, out, |a, b| truth(null(a, b), !a.is_less(b))),
     }
 }
 
@@ -108,9 +109,9 @@ pub(super) fn floats(
 ) -> Result<(), Fault> {
     let mut failed = false;
     let mut checked = |a: f64, b: f64, value: f64| {
-        let null = (a <= NULL_FLOAT) | (b <= NULL_FLOAT);
+        let null = is_null_float(a) | is_null_float(b);
         failed |= !null & !value.is_finite();
-        if null | (value <= NULL_FLOAT) { NULL_FLOAT } else { value }
+        if null | is_null_float(value) { NULL_FLOAT } else { value }
     };
     match operator {
         Arithmetic::Add => zip(a, b, out, |a, b| checked(a, b, a + b)),

@@ -2,9 +2,9 @@
 //!
 //! Keys are numbered in the order in which they came. NULL equals NULL; joins leave NULLs out.
 
-use super::vector::{NULL_INT, NULL_UNITS, Vector, each_pair};
+use super::vector::{Cell, NULL_INT, NULL_UNITS, Vector, each_pair};
+use lockstep_types::float::float_order_key;
 use lockstep_types::geography::Point;
-use lockstep_types::sql_type::NULL_FLOAT;
 
 /// No key.
 pub(super) const NONE: u32 = u32::MAX;
@@ -201,7 +201,7 @@ impl<'a> KeyTable<'a> {
         self.columns
             .iter()
             .zip(keys)
-            .all(|(column, key)| each_pair!(column, key, (a, b) => a[number] == b[row]))
+            .all(|(column, key)| each_pair!(column, key, (a, b) => a[number].equals(b[row])))
     }
 
     #[cold]
@@ -231,9 +231,7 @@ fn hash_column(column: &Vector<'_>, hashes: &mut [u64]) {
             hashes.iter_mut().zip(values).for_each(|(h, value)| *h = mix(*h ^ *value as u64));
         }
         Vector::Float(values) => hashes.iter_mut().zip(values).for_each(|(h, value)| {
-            // Equal values have equal bits: minus zero is zero.
-            let value = if *value <= NULL_FLOAT { NULL_FLOAT } else { *value + 0.0 };
-            *h = mix(*h ^ value.to_bits());
+            *h = mix(*h ^ float_order_key(*value));
         }),
         Vector::Decimal(values) => hashes.iter_mut().zip(values).for_each(|(h, units)| {
             let units = if *units == NULL_UNITS { 1 } else { *units };

@@ -16,6 +16,7 @@ use crate::evaluate::evaluate_plain;
 use crate::query::Run;
 use lockstep_plan_ir::expression::{Arithmetic, Comparison, Expression};
 use lockstep_types::Decimal;
+use lockstep_types::float::is_null_float;
 use lockstep_types::sql_type::NULL_FLOAT;
 use membership::Membership;
 use pattern::Pattern;
@@ -281,7 +282,7 @@ fn negate<'a>(values: &Vector<'a>, out: &mut Vector<'a>) {
             kernels::map(values, out, i128::wrapping_neg);
         }
         (Vector::Float(values), Vector::Float(out)) => kernels::map(values, out, |value| {
-            if value <= NULL_FLOAT || -value <= NULL_FLOAT { NULL_FLOAT } else { -value }
+            if is_null_float(value) || is_null_float(-value) { NULL_FLOAT } else { -value }
         }),
         _ => unreachable!("only numbers are negated"),
     }
@@ -304,7 +305,7 @@ fn compare<'a>(
         Vector::Float(_) => {
             let a = operands!(Vector::Float(array) => array, left, frames);
             let b = operands!(Vector::Float(array) => array, right, frames);
-            kernels::compare(comparison, a, b, |value| value <= NULL_FLOAT, out);
+            kernels::compare(comparison, a, b, is_null_float, out);
         }
         Vector::Decimal(_) => {
             let a = operands!(Vector::Decimal(array) => array, left, frames);
@@ -377,7 +378,7 @@ fn is_null<'a>(values: &Vector<'a>, out: &mut Vector<'a>) {
         Vector::Int(values) | Vector::Timestamp(values) => {
             kernels::map(values, out, |value| truth(value == NULL_INT));
         }
-        Vector::Float(values) => kernels::map(values, out, |value| truth(value <= NULL_FLOAT)),
+        Vector::Float(values) => kernels::map(values, out, |value| truth(is_null_float(value))),
         Vector::Decimal(values) => kernels::map(values, out, |value| truth(value == NULL_UNITS)),
         Vector::Text(values) => kernels::map(values, out, |value| truth(value.is_none())),
         Vector::Bytes(values) => kernels::map(values, out, |value| truth(value.is_none())),

@@ -2,15 +2,15 @@
 
 use super::evaluate::Programs;
 use super::frames::Frames;
-use super::vector::{NULL_INT, NULL_UNITS, Vector, each_pair};
+use super::vector::{Cell, NULL_INT, NULL_UNITS, Vector, each_pair};
 use super::{Flow, Run, Sink};
 use crate::error::SqlError;
 use crate::query::Cut;
 use crate::query::sort::Direction;
 use lockstep_plan_ir::Node;
 use lockstep_plan_ir::relation::{Relation, SortKey};
+use lockstep_types::float::{float_order_key, is_null_float};
 use lockstep_types::geography::Point;
-use lockstep_types::sql_type::NULL_FLOAT;
 use std::cmp::Ordering;
 
 /// Frames kept beyond the wanted ones before the rest is thrown away.
@@ -230,10 +230,6 @@ fn prefixes(
     const SIGN: u64 = 1 << 63;
     let flip = if direction.is_descending() { u64::MAX } else { 0 };
     let null = if direction.is_nulls_first() { 0 } else { u64::MAX };
-    let of_float = |value: f64| {
-        let bits = (value + 0.0).to_bits();
-        if bits & SIGN == 0 { bits | SIGN } else { !bits }
-    };
     out.clear();
     macro_rules! each {
         ($values:expr, $is_null:expr, $prefix:expr) => {
@@ -248,9 +244,11 @@ fn prefixes(
         Vector::Int(values) | Vector::Timestamp(values) => {
             each!(values, |value: i64| value == NULL_INT, |value: i64| value as u64 ^ SIGN);
         }
-        Vector::Float(values) => each!(values, |value: f64| value <= NULL_FLOAT, of_float),
+        Vector::Float(values) => each!(values, is_null_float, float_order_key),
         Vector::Decimal(values) => {
-            each!(values, |units: i128| units == NULL_UNITS, |units: i128| of_float(units as f64));
+            each!(values, |units: i128| units == NULL_UNITS, |units: i128| {
+                float_order_key(units as f64)
+            });
         }
         Vector::Text(values) => {
             each!(values, |text: Option<&str>| text.is_none(), |text: Option<&str>| {
@@ -302,7 +300,7 @@ pub(super) fn compare(
             (false, true) if direction.is_nulls_first() => return Ordering::Greater,
             (false, true) => return Ordering::Less,
             (false, false) => each_pair!(left, right, (left, right) => {
-                left[a].partial_cmp(&right[b]).unwrap_or(Ordering::Equal)
+                left[a].order(right[b])
             }),
         };
         if order != Ordering::Equal {

@@ -1,9 +1,13 @@
 //! Columns of values of one kind. NULL is a value of the kind that SQL does not have, so that a
 //! column is one plain array.
 
+use lockstep_types::float::{
+    compare_floats, equal_floats, float_datum, is_less_float, is_null_float,
+};
 use lockstep_types::geography::Point;
 use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, Decimal, SqlType};
+use std::cmp::Ordering;
 
 /// NULL among integers and times.
 pub(super) const NULL_INT: i64 = i64::MIN;
@@ -97,6 +101,54 @@ macro_rules! each_pair {
 
 pub(super) use each_pair;
 
+/// Values of a column, in the order of SQL. NULL, a value like the others here, is for the caller
+/// to test.
+pub(super) trait Cell: Copy {
+    fn order(self, other: Self) -> Ordering;
+    fn equals(self, other: Self) -> bool;
+    fn is_less(self, other: Self) -> bool;
+}
+
+macro_rules! cells {
+    ($($type:ty),*) => {
+        $(impl Cell for $type {
+            #[inline(always)]
+            fn order(self, other: Self) -> Ordering {
+                self.cmp(&other)
+            }
+
+            #[inline(always)]
+            fn equals(self, other: Self) -> bool {
+                self == other
+            }
+
+            #[inline(always)]
+            fn is_less(self, other: Self) -> bool {
+                self < other
+            }
+        })*
+    };
+}
+
+cells!(i64, i128, u8, Option<&str>, Option<&[u8]>, Option<Point>);
+
+impl Cell for f64 {
+    #[inline(always)]
+    fn order(self, other: Self) -> Ordering {
+        compare_floats(self, other)
+    }
+
+    #[inline(always)]
+    fn equals(self, other: Self) -> bool {
+        equal_floats(self, other)
+    }
+
+    #[inline(always)]
+    fn is_less(self, other: Self) -> bool {
+        is_less_float(self, other)
+    }
+}
+
 impl<'a> Vector<'a> {
     /// An empty column.
     pub(super) fn new(kind: Kind) -> Vector<'a> {
@@ -159,10 +211,7 @@ impl<'a> Vector<'a> {
                 NULL_INT => Datum::Null,
                 value => Datum::Timestamp(value),
             },
-            Vector::Float(array) => {
-                let value = array[place];
-                if value > NULL_FLOAT { Datum::Float(value) } else { Datum::Null }
-            }
+            Vector::Float(array) => float_datum(array[place]),
             Vector::Decimal(array) => match array[place] {
                 NULL_UNITS => Datum::Null,
                 units => Datum::Decimal(Decimal::from_raw(units)),
@@ -183,7 +232,7 @@ impl<'a> Vector<'a> {
     pub(super) fn is_null(&self, place: usize) -> bool {
         match self {
             Vector::Int(array) | Vector::Timestamp(array) => array[place] == NULL_INT,
-            Vector::Float(array) => array[place] <= NULL_FLOAT,
+            Vector::Float(array) => is_null_float(array[place]),
             Vector::Decimal(array) => array[place] == NULL_UNITS,
             Vector::Text(array) => array[place].is_none(),
             Vector::Bytes(array) => array[place].is_none(),

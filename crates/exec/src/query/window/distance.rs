@@ -2,6 +2,7 @@
 
 use lockstep_types::Datum;
 use lockstep_types::decimal::ONE;
+use lockstep_types::float::compare_floats;
 use std::cmp::Ordering;
 
 /// A key or distance of a RANGE: exact but for FLOAT.
@@ -31,10 +32,11 @@ impl Distance {
         }
     }
 
-    pub(super) fn is_negative(self) -> bool {
+    /// Whether a frame cannot have the distance: it is negative or NaN.
+    pub(super) fn is_invalid(self) -> bool {
         match self {
             Distance::Exact(units) => units < 0,
-            Distance::Float(value) => value < 0.0,
+            Distance::Float(value) => value < 0.0 || value.is_nan(),
         }
     }
 
@@ -52,7 +54,7 @@ impl Distance {
     pub(super) fn compare(self, other: Distance) -> Ordering {
         match (self, other) {
             (Distance::Exact(a), Distance::Exact(b)) => a.cmp(&b),
-            (a, b) => a.as_float().partial_cmp(&b.as_float()).unwrap_or(Ordering::Equal),
+            (a, b) => compare_floats(a.as_float(), b.as_float()),
         }
     }
 }

@@ -48,6 +48,10 @@ class ProcedureTypesTest extends ProcedureContract {
                 new BigDecimal(2), 3, "X'FF'", new BigDecimal("2.5")));
         assertEquals("1 | 2 | 3 | 4 | 5.5", shown("Takes$TakesBoxed", (byte) 1, (short) 2, 3, 4L,
                 5.5));
+        assertEquals("1 | 2 | 3 | 4 | NaN", shown("Takes$TakesNumbers", 1, 2, 3, 4, Double.NaN));
+        assertEquals("1 | 2 | 3 | 4 | NaN", shown("Takes$TakesNumbers", 1, 2, 3, 4, "NaN"));
+        assertEquals("1 | 2 | 3 | 4 | NaN", shown("Takes$TakesBoxed", (byte) 1, (short) 2, 3, 4L,
+                Double.NaN));
     }
 
     @Test

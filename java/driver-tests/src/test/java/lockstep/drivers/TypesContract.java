@@ -93,6 +93,13 @@ abstract class TypesContract extends Contract {
     }
 
     @Test
+    void nanIsAValue() throws Exception {
+        VoltTable row = row(1, null, null, null, null, Double.NaN, null, null, null, null);
+        assertTrue(Double.isNaN(row.getDouble("FL")));
+        assertFalse(row.wasNull());
+    }
+
+    @Test
     void untypedNulls() throws Exception {
         assertNulls(row(1, null, null, null, null, null, null, null, null, null));
     }

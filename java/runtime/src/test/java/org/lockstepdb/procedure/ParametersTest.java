@@ -90,6 +90,8 @@ class ParametersTest {
     void numbersToDoubleDecimalAndString() throws DescribeException {
         assertEquals("5.0", echo("Double", 5));
         assertEquals("1.5", echo("Double", 1.5));
+        assertEquals("NaN", echo("Double", Double.NaN));
+        assertEquals("NaN", echo("Double", "NaN"));
         assertEquals("1.5", echo("Double", 1.5f));
         assertEquals("2.25", echo("Double", new BigDecimal("2.25")));
         assertEquals("1234.5", echo("Double", "1,234.5"));
