@@ -3,6 +3,7 @@
 
 use super::Dialect;
 use lockstep_types::Datum;
+use lockstep_types::float::float_word;
 use std::io::Write;
 
 /// How values become text.
@@ -26,7 +27,10 @@ pub fn write_value(out: &mut Vec<u8>, value: Datum<'_>, rules: &Rules) -> Result
         Datum::Null => out.extend_from_slice(rules.null.as_bytes()),
         Datum::Text(text) => return write_text(out, text, rules),
         // The debug form is the shortest that reads back, with an exponent where it is long.
-        Datum::Float(number) => drop(write!(out, "{number:?}")),
+        Datum::Float(number) => match float_word(number) {
+            Some(word) => out.extend_from_slice(word.as_bytes()),
+            None => drop(write!(out, "{number:?}")),
+        },
         Datum::Bytes(bytes) => bytes.iter().for_each(|byte| drop(write!(out, "{byte:02X}"))),
         Datum::Int(number) => drop(write!(out, "{number}")),
         other => drop(write!(out, "{other}")),
@@ -93,6 +97,8 @@ mod tests {
             (Datum::Float(0.1), "0.1"),
             (Datum::Float(1e300), "1e300"),
             (Datum::Float(-0.0), "-0.0"),
+            (Datum::Float(f64::NAN), "NaN"),
+            (Datum::Float(f64::INFINITY), "Infinity"),
             (Datum::Bytes(&[0, 255]), "00FF"),
             (Datum::Bytes(&[]), "\"\""),
             (Datum::Timestamp(1), "1970-01-01 00:00:00.000001"),

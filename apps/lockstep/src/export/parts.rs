@@ -6,6 +6,7 @@
 //! the next rows. Where it gives fewer than the limit, the next wider range follows.
 
 use crate::load::target::Target;
+use lockstep_types::sql_type::NULL_FLOAT;
 use lockstep_types::{Datum, SqlType, Value};
 use std::fmt::Write;
 
@@ -46,8 +47,9 @@ impl<'t> Parts<'t> {
             for (place, (&column, value)) in self.key.iter().zip(last).enumerate().take(kept + 1) {
                 let word = if place == 0 { "WHERE" } else { "AND" };
                 let comparison = if place == kept { ">" } else { "=" };
-                let value = literal(value, self.target.columns[column].sql_type);
-                let _ = write!(sql, " {word} {} {comparison} {value}", name(column));
+                let sql_type = self.target.columns[column].sql_type;
+                let condition = condition(name(column), comparison, value, sql_type);
+                let _ = write!(sql, " {word} {condition}");
             }
         }
         let order: Vec<&str> = self.key.iter().map(|&column| name(column)).collect();
@@ -78,6 +80,21 @@ impl<'t> Parts<'t> {
     }
 }
 
+/// A comparison, by `=` or `>`, of a column with a value.
+fn condition(name: &str, comparison: &str, value: &Value, sql_type: SqlType) -> String {
+    // NaN and infinity, which SQL has no literals for, are the values beyond these.
+    let least = f64::from_bits(NULL_FLOAT.to_bits() - 1);
+    match value {
+        Value::Float(number) if number.is_nan() && comparison == "=" => {
+            format!("{name} < {least:E}")
+        }
+        Value::Float(number) if number.is_nan() => format!("{name} >= {least:E}"),
+        Value::Float(f64::INFINITY) if comparison == "=" => format!("{name} > {:E}", f64::MAX),
+        Value::Float(f64::INFINITY) => format!("{name} <> {name}"),
+        value => format!("{name} {comparison} {}", literal(value, sql_type)),
+    }
+}
+
 /// A value as SQL has it.
 fn literal(value: &Value, sql_type: SqlType) -> String {
     match value {
@@ -97,6 +114,19 @@ fn literal(value: &Value, sql_type: SqlType) -> String {
 mod tests {
     use super::*;
     use crate::load::target::Column;
+
+    #[test]
+    fn numbers_without_a_literal_are_beyond_the_others() {
+        let least = "-1.6999999999999997E308";
+        for (number, equal, greater) in [
+            (1.5, "F = 1.5E0".to_string(), "F > 1.5E0".to_string()),
+            (f64::NAN, format!("F < {least}"), format!("F >= {least}")),
+            (f64::INFINITY, "F > 1.7976931348623157E308".to_string(), "F <> F".to_string()),
+        ] {
+            let compared = |by| condition("F", by, &Value::Float(number), SqlType::Float);
+            assert_eq!((compared("="), compared(">")), (equal, greater));
+        }
+    }
 
     #[test]
     fn parts_follow_one_another() {

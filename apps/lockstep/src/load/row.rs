@@ -3,6 +3,7 @@
 use super::target::{Column, Mapping, Source, Target};
 use crate::csv::reader::{Record, Value};
 use lockstep_types::decimal::DecimalError;
+use lockstep_types::float::{float_of_word, is_null_float};
 use lockstep_types::geography::Point;
 use lockstep_types::geography::text::{incomplete_polygon, polygon_rings};
 use lockstep_types::table::write_datum;
@@ -153,10 +154,14 @@ fn read<'v>(
             Ok(Datum::Bytes(scratch))
         }
         SqlType::Float => {
+            // `-Infinity` is in the range of NULL.
+            let word = plain(bytes).and_then(float_of_word).filter(|word| !is_null_float(*word));
+            if let Some(value) = word {
+                return Ok(Datum::Float(value));
+            }
             let number = plain(bytes).and_then(|text| text.parse::<f64>().ok());
             // Words such as `inf` are numbers to Rust, and none here; so is what means NULL.
-            let sound =
-                number.filter(|n| n.is_finite() && *n > lockstep_types::sql_type::NULL_FLOAT);
+            let sound = number.filter(|n| n.is_finite() && !is_null_float(*n));
             let word = bytes.iter().any(|byte| matches!(byte, b'n' | b'N'));
             match sound {
                 Some(number) if !word => Ok(Datum::Float(number)),
@@ -304,7 +309,10 @@ mod tests {
             (Integer, "", Err("'' is no INTEGER")),
             (Float, "1e-3", Ok("0.001")),
             (Float, "1e999", Err("out of range")),
-            (Float, "NaN", Err("'NaN' is no FLOAT")),
+            (Float, "NaN", Ok("NaN")),
+            (Float, "Infinity", Ok("inf")),
+            (Float, "-Infinity", Err("'-Infinity' is no FLOAT")),
+            (Float, "nan", Err("'nan' is no FLOAT")),
             (Float, "inf", Err("'inf' is no FLOAT")),
             (Float, "x", Err("'x' is no FLOAT")),
             (Decimal, "1.25", Ok("1.250000000000")),

@@ -2,6 +2,7 @@
 
 use super::command::CommandError;
 use lockstep_client::ParameterWriter;
+use lockstep_types::float::float_of_word;
 use lockstep_types::{Datum, Decimal, SqlType, Value, timestamp};
 
 /// Most elements of an array parameter.
@@ -215,7 +216,7 @@ fn converted(literal: &Literal, declared: Option<SqlType>) -> Result<(SqlType, V
         }
         SqlType::Float => {
             let value = text.parse().ok().filter(|value: &f64| value.is_finite());
-            Value::Float(value.ok_or_else(wrong)?)
+            Value::Float(value.or_else(|| float_of_word(text)).ok_or_else(wrong)?)
         }
         SqlType::Decimal => Value::Decimal(Decimal::parse(text).map_err(|_| wrong())?),
         SqlType::Timestamp => {
@@ -312,6 +313,7 @@ mod tests {
             ("'7'", Some(Integer), Ok("INTEGER 7")),
             ("7.5", None, Ok("DECIMAL 7.500000000000")),
             ("7.5", Some(Float), Ok("FLOAT 7.5")),
+            ("NaN", Some(Float), Ok("FLOAT NaN")),
             ("abc", None, Ok("VARCHAR abc")),
             ("null", None, Ok("NULL NULL")),
             ("null", Some(Varchar), Ok("VARCHAR NULL")),

@@ -1,6 +1,7 @@
 //! Result tables as text: aligned columns, CSV, or JSON.
 
 use lockstep_client::rows::Table;
+use lockstep_types::float::float_word;
 use lockstep_types::{SqlType, Value};
 use std::fmt::Write;
 use std::time::Duration;
@@ -70,6 +71,9 @@ pub fn text(value: &Value) -> String {
 /// The shortest text that reads back as the same double; with an exponent from 10^7 on and below
 /// 10^-3, as VoltDB's tools show doubles.
 fn float_text(number: f64) -> String {
+    if let Some(word) = float_word(number) {
+        return word.to_string();
+    }
     let magnitude = number.abs();
     if magnitude == 0.0 || (1e-3..1e7).contains(&magnitude) {
         return format!("{number:?}");
@@ -213,7 +217,11 @@ fn json_value(value: &Value, sql_type: SqlType) -> String {
         Value::Bool(truth) => truth.to_string(),
         // JSON numbers have any length; readers that take doubles round decimals.
         Value::Int(_) | Value::Decimal(_) => value.to_string(),
-        Value::Float(number) => format!("{number:?}"),
+        // JSON has no number that is not finite: text, as VoltDB's tables write it.
+        Value::Float(number) => match float_word(*number) {
+            Some(word) => json_text(word),
+            None => format!("{number:?}"),
+        },
         _ if sql_type.is_number() => value.to_string(),
         other => json_text(&other.to_string()),
     }
@@ -261,6 +269,15 @@ mod tests {
             ],
         ];
         Table { names, types, rows }
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_words() {
+        for (number, word) in [(f64::NAN, "NaN"), (f64::INFINITY, "Infinity")] {
+            let (value, sql_type) = (Value::Float(number), SqlType::Float);
+            assert_eq!(text(&value), word);
+            assert_eq!(json_value(&value, sql_type), format!("\"{word}\""));
+        }
     }
 
     #[test]
