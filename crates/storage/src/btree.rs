@@ -10,12 +10,15 @@
 //! separator owns its key; all leaves lie at the same depth.
 
 mod append;
+mod counts;
 mod expected;
 mod node;
 mod packed;
 mod rebalance;
 mod spare;
 
+#[cfg(test)]
+pub(crate) use counts::visits;
 pub(crate) use node::{BytesKey, LEAF_CAPACITY, Leaf, TreeKey, partition_point};
 use node::{FAN_OUT, Inner, NO_INSERT, new_leaf, prefetch_node};
 use packed::{Noted, Packed, is_packed};
@@ -39,6 +42,8 @@ pub(crate) struct Tree<K: TreeKey, const UNIQUE: bool> {
     length: u64,
     leaves: usize,
     inners: usize,
+    /// Inner nodes that know the number of entries below them.
+    counted: Cell<usize>,
     arena: K::Arena,
     /// A number key and its leaf, which `expect` found; null when leaves have split or merged
     /// since. No part of the tree's content.
@@ -85,6 +90,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             length: 0,
             leaves: 1,
             inners: 0,
+            counted: Cell::new(0),
             arena: K::Arena::default(),
             expected: Cell::new((0, null_mut())),
             packed_leaves: 0,
@@ -305,6 +311,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 self.split_leaf(leaf, position, key, row, &path);
             } else {
                 Self::insert_at(leaf, position, key, row);
+                if self.counted.get() != 0 {
+                    self.forget_counts(&path);
+                }
             }
         }
         Ok(())
@@ -344,6 +353,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         self.leaves += 1;
         // SAFETY: both leaves are live and ours; the moved entries are initialised.
         unsafe {
+            self.forget_counts(path);
             let next = (*leaf).next;
             (*right).previous = leaf;
             (*right).next = next;
@@ -526,9 +536,13 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             (*leaf).length -= 1;
             (*leaf).last_insert = NO_INSERT;
             self.length -= 1;
-            if length - 1 < LEAF_CAPACITY / 4 && self.height > 0 {
-                self.expected.set((0, null_mut()));
-                self.fill_leaf(&path);
+            let is_low = length - 1 < LEAF_CAPACITY / 4 && self.height > 0;
+            if is_low || self.counted.get() != 0 {
+                self.forget_counts(&path);
+                if is_low {
+                    self.expected.set((0, null_mut()));
+                    self.fill_leaf(&path);
+                }
             }
         }
         true

@@ -9,6 +9,9 @@ use crate::wire::{prefetch_slot, prefetch_tail};
 /// Rows whose slots are asked for together.
 const ROWS_AHEAD: usize = 16;
 
+/// Leaves of a range that are counted one by one; of more the tree knows the numbers.
+const LEAVES_COUNTED: usize = 16;
+
 /// What bounds the rows of a result.
 #[derive(Debug, Clone, Copy)]
 pub struct RowLimits {
@@ -161,6 +164,28 @@ unsafe fn neighbour<K: FromEdge, const UNIQUE: bool>(
     unsafe {
         let (previous, next) = links(leaf.cast_mut());
         if before { (*previous).cast() } else { (*next).cast() }
+    }
+}
+
+/// Rows of a cursor's range from its position on, beyond whose leaf the range goes on.
+fn count_rest<K: FromEdge, const UNIQUE: bool>(
+    tree: &Tree<K, UNIQUE>,
+    cursor: &IndexCursor<'_>,
+) -> u64 {
+    let leaf = cursor.leaf.cast::<Leaf<K>>();
+    let (first, last) = tree.outer_leaves();
+    // SAFETY: the cursor and its end have leaves of the tree, the end's is not before the
+    // cursor's in its direction, and positions are those of entries between the two.
+    unsafe {
+        let (end, position) = match cursor.end {
+            End::At(end, position) => (end.cast::<Leaf<K>>(), position),
+            _ if cursor.reverse => (first, 0),
+            _ => (last, leaf_length(last)),
+        };
+        match cursor.reverse {
+            true => tree.count_between(end, leaf) + cursor.position as u64 - position as u64,
+            false => tree.count_between(leaf, end) + position as u64 - cursor.position as u64,
+        }
     }
 }
 
@@ -344,16 +369,22 @@ impl<'a> IndexCursor<'a> {
         }
     }
 
-    /// The number of remaining rows, without visiting each.
+    /// The number of remaining rows. The leaves of a short range are counted one by one; the time
+    /// of a long one grows with the height of the tree, and with the changes since the last time.
     pub fn count_rows(mut self) -> u64 {
         let mut count = 0;
-        loop {
+        for _ in 0..LEAVES_COUNTED {
             count += self.remaining() as u64;
             self.position = self.stop;
             if !self.advance() {
                 return count;
             }
         }
+        if self.last {
+            return count + self.remaining() as u64;
+        }
+        let rest = each_tree!(self.tree, tree => count_rest(tree, &self));
+        count + rest
     }
 }
 
@@ -368,6 +399,7 @@ impl<'a> Iterator for IndexCursor<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::btree::visits;
     use crate::{ColumnLayout, IndexDefinition, KeySource, Table, TableLayout, Tables, UndoLog};
     use lockstep_types::{Datum, IndexId, SqlType};
     use std::cell::Cell;
@@ -400,10 +432,9 @@ mod tests {
     #[test]
     fn ranges_end_where_their_limits_stand() {
         // Several leaves, and several leaves for a key.
-        for (count, often) in [(300, 1), (7, 150)] {
+        for (count, often, step) in [(300, 1, 7), (7, 150, 1), (9_000, 1, 613), (5, 2_500, 1)] {
             let (tables, id) = numbers(count, often);
-            let edges: Vec<i64> =
-                (-1..=2 * count).step_by(if count > 100 { 7 } else { 1 }).collect();
+            let edges: Vec<i64> = (-1..=2 * count).step_by(step).collect();
             let bounds = |number: &i64| {
                 [Bound::Included([Datum::Int(*number)]), Bound::Excluded([Datum::Int(*number)])]
             };
@@ -460,5 +491,28 @@ mod tests {
                 assert!(SEARCHES.get() - before <= 1, "{} searches", SEARCHES.get() - before);
             }
         }
+    }
+
+    /// Calls that count the rows before they add one take the same time however many there are.
+    #[test]
+    fn counting_between_inserts_does_not_grow_with_the_range() {
+        let (mut tables, id) = numbers(0, 1);
+        let (mut undo, mut most) = (UndoLog::default(), 0);
+        for number in 0..200_000 {
+            tables[id].insert(&[Datum::Int(number)], &mut undo).expect("legal values");
+            undo.release_all(&mut tables);
+            if number % 16 != 0 {
+                continue;
+            }
+            let limits = [Datum::Int(0), Datum::Int(number)];
+            let [lower, upper] = limits.each_ref().map(std::slice::from_ref);
+            let (lower, upper) = (Bound::Included(lower), Bound::Included(upper));
+            let range = tables[id].range(IndexId(0), lower, upper, false).expect("legal");
+            let before = visits::count();
+            assert_eq!(range.count_rows(), number as u64 + 1);
+            most = most.max(visits::count() - before);
+        }
+        // 3,200 leaves: two of three levels of nodes with 64 children each, from both ends.
+        assert!((1..=4 * 64).contains(&most), "{most} children were looked at");
     }
 }

@@ -10,7 +10,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         // SAFETY: the last leaf is of this tree; its first `length` entries are initialised, and
         // there is room for one more.
         unsafe {
-            if !is_packed(leaf) {
+            if !is_packed(leaf) && self.counted.get() == 0 {
                 let length = (*leaf).length as usize;
                 let keys = (&raw const (*leaf).keys).cast::<K>();
                 let is_last = length > 0 && length < LEAF_CAPACITY && {

@@ -71,7 +71,7 @@ impl Tree<u64, true> {
             if position < length && (*leaf).keys.get_unchecked(position).assume_init() == key {
                 return Err((*leaf).rows.get_unchecked(position).assume_init());
             }
-            if length == LEAF_CAPACITY {
+            if length == LEAF_CAPACITY || self.counted.get() != 0 {
                 return self.insert(key, row);
             }
             self.length += 1;

@@ -220,6 +220,9 @@ impl TreeKey for BytesKey {
 /// In `last_insert`: the entry that comes next is behind no other.
 pub(crate) const NO_INSERT: u16 = u16::MAX - 1;
 
+/// In the number of entries of an inner node: it does not know it.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
+
 /// A leaf: keys in order, each with the row it belongs to. Keys lie where inner nodes have them.
 #[repr(C, align(64))]
 pub(crate) struct Leaf<K> {
@@ -241,6 +244,8 @@ pub(crate) struct Inner<K> {
     pub(crate) rows: [MaybeUninit<u32>; FAN_OUT - 1],
     pub(crate) keys: [MaybeUninit<K>; FAN_OUT - 1],
     pub(crate) children: [MaybeUninit<*mut u8>; FAN_OUT],
+    /// Entries in the leaves below, or `UNKNOWN` (see `counts.rs`).
+    pub(crate) entries: u32,
 }
 
 /// The node behind a new box, uninitialised but for its length.
@@ -257,12 +262,14 @@ pub(crate) fn new_leaf<K>() -> *mut Leaf<K> {
     }
 }
 
-/// The node behind a new box, uninitialised but for its length.
+/// The node behind a new box, uninitialised but for its length and its number of entries.
 pub(crate) fn new_inner<K>() -> *mut Inner<K> {
     let mut inner = Box::<Inner<K>>::new_uninit();
+    let at = inner.as_mut_ptr();
     // SAFETY: all other fields are `MaybeUninit` and need no value.
     unsafe {
-        (&raw mut (*inner.as_mut_ptr()).length).write(0);
+        (&raw mut (*at).length).write(0);
+        (&raw mut (*at).entries).write(UNKNOWN);
         Box::into_raw(inner.assume_init())
     }
 }
@@ -300,6 +307,13 @@ pub(crate) fn prefetch_rows<K>(leaf: *const Leaf<K>) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = leaf;
 }
+
+/// The number of entries lies where the alignment leaves space.
+const _: () = assert!(
+    size_of::<Inner<u64>>() == 1280
+        && size_of::<Inner<u128>>() == 1792
+        && size_of::<Inner<BytesKey>>() == 2816
+);
 
 const _: () = assert!(
     std::mem::offset_of!(Leaf<u64>, keys) == std::mem::offset_of!(Inner<u64>, keys)

@@ -167,6 +167,8 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             let left_index = index.saturating_sub(1);
             let left = (*parent).children[left_index].assume_init().cast::<Inner<K>>();
             let right = (*parent).children[left_index + 1].assume_init().cast::<Inner<K>>();
+            self.forget_count(left);
+            self.forget_count(right);
             let left_children = (*left).length as usize + 1;
             let total = left_children + (*right).length as usize + 1;
             if total <= INNER_MERGE_LIMIT {

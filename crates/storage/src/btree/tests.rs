@@ -54,10 +54,11 @@ fn rank<K: TestKey>(number: u64) -> (u64, u64) {
 impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     /// All rows in order, by the leaf links, after a walk that checks shape and books.
     fn checked_rows(&self) -> Vec<u32> {
-        let (mut leaves, mut inners) = (Vec::new(), 0);
+        let mut leaves = Vec::new();
+        let mut books = (0, 0);
         // SAFETY: the tree is borrowed; every node is live.
-        unsafe { self.walk(self.root, self.height, &mut leaves, &mut inners) };
-        assert_eq!((leaves.len(), inners), (self.leaves, self.inners));
+        unsafe { self.walk(self.root, self.height, &mut leaves, &mut books) };
+        assert_eq!((leaves.len(), books), (self.leaves, (self.inners, self.counted.get())));
         assert_eq!((leaves[0], leaves[leaves.len() - 1]), (self.first, self.last));
         let mut rows = Vec::new();
         let mut previous = null_mut();
@@ -80,26 +81,52 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         rows
     }
 
+    /// Gives the entries below a node; `books` counts inner nodes, and those that know that.
     unsafe fn walk(
         &self,
         node: *mut u8,
         height: usize,
         leaves: &mut Vec<*mut Leaf<K>>,
-        inners: &mut usize,
-    ) {
+        books: &mut (usize, usize),
+    ) -> u64 {
         if height == 0 {
             leaves.push(node.cast());
-            return;
+            // SAFETY: the node is a live leaf.
+            return unsafe { leaf_length(node.cast::<Leaf<K>>()) } as u64;
         }
-        *inners += 1;
+        books.0 += 1;
+        let (inners, knowing) = *books;
         let inner = node.cast::<Inner<K>>();
         // SAFETY: the node is live and `height` levels above the leaves.
         unsafe {
             let length = (*inner).length as usize;
             assert!((1..FAN_OUT).contains(&length), "{length} separators");
+            let mut entries = 0;
             for child in 0..=length {
-                self.walk((*inner).children[child].assume_init(), height - 1, leaves, inners);
+                let child = (*inner).children[child].assume_init();
+                entries += self.walk(child, height - 1, leaves, books);
             }
+            if (*inner).entries != node::UNKNOWN {
+                assert_eq!(u64::from((*inner).entries), entries, "a node knows its entries");
+                assert_eq!(books.0 - inners, books.1 - knowing, "all nodes below know theirs");
+                books.1 += 1;
+            }
+            entries
+        }
+    }
+
+    /// Entries between two places: by the nodes' numbers, and leaf by leaf.
+    fn counted_between(&self, from: K::Probe<'_>, to: K::Probe<'_>) -> [i64; 2] {
+        let (from, to) = (self.first_at_or_after(from), self.first_at_or_after(to));
+        let ends = to.position as i64 - from.position as i64;
+        // SAFETY: the places are of this tree, and the caller gives them in their order.
+        unsafe {
+            let (mut leaf, mut walked) = (from.leaf, 0);
+            while leaf != to.leaf {
+                walked += leaf_length(leaf) as i64;
+                leaf = *links(leaf.cast_mut()).1;
+            }
+            [self.count_between(from.leaf, to.leaf) as i64 + ends, walked + ends]
         }
     }
 }
@@ -145,6 +172,15 @@ fn against_mirror<K: TestKey, const UNIQUE: bool>(
             let rank = rank::<K>(number);
             let first = mirror.range((rank, 0)..=(rank, u32::MAX)).next().map(|(_, row)| *row);
             assert_eq!(K::with(number, |probe| tree.get(probe)), first);
+        }
+        // There are stretches without a count: then no node knows its number.
+        if step % 64 == 0 && step % 8192 < 4096 {
+            let mut limits = [pick(&mut random, step), pick(&mut random, step)];
+            limits.sort_by_key(|number| rank::<K>(*number));
+            let [from, to] = limits;
+            let [counted, walked] =
+                K::with(from, |from| K::with(to, |to| tree.counted_between(from, to)));
+            assert_eq!(counted, walked, "from {from} to {to}, step {step}");
         }
         if step % 2003 == 0 {
             let expected: Vec<u32> = mirror.iter().map(|(_, row)| *row).collect();
@@ -270,6 +306,48 @@ fn the_partition_point_is_found_for_every_length() {
         for point in 0..=length {
             assert_eq!(partition_point(length, |at| at < point), point, "{point} of {length}");
         }
+    }
+}
+
+#[test]
+fn entries_that_were_expected_or_appended_are_counted() {
+    let mut tree = Tree::<u64, true>::new();
+    for key in 0..50_000u64 {
+        tree.append(2 * key, key as u32).expect("keys differ");
+        if key % 997 == 0 {
+            assert_eq!(tree.counted_between(0, u64::MAX), [key as i64 + 1; 2]);
+        }
+    }
+    for (number, key) in (1..60_000u64).step_by(6).enumerate() {
+        tree.expect(key);
+        tree.insert_expected(key, 60_000 + key as u32).expect("keys differ");
+        assert_eq!(tree.counted_between(0, u64::MAX)[0], 50_001 + number as i64);
+    }
+    assert_eq!(tree.checked_rows().len(), 60_000);
+}
+
+#[test]
+fn counts_hold_while_inner_nodes_merge() {
+    for from_the_end in [false, true] {
+        // 1,600 leaves below 25 inner nodes, which merge from one end to the other.
+        let mut tree = Tree::<u64, true>::new();
+        for key in 0..100_000u64 {
+            tree.insert(key, key as u32).expect("keys differ");
+        }
+        let before = tree.inners;
+        for number in (0..100_000u64).filter(|number| number % 10 != 0) {
+            let key = if from_the_end { 99_999 - number } else { number };
+            assert!(tree.remove(key, key as u32));
+            if number % 97 == 1 {
+                let left = tree.len() as i64;
+                assert_eq!(tree.counted_between(0, u64::MAX), [left; 2], "without {key}");
+            }
+            if number % 10_001 == 1 {
+                tree.checked_rows();
+            }
+        }
+        assert_eq!(tree.checked_rows().len(), 10_000);
+        assert!(tree.inners < before, "{} inner nodes", tree.inners);
     }
 }
 
