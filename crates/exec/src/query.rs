@@ -230,9 +230,7 @@ impl<'a> Run<'_, 'a> {
     fn run_batched(&self, relation: &'a Relation, sink: Sink<'_>) -> Result<Flow, SqlError> {
         match relation {
             Relation::Aggregate { input, slot, group, calls } => {
-                if group.is_empty()
-                    && let Some(flow) = self.counted_group(input, *slot, calls, sink)?
-                {
+                if let Some(flow) = self.counted_group(input, *slot, group, calls, sink)? {
                     return Ok(flow);
                 }
                 self.batch_aggregate(input, *slot, group, calls, sink)

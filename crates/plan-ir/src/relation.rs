@@ -398,6 +398,20 @@ impl Relation {
         }
         operators
     }
+
+    /// The scan that an aggregate of these parts only counts, where the table or the index knows
+    /// the number of the rows without a visit to each.
+    pub fn counted_scan<'r>(
+        input: &'r Relation,
+        group: &[Expression],
+        calls: &[AggregateCall],
+    ) -> Option<&'r Scan> {
+        let is_count = |call: &AggregateCall| call.function == AggregateFunction::CountStar;
+        let Relation::Scan(scan) = input else { return None };
+        let is_known = scan.filter.is_none()
+            && matches!(scan.access, Access::Full | Access::Index { at_most_one: false, .. });
+        (is_known && group.is_empty() && calls.iter().all(is_count)).then_some(scan)
+    }
 }
 
 impl Comparison {

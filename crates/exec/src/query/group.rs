@@ -5,7 +5,6 @@ use super::{Flow, RowTable, Run, Sink};
 use crate::aggregate::Accumulator;
 use crate::error::SqlError;
 use crate::frame::Slot;
-use lockstep_plan_ir::AggregateFunction;
 use lockstep_plan_ir::expression::{Expression, Node};
 use lockstep_plan_ir::relation::{AggregateCall, Relation};
 use lockstep_types::Datum;
@@ -63,9 +62,7 @@ impl<'a> Run<'_, 'a> {
         calls: &'a [AggregateCall],
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
-        if group.is_empty()
-            && let Some(flow) = self.counted_group(input, slot, calls, sink)?
-        {
+        if let Some(flow) = self.counted_group(input, slot, group, calls, sink)? {
             return Ok(flow);
         }
         let mut calls: Vec<Call<'a>> = calls.iter().map(Call::new).collect();
@@ -111,12 +108,11 @@ impl<'a> Run<'_, 'a> {
         &self,
         input: &'a Relation,
         slot: u16,
+        group: &[Expression],
         calls: &'a [AggregateCall],
         sink: Sink<'_>,
     ) -> Result<Option<Flow>, SqlError> {
-        let counts_only = |call: &AggregateCall| call.function == AggregateFunction::CountStar;
-        if calls.iter().all(counts_only)
-            && let Relation::Scan(scan) = input
+        if let Some(scan) = Relation::counted_scan(input, group, calls)
             && let Some(count) = self.count_scan(scan)?
         {
             let cells = self.buffer(slot, calls.len());

@@ -42,11 +42,8 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    /// The number of rows of a scan, where it is known without visiting each.
+    /// The number of rows of a scan without a filter, where it is known without a visit to each.
     pub(super) fn count_scan(&self, scan: &'a Scan) -> Result<Option<u64>, SqlError> {
-        if scan.filter.is_some() {
-            return Ok(None);
-        }
         let table = table_of(self.executor.tables, scan.table)?;
         match &scan.access {
             Access::Full => Ok(Some(table.row_count())),

@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// Longest explanation in bytes; the rest is cut off.
 const MAX_BYTES: usize = 256 << 10;
+/// What scans of a table and of an index are called, and those that only count.
+const SCANS: [&str; 2] = ["SEQUENTIAL SCAN", "INDEX SCAN"];
+const COUNTS: [&str; 2] = ["TABLE COUNT", "INDEX COUNT"];
 /// Deepest indentation.
 const MAX_DEPTH: usize = 120;
 
@@ -301,7 +304,7 @@ impl Writer<'_> {
     fn relation(&mut self, depth: usize, relation: &Relation) {
         match relation {
             Relation::OneRow => self.step(depth, relation, "ONE ROW"),
-            Relation::Scan(scan) => self.scan(depth, relation, scan),
+            Relation::Scan(scan) => self.scan(depth, relation, scan, SCANS),
             Relation::Receive { fragment, .. } => {
                 let text = self.receive(*fragment);
                 self.step(depth, relation, &text);
@@ -319,15 +322,17 @@ impl Writer<'_> {
             }
             Relation::Join(join) => self.join(depth, relation, join),
             Relation::Aggregate { input, group, calls, .. } => {
-                let calls: Vec<String> =
-                    calls.iter().map(|call| self.names.aggregate(call)).collect();
-                let kind = if group.is_empty() {
-                    "AGGREGATION".to_string()
-                } else {
-                    format!("Hash AGGREGATION by {}", self.names.list(group))
+                let texts = calls.iter().map(|call| self.names.aggregate(call));
+                let texts = texts.collect::<Vec<String>>();
+                let kind = match group.is_empty() {
+                    true => "AGGREGATION".to_string(),
+                    false => format!("Hash AGGREGATION by {}", self.names.list(group)),
                 };
-                self.step(depth, relation, &format!("{kind} ops: {}", calls.join(", ")));
-                self.relation(depth + 1, input);
+                self.step(depth, relation, &format!("{kind} ops: {}", texts.join(", ")));
+                match Relation::counted_scan(input, group, calls) {
+                    Some(scan) => self.scan(depth + 1, input, scan, COUNTS),
+                    None => self.relation(depth + 1, input),
+                }
             }
             Relation::Sort { input, keys, limit, offset } => {
                 let keys = self.keys(keys);
@@ -381,10 +386,12 @@ impl Writer<'_> {
         self.subqueries(depth + 1, branch.output.iter());
     }
 
-    fn scan(&mut self, depth: usize, relation: &Relation, scan: &Scan) {
+    /// A scan, with what it is called over the table and over an index.
+    fn scan(&mut self, depth: usize, relation: &Relation, scan: &Scan, kinds: [&str; 2]) {
+        let [of_table, of_index] = kinds;
         let source = self.names.scanned(scan.table);
         let line = match &scan.access {
-            Access::Full => format!("SEQUENTIAL SCAN of {source}"),
+            Access::Full => format!("{of_table} of {source}"),
             Access::Index { index, equal, lower, upper, reverse, at_most_one, .. } => {
                 let index_name = self.names.index(scan.table, *index);
                 let mut parts = Vec::new();
@@ -410,7 +417,7 @@ impl Writer<'_> {
                 };
                 let reverse = if *reverse { " reverse" } else { "" };
                 let parts = parts.join(" AND ");
-                format!("INDEX SCAN of {source} using \"{index_name}\"{reverse}{how}{parts}")
+                format!("{of_index} of {source} using \"{index_name}\"{reverse}{how}{parts}")
             }
             Access::IndexList { index, list } => {
                 let index_name = self.names.index(scan.table, *index);
