@@ -4,6 +4,7 @@
 mod ballast;
 mod host;
 mod measure;
+mod mixed;
 mod recovery;
 mod table;
 mod under_load;
@@ -47,6 +48,8 @@ pub enum Figure {
     Latency,
     /// Replay of the log against embedded calls.
     Replay,
+    /// Replay of a log of procedures in Java.
+    MixedReplay,
     /// Bytes of the log for a call.
     LogBytes,
     /// Recovery of gigabytes of rows.
@@ -58,12 +61,13 @@ pub enum Figure {
 }
 
 /// The figures by the names of the option `--only`.
-const FIGURES: [(&str, Figure); 9] = [
+const FIGURES: [(&str, Figure); 10] = [
     ("no-log", Figure::NoLog),
     ("redis", Figure::Redis),
     ("postgres", Figure::Postgres),
     ("latency", Figure::Latency),
     ("replay", Figure::Replay),
+    ("mixed-replay", Figure::MixedReplay),
     ("log-bytes", Figure::LogBytes),
     ("recovery", Figure::Recovery),
     ("under-load", Figure::UnderLoad),
@@ -150,6 +154,14 @@ fn amounts(program: Command) -> Command {
         .arg(megabytes("recovery-mb", "5000", "Rows that are recovered, in MB of their values"))
         .arg(megabytes("snapshot-mb", "1000", "Rows in the other snapshots, in MB of their values"))
         .arg(
+            Arg::new("mixed-calls")
+                .long("mixed-calls")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=100_000_000))
+                .default_value("280000")
+                .help("Calls of procedures in Java in the log that is replayed"),
+        )
+        .arg(
             Arg::new("postgres")
                 .long("postgres")
                 .value_name("FOLDER")
@@ -167,6 +179,7 @@ struct Plan {
     quick: bool,
     recovery_bytes: u64,
     snapshot_bytes: u64,
+    mixed_calls: u64,
     /// Cores of the machine.
     cores: usize,
     /// This program.
@@ -206,6 +219,7 @@ impl Plan {
             quick,
             recovery_bytes: bytes("recovery-mb"),
             snapshot_bytes: bytes("snapshot-mb"),
+            mixed_calls: if quick { 2_000 } else { number("mixed-calls") },
             cores: cores.unwrap_or(1),
             own,
             lockstep,
@@ -233,6 +247,7 @@ impl Plan {
             ("in flight on each", format!("{PIPELINE}, or 1 where it says so")),
             ("recovery", format!("{}, {} sites", megabytes(self.recovery_bytes), self.cores)),
             ("snapshots", megabytes(self.snapshot_bytes)),
+            ("replay of Java", format!("{} calls, {} sites", self.mixed_calls, mixed::SITES)),
             ("during snapshots", under_load::options_in_words()),
             ("repeats", format!("{}, medians; of the recovery one", self.repeats)),
             ("measured time", seconds(self.duration)),

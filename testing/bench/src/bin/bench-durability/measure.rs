@@ -1,6 +1,7 @@
 //! The figures, one after the other, in turns.
 
 use crate::host::{self, Host};
+use crate::mixed::{self, MixedReplay};
 use crate::recovery::{self, Recovery, SnapshotSpeed};
 use crate::under_load::{self, UnderLoad};
 use crate::{CONNECTIONS, EMBEDDED, Figure, PIPELINE, Plan, REDIS_KEYS, SERVER_CORE, SYNC};
@@ -84,6 +85,8 @@ pub struct Samples {
     pub embedded: Vec<f64>,
     /// PostgreSQL, a line a repeat: calls per second by connections.
     pub postgres: Vec<Vec<(usize, f64)>>,
+    /// A log of procedures in Java, replayed.
+    pub mixed: Vec<MixedReplay>,
     /// Gigabytes brought back.
     pub recovery: Option<Recovery>,
     /// Voter while snapshots are taken.
@@ -102,6 +105,12 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
         throughputs(plan, repeat, &mut samples)?;
         if plan.wants(&[Figure::Latency]) {
             latencies(plan, &mut samples)?;
+        }
+        if plan.wants(&[Figure::MixedReplay]) {
+            let replay = mixed::replay(plan)?;
+            let rate = replay.entries / replay.cpu_s;
+            eprintln!("repeat {repeat}: {:28} {rate:>10.0}/s", "Java, replayed, a core");
+            samples.mixed.push(replay);
         }
         if plan.wants(&[Figure::SnapshotSpeed]) {
             let speed = recovery::snapshot_speed(plan)?;

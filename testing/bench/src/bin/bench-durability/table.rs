@@ -1,6 +1,7 @@
 //! The report: each figure beside what it must and should reach.
 
 use crate::measure::{Sample, Samples, best_of};
+use crate::mixed::MixedReplay;
 use crate::recovery::{Recovery, SnapshotSpeed};
 use crate::under_load::UnderLoad;
 use lockstep_bench::report::grouped;
@@ -54,6 +55,9 @@ pub fn rows(samples: &Samples) -> Vec<Row> {
         rows.push(latency_row(samples));
     }
     rows.extend(log_rows(samples));
+    if !samples.mixed.is_empty() {
+        rows.push(mixed_row(&samples.mixed));
+    }
     rows.extend(samples.recovery.iter().flat_map(recovery_rows));
     if !samples.under_load.is_empty() {
         rows.extend(under_load_rows(&samples.under_load));
@@ -131,6 +135,22 @@ fn log_rows(samples: &Samples) -> Vec<Row> {
         ));
     }
     rows
+}
+
+fn mixed_row(samples: &[MixedReplay]) -> Row {
+    let of = |value: fn(&MixedReplay) -> f64| median(samples.iter().map(value));
+    row(
+        "replay of Java, one and two partitions: entries, a core",
+        (of(|s| s.entries / s.cpu_s), per_s),
+        at_least(200_000.0, 300_000.0),
+        format!(
+            "{} entries in {:.2} s of processor time, from the start of the process until it \
+             serves, the start of the JVM and its compiler included; by the clock {}",
+            grouped(of(|s| s.entries) as u64),
+            of(|s| s.cpu_s),
+            per_s(of(|s| s.entries / s.seconds))
+        ),
+    )
 }
 
 fn recovery_rows(recovery: &Recovery) -> Vec<Row> {
@@ -245,11 +265,16 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
         "fdatasync_us": samples.fdatasync_us,
         "logged": logged.collect::<Vec<_>>(),
         "embedded_per_s": samples.embedded,
+        "mixed_replay": samples.mixed.iter().map(mixed_json).collect::<Vec<_>>(),
         "recovery": samples.recovery.as_ref().map(recovery_json),
         "under_load": samples.under_load.iter().map(under_load_json).collect::<Vec<_>>(),
         "snapshot_speed": samples.speed.iter().map(speed_json).collect::<Vec<_>>(),
     });
     report_json(rows.iter().map(Row::json).collect(), samples, options)
+}
+
+fn mixed_json(replay: &MixedReplay) -> Value {
+    json!({ "entries": replay.entries, "seconds": replay.seconds, "cpu_s": replay.cpu_s })
 }
 
 fn recovery_json(recovery: &Recovery) -> Value {
@@ -302,6 +327,7 @@ mod tests {
             fdatasync_us: vec![200.0],
             logged: vec![Logged { bytes_per_call: 60.0, replayed_per_s: 3_000.0 }],
             embedded: vec![1_500.0],
+            mixed: vec![MixedReplay { entries: 3e5, seconds: 1.0, cpu_s: 1.2 }],
             recovery: Some(Recovery {
                 rows: 10.0,
                 row_bytes: 800.0,
@@ -331,11 +357,12 @@ mod tests {
             .filter_map(|r| r["verdict"].as_str())
             .collect();
         let (must, aim, missed) = ("must", "aim", "MISSED");
-        let expected = [must, missed, must, aim, aim, must, aim, missed, must, missed, missed, aim];
+        let expected =
+            [must, missed, must, aim, aim, must, must, aim, missed, must, missed, missed, aim];
         assert_eq!(verdicts, expected);
         assert_eq!(json["rows"][3]["reached"], "20 us");
         let shown = Row::render(&rows(&samples));
-        assert_eq!(shown.lines().count(), 13);
+        assert_eq!(shown.lines().count(), 14);
         assert!(shown.contains("its best with 8 connections"), "{shown}");
     }
 
