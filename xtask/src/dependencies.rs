@@ -21,6 +21,7 @@ pub const DETERMINISTIC: &[&str] = &[
     "crates/exec",
     "crates/txn",
     "crates/site",
+    "crates/host",
     "crates/durability",
     "crates/consensus",
     "crates/cluster",
@@ -41,6 +42,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/exec", &["crates/plan-ir", "crates/storage"]),
     ("crates/txn", &["crates/types"]),
     ("crates/site", &["crates/txn", "crates/exec", "crates/storage"]),
+    (
+        "crates/host",
+        &["crates/site", "crates/plan", "crates/durability", "crates/cluster", "crates/wire-volt"],
+    ),
     ("crates/durability", &["crates/types", "crates/txn", "crates/env"]),
     ("crates/consensus", &["crates/types", "crates/env"]),
     ("crates/cluster", &["crates/types", "crates/env", "crates/consensus"]),

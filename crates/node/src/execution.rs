@@ -1,12 +1,13 @@
 //! An invocation at its partition: from the decoded call to the response frame. The one piece of
 //! code that every call goes through, whether it came over a socket or not.
 
-use crate::catalog::{HostProcedure, Routing};
+use crate::catalog::HostProcedure;
 use crate::statistics::ShardStatistics;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::catalog::{Routing, not_found};
 use lockstep_site::Site;
 use lockstep_txn::EntryHeader;
-use lockstep_types::{Failure, Outcome, ParameterSet, Status};
+use lockstep_types::{Outcome, ParameterSet, Status};
 use lockstep_wire_volt::{Invocation, response};
 
 /// Runs an invocation at a partition and appends the response frame to `output`. `procedure` is
@@ -48,12 +49,6 @@ pub(crate) fn run_invocation<H, A, C: Clone>(
     };
     response::finish(output, start, invocation.client_handle, &outcome, waited);
     outcome.failure.map_or(Status::Success, |failure| failure.status)
-}
-
-/// What a client gets that calls what is not there.
-#[cold]
-pub(crate) fn not_found(procedure: &str) -> Failure {
-    Failure::unexpected(format!("Procedure {procedure} was not found"))
 }
 
 /// The parameters that the procedure gets: a directed procedure does not see the key that an

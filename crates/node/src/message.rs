@@ -7,6 +7,7 @@ use crate::statistics::ShardSnapshot;
 use lockstep_base::prefetch;
 use lockstep_exec::lookup::KeyRoute;
 use lockstep_exec::watch::{Caller, TimeLimit};
+use lockstep_host::lead::ViaKey;
 use lockstep_site::{
     ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
     StatementCall, ToPartition, ViaLeg,
@@ -110,16 +111,6 @@ impl ViaCall {
         let integer = self.has_integer.then_some(self.integer);
         ViaKey { catalog_version: self.catalog_version, integer }
     }
-}
-
-/// What a call is led by, so that its bytes need not be read again on the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ViaKey {
-    /// The low half of the version of the catalog by which the call's procedure has the number in
-    /// [`Origin::procedure`].
-    pub catalog_version: u32,
-    /// The key, if that is one integer.
-    pub integer: Option<i64>,
 }
 
 /// A whole answer on its way to the thread of its connection.

@@ -4,7 +4,7 @@
 //! of all rows tells which moves it has seen.
 
 use crate::census::Totals;
-use crate::plans::{Request, Sql};
+use crate::plans::{Request, Sql, invocation_of};
 use crate::world::{Shape, World, way_to_stop};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
@@ -233,8 +233,7 @@ impl Bank {
         parameters.iter().for_each(|value| {
             writer.bigint(*value);
         });
-        let parameters = writer.bytes().into();
-        self.world.request(number, Request::Procedure { name, keys: Vec::new(), parameters });
+        self.world.request(number, Request::Procedure(invocation_of(name, writer.bytes())));
     }
 
     fn begin(&mut self, kind: Kind) {

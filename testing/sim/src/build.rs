@@ -64,12 +64,12 @@ impl World {
     /// The name of the global index whose building was under way when the host stopped, if one
     /// was.
     pub(crate) fn interrupted_index(&self) -> Option<String> {
-        self.latest().1.plan.builds().next().map(|build| build.index)
+        self.latest().1.host.plan.builds().next().map(|build| build.index)
     }
 
     /// Goes on with it.
     pub(crate) fn go_on_with_index(&mut self) {
-        let build = self.latest().1.plan.builds().next().expect("one is being built");
+        let build = self.latest().1.host.plan.builds().next().expect("one is being built");
         self.changing = true;
         self.index_build = Some(IndexBuild { build, stage: Stage::Cover, ended: None });
         self.cover();
@@ -114,12 +114,12 @@ impl World {
 
     /// The text of the newest schema.
     pub(crate) fn schema_text(&self) -> String {
-        self.latest().1.plan.schema_text()
+        self.latest().1.host.plan.schema_text()
     }
 
     /// The text of the schema behind a change.
     pub(crate) fn schema_behind(&self, ddl: &str) -> String {
-        self.latest().1.make(&Change::Ddl(ddl), &self.natives).catalog.plan.schema_text()
+        self.latest().1.make(&Change::Ddl(ddl), &self.natives).catalog.host.plan.schema_text()
     }
 
     /// Hashes of all partitions' data.

@@ -11,13 +11,13 @@
 
 use crate::bank::Failure;
 use crate::census::Totals;
-use crate::plans::{Request, Sql};
+use crate::plans::{Request, Sql, invocation_of};
 use crate::walk::{GROWING_SCHEMA, INDEXED_SCHEMA, SCHEMA, Step};
 use crate::world::{FAILED, Shape, World, way_to_stop};
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, PartitionId, SqlType};
+use lockstep_types::{Datum, SqlType};
 
 mod answers;
 mod growth;
@@ -423,7 +423,6 @@ impl Lists {
                 (0, Form::Led(_) | Form::LedChange(_)) => Step::Abort,
                 (0, _) => Step::Break(key),
                 (1..=2, Form::AdHoc | Form::Walk | Form::Indexed) => Step::AppendShared(value),
-                (3, Form::Declared(..)) => Step::AppendShared(value),
                 (4..=8, _) => Step::ReadShared,
                 (9..=20, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Round,
                 (21, Form::Walk | Form::Declared(..) | Form::Here(_)) => Step::Abort,
@@ -477,8 +476,7 @@ impl Lists {
                 _ => unreachable!("there are no other statements"),
             };
         }
-        let (keys, parameters) = (Vec::new(), writer.bytes().into());
-        self.world.request(number, Request::Procedure { name, keys, parameters });
+        self.world.request(number, Request::Procedure(invocation_of(name, writer.bytes())));
     }
 
     /// How it must end, as far as its steps say.
@@ -500,10 +498,6 @@ impl Lists {
         for step in steps {
             let stays = match *step {
                 Step::Append(key, _) | Step::Read(key) => declared.contains(&place(key)),
-                Step::AppendShared(_) => {
-                    let mut all = (0..self.world.partition_count()).map(PartitionId);
-                    all.all(|partition| declared.contains(&partition))
-                }
                 Step::Hop(..) => {
                     expected = Expected::Either;
                     true
@@ -541,8 +535,7 @@ impl Lists {
         let numbers: Vec<Datum<'_>> =
             steps.iter().flat_map(|step| step.encode()).map(Datum::Int).collect();
         writer.array(SqlType::BigInt, &numbers);
-        let (keys, parameters) = (keys.to_vec(), writer.bytes().into());
-        self.world.request(number, Request::Procedure { name, keys, parameters });
+        self.world.request(number, Request::Procedure(invocation_of(name, writer.bytes())));
     }
 
     fn take_answers(&mut self) -> Result<(), String> {

@@ -1,30 +1,38 @@
 //! What clients ask for, and how a catalog in force turns it into work for partitions.
 
+use crate::census::Census;
 use crate::classes::SimClasses;
+use crate::world::CallNumber;
 use crate::{classes, power, walk};
-use lockstep_exec::lookup::{KeyRoute, lookups};
-use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure};
+use lockstep_exec::lookup::lookups;
+use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
 use lockstep_exec::statement::StatementOrigin;
 use lockstep_exec::{PreparedStatement, routing_value};
+use lockstep_host::catalog::{HostCatalog, HostProcedure, ProcedureRuntime};
+use lockstep_host::destination::{Destination, declare_partitions, destination, has_outgrown};
+use lockstep_host::lead::ViaKey;
+use lockstep_host::several::{CoordinatorCall, HomeOf, SeveralCall, call_for_coordinator};
 use lockstep_plan::{
-    Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, SchemaChange,
-    plan_statement,
+    Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, PlanError,
+    SchemaChange, plan_statement,
 };
-use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning};
+use lockstep_plan_ir::procedure::ProcedureKind;
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_plan_ir::{Execution, Statement, StorageChange, TableDefinition};
-use lockstep_site::{
-    BoundStatement, Home, MultiWork, OneRoundCall, OneRoundCalls, OneRoundRequest, StatementCall,
-    TableSwap,
-};
+use lockstep_plan_ir::{Execution, ProcedureDefinition, Statement, StorageChange, TableDefinition};
+use lockstep_site::{BoundStatement, Home, MultiWork, OneRoundCalls, StatementCall, TableSwap};
 use lockstep_sql::ast::ParsedStatement;
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{
     Datum, HashRing, ParameterSet, PartitionId, SqlType, TableBuilder, TableSchema,
 };
+use lockstep_wire_volt::Invocation;
+use lockstep_wire_volt::invocation::{self, CallOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Bytes of a frame's length.
+const LENGTH_BYTES: usize = 4;
 
 /// The text of a statement.
 pub type Sql = Arc<str>;
@@ -34,15 +42,8 @@ pub type Sql = Arc<str>;
 pub enum Request {
     /// Ad hoc statements with their parameters, one transaction.
     Statements(Vec<(Sql, Vec<i64>)>),
-    /// A call of a procedure.
-    Procedure {
-        /// Its name.
-        name: &'static str,
-        /// Keys of the partitions that it declares; of one that runs at one partition, its key.
-        keys: Vec<i64>,
-        /// A parameter set.
-        parameters: Arc<[u8]>,
-    },
+    /// A call of a procedure: its invocation, as a client sends it.
+    Procedure(Arc<[u8]>),
     /// Ad hoc statements at a partition that the client names: reads of replicated tables.
     At(PartitionId, Sql),
     /// Rows of a table in bulk, by its first columns; the others get no value.
@@ -53,33 +54,37 @@ pub enum Request {
 #[derive(Debug, Clone)]
 pub(crate) enum LocalWork {
     Statements(StatementCall),
-    Procedure {
-        name: &'static str,
-        parameters: Arc<[u8]>,
-    },
+    /// A call of a procedure: its invocation.
+    Procedure(Arc<[u8]>),
     /// The statement of the table's generated procedure, and a table of rows.
     Load(Arc<PreparedStatement>, Arc<[u8]>),
-    /// A call of a procedure that an index leads to its row, and the key.
-    Led {
-        name: &'static str,
-        parameters: Arc<[u8]>,
-        key: i64,
-    },
+    /// The same of a procedure that an index leads to its row, the procedure's number, and what
+    /// the call is led by.
+    Led(Arc<[u8]>, u32, ViaKey),
 }
 
 /// Where a request goes.
 pub(crate) enum Planned {
     Partition(PartitionId, LocalWork),
     Multi { declared: Vec<PartitionId>, home: Option<Home>, work: MultiWork<u64> },
-    OneRound(Arc<OneRoundCall>),
+    Several(CoordinatorCall<CallNumber, u64>),
+}
+
+/// The invocation of a procedure with a parameter set, as a client sends it.
+pub(crate) fn invocation_of(procedure: &str, parameters: &[u8]) -> Arc<[u8]> {
+    let mut frame = Vec::new();
+    invocation::encode(&mut frame, procedure, 0, &CallOptions::default(), parameters);
+    frame[LENGTH_BYTES..].into()
+}
+
+/// A call that the workload made.
+pub(crate) fn decoded(body: &[u8]) -> Invocation<'_> {
+    Invocation::decode(body).expect("the workload writes it")
 }
 
 /// A catalog with its procedures ready to run.
 pub(crate) struct SimCatalog {
-    pub(crate) plan: Catalog,
-    procedures: BTreeMap<String, Arc<PreparedProcedure>>,
-    /// Of procedures that an index leads to their row, how it is asked.
-    routes: BTreeMap<String, KeyRoute>,
+    pub(crate) host: HostCatalog<NoCode>,
     /// Statements that were planned before.
     statements: BTreeMap<Sql, Arc<PreparedStatement>>,
 }
@@ -93,6 +98,32 @@ impl Natives {
         let named = |procedure: Arc<dyn NativeProcedure>| (procedure.name().to_string(), procedure);
         let all = walk::procedures().into_iter().chain(power::procedures(seed));
         Natives(all.map(named).collect())
+    }
+}
+
+/// The code of procedures that are no transactions: the workloads have none.
+pub(crate) enum NoCode {}
+
+impl ProcedureRuntime for Natives {
+    type Outside = NoCode;
+
+    fn code(
+        &self,
+        plan: &Catalog,
+        definition: &ProcedureDefinition,
+    ) -> Result<ProcedureCode, PlanError> {
+        match (&definition.kind, &plan.classes) {
+            (ProcedureKind::Native(name), _) => match self.0.get(name) {
+                Some(native) => Ok(ProcedureCode::Native(Arc::clone(native))),
+                None => Err(PlanError::new(format!("there is no native procedure {name}"))),
+            },
+            (ProcedureKind::Java(_), Some(of)) => Ok(classes::code(&**of)),
+            _ => Ok(ProcedureCode::Statements),
+        }
+    }
+
+    fn outside(&self, _: &Catalog, definition: &ProcedureDefinition) -> Result<NoCode, PlanError> {
+        Err(PlanError::new(format!("procedure {} has no code", definition.name)))
     }
 }
 
@@ -169,47 +200,25 @@ fn parsed(ddl: &str) -> Vec<ParsedStatement> {
 
 impl SimCatalog {
     pub(crate) fn new(plan: Catalog, natives: &Natives) -> SimCatalog {
-        let prepare = |definition: &Arc<_>| -> (String, Arc<PreparedProcedure>) {
-            let definition: &Arc<lockstep_plan_ir::ProcedureDefinition> = definition;
-            let native = match &definition.kind {
-                ProcedureKind::Native(name) => natives.0.get(name).cloned(),
-                _ => None,
-            };
-            let prepared = match (&definition.kind, &plan.classes) {
-                (ProcedureKind::Java(_), Some(of)) => {
-                    PreparedProcedure::with_code(Arc::clone(definition), classes::code(&**of))
-                }
-                _ => PreparedProcedure::new(Arc::clone(definition), native),
-            };
-            (definition.name.clone(), Arc::new(prepared))
-        };
-        let procedures = plan.procedures.values().map(prepare).collect();
-        let routed = |definition: &Arc<lockstep_plan_ir::ProcedureDefinition>| {
-            let Some(ProcedurePartitioning::Via { entries, .. }) = &definition.partitioning else {
-                return None;
-            };
-            let mut tables = plan.tables.values();
-            let route = tables.find_map(|table| KeyRoute::of(&table.definition, *entries));
-            Some((definition.name.clone(), route.expect("its index is there")))
-        };
-        let routes = plan.procedures.values().filter_map(routed).collect();
-        SimCatalog { plan, procedures, routes, statements: BTreeMap::new() }
+        let host = HostCatalog::new(plan, natives);
+        let host = host.expect("the workload's procedures have code");
+        SimCatalog { host, statements: BTreeMap::new() }
     }
 
     /// Makes a change.
     pub(crate) fn make(&self, change: &Change<'_>, natives: &Natives) -> Made {
         let mut swap = None;
         let made = match change {
-            Change::Ddl(text) => self.plan.apply(&parsed(text), natives),
-            Change::BeginIndex(text) => self.plan.begin_global_index(&parsed(text), natives),
-            Change::EndIndex(index, keep) => self.plan.end_global_index(index, *keep, natives),
+            Change::Ddl(text) => self.host.plan.apply(&parsed(text), natives),
+            Change::BeginIndex(text) => self.host.plan.begin_global_index(&parsed(text), natives),
+            Change::EndIndex(index, keep) => self.host.plan.end_global_index(index, *keep, natives),
             Change::Classes(version) => {
-                self.plan.change_classes(Arc::new(SimClasses(*version)), natives)
+                self.host.plan.change_classes(Arc::new(SimClasses(*version)), natives)
             }
             Change::Swap(one, other) => {
                 swap = Some(self.swap_of(one, other));
-                let version = self.plan.version + 1;
-                let catalog = Catalog { version, ..self.plan.clone() };
+                let version = self.host.plan.version + 1;
+                let catalog = Catalog { version, ..self.host.plan.clone() };
                 Ok(SchemaChange { catalog, changes: Vec::new(), advice: Vec::new() })
             }
         };
@@ -220,7 +229,7 @@ impl SimCatalog {
     /// The tables that change their contents, those of the entries of their global indexes too.
     fn swap_of(&self, one: &str, other: &str) -> TableSwap {
         let [one, other] = [one, other].map(|name| {
-            &self.plan.table(name).expect("the workload's tables are there").definition
+            &self.host.plan.table(name).expect("the workload's tables are there").definition
         });
         let mut pairs = vec![(one.id, other.id)];
         let entries = one.global_indexes.iter().zip(&other.global_indexes);
@@ -230,18 +239,18 @@ impl SimCatalog {
 
     /// The version of its classes, if it has any.
     pub(crate) fn classes(&self) -> Option<i64> {
-        let classes = self.plan.classes.as_ref()?.as_any().downcast_ref::<SimClasses>()?;
+        let classes = self.host.plan.classes.as_ref()?.as_any().downcast_ref::<SimClasses>()?;
         Some(classes.0)
     }
 
     /// What is built by a statement that creates a global index.
     pub(crate) fn build_of(&self, ddl: &str) -> GlobalIndexBuild {
-        self.plan.build_of(&parsed(ddl)).expect("it creates a global index")
+        self.host.plan.build_of(&parsed(ddl)).expect("it creates a global index")
     }
 
     /// The statement that rows of a table are loaded by.
     pub(crate) fn load_statement(&self, procedure: &str) -> Option<Arc<PreparedStatement>> {
-        let definition = Arc::clone(self.plan.procedure(procedure)?);
+        let definition = Arc::clone(self.host.plan.procedure(procedure)?);
         let statement = Arc::clone(&definition.statements.first()?.1);
         let origin = StatementOrigin::Procedure { definition, number: 0 };
         Some(Arc::new(PreparedStatement::new(statement).with_origin(origin)))
@@ -249,7 +258,7 @@ impl SimCatalog {
 
     /// Where rows of a table go, and how.
     fn plan_load(&self, table: &str, rows: &[Vec<i64>], ring: &HashRing) -> Planned {
-        let found = self.plan.table(table).expect("the workload's tables are there");
+        let found = self.host.plan.table(table).expect("the workload's tables are there");
         let definition = &*found.definition;
         let statement = self.load_statement(&format!("{table}.insert"));
         let statement = statement.expect("it is generated with the table");
@@ -285,30 +294,25 @@ impl SimCatalog {
         Planned::Multi { declared: Vec::new(), home: None, work }
     }
 
-    pub(crate) fn procedure(&self, name: &str) -> &Arc<PreparedProcedure> {
-        self.procedures.get(name).expect("the workload's procedures are there")
-    }
-
-    pub(crate) fn route(&self, name: &str) -> Option<&KeyRoute> {
-        self.routes.get(name)
-    }
-
     /// Whether work must not run behind something undecided, because it cannot run again.
     pub(crate) fn runs_once(&self, work: &LocalWork) -> bool {
-        let (LocalWork::Procedure { name, .. } | LocalWork::Led { name, .. }) = work else {
-            return false;
-        };
-        let definition = self.procedure(name).definition();
-        definition.effects && !definition.read_only
+        let (LocalWork::Procedure(body) | LocalWork::Led(body, ..)) = work else { return false };
+        self.host.procedure(decoded(body).procedure).is_some_and(HostProcedure::runs_once)
     }
 
-    /// The number under which a partition logs a procedure's calls.
-    pub(crate) fn procedure_number(&self, name: &str) -> u32 {
-        self.procedures.keys().take_while(|other| *other != name).count() as u32
+    /// Whether work that was planned by another catalog finds its way anew: what was planned as
+    /// statements always, a call if it needs other partitions by now.
+    pub(crate) fn has_outgrown(&self, work: &LocalWork, ring: &HashRing) -> bool {
+        match work {
+            LocalWork::Procedure(body) => has_outgrown(&self.host, ring, &decoded(body)),
+            // Whoever leads it looks at the version by itself.
+            LocalWork::Led(..) => false,
+            LocalWork::Statements(_) | LocalWork::Load(..) => true,
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<PreparedProcedure>> {
-        self.procedures.get(name)
+        self.host.procedure(name).map(|procedure| &procedure.prepared)
     }
 
     pub(crate) fn prepare(&mut self, sql: &Sql) -> Arc<PreparedStatement> {
@@ -316,7 +320,7 @@ impl SimCatalog {
             return Arc::clone(prepared);
         }
         let parsed = parse_batch(sql, &Limits::default()).expect("the workload's SQL is sound");
-        let planned = plan_statement(&self.plan, &parsed[0], PlanContext::MultiPartition);
+        let planned = plan_statement(&self.host.plan, &parsed[0], PlanContext::MultiPartition);
         let planned = planned.unwrap_or_else(|error| panic!("{sql} can be planned: {error:?}"));
         let prepared = Arc::new(PreparedStatement::new(Arc::new(planned)));
         self.statements.insert(Arc::clone(sql), Arc::clone(&prepared));
@@ -326,6 +330,7 @@ impl SimCatalog {
     /// Plans a request: for one partition where that is enough.
     pub(crate) fn plan(
         &mut self,
+        call: CallNumber,
         request: &Request,
         ring: &HashRing,
         one_rounds: &mut OneRoundCalls,
@@ -337,11 +342,11 @@ impl SimCatalog {
                     .map(|(sql, parameters)| self.bind(sql, parameters))
                     .collect::<Vec<_>>();
                 let only = only_partition(&statements, ring);
-                let call = statement_call(statements);
+                let work = statement_call(statements);
                 match only {
-                    Some(partition) => Planned::Partition(partition, LocalWork::Statements(call)),
+                    Some(partition) => Planned::Partition(partition, LocalWork::Statements(work)),
                     None => {
-                        let work = MultiWork::Statements(call);
+                        let work = MultiWork::Statements(work);
                         Planned::Multi { declared: Vec::new(), home: None, work }
                     }
                 }
@@ -351,48 +356,66 @@ impl SimCatalog {
                 Planned::Partition(*partition, LocalWork::Statements(call))
             }
             Request::Load(table, rows) => self.plan_load(table, rows, ring),
-            Request::Procedure { name, keys, parameters } => {
-                let owner = |key: &i64| ring.partition_of(Datum::Int(*key));
-                let parameters = Arc::clone(parameters);
-                let prepared = self.procedure(name);
-                let procedure = Arc::clone(prepared);
-                let mut declared: Vec<PartitionId> = keys.iter().map(owner).collect();
-                let mut home = None;
-                if procedure.definition().is_single_partition() {
-                    let partition = declared.pop().expect("it is called with its key");
-                    // The key of rows, or of an index's entries: a single one is hashed alike.
-                    if self.routes.contains_key(*name) {
-                        let key = keys[0];
-                        let work = LocalWork::Led { name, parameters, key };
-                        return Planned::Partition(partition, work);
-                    }
-                    // What it changes may have entries elsewhere.
-                    if ring.partition_count() == 1 || !keeps_index(&procedure) {
-                        let work = LocalWork::Procedure { name, parameters };
-                        return Planned::Partition(partition, work);
-                    }
-                    home = Some(Home { partition, addresses_partition: false });
-                }
-                let request = OneRoundRequest {
-                    procedure: &procedure,
-                    procedure_number: 0,
-                    catalog_version: self.plan.version,
-                    time_limit: None,
-                    declared: &declared,
-                    home,
-                    invocation: &parameters,
-                    parameters_at: 0,
-                    near: PartitionId(0),
-                };
-                match one_rounds.make(&request, ring) {
-                    Some(call) => Planned::OneRound(call),
-                    None => {
-                        let work = MultiWork::Procedure { procedure, parameters };
-                        Planned::Multi { declared, home, work }
-                    }
-                }
-            }
+            Request::Procedure(body) => self.plan_call(call, body, ring, one_rounds),
         }
+    }
+
+    /// Where a call goes, as the thread that read it finds it.
+    fn plan_call(
+        &self,
+        call: CallNumber,
+        body: &Arc<[u8]>,
+        ring: &HashRing,
+        one_rounds: &mut OneRoundCalls,
+    ) -> Planned {
+        let invocation = decoded(body);
+        let procedure = self.host.procedure(invocation.procedure);
+        let procedure = procedure.expect("the workload's procedures are there");
+        let (mut declared, mut home) = (Vec::new(), HomeOf::default());
+        match destination(procedure, &invocation, ring) {
+            Destination::Partition(partition) => {
+                return Planned::Partition(partition, LocalWork::Procedure(Arc::clone(body)));
+            }
+            Destination::Via(index, integer) => {
+                let catalog_version = self.host.version() as u32;
+                let key = ViaKey { catalog_version, integer };
+                let work = LocalWork::Led(Arc::clone(body), procedure.number, key);
+                return Planned::Partition(index, work);
+            }
+            Destination::Multi => {}
+            Destination::Declared => {
+                let made = declare_partitions(procedure, &invocation, ring, &mut declared);
+                made.expect("the workload's parameters can be hashed");
+            }
+            Destination::Home(known) => home = HomeOf::known(known),
+            Destination::Refused(failure) => panic!("{}: {failure:?}", invocation.procedure),
+            Destination::Outside => unreachable!("the workload has no such procedures"),
+        }
+        let near = PartitionId(0);
+        let made = self.several((call, near), body, &declared, home, (ring, one_rounds));
+        Planned::Several(made)
+    }
+
+    /// A call of a procedure as the coordinator gets it, from the thread of a partition.
+    pub(crate) fn several(
+        &self,
+        (call, near): (CallNumber, PartitionId),
+        body: &[u8],
+        declared: &[PartitionId],
+        home: HomeOf,
+        (ring, one_rounds): (&HashRing, &mut OneRoundCalls),
+    ) -> CoordinatorCall<CallNumber, u64> {
+        let invocation = decoded(body);
+        let call_of = SeveralCall {
+            invocation: &invocation,
+            body,
+            declared,
+            number: Census::mark_of(call),
+            time_limit: None,
+            near,
+        };
+        let made = call_for_coordinator(&self.host, ring, one_rounds, &call_of, home, |_| call);
+        made.expect("the workload's procedures are there")
     }
 
     fn bind(&mut self, sql: &Sql, parameters: &[i64]) -> BoundStatement {
@@ -430,12 +453,6 @@ fn table_of<'a>(definition: &TableDefinition, rows: impl Iterator<Item = &'a Vec
 pub(crate) fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
     let read_only = statements.iter().all(|bound| bound.statement.statement().read_only);
     StatementCall { statements, read_only, counted: false, answer: None }
-}
-
-/// Whether a procedure changes what global indexes hold.
-pub(crate) fn keeps_index(procedure: &PreparedProcedure) -> bool {
-    let mut statements = procedure.statements().iter();
-    statements.any(|statement| statement.statement().upkeep != IndexUpkeep::None)
 }
 
 /// Whether a statement changes what global indexes hold.
@@ -482,7 +499,7 @@ mod tests {
             PARTITION TABLE indexed ON COLUMN s_id;
             CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON indexed (sub_nbr);";
         let made = SimCatalog::new(Catalog::default(), &natives).make(&Change::Ddl(ddl), &natives);
-        let mut generated = made.catalog.plan.generated.values();
+        let mut generated = made.catalog.host.plan.generated.values();
         let insert = generated.find(|definition| definition.name == "INDEXED.insert");
         let insert = insert.expect("it is generated with the table");
         let procedure = PreparedProcedure::new(Arc::clone(insert), None);

@@ -199,8 +199,9 @@ pub(crate) fn procedures() -> Vec<Arc<dyn NativeProcedure>> {
     let walk = |name, statements| Arc::new(Walk { name, statements }) as _;
     vec![
         walk("Walk", STATEMENTS),
-        walk("WalkDeclared", STATEMENTS),
-        // At one partition it may not write what every partition has.
+        // One that may write what every partition has takes the partitions that it needs.
+        walk("WalkDeclared", &STATEMENTS[..APPEND_SHARED]),
+        // At one partition it may not write that.
         walk("WalkHere", &STATEMENTS[..APPEND_SHARED]),
         walk("WalkIndexed", INDEXED_STATEMENTS),
         walk("WalkLed", LED_STATEMENTS),

@@ -5,18 +5,19 @@ use crate::census::Census;
 use crate::plans::{Change, LocalWork, Made, Natives, Planned, Request, SimCatalog, Sql};
 use crate::world::log::{Held, HostLog};
 use crate::world::save::Saves;
-use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
+use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
 use lockstep_site::{
     Coordinator, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall, OneRoundCalls,
     PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
 };
-use lockstep_txn::{Admission, EntryHeader};
-use lockstep_types::{Failure, HashRing, Outcome, ParameterSet, PartitionId, TableView};
+use lockstep_txn::Admission;
+use lockstep_types::{Failure, HashRing, Outcome, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod calls;
 mod expiry;
 mod led;
 mod load;
@@ -86,6 +87,15 @@ pub(crate) enum Message {
     Call(PartitionId, PartitionCall),
     Multi(MultiCall<CallNumber, u64>),
     OneRound(CallNumber, Arc<OneRoundCall>),
+}
+
+impl From<CoordinatorCall<CallNumber, u64>> for Message {
+    fn from(call: CoordinatorCall<CallNumber, u64>) -> Message {
+        match call {
+            CoordinatorCall::OneRound(number, call) => Message::OneRound(number, call),
+            CoordinatorCall::Multi(call) => Message::Multi(*call),
+        }
+    }
 }
 
 impl Message {
@@ -247,7 +257,7 @@ impl World {
     pub(crate) fn change_catalog(&mut self, change: &Change<'_>) {
         let before = self.latest().0;
         let Made { catalog, changes, swap } = self.latest().1.make(change, &self.natives);
-        let version = catalog.plan.version;
+        let version = catalog.host.plan.version;
         assert_eq!(version, before + 1, "each change has a version");
         self.catalogs.insert(version, catalog);
         let task = SchemaTask {
@@ -326,8 +336,8 @@ impl World {
     fn plan(&mut self, connected: usize, call: CallNumber, request: &Request) -> Message {
         let catalog_version = self.versions[connected];
         let catalog = self.catalogs.get_mut(&catalog_version).expect("it is in force");
-        match catalog.plan(request, &self.ring, &mut self.one_rounds) {
-            Planned::OneRound(one_round) => Message::OneRound(call, one_round),
+        match catalog.plan(call, request, &self.ring, &mut self.one_rounds) {
+            Planned::Several(several) => several.into(),
             Planned::Partition(partition, work) => {
                 let journey = Journey::default();
                 Message::Call(partition, PartitionCall { call, catalog_version, work, journey })
@@ -486,7 +496,7 @@ impl World {
             Message::ToPartition(message) => self.deliver_to_partition(message),
             Message::Call(partition, call) => {
                 self.note(3 + (u64::from(partition.0) << 8) + ((call.call as u64) << 32));
-                if call.catalog_version != self.versions[partition.index()] {
+                if self.is_overtaken(partition, &call) {
                     return self.plan_again(call.call);
                 }
                 let site = &mut self.sites[partition.index()];
@@ -518,32 +528,6 @@ impl World {
         self.apply(partition, &mut effects);
     }
 
-    fn run(&mut self, partition: PartitionId, ready: Ready<PartitionCall>) {
-        let (Ready::Run(call, _) | Ready::Speculate(call, _)) = &ready;
-        if call.catalog_version != self.versions[partition.index()] {
-            return self.plan_again(call.call);
-        }
-        let Some(ready) = self.lead(partition, ready) else { return };
-        let catalog = &self.catalogs[&self.versions[partition.index()]];
-        let site = &mut self.sites[partition.index()];
-        self.executed += 1;
-        match ready {
-            Ready::Run(call, header) => {
-                let answer = run(site, catalog, &header, &call);
-                self.leave(partition, Held::Answer(answer));
-            }
-            Ready::Speculate(call, _) if catalog.runs_once(&call.work) => {
-                let held = site.hold_until_decided(call);
-                assert!(held.is_ok(), "the workload stays within the limits");
-            }
-            Ready::Speculate(call, header) => {
-                let answer = run(site, catalog, &header, &call);
-                let bytes = answer.tables.len();
-                site.keep(call, header, answer, bytes);
-            }
-        }
-    }
-
     fn apply(
         &mut self,
         partition: PartitionId,
@@ -568,30 +552,4 @@ impl World {
             }
         }
     }
-}
-
-fn run(
-    site: &mut SimSite,
-    catalog: &SimCatalog,
-    header: &EntryHeader,
-    call: &PartitionCall,
-) -> Answer {
-    let mut tables = Vec::new();
-    let outcome = match &call.work {
-        LocalWork::Statements(statements) => site.statements(header, statements, &mut tables),
-        LocalWork::Procedure { name, parameters } | LocalWork::Led { name, parameters, .. } => {
-            let procedure = catalog.procedure(name);
-            let parameters = ParameterSet::new(parameters).expect("the workload writes it");
-            let number = catalog.procedure_number(name);
-            site.call(header, procedure, number, &parameters, false, &mut tables)
-        }
-        LocalWork::Load(statement, rows) => {
-            let rows = TableView::read(&mut ByteReader::new(rows)).expect("its own table");
-            site.load(header, statement, &rows, &mut tables)
-        }
-    };
-    if outcome.failure.is_some() {
-        tables.clear();
-    }
-    Answer { call: call.call, outcome, tables, at_partition: true }
 }

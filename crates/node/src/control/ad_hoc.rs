@@ -4,13 +4,14 @@ use super::change::CatalogChange;
 use super::plan_cache::{CachedPlans, Found};
 use super::system::text_parameter;
 use super::{Control, SystemCall};
-use crate::catalog::{HostCatalog, key_route};
+use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::intake::Changes;
 use crate::message::{AdHocCall, AdHocVia, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
+use lockstep_host::catalog::key_route;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, PlanError, Planning, classify_batch, plan_statement_with,
 };

@@ -1,10 +1,11 @@
 //! Answers of the control thread.
 
 use super::Control;
-use crate::catalog::{HostCatalog, Routing};
+use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::message::{Envelope, ForwardedAnswer, Origin};
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::catalog::Routing;
 use lockstep_types::{Datum, Failure, Outcome, SqlType, Status, TableBuilder, TableSchema};
 use lockstep_wire_volt::response;
 use lockstep_wire_volt::topology::{ProcedureEntry, ProcedureRouting, write_procedures};

@@ -5,8 +5,8 @@
 use super::ad_hoc::Destination;
 use super::{Control, SystemCall};
 use crate::intake::Changes;
-use crate::load::{Load, load_parameters, load_statement};
-use crate::routing::hashed_value;
+use lockstep_host::load::{Load, load_parameters, load_statement};
+use lockstep_host::routing::hashed_value;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
 use lockstep_types::hashing::MAX_KEY_PARTS;

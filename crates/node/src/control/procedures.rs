@@ -81,7 +81,7 @@ static TABLE: &[SystemProcedure] = &[
         .while_paused()
         .while_stopping(),
     procedure("@LoadMultipartitionTable", Arguments::Own, Control::load),
-    procedure(crate::load::LOAD_AT_PARTITION, Arguments::Own, Control::load),
+    procedure(lockstep_host::load::LOAD_AT_PARTITION, Arguments::Own, Control::load),
     procedure("@Note", TEXT, |c, call, i| c.note(call.origin, i)).while_stopping(),
     procedure("@Pause", NOTHING, |c, call, _| c.set_paused(call.origin, true)).administrators(),
     procedure("@PingPartitions", Arguments::declared(&[Kind::Integer]), |c, call, _| {

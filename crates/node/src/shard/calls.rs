@@ -1,18 +1,20 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
-use super::destination::{Destination, destination};
-use super::via::HomeOf;
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::clock;
 use crate::connection::ConnectionKey;
-use crate::execution::{not_found, run_invocation};
+use crate::execution::run_invocation;
 use crate::intake::Changes;
-use crate::load::LOAD_AT_PARTITION;
 use crate::message::{
     AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT,
-    NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall, ViaKey,
+    NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall,
 };
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::catalog::not_found;
+use lockstep_host::destination::{Destination, destination};
+use lockstep_host::lead::ViaKey;
+use lockstep_host::load::LOAD_AT_PARTITION;
+use lockstep_host::several::HomeOf;
 use lockstep_site::{Ready, ViaLeg};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, Status};
@@ -64,7 +66,7 @@ impl Shard {
             }
         }
         let origin = Origin { procedure: procedure.number, ..origin };
-        match destination(procedure, &invocation, &self.facts) {
+        match destination(procedure, &invocation, &self.facts.ring) {
             Destination::Partition(partition) if partition.index() == self.index => {
                 self.call_here(origin, &invocation, body, output);
             }
@@ -136,7 +138,7 @@ impl Shard {
         // looks again, for the catalog may have changed on the way.
         let procedure = match usize::from(origin.shard) == self.index && origin.weight == 0 {
             true => self.catalog.procedures().get(origin.procedure as usize),
-            false => self.catalog.called(&origin, invocation.procedure),
+            false => self.catalog.called(origin.procedure, invocation.procedure),
         };
         let (site, statistics) = (&mut self.site, &mut self.statistics);
         // What writes runs to its end: wherever else it is repeated it must end the same.
@@ -293,7 +295,7 @@ impl Shard {
             return None;
         };
         let origin = Origin { procedure: procedure.number, ..origin };
-        match destination(procedure, &invocation, &self.facts) {
+        match destination(procedure, &invocation, &self.facts.ring) {
             Destination::Multi => {
                 let home = HomeOf::default();
                 return self.call_for_coordinator(origin, &invocation, &body, &[], home);

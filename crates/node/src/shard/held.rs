@@ -2,6 +2,7 @@
 //! are too many.
 
 use super::{HeldCall, Shard};
+use crate::catalog::HostProcedure;
 use crate::message::{Envelope, ForwardedAnswer, ViaCall};
 use lockstep_types::Status;
 use lockstep_wire_volt::{Invocation, response};
@@ -14,10 +15,8 @@ impl Shard {
             return false;
         };
         let invocation = Invocation::decode(&call.body).expect("it was decoded when it came");
-        let procedure = self.catalog.called(&call.origin, invocation.procedure);
-        procedure.is_some_and(|procedure| {
-            procedure.definition.effects && !procedure.definition.read_only
-        })
+        let procedure = self.catalog.called(call.origin.procedure, invocation.procedure);
+        procedure.is_some_and(HostProcedure::runs_once)
     }
 
     #[cold]

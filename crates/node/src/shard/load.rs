@@ -4,12 +4,11 @@
 use super::Shard;
 use super::calls::refuse;
 use crate::intake::Changes;
-use crate::load::{load_parameters, load_statement};
 use crate::message::{
     ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, Origin, PARTITION_WEIGHT,
 };
 use lockstep_base::elapsed::Elapsed;
-use lockstep_plan_ir::statement::IndexUpkeep;
+use lockstep_host::load::{load_parameters, load_statement, loads_indexed};
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Outcome, Status};
 use lockstep_wire_volt::{Invocation, response};
@@ -33,7 +32,8 @@ impl Shard {
             Err(failure) => return refuse(output, &origin, &failure),
         };
         let Some(key) = load.key else { return };
-        if self.loads_indexed(invocation) {
+        if loads_indexed(&self.catalog, &self.facts.ring, invocation) {
+            // Its rows go through the coordinator.
             let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
             let request = ControlRequest::Call { origin, admin, body: body.into() };
             let control = self.control_thread();
@@ -49,16 +49,6 @@ impl Shard {
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
         let call = ForwardedCall { origin, body: copy };
         self.outbox.send(partition.index(), Envelope::Call(call));
-    }
-
-    /// Whether a load changes entries of global indexes: its rows go through the coordinator.
-    pub(super) fn loads_indexed(&self, invocation: &Invocation<'_>) -> bool {
-        if !self.catalog.has_global_indexes() || self.facts.partition_count == 1 {
-            return false;
-        }
-        let prepared =
-            load_parameters(invocation).and_then(|load| load_statement(&self.catalog, &load));
-        prepared.is_ok_and(|prepared| prepared.statement().upkeep != IndexUpkeep::None)
     }
 
     /// Runs a load at this thread's partition and appends the answer to `output`.

@@ -11,7 +11,6 @@
 mod accept;
 mod answers;
 mod calls;
-mod destination;
 mod drain;
 mod gate;
 mod held;

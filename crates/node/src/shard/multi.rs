@@ -2,9 +2,6 @@
 //! the coordinator.
 
 use super::calls::refuse;
-use super::destination::partition_of_call;
-use super::one_round::OneRoundCalling;
-use super::via::HomeOf;
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::message::{
@@ -15,6 +12,8 @@ use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::destination::declare_partitions;
+use lockstep_host::several::{self, CoordinatorCall, HomeOf, SeveralCall};
 use lockstep_site::{
     CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
 };
@@ -65,33 +64,31 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         declared: &[PartitionId],
-        HomeOf { home, led }: HomeOf,
+        home: HomeOf,
     ) -> Option<Envelope> {
-        let calling = OneRoundCalling { origin, invocation, body, declared, home };
-        if led.is_none()
-            && let Some(call) = self.call_of_one_round(&calling)
-        {
-            return Some(call);
-        }
-        let procedure = self.catalog.procedure(invocation.procedure)?;
-        let count = invocation.parameters.count() as u16;
-        let parameters = invocation.parameters.bytes().iter().copied();
-        let work = MultiWork::Procedure {
-            procedure: Arc::clone(&procedure.prepared),
-            parameters: count.to_be_bytes().into_iter().chain(parameters).collect(),
+        let options = &self.facts.options;
+        let call = SeveralCall {
+            invocation,
+            body,
+            declared,
+            number: origin.procedure,
+            time_limit: options.time_limit(invocation.query_timeout_ms, origin.caller()),
+            near: PartitionId(self.index as u32),
         };
-        let catalog_version = self.catalog.version();
-        let request = MultiRequest {
-            origin: MultiOrigin { origin, body: Some(body.into()) },
-            procedure_number: origin.procedure,
-            catalog_version,
-            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms, origin.caller()),
-            declared: declared.to_vec(),
+        let waiting = |body| MultiOrigin { origin, body };
+        let (catalog, ring) = (&self.catalog, &self.facts.ring);
+        let made = several::call_for_coordinator(
+            catalog,
+            ring,
+            &mut self.one_rounds,
+            &call,
             home,
-            led,
-            work,
-        };
-        Some(Envelope::Multi(Box::new(request)))
+            waiting,
+        );
+        Some(match made? {
+            CoordinatorCall::OneRound(waiting, call) => Envelope::OneRound(waiting.origin, call),
+            CoordinatorCall::Multi(call) => Envelope::Multi(call),
+        })
     }
 
     /// A call that takes the partitions it needs goes to the coordinator.
@@ -136,10 +133,7 @@ impl Shard {
         let mut declared = std::mem::take(&mut self.spare_partitions);
         declared.clear();
         if let Some(procedure) = self.catalog.procedure(invocation.procedure) {
-            for partitioning in &procedure.definition.declared {
-                let facts = &self.facts;
-                declared.push(partition_of_call(partitioning, procedure, invocation, facts)?);
-            }
+            declare_partitions(procedure, invocation, &self.facts.ring, &mut declared)?;
         }
         Ok(declared)
     }

@@ -1,50 +1,18 @@
 //! Calls of one round, see `lockstep_site::OneRoundCall`: the thread where one comes in finds its
-//! partitions, and writes the answer when it has ended. In between it is with the coordinator.
+//! partitions (`lockstep_host::several`), and writes the answer when it has ended. In between it is
+//! with the coordinator.
 
 use super::Shard;
 use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd, Origin};
 use crate::statistics::EndedCall;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_site::{Coordinator, Home, OneRoundCall, OneRoundFinished, OneRoundRequest};
-use lockstep_types::{Failure, Outcome, PartitionId, Status};
-use lockstep_wire_volt::{Invocation, response};
+use lockstep_site::{Coordinator, OneRoundCall, OneRoundFinished};
+use lockstep_types::{Failure, Outcome, Status};
+use lockstep_wire_volt::response;
 use std::sync::Arc;
 
-/// Bytes of the count in front of a parameter set.
-const COUNT_BYTES: usize = 2;
-
-/// A call that may be one of one round.
-pub(super) struct OneRoundCalling<'a> {
-    pub(super) origin: Origin,
-    pub(super) invocation: &'a Invocation<'a>,
-    /// The invocation as the client sent it.
-    pub(super) body: &'a [u8],
-    pub(super) declared: &'a [PartitionId],
-    pub(super) home: Option<Home>,
-}
-
 impl Shard {
-    /// Makes a call for the coordinator as one of one round, if it is such.
-    pub(super) fn call_of_one_round(&mut self, calling: &OneRoundCalling<'_>) -> Option<Envelope> {
-        let OneRoundCalling { origin, invocation, body, declared, home } = *calling;
-        let procedure = self.catalog.procedure(invocation.procedure)?;
-        let after_count = body.len() - invocation.parameters.bytes().len();
-        let request = OneRoundRequest {
-            procedure: &procedure.prepared,
-            procedure_number: origin.procedure,
-            catalog_version: self.catalog.version(),
-            time_limit: self.facts.options.time_limit(invocation.query_timeout_ms, origin.caller()),
-            declared,
-            home,
-            invocation: body,
-            parameters_at: after_count - COUNT_BYTES,
-            near: PartitionId(self.index as u32),
-        };
-        let call = self.one_rounds.make(&request, &self.facts.ring)?;
-        Some(Envelope::OneRound(origin, call))
-    }
-
     /// A call of one round for the coordinator arrived.
     pub(super) fn one_round_request(&mut self, origin: Origin, call: Arc<OneRoundCall>) {
         let mut outputs = std::mem::take(&mut self.spare_outputs);

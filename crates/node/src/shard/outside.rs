@@ -168,7 +168,7 @@ impl Shard {
         let found = self.catalog.procedure(invocation.procedure);
         let outside = found.and_then(|found| found.outside.as_ref());
         let (Some(found), Some(outside)) = (found, outside) else {
-            return Err(crate::execution::not_found(invocation.procedure));
+            return Err(lockstep_host::catalog::not_found(invocation.procedure));
         };
         let host: Arc<dyn NonTransactionalHost> = Arc::clone(&self.outside.said) as _;
         let begun = outside.start(host, self.now_us, &invocation.parameters);
@@ -225,11 +225,13 @@ impl Shard {
         let nested = caller.compound && target.is_some_and(|t| t.definition.is_compound());
         let integers = (SqlType::BigInt, KeyType::Integer);
         let (key_type, keys) = match target.map(|target| &target.routing) {
-            Some(crate::catalog::Routing::Parameter { column_type, .. }) => match column_type {
-                SqlType::Varchar => (SqlType::Varchar, KeyType::Text),
-                SqlType::Varbinary => (SqlType::Varbinary, KeyType::Bytes),
-                _ => integers,
-            },
+            Some(lockstep_host::catalog::Routing::Parameter { column_type, .. }) => {
+                match column_type {
+                    SqlType::Varchar => (SqlType::Varchar, KeyType::Text),
+                    SqlType::Varbinary => (SqlType::Varbinary, KeyType::Bytes),
+                    _ => integers,
+                }
+            }
             _ => integers,
         };
         let mut frames = Vec::new();

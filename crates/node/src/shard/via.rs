@@ -1,179 +1,25 @@
-//! Calls routed by several parameters, and those that a global index leads to their row.
+//! Calls that a global index leads to their row, carried between threads: what becomes of one at
+//! a partition is decided in [`lockstep_host::lead`].
 
-use super::destination::Destination;
-use super::{HeldCall, HostFacts, Shard};
-use crate::catalog::{HostProcedure, ViaRoute};
+use super::{HeldCall, Shard};
 use crate::clock;
-use crate::execution::not_found;
 use crate::message::{
     AdHocCall, Envelope, ForwardedAnswer, ForwardedCall, MultiOrigin, MultiRequest, Origin,
-    PARTITION_WEIGHT, ViaCall, ViaKey,
+    PARTITION_WEIGHT, ViaCall,
 };
-use crate::routing;
-use lockstep_plan_ir::procedure::RoutingColumn;
-use lockstep_site::{BoundStatement, Home, MultiWork, ViaLeg, ViaNext, ViaStep};
+use lockstep_host::catalog::not_found;
+use lockstep_host::lead::{self, LedTurn, ViaKey, Way};
+use lockstep_host::routing_values::index_partition;
+use lockstep_host::several::HomeOf;
+use lockstep_site::{Home, MultiWork, ViaLeg, ViaNext, ViaStep};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::hashing::MAX_KEY_PARTS;
-use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, Failure, Parameter, PartitionId};
+use lockstep_types::{Datum, PartitionId};
 use lockstep_wire_volt::Invocation;
-use std::sync::Arc;
-
-/// Calls `body` with the values of a call's routing parameters; with none of them when the call's
-/// bytes are no parameters, which its execution will say.
-///
-/// # Errors
-/// A value cannot be one of its column.
-pub(super) fn with_routing_values<T>(
-    columns: &[RoutingColumn],
-    procedure: &HostProcedure,
-    invocation: &Invocation<'_>,
-    body: impl FnOnce(&[Datum<'_>]) -> T,
-) -> Result<T, Failure> {
-    let mut first_bytes = Vec::new();
-    if let [column] = columns {
-        let value = routing_value(column, procedure, invocation, &mut first_bytes)?;
-        return Ok(match value {
-            Some(value) => body(&[value]),
-            None => body(&[]),
-        });
-    }
-    let mut bytes = [const { Vec::new() }; MAX_KEY_PARTS];
-    let mut values = [Datum::Null; MAX_KEY_PARTS];
-    for ((column, bytes), value) in columns.iter().zip(&mut bytes).zip(&mut values) {
-        match routing_value(column, procedure, invocation, bytes)? {
-            Some(hashed) => *value = hashed,
-            None => return Ok(body(&[])),
-        }
-    }
-    Ok(body(&values[..columns.len().min(MAX_KEY_PARTS)]))
-}
-
-/// The value of one routing parameter; `None` when the call's bytes are no parameters.
-#[inline]
-fn routing_value<'v>(
-    column: &RoutingColumn,
-    procedure: &HostProcedure,
-    invocation: &Invocation<'v>,
-    bytes: &'v mut Vec<u8>,
-) -> Result<Option<Datum<'v>>, Failure> {
-    let refused = |value: &str, reason: &str| {
-        Err(routing::misrouted(&procedure.definition, value, column.column_type, reason))
-    };
-    match invocation.parameters.get(usize::from(column.parameter)) {
-        Some(Ok(parameter)) => match routing::hashed_value(&parameter, column.column_type, bytes) {
-            Ok(value) => Ok(Some(value)),
-            Err(reason) => refused(&describe(&parameter), &reason),
-        },
-        Some(Err(_)) => Ok(None),
-        None => refused("null", "the call does not have that parameter"),
-    }
-}
-
-/// The partition that a call's routing parameters name together.
-///
-/// # Errors
-/// As for [`with_routing_values`].
-pub(super) fn partition_by_several(
-    columns: &[RoutingColumn],
-    procedure: &HostProcedure,
-    invocation: &Invocation<'_>,
-    facts: &HostFacts,
-) -> Result<PartitionId, Failure> {
-    with_routing_values(columns, procedure, invocation, |values| match values.is_empty() {
-        true => PartitionId(0),
-        false => facts.ring.partition_of_values(values.iter().copied()),
-    })
-}
-
-/// Whether the key of a call is of the types that its index holds, so that the index can be asked.
-fn fits(columns: &[RoutingColumn], keys: &[Datum<'_>]) -> bool {
-    keys.iter().zip(columns).all(|(key, column)| match key {
-        Datum::Null => true,
-        Datum::Int(_) => column.column_type.is_integer(),
-        Datum::Text(_) => column.column_type == lockstep_types::SqlType::Varchar,
-        Datum::Bytes(_) => column.column_type == lockstep_types::SqlType::Varbinary,
-        _ => false,
-    })
-}
-
-/// The partition whose index says where a call runs, with the key if that is one integer; `None`
-/// if the index cannot be asked for this key.
-///
-/// # Errors
-/// As for [`with_routing_values`].
-pub(super) fn index_partition(
-    procedure: &HostProcedure,
-    invocation: &Invocation<'_>,
-    facts: &HostFacts,
-) -> Result<Option<(PartitionId, Option<i64>)>, Failure> {
-    let Some(via) = &procedure.via else { return Ok(None) };
-    with_routing_values(&via.columns, procedure, invocation, |keys| {
-        if keys.is_empty() || !fits(&via.columns, keys) {
-            return None;
-        }
-        match *keys {
-            [only @ Datum::Int(integer)] => Some((facts.ring.partition_of(only), Some(integer))),
-            _ => Some((facts.ring.partition_of_values(keys.iter().copied()), None)),
-        }
-    })
-}
-
-/// Where a call goes whose only statement reads entries of a global index: to their partition.
-pub(super) fn entries_of(
-    procedure: &HostProcedure,
-    invocation: &Invocation<'_>,
-    facts: &HostFacts,
-) -> Destination {
-    let columns = procedure.entry_key.as_deref().unwrap_or_default();
-    let owner = with_routing_values(columns, procedure, invocation, |keys| {
-        let asks = !keys.is_empty() && fits(columns, keys);
-        asks.then(|| facts.ring.partition_of_values(keys.iter().copied()))
-    });
-    match owner {
-        Ok(Some(partition)) => Destination::Partition(partition),
-        // The statement itself says what it makes of such values.
-        Ok(None) => Destination::Multi,
-        Err(failure) => Destination::Refused(failure),
-    }
-}
 
 /// A call that was decoded before.
 fn decoded(body: &[u8]) -> Invocation<'_> {
     Invocation::decode(body).expect("it was decoded when it came")
-}
-
-pub(super) fn describe(parameter: &Parameter<'_>) -> String {
-    match parameter {
-        Parameter::Scalar(_, value) => value.to_string(),
-        Parameter::Array(_) => "array".to_string(),
-        Parameter::Table(_) => "table".to_string(),
-    }
-}
-
-/// Where a procedure's statements run that the coordinator takes through its rounds.
-#[derive(Default)]
-pub(super) struct HomeOf {
-    /// At this partition, if at one.
-    pub(super) home: Option<Home>,
-    /// See [`lockstep_site::MultiCall::led`].
-    pub(super) led: Option<BoundStatement>,
-}
-
-impl HomeOf {
-    pub(super) fn known(home: Home) -> HomeOf {
-        HomeOf { home: Some(home), led: None }
-    }
-}
-
-/// What becomes of a call at this partition.
-enum Way {
-    Step(ViaStep),
-    /// It runs here, as a transaction that changes index entries elsewhere.
-    Home,
-    /// The catalog has changed: it finds its way anew.
-    Anew,
-    Refused(Failure),
 }
 
 impl Shard {
@@ -279,7 +125,7 @@ impl Shard {
     /// A call has run here, and now, behind an abort, it turns out to belong elsewhere.
     #[cold]
     fn withdraw(&mut self, header: &EntryHeader, origin: &Origin, invocation: &Invocation<'_>) {
-        let procedure = self.catalog.called(origin, invocation.procedure);
+        let procedure = self.catalog.called(origin.procedure, invocation.procedure);
         // No catalog changes behind speculation: it is the one that the call ran by.
         let read_only = procedure.is_none_or(|procedure| procedure.definition.read_only);
         self.site.withdraw(header, read_only);
@@ -295,35 +141,8 @@ impl Shard {
         origin: &Origin,
         invocation: impl FnOnce() -> Invocation<'i>,
     ) -> Way {
-        let site = &mut self.site;
-        let (procedure, step) = match key.integer {
-            Some(integer) if key.catalog_version == self.catalog.version() as u32 => {
-                let procedure = &self.catalog.procedures()[origin.procedure as usize];
-                let Some(via) = &procedure.via else { return Way::Anew };
-                (procedure, Ok(site.via_step(header, leg, &via.route, &[Datum::Int(integer)])))
-            }
-            _ => {
-                let invocation = invocation();
-                let Some(procedure) = self.catalog.called(origin, invocation.procedure) else {
-                    return Way::Refused(not_found(invocation.procedure));
-                };
-                let Some(via) = &procedure.via else { return Way::Anew };
-                let step = with_routing_values(&via.columns, procedure, &invocation, |keys| {
-                    site.via_step(header, leg, &via.route, keys)
-                });
-                (procedure, step)
-            }
-        };
-        match step {
-            Err(failure) => Way::Refused(failure),
-            Ok(Err(error)) => Way::Refused(error.to_failure()),
-            Ok(Ok(ViaStep::Run))
-                if procedure.keeps_global_indexes && self.facts.partition_count > 1 =>
-            {
-                Way::Home
-            }
-            Ok(Ok(step)) => Way::Step(step),
-        }
+        let turn = LedTurn { header, leg, key, number: origin.procedure };
+        lead::way_of(&mut self.site, &self.catalog, &self.facts.ring, turn, invocation)
     }
 
     /// It is the turn of ad hoc statements at this partition: they run here, or the only one goes
@@ -391,7 +210,7 @@ impl Shard {
     fn ask_again(&mut self, mut via: ViaCall) {
         let invocation = decoded(&via.call.body);
         let index = match self.catalog.procedure(invocation.procedure) {
-            Some(procedure) => index_partition(procedure, &invocation, &self.facts),
+            Some(procedure) => index_partition(procedure, &invocation, &self.facts.ring),
             None => Err(not_found(invocation.procedure)),
         };
         via.leg = ViaLeg::Index;
@@ -413,36 +232,15 @@ impl Shard {
         let ForwardedCall { origin, body } = call;
         let invocation = decoded(&body);
         let procedure = self.catalog.procedure(invocation.procedure);
-        let Some((procedure, via)) = procedure.and_then(|p| Some((p, p.via.as_ref()?))) else {
+        let Some(procedure) = procedure.filter(|procedure| procedure.via.is_some()) else {
             return self.dispatch_again(origin, body.into());
         };
-        // The only statement of a procedure without a partition asks by itself.
-        let led = match procedure.definition.partitioning {
-            None => Ok(None),
-            Some(_) => with_routing_values(&via.columns, procedure, &invocation, |keys| {
-                Some(asked(via, keys))
-            }),
-        };
+        let led = lead::asked_in_transaction(procedure, &invocation);
         match led {
             Err(failure) => self.answer_failure(origin, &failure),
             Ok(led) => {
                 self.call_coordinator(origin, &invocation, &body, &[], HomeOf { home, led });
             }
         }
-    }
-}
-
-/// The question where the row with a key lives.
-fn asked(via: &ViaRoute, keys: &[Datum<'_>]) -> BoundStatement {
-    let mut writer = ParameterWriter::default();
-    for key in keys {
-        writer.scalar(key.natural_type(), *key);
-    }
-    BoundStatement {
-        statement: Arc::clone(&via.question),
-        parameters: writer.bytes().into(),
-        shipped: None,
-        found: None,
-        profile: None,
     }
 }

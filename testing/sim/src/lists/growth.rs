@@ -4,7 +4,7 @@
 //! index, which is built in steps and dropped again.
 
 use super::{Form, Lists, Report, Transaction};
-use crate::plans::Request;
+use crate::plans::{Request, invocation_of};
 use crate::walk::FIRST_PUT_KEY;
 use crate::world::FAILED;
 use lockstep_base::bytes::ByteReader;
@@ -110,9 +110,8 @@ impl Lists {
         for (id, key) in put.rows() {
             writer.bigint(*id).bigint(*key);
         }
-        let keys = if put.name == "PutHere" { vec![put.rows[0].0] } else { Vec::new() };
-        let (name, parameters) = (put.name, writer.bytes().into());
-        self.world.request(number, Request::Procedure { name, keys, parameters });
+        let call = invocation_of(put.name, writer.bytes());
+        self.world.request(number, Request::Procedure(call));
     }
 
     /// Lists that were added are there, and whoever was refused had a rival.

@@ -199,7 +199,7 @@ impl Run {
 }
 
 fn place_of(world: &World, table: TableId) -> Result<usize, String> {
-    let tables = &world.latest().1.plan.tables;
+    let tables = &world.latest().1.host.plan.tables;
     let is_it = |name: &&str| tables.get(*name).is_some_and(|t| t.definition.id == table);
     TABLES.iter().position(is_it).ok_or("a table of nobody's".to_string())
 }

@@ -2,7 +2,7 @@
 //! the order in which they were sent, whatever becomes of the schema meanwhile.
 
 use super::{Call, End, Run, sql};
-use crate::plans::{Request, Sql};
+use crate::plans::{Request, Sql, invocation_of};
 use crate::world::World;
 use lockstep_types::parameter::ParameterWriter;
 
@@ -44,8 +44,7 @@ impl Run {
                 for value in rows.iter().flat_map(|row| [n, n, *row]) {
                     writer.bigint(value);
                 }
-                let (keys, parameters) = (Vec::new(), writer.bytes().into());
-                Request::Procedure { name: "Turn", keys, parameters }
+                Request::Procedure(invocation_of("Turn", writer.bytes()))
             }
         };
         let thread = connection as usize % world.partition_count() as usize;

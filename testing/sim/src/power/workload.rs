@@ -2,7 +2,7 @@
 
 use super::{Call, End, RATES, Run, sql};
 use crate::classes::STAMP;
-use crate::plans::{Request, Sql};
+use crate::plans::{Request, Sql, invocation_of};
 use crate::world::{CallNumber, World};
 use lockstep_base::random::split_mix;
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
@@ -102,7 +102,7 @@ impl Run {
             ),
             false => {
                 let parameters: [&[i64]; 4] = [&[-x, from], &taken, &[x, to], &given];
-                self.procedure(world, "Move", &[], &parameters);
+                self.procedure(world, "Move", &parameters);
             }
         }
         Call::new(vec![(from, 0, -x), (to, 1, x)])
@@ -112,7 +112,7 @@ impl Run {
         let (n, from, to) = (self.next_number(), self.account(), self.account());
         let x = self.random.between(1, 50);
         let must_fail = self.random.chance(1, 4);
-        self.procedure(world, "SlowMove", &[], &[&[from, to, x, n, i64::from(must_fail)]]);
+        self.procedure(world, "SlowMove", &[&[from, to, x, n, i64::from(must_fail)]]);
         Call { must_fail, ..Call::new(vec![(from, 0, -x), (to, 1, x)]) }
     }
 
@@ -122,7 +122,7 @@ impl Run {
         let given = [to, n, 1, x];
         match self.random.chance(1, 2) {
             true => self.statements(world, &[(CHANGE, &[x, to]), (NOTE, &given)]),
-            false => self.procedure(world, "Deposit", &[to], &[&given, &[x, to]]),
+            false => self.procedure(world, "Deposit", &[&given, &[x, to]]),
         }
         Call::new(vec![(to, 1, x)])
     }
@@ -133,7 +133,7 @@ impl Run {
         let (change, note) = ([-1, from], [from, n, 0, -1]);
         match self.random.chance(1, 2) {
             true => self.statements(world, &[(CHANGE, &change), (NOTE, &note), (TAKEN, &[to])]),
-            false => self.procedure(world, "Break", &[], &[&change, &note, &[to]]),
+            false => self.procedure(world, "Break", &[&change, &note, &[to]]),
         }
         Call::failing()
     }
@@ -151,15 +151,15 @@ impl Run {
         match kind {
             7 | 8 => {
                 let parameters: [&[i64]; 4] = [&[one, n], &first, &[other, n], &second];
-                self.procedure(world, "Hold", &[], &parameters);
+                self.procedure(world, "Hold", &parameters);
             }
             9 => {
                 let parameters: [&[i64]; 4] = [&[one], &first, &[other], &second];
-                self.procedure(world, "Release", &[], &parameters);
+                self.procedure(world, "Release", &parameters);
             }
             _ => {
                 let taken = self.account();
-                self.procedure(world, "BreakRelease", &[], &[&[one], &[other], &[taken]]);
+                self.procedure(world, "BreakRelease", &[&[one], &[other], &[taken]]);
                 return Call::failing();
             }
         }
@@ -201,9 +201,9 @@ impl Run {
         let (rate, note) = ([change, id], [account, n, 0, 0]);
         match self.random.below(5) {
             0 | 1 => self.statements(world, &[(CHANGE_RATE, &rate), (NOTE, &note)]),
-            2 | 3 => self.procedure(world, "Rate", &[], &[&rate, &note]),
+            2 | 3 => self.procedure(world, "Rate", &[&rate, &note]),
             _ => {
-                self.procedure(world, "BreakRate", &[], &[&rate, &[account]]);
+                self.procedure(world, "BreakRate", &[&rate, &[account]]);
                 return Call::failing();
             }
         }
@@ -241,14 +241,14 @@ impl Run {
     /// The call draws an amount, which nobody knows before.
     fn draw(&mut self, world: &mut World) -> Call {
         let (n, account) = (self.next_number(), self.account());
-        self.procedure(world, "Draw", &[account], &[&[account, n]]);
+        self.procedure(world, "Draw", &[&[account, n]]);
         Call { drawn: Some((account, None)), ..Call::new(Vec::new()) }
     }
 
     /// The call leaves the number of the version that its procedure's class has.
     fn stamp(&mut self, world: &mut World) -> Call {
         let (n, account) = (self.next_number(), self.account());
-        self.procedure(world, STAMP, &[account], &[&[account, n]]);
+        self.procedure(world, STAMP, &[&[account, n]]);
         Call { drawn: Some((account, None)), ..Call::new(Vec::new()) }
     }
 
@@ -267,20 +267,13 @@ impl Run {
         world.call(number, &bound);
     }
 
-    fn procedure(
-        &mut self,
-        world: &mut World,
-        name: &'static str,
-        keys: &[i64],
-        parameters: &[&[i64]],
-    ) {
+    fn procedure(&mut self, world: &mut World, name: &'static str, parameters: &[&[i64]]) {
         let number: CallNumber = self.calls.len();
         let mut writer = ParameterWriter::default();
         parameters.concat().iter().for_each(|value| {
             writer.bigint(*value);
         });
-        let (keys, parameters) = (keys.to_vec(), writer.bytes().into());
-        world.request(number, Request::Procedure { name, keys, parameters });
+        world.request(number, Request::Procedure(invocation_of(name, writer.bytes())));
     }
 }
 

@@ -61,7 +61,7 @@ impl World {
         let version = self.versions[0];
         let partition_count = self.partition_count();
         if self.expiry.version != version {
-            let tables = self.catalogs[&version].plan.expiring_tables();
+            let tables = self.catalogs[&version].host.plan.expiring_tables();
             let tables = tables.map(|table| Expiring::new(table, partition_count));
             self.expiry.schedule.set_tables(tables, now_us);
             self.expiry.version = version;

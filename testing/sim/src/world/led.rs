@@ -2,14 +2,12 @@
 //! threads carry them: each message once, after any time, before or behind any other.
 
 use super::{Message, PartitionCall, World};
-use crate::census::Census;
-use crate::plans::{LocalWork, keeps_index};
-use lockstep_exec::{PreparedProcedure, PreparedStatement};
-use lockstep_plan_ir::lookup::question;
-use lockstep_site::{BoundStatement, Home, MultiCall, MultiWork, Ready, ViaLeg, ViaNext};
-use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, PartitionId, SqlType};
-use std::sync::Arc;
+use crate::plans::{LocalWork, decoded};
+use lockstep_host::lead::{self, LedTurn, Way};
+use lockstep_host::routing_values::index_partition;
+use lockstep_host::several::HomeOf;
+use lockstep_site::{Home, Ready, ViaLeg, ViaNext};
+use lockstep_types::PartitionId;
 
 /// How far a call has come that an index leads to its row.
 #[derive(Debug, Clone, Copy)]
@@ -33,26 +31,33 @@ impl World {
         ready: Ready<PartitionCall>,
     ) -> Option<Ready<PartitionCall>> {
         let (Ready::Run(call, header) | Ready::Speculate(call, header)) = &ready;
-        let LocalWork::Led { name, key, .. } = &call.work else { return Some(ready) };
+        let LocalWork::Led(body, number, key) = &call.work else { return Some(ready) };
         let mut journey = call.journey;
         self.census.count_visit(call.call, partition);
-        let catalog = &self.catalogs[&call.catalog_version];
-        let route = catalog.route(name).expect("the procedure is led by an index");
+        let catalog = &self.catalogs[&self.versions[partition.index()]].host;
         let site = &mut self.sites[partition.index()];
-        let step = site.via_step(header, journey.leg, route, &[Datum::Int(*key)]);
-        let step = step.expect("the index is there, and its keys are integers");
-        let next = step.next(&mut journey.lookups, self.max_index_lookups);
-        let procedure = Arc::clone(catalog.procedure(name));
-        let changes = self.ring.partition_count() > 1 && keeps_index(&procedure);
+        let turn = LedTurn { header, leg: journey.leg, key: *key, number: *number };
+        let way = lead::way_of(site, catalog, &self.ring, turn, || decoded(body));
+        let invocation = decoded(body);
+        let procedure = catalog.procedure(invocation.procedure).expect("nobody drops it");
+        let next = match &way {
+            Way::Step(step) => step.next(&mut journey.lookups, self.max_index_lookups),
+            Way::Home => ViaNext::GiveUp,
+            Way::Anew => unreachable!("the workload's procedures stay as they are"),
+            Way::Refused(failure) => panic!("the index is there, and its keys fit: {failure:?}"),
+        };
         let to = match next {
-            ViaNext::Run if changes => None,
             ViaNext::Run => return Some(ready),
             ViaNext::Row(row) => Some((row, ViaLeg::Row)),
-            ViaNext::Index => Some((self.ring.partition_of(Datum::Int(*key)), ViaLeg::Index)),
+            ViaNext::Index => {
+                let index = index_partition(procedure, &invocation, &self.ring);
+                Some((index.ok().flatten().expect("its keys fit").0, ViaLeg::Index))
+            }
             ViaNext::GiveUp => None,
         };
-        site.withdraw(header, procedure.definition().read_only);
-        let home = (next == ViaNext::Run).then_some(Home { partition, addresses_partition: false });
+        site.withdraw(header, procedure.definition.read_only);
+        let home = Home { partition, addresses_partition: false };
+        let home = matches!(way, Way::Home).then_some(home);
         let (Ready::Run(mut call, _) | Ready::Speculate(mut call, _)) = ready;
         match to {
             Some((to, leg)) => {
@@ -61,40 +66,22 @@ impl World {
                 call.journey = journey;
                 self.in_flight.push(Message::Call(to, call));
             }
-            None => self.lead_in_transaction(&call, procedure, home),
+            None => self.lead_in_transaction(&call, partition, home),
         }
         None
     }
 
     /// The coordinator takes over.
-    fn lead_in_transaction(
-        &mut self,
-        call: &PartitionCall,
-        procedure: Arc<PreparedProcedure>,
-        home: Option<Home>,
-    ) {
-        let LocalWork::Led { name, parameters, key } = &call.work else { return };
+    fn lead_in_transaction(&mut self, call: &PartitionCall, near: PartitionId, home: Option<Home>) {
+        let LocalWork::Led(body, ..) = &call.work else { return };
         self.given_up += u64::from(home.is_none());
-        let route = self.catalogs[&call.catalog_version].route(name);
-        let route = route.expect("the procedure is led by an index");
-        let question = question(route.entries, &[SqlType::BigInt]);
-        let mut writer = ParameterWriter::default();
-        let led = BoundStatement {
-            statement: Arc::new(PreparedStatement::new(Arc::new(question))),
-            parameters: writer.bigint(*key).bytes().into(),
-            shipped: None,
-            found: None,
-            profile: None,
-        };
-        self.in_flight.push(Message::Multi(MultiCall {
-            origin: call.call,
-            procedure_number: Census::mark_of(call.call),
-            catalog_version: call.catalog_version,
-            time_limit: None,
-            declared: Vec::new(),
-            home,
-            led: Some(led),
-            work: MultiWork::Procedure { procedure, parameters: Arc::clone(parameters) },
-        }));
+        let catalog = &self.catalogs[&self.versions[near.index()]];
+        let invocation = decoded(body);
+        let procedure = catalog.host.procedure(invocation.procedure).expect("nobody drops it");
+        let led = lead::asked_in_transaction(procedure, &invocation).expect("its keys fit");
+        let home = HomeOf { home, led };
+        let made = (&self.ring, &mut self.one_rounds);
+        let several = catalog.several((call.call, near), body, &[], home, made);
+        self.in_flight.push(several.into());
     }
 }

@@ -37,18 +37,21 @@ impl World {
         }
     }
 
-    /// Of calls of one connection to the coordinator, the first arrives first.
+    /// Of calls of one connection to the coordinator, or to a partition, the first arrives first.
     pub(super) fn first_of_its_connection(&self, place: usize) -> usize {
-        let of = |message: &Message| match message {
-            Message::Multi(MultiCall { origin, .. }) => {
-                Some((self.connections.get(origin)?, *origin))
-            }
-            Message::OneRound(call, _) => Some((self.connections.get(call)?, *call)),
-            _ => None,
+        let of = |message: &Message| {
+            let call = match message {
+                Message::Multi(MultiCall { origin, .. }) => *origin,
+                Message::OneRound(call, _) => *call,
+                Message::Call(_, call) => call.call,
+                _ => return None,
+            };
+            let way = (*self.connections.get(&call)?, message.partition());
+            Some((way, call))
         };
-        let Some((thread, _)) = of(&self.in_flight[place]) else { return place };
+        let Some((way, _)) = of(&self.in_flight[place]) else { return place };
         let all = self.in_flight.iter().map(of).zip(0..);
-        let same = all.filter_map(|(found, at)| found.filter(|one| one.0 == thread).zip(Some(at)));
+        let same = all.filter_map(|(found, at)| found.filter(|one| one.0 == way).zip(Some(at)));
         same.min_by_key(|((_, call), _)| *call).map_or(place, |(_, at)| at)
     }
 }

@@ -194,7 +194,7 @@ impl World {
     /// Puts another catalog in force where nothing else goes on.
     fn change_at_rest(&mut self, made: Made, now_us: i64) -> Result<(), String> {
         let Made { catalog, changes, swap } = made;
-        let version = catalog.plan.version;
+        let version = catalog.host.plan.version;
         let task = SchemaTask {
             changes,
             swap,
@@ -267,7 +267,7 @@ impl World {
         if skips == Some(Skip::Swaps) {
             made.swap = None;
         }
-        if made.catalog.plan.version != stop.catalog_version {
+        if made.catalog.host.plan.version != stop.catalog_version {
             return Err(Fault::Unsound(format!("{change:?} makes another version than before")));
         }
         self.change_at_rest(made, stop.header.timestamp_us).map_err(Fault::Fails)
@@ -519,7 +519,7 @@ impl PartitionReplay<'_> {
         };
         let set = ParameterSet::new(logged.parameters);
         let set = set.map_err(|error| Fault::Unsound(error.to_string()))?;
-        match (self.catalog.plan.expire_of_text(text), set.get(1)) {
+        match (self.catalog.host.plan.expire_of_text(text), set.get(1)) {
             (Some(_), Some(Ok(Parameter::Scalar(sql_type, rows)))) => {
                 let mut writer = ParameterWriter::default();
                 let cut_off = Datum::Timestamp(self.now_us - 1_000_000);
@@ -541,7 +541,7 @@ impl PartitionReplay<'_> {
                 })
             }
             StatementSource::Text { text, .. } => {
-                let plan = &self.catalog.plan;
+                let plan = &self.catalog.host.plan;
                 match plan.cover_of_text(text).or_else(|| plan.expire_of_text(text)) {
                     Some(own) => {
                         let partitions = self.partition_count;

@@ -126,8 +126,8 @@ impl World {
     fn begin_save(&mut self) {
         let partitions = self.sites.len();
         let (catalog_version, catalog) = self.latest();
-        let (schema, classes) = (catalog.plan.schema_text(), catalog.classes());
-        let tables = catalog.plan.tables.values().map(|table| Arc::clone(&table.definition));
+        let (schema, classes) = (catalog.host.plan.schema_text(), catalog.classes());
+        let tables = catalog.host.plan.tables.values().map(|table| Arc::clone(&table.definition));
         let tables: Vec<Arc<TableDefinition>> = tables.collect();
         let replicated = tables.iter().filter(|table| table.is_replicated());
         let replicated: Vec<TableId> = replicated.map(|table| table.id).collect();

@@ -9,7 +9,6 @@ use crate::clock;
 use crate::connection::ConnectionKey;
 use crate::control::{Control, SystemCall};
 use crate::intake::Changes;
-use crate::load::LOAD_AT_PARTITION;
 use crate::mailbox::Bell;
 use crate::message::{Envelope, ForwardedCall, NO_PROCEDURE, Origin};
 use crate::snapshot::load::saved_columns;
@@ -17,6 +16,7 @@ use lockstep_durability::snapshot::{
     self, ContentKind, Manifest, RowsReader, TableHead, TableKind,
 };
 use lockstep_env::{Disk, OpenMode};
+use lockstep_host::load::LOAD_AT_PARTITION;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{ColumnLayout, RowRef, RowsRecord, StorageError, TableLayout};
 use lockstep_types::hashing::CompositeKey;

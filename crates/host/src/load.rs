@@ -5,15 +5,17 @@
 use crate::catalog::HostCatalog;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_plan::CatalogTable;
-use lockstep_types::{Datum, Failure, Parameter, ParameterSet, TableView};
+use lockstep_plan_ir::statement::IndexUpkeep;
+use lockstep_types::{Datum, Failure, HashRing, Parameter, ParameterSet, TableView};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 
 /// The parameters of a load.
-pub(crate) struct Load<'a> {
+pub struct Load<'a> {
     /// Where to, for the load of a partitioned table.
-    pub(crate) key: Option<Datum<'a>>,
-    pub(crate) table: &'a str,
+    pub key: Option<Datum<'a>>,
+    /// The table.
+    pub table: &'a str,
     upsert: bool,
     /// The rows; none for NULL, which is refused after the table is found sound.
     rows: Option<TableView<'a>>,
@@ -24,13 +26,13 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// The call gave NULL.
-    pub(crate) fn rows(&self) -> Result<&TableView<'a>, Failure> {
+    pub fn rows(&self) -> Result<&TableView<'a>, Failure> {
         self.rows.as_ref().ok_or_else(|| Failure::graceful("The table with the rows is NULL."))
     }
 }
 
 /// The call that loads rows of a partitioned table.
-pub(crate) const LOAD_AT_PARTITION: &str = "@LoadSinglepartitionTable";
+pub const LOAD_AT_PARTITION: &str = "@LoadSinglepartitionTable";
 
 fn abort(text: impl std::fmt::Display) -> Failure {
     Failure::abort(format!("VOLTDB ERROR: USER ABORT {text}"))
@@ -47,7 +49,7 @@ fn scalar<'a>(parameters: &ParameterSet<'a>, place: usize) -> Option<Datum<'a>> 
 ///
 /// # Errors
 /// One is missing or of another type.
-pub(crate) fn load_parameters<'a>(invocation: &Invocation<'a>) -> Result<Load<'a>, Failure> {
+pub fn load_parameters<'a>(invocation: &Invocation<'a>) -> Result<Load<'a>, Failure> {
     let single = invocation.procedure == LOAD_AT_PARTITION;
     let parameters = &invocation.parameters;
     let name = invocation.procedure;
@@ -89,8 +91,8 @@ pub(crate) fn load_parameters<'a>(invocation: &Invocation<'a>) -> Result<Load<'a
 ///
 /// # Errors
 /// The table cannot be loaded in this way, or has other columns.
-pub(crate) fn load_statement(
-    catalog: &HostCatalog,
+pub fn load_statement<O>(
+    catalog: &HostCatalog<O>,
     load: &Load<'_>,
 ) -> Result<Arc<PreparedStatement>, Failure> {
     let table = loaded_table(catalog, load)?;
@@ -117,8 +119,8 @@ pub(crate) fn load_statement(
 }
 
 /// The table that a load names, if it may be loaded in this way.
-fn loaded_table<'c>(
-    catalog: &'c HostCatalog,
+fn loaded_table<'c, O>(
+    catalog: &'c HostCatalog<O>,
     load: &Load<'_>,
 ) -> Result<&'c CatalogTable, Failure> {
     let name = load.table.to_ascii_uppercase();
@@ -137,4 +139,17 @@ fn loaded_table<'c>(
         }
         _ => Ok(table),
     }
+}
+
+/// Whether a load changes entries of global indexes, which may live at other partitions.
+pub fn loads_indexed<O>(
+    catalog: &HostCatalog<O>,
+    ring: &HashRing,
+    invocation: &Invocation<'_>,
+) -> bool {
+    if !catalog.has_global_indexes() || ring.partition_count() == 1 {
+        return false;
+    }
+    let prepared = load_parameters(invocation).and_then(|load| load_statement(catalog, &load));
+    prepared.is_ok_and(|prepared| prepared.statement().upkeep != IndexUpkeep::None)
 }
