@@ -9,6 +9,7 @@ mod csv;
 mod directory;
 mod durable;
 mod help;
+mod java_batches;
 mod last_word;
 mod log_lines;
 mod namespace;
