@@ -265,6 +265,10 @@ const MISSING_MARK: &str = "Character array is missing \"e\" notation exponentia
 fn time<'a>(value: Datum<'a>, from: SqlType) -> Converted<'a> {
     match value {
         Datum::Timestamp(_) => Ok(value),
+        // Microseconds since 1970 do not come in one or two bytes: as VoltDB does.
+        Datum::Int(_) if matches!(from, SqlType::TinyInt | SqlType::SmallInt) => {
+            Err(java::no_match(value, from, SqlType::Timestamp))
+        }
         Datum::Int(v) => Ok(Datum::Timestamp(v)),
         Datum::Text(NULL_TEXT) => Ok(Datum::Null),
         Datum::Text(text) => {

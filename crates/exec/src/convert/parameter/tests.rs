@@ -118,6 +118,22 @@ fn other_numbers_and_times_are_taken_exactly() {
                  exponential mark.",
         ),
         (Datum::Int(70_000), Integer, Timestamp, "1970-01-01 00:00:00.070000"),
+        (Datum::Int(-1), BigInt, Timestamp, "1969-12-31 23:59:59.999999"),
+        (
+            Datum::Int(5),
+            TinyInt,
+            Timestamp,
+            "type: The provided value: (5) of type: java.lang.Byte is not a match or is out of \
+                 range for the target parameter type: org.voltdb.types.TimestampType",
+        ),
+        (
+            Datum::Int(500),
+            SmallInt,
+            Timestamp,
+            "type: The provided value: (500) of type: java.lang.Short is not a match or is out \
+                 of range for the target parameter type: org.voltdb.types.TimestampType",
+        ),
+        (Datum::Null, TinyInt, Timestamp, "NULL"),
         (
             decimal("0.000000000001"),
             Decimal,
