@@ -33,7 +33,8 @@ use physical::dml::Plan;
 
 pub(crate) use bind::view::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
 pub(crate) use bind::{
-    any_call, bind_argument, bind_default, bind_table_expression, not_found_message, sql_type_of,
+    NO_SUBQUERIES, any_call, bind_argument, bind_default, bind_table_expression, not_found_message,
+    sql_type_of,
 };
 
 /// The names of all functions, in upper case, aliases included.

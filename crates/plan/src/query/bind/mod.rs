@@ -203,6 +203,8 @@ impl<'c> Binder<'c> {
     }
 }
 
+/// The message for a subquery in the definition of an index or a view.
+pub(crate) const NO_SUBQUERIES: &str = "subqueries are not allowed here";
 /// VoltDB's message for a value whose type nothing decides.
 pub(crate) const CAST_NEEDED: &str = "data type cast needed for parameter or null literal";
 /// VoltDB's message for arguments of a wrong kind.

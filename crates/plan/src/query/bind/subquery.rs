@@ -24,7 +24,7 @@ impl Binder<'_> {
         wanted: Vec<SqlType>,
     ) -> Result<(Subquery, Vec<SqlType>), PlanError> {
         if !self.rules.subqueries {
-            return Err(PlanError::at(query.span, "subqueries are not allowed here"));
+            return Err(PlanError::at(query.span, super::NO_SUBQUERIES));
         }
         let bound = self.query_for(query, wanted)?;
         let types = bound.types();

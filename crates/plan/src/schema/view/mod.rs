@@ -8,7 +8,7 @@ mod upkeep;
 
 use crate::catalog::{Catalog, CatalogTable};
 use crate::error::PlanError;
-use crate::query::{BoundView, ViewColumn, ViewColumnKind, bind_view_select};
+use crate::query::{BoundView, NO_SUBQUERIES, ViewColumn, ViewColumnKind, bind_view_select};
 use lockstep_plan_ir::change::ColumnSource;
 use lockstep_plan_ir::expression::Node;
 use lockstep_plan_ir::schema::{DefaultValue, EXACT_SUM_BYTES, IndexKey, ViewAggregate};
@@ -219,7 +219,10 @@ fn refused(parsed: &ParsedStatement, message: String) -> PlanError {
 }
 
 /// What is wrong with a view's query, as a refusal of the table compiler.
-fn wrapped(parsed: &ParsedStatement, error: PlanError) -> PlanError {
+fn wrapped(parsed: &ParsedStatement, name: &str, error: PlanError) -> PlanError {
+    if error.message.starts_with(NO_SUBQUERIES) {
+        return refused(parsed, format!("Materialized view \"{name}\" cannot contain subqueries."));
+    }
     match error.message.starts_with("Materialized view") {
         true => error,
         false => table_error(error.span.unwrap_or(parsed.span), error.message),
@@ -240,7 +243,7 @@ fn bind_view(
         return Err(refused(parsed, format!("Materialized view \"{name}\" {reason}")));
     }
     let bound =
-        bind_view_select(catalog, name, &create.query).map_err(|error| wrapped(parsed, error))?;
+        bind_view_select(catalog, name, &create.query).map_err(|e| wrapped(parsed, name, e))?;
     check_sources(parsed, name, &bound)?;
     check_list(parsed, name, &bound)?;
     let mut columns = columns(parsed, create, &bound)?;
