@@ -3,16 +3,16 @@
 use crate::build::IndexBuild;
 use crate::census::Census;
 use crate::plans::{Change, LocalWork, Made, Natives, Planned, Request, SimCatalog, Sql};
-use crate::world::log::{Held, HostLog};
+use crate::world::log::HostLog;
 use crate::world::save::Saves;
 use lockstep_base::random::SeededRandom;
+use lockstep_host::partition;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
 use lockstep_site::{
     Coordinator, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall, OneRoundCalls,
-    PartitionEffect, Ready, SchemaTask, Site, SiteLimits, SpeculationCounts,
+    SchemaTask, Site, SiteLimits, SpeculationCounts,
 };
-use lockstep_txn::Admission;
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub(crate) mod replay;
 pub(crate) mod save;
 mod shape;
 
+use calls::At;
 use expiry::Expiry;
 pub(crate) use expiry::{SentBatch, is_expiry};
 use led::Journey;
@@ -496,19 +497,7 @@ impl World {
             Message::ToPartition(message) => self.deliver_to_partition(message),
             Message::Call(partition, call) => {
                 self.note(3 + (u64::from(partition.0) << 8) + ((call.call as u64) << 32));
-                if self.is_overtaken(partition, &call) {
-                    return self.plan_again(call.call);
-                }
-                let site = &mut self.sites[partition.index()];
-                match site.admit(self.now_us) {
-                    Admission::Run(header) => self.run(partition, Ready::Run(call, header)),
-                    Admission::Speculate(header) => {
-                        self.run(partition, Ready::Speculate(call, header));
-                    }
-                    Admission::Hold => {
-                        assert!(site.hold(call).is_ok(), "the workload stays within the limits");
-                    }
-                }
+                partition::take_call(&mut At { world: self, partition }, call);
             }
         }
     }
@@ -518,38 +507,6 @@ impl World {
         let place = partition.index();
         self.note(4 + ((place as u64) << 8) + (message.number << 16));
         self.messages += 1;
-        let mut effects = Vec::new();
-        self.sites[place].receive(message.number, message.message, self.now_us, &mut effects);
-        self.apply(partition, &mut effects);
-        while let Some(ready) = self.sites[place].next(self.now_us, &mut effects) {
-            self.apply(partition, &mut effects);
-            self.run(partition, ready);
-        }
-        self.apply(partition, &mut effects);
-    }
-
-    fn apply(
-        &mut self,
-        partition: PartitionId,
-        effects: &mut Vec<PartitionEffect<PartitionCall, Answer, u64>>,
-    ) {
-        for effect in effects.drain(..) {
-            match effect {
-                PartitionEffect::Send(answer) => {
-                    self.messages += 1;
-                    self.census.count_answer(&answer);
-                    self.leave(partition, Held::Message(Message::FromPartition(answer)));
-                }
-                PartitionEffect::Ran(_) => {}
-                PartitionEffect::SnapshotBegun(begun) => self.save_begun(partition, begun),
-                PartitionEffect::CatalogInForce(version) => {
-                    assert!(self.catalogs.contains_key(&version), "no catalog from the future");
-                    self.versions[partition.index()] = version;
-                }
-                PartitionEffect::Answer(_, answer) => {
-                    self.leave(partition, Held::Answer(answer));
-                }
-            }
-        }
+        partition::take_message(&mut At { world: self, partition }, message, &mut Vec::new());
     }
 }

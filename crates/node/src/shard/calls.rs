@@ -6,16 +6,17 @@ use crate::connection::ConnectionKey;
 use crate::execution::run_invocation;
 use crate::intake::Changes;
 use crate::message::{
-    AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT,
-    NO_PROCEDURE, Origin, PARTITION_WEIGHT, ViaCall,
+    ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, HEAVY_WEIGHT, NO_PROCEDURE, Origin,
+    PARTITION_WEIGHT, ViaCall,
 };
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::catalog::not_found;
 use lockstep_host::destination::{Destination, destination};
 use lockstep_host::lead::ViaKey;
 use lockstep_host::load::LOAD_AT_PARTITION;
+use lockstep_host::partition;
 use lockstep_host::several::HomeOf;
-use lockstep_site::{Ready, ViaLeg};
+use lockstep_site::ViaLeg;
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, Status};
 use lockstep_wire_volt::{Invocation, response};
@@ -114,8 +115,8 @@ impl Shard {
                 copy.extend_from_slice(body);
                 let call = HeldCall::Invocation(ForwardedCall { origin, body: copy });
                 match waits {
-                    Admission::Speculate(header) => self.speculate(header, call),
-                    _ => self.hold(call),
+                    Admission::Speculate(header) => partition::speculate(self, header, call),
+                    _ => partition::hold(self, call),
                 }
             }
         }
@@ -151,27 +152,6 @@ impl Shard {
         run_invocation(site, procedure, statistics, header, invocation, waited, output)
     }
 
-    /// A call from a connection of another thread, for the partition of this one.
-    pub(super) fn forwarded_call(&mut self, call: ForwardedCall) {
-        if self.has_outgrown(&call) {
-            return self.reroute(call);
-        }
-        match self.site.admit(self.now_us) {
-            Admission::Run(header) => self.run_held(&header, HeldCall::Invocation(call)),
-            Admission::Speculate(header) => self.speculate(header, HeldCall::Invocation(call)),
-            Admission::Hold => self.hold(HeldCall::Invocation(call)),
-        }
-    }
-
-    /// Counts what a call waited here, and whether it runs again behind an abort.
-    fn count_waiting(&mut self, ready: &Ready<HeldCall>) {
-        let (Ready::Run(call, header) | Ready::Speculate(call, header)) = ready;
-        let Origin { procedure, arrived_us, .. } = call.origin();
-        let repeated = header.repeated;
-        let waited = Elapsed::between_us(arrived_us, self.now_us);
-        self.statistics.count_held(procedure, waited, repeated);
-    }
-
     /// Runs a call that came from another thread or waited, and answers it.
     pub(super) fn run_held(&mut self, header: &EntryHeader, call: HeldCall) {
         let KeptAnswer { status, frame, entry } = self.execute_held(header, &call);
@@ -182,23 +162,7 @@ impl Shard {
         }
     }
 
-    /// Runs a call behind a transaction whose outcome is not known yet: its answer is kept.
-    pub(super) fn speculate(&mut self, header: EntryHeader, call: HeldCall) {
-        if self.catalog.has_effects() && self.runs_once(&call) {
-            return match self.site.hold_until_decided(call) {
-                Ok(()) => {}
-                Err(call) => self.refuse_held(&call),
-            };
-        }
-        self.statistics.count_speculative(call.origin().procedure);
-        self.statistics.set_speculating(true);
-        let answer = self.execute_held(&header, &call);
-        self.statistics.set_speculating(false);
-        let bytes = answer.frame.len();
-        self.site.keep(call, header, answer, bytes);
-    }
-
-    fn execute_held(&mut self, header: &EntryHeader, call: &HeldCall) -> KeptAnswer {
+    pub(super) fn execute_held(&mut self, header: &EntryHeader, call: &HeldCall) -> KeptAnswer {
         let mut frame = self.spare_buffer();
         match call {
             HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) => {
@@ -221,58 +185,12 @@ impl Shard {
         }
     }
 
-    /// Ad hoc statements that the planner sent to this partition.
-    pub(super) fn ad_hoc_call(&mut self, call: Box<AdHocCall>) {
-        if call.catalog_version != self.catalog.version() {
-            return self.plan_again(call.origin, call.body);
-        }
-        match self.site.admit(self.now_us) {
-            Admission::Run(header) => self.run_ad_hoc(&header, call, false),
-            Admission::Speculate(header) => self.run_ad_hoc(&header, call, true),
-            Admission::Hold => self.hold(HeldCall::AdHoc(call)),
-        }
-    }
-
     /// Plans that a schema change overtook are made anew. The call was let in before, so a pause
     /// that came since does not concern it.
     pub(super) fn plan_again(&mut self, origin: Origin, body: Arc<[u8]>) {
         let request = ControlRequest::Call { origin, admin: true, body };
         let control = self.control_thread();
         self.outbox.send(control, Envelope::Control(Box::new(request)));
-    }
-
-    pub(super) fn hold(&mut self, call: HeldCall) {
-        if let Err(call) = self.site.hold(call) {
-            self.refuse_held(&call);
-        }
-    }
-
-    /// Runs a call that waited and whose turn it is.
-    pub(super) fn run_waiting(&mut self, ready: Ready<HeldCall>) {
-        let (Ready::Run(call, _) | Ready::Speculate(call, _)) = &ready;
-        if let HeldCall::AdHoc(call) = call
-            && call.catalog_version != self.catalog.version()
-        {
-            return self.plan_again(call.origin, Arc::clone(&call.body));
-        }
-        let ready = match ready {
-            Ready::Run(HeldCall::Invocation(call), _)
-            | Ready::Speculate(HeldCall::Invocation(call), _)
-                if self.has_outgrown(&call) =>
-            {
-                return self.reroute(call);
-            }
-            ready => ready,
-        };
-        self.count_waiting(&ready);
-        match ready {
-            Ready::Run(HeldCall::Via(via), header) => self.run_via(&header, via, false),
-            Ready::Speculate(HeldCall::Via(via), header) => self.run_via(&header, via, true),
-            Ready::Run(HeldCall::AdHoc(call), header) => self.run_ad_hoc(&header, call, false),
-            Ready::Speculate(HeldCall::AdHoc(call), header) => self.run_ad_hoc(&header, call, true),
-            Ready::Run(call, header) => self.run_held(&header, call),
-            Ready::Speculate(call, header) => self.speculate(header, call),
-        }
     }
 
     /// A schema change overtook a call: it finds its way anew.

@@ -10,7 +10,7 @@ use lockstep_wire_volt::{Invocation, response};
 impl Shard {
     /// Whether the log has what the call did, so that it cannot be taken back and run again.
     #[cold]
-    pub(super) fn runs_once(&self, call: &HeldCall) -> bool {
+    pub(super) fn call_runs_once(&self, call: &HeldCall) -> bool {
         let (HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. })) = call else {
             return false;
         };
@@ -20,7 +20,7 @@ impl Shard {
     }
 
     #[cold]
-    pub(super) fn refuse_held(&mut self, call: &HeldCall) {
+    pub(super) fn refuse_waiting(&mut self, call: &HeldCall) {
         let origin = call.origin();
         let limit = self.facts.options.max_held_calls;
         let text = format!(

@@ -24,6 +24,7 @@ mod one_round;
 mod outgrown;
 mod output;
 mod outside;
+mod partition;
 mod snapshot;
 mod task;
 mod via;
@@ -49,6 +50,7 @@ use lockstep_base::counting;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
+use lockstep_host::partition::take_call;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, OneRoundCalls, Site};
 use lockstep_types::{HashRing, PartitionId, Status, TransactionId};
@@ -446,10 +448,10 @@ impl Shard {
 
     fn take_message(&mut self, message: Envelope) {
         match message {
-            Envelope::Call(call) => self.forwarded_call(call),
-            Envelope::Via(call) => self.via_call(call),
+            Envelope::Call(call) => take_call(self, HeldCall::Invocation(call)),
+            Envelope::Via(call) => take_call(self, HeldCall::Via(call)),
             Envelope::Answer(answer) => self.forwarded_answer(answer),
-            Envelope::AdHoc(call) => self.ad_hoc_call(call),
+            Envelope::AdHoc(call) => take_call(self, HeldCall::AdHoc(call)),
             Envelope::Multi(request) => self.multi_request(*request),
             Envelope::OneRound(origin, call) => self.one_round_request(origin, call),
             Envelope::OneRoundFinished(end) => self.one_round_finished(end),

@@ -4,19 +4,14 @@
 use super::calls::refuse;
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
-use crate::message::{
-    ControlRequest, Envelope, ForwardedAnswer, HEAVY_WEIGHT, MultiOrigin, MultiRequest, Origin,
-    ViaCall,
-};
+use crate::message::{ControlRequest, Envelope, HEAVY_WEIGHT, MultiOrigin, MultiRequest, Origin};
 use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::destination::declare_partitions;
 use lockstep_host::several::{self, CoordinatorCall, HomeOf, SeveralCall};
-use lockstep_site::{
-    CoordinatorOutput, Finished, FromPartition, MultiWork, Numbered, PartitionEffect,
-};
+use lockstep_site::{CoordinatorOutput, Finished, FromPartition, MultiWork, PartitionEffect};
 use lockstep_types::{Failure, PartitionId, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
@@ -274,45 +269,5 @@ impl Shard {
         let decided = ControlRequest::SchemaDecided { committed };
         let control = self.control_thread();
         self.outbox.send(control, Envelope::Control(Box::new(decided)));
-    }
-
-    /// The coordinator sent something to this thread's partition.
-    pub(super) fn coordinator_asked(&mut self, message: Numbered<Arc<HostCatalog>>) {
-        let mut effects = std::mem::take(&mut self.spare_effects);
-        self.site.receive(message.number, message.message, self.now_us, &mut effects);
-        self.apply(&mut effects);
-        while let Some(ready) = self.site.next(self.now_us, &mut effects) {
-            self.apply(&mut effects);
-            self.run_waiting(ready);
-        }
-        self.apply(&mut effects);
-        self.spare_effects = effects;
-    }
-
-    fn apply(&mut self, effects: &mut Vec<Effect>) {
-        for effect in effects.drain(..) {
-            match effect {
-                PartitionEffect::Send(answer) => {
-                    let coordinator = self.coordinator_thread();
-                    let entry = self.told_behind();
-                    self.send_behind(entry, coordinator, Envelope::FromPartition(answer));
-                }
-                PartitionEffect::Ran(run) => self.statistics.count_fragments(&run),
-                PartitionEffect::CatalogInForce(catalog) => {
-                    self.statistics.follow_catalog(&self.catalog, &catalog);
-                    self.one_rounds.clear();
-                    self.catalog = catalog;
-                }
-                PartitionEffect::SnapshotBegun(begun) => self.snapshot_begun(begun),
-                PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {
-                    let origin = call.origin();
-                    self.statistics.count_kept(origin.procedure, status);
-                    self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
-                    if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
-                        self.recycle(call.body);
-                    }
-                }
-            }
-        }
     }
 }

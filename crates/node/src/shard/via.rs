@@ -4,11 +4,12 @@
 use super::{HeldCall, Shard};
 use crate::clock;
 use crate::message::{
-    AdHocCall, Envelope, ForwardedAnswer, ForwardedCall, MultiOrigin, MultiRequest, Origin,
-    PARTITION_WEIGHT, ViaCall,
+    AdHocCall, Envelope, ForwardedCall, MultiOrigin, MultiRequest, Origin, PARTITION_WEIGHT,
+    ViaCall,
 };
 use lockstep_host::catalog::not_found;
 use lockstep_host::lead::{self, LedTurn, ViaKey, Way};
+use lockstep_host::partition;
 use lockstep_host::routing_values::index_partition;
 use lockstep_host::several::HomeOf;
 use lockstep_site::{Home, MultiWork, ViaLeg, ViaNext, ViaStep};
@@ -62,8 +63,8 @@ impl Shard {
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
         let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, leg);
         match (speculates, admission) {
-            (Some(header), _) => self.speculate(header, HeldCall::Via(via)),
-            (None, Admission::Hold) if is_here => self.hold(HeldCall::Via(via)),
+            (Some(header), _) => partition::speculate(self, header, HeldCall::Via(via)),
+            (None, Admission::Hold) if is_here => partition::hold(self, HeldCall::Via(via)),
             _ => self.send_via(via, partition),
         }
     }
@@ -72,18 +73,9 @@ impl Shard {
         self.send(partition.index(), Envelope::Via(call));
     }
 
-    /// A call on its way arrives at this thread's partition.
-    pub(super) fn via_call(&mut self, via: ViaCall) {
-        match self.site.admit(self.now_us) {
-            Admission::Run(header) => self.run_via(&header, via, false),
-            Admission::Speculate(header) => self.run_via(&header, via, true),
-            Admission::Hold => self.hold(HeldCall::Via(via)),
-        }
-    }
-
-    /// It is the call's turn at this partition: it runs here or goes on. What it saw of
-    /// undecided transactions while it was led on is looked at again where it runs.
-    pub(super) fn run_via(&mut self, header: &EntryHeader, mut via: ViaCall, speculates: bool) {
+    /// It is the call's turn at this partition: it goes on, or is given back to run here. What it
+    /// saw of undecided transactions while it was led on is looked at again where it runs.
+    pub(super) fn lead_call(&mut self, header: &EntryHeader, mut via: ViaCall) -> Option<HeldCall> {
         let origin = via.call.origin;
         let body = via.call.body.as_slice();
         let way = self.way_of(header, via.leg, via.key(), &origin, || decoded(body));
@@ -93,14 +85,7 @@ impl Shard {
         match way {
             Way::Step(step) => {
                 match step.next(&mut via.lookups, self.facts.options.max_index_lookups) {
-                    ViaNext::Run if speculates => self.speculate(*header, HeldCall::Via(via)),
-                    ViaNext::Run => {
-                        let mut frame = self.spare_buffer();
-                        let status = self.execute(header, origin, &decoded(body), &mut frame);
-                        let entry = self.stands_behind();
-                        self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
-                        self.recycle(via.call.body);
-                    }
+                    ViaNext::Run => return Some(HeldCall::Via(via)),
                     ViaNext::Row(partition) => {
                         via.leg = ViaLeg::Row;
                         self.send_via(via, partition);
@@ -120,6 +105,7 @@ impl Shard {
             }
             Way::Refused(failure) => self.answer_failure(origin, &failure),
         }
+        None
     }
 
     /// A call has run here, and now, behind an abort, it turns out to belong elsewhere.
@@ -145,15 +131,14 @@ impl Shard {
         lead::way_of(&mut self.site, &self.catalog, &self.facts.ring, turn, invocation)
     }
 
-    /// It is the turn of ad hoc statements at this partition: they run here, or the only one goes
-    /// on to where a global index says that its row is.
-    pub(super) fn run_ad_hoc(
+    /// It is the turn of ad hoc statements at this partition: they are given back to run here, or
+    /// the only one goes on to where a global index says that its row is.
+    pub(super) fn lead_ad_hoc(
         &mut self,
         header: &EntryHeader,
         mut call: Box<AdHocCall>,
-        speculates: bool,
-    ) {
-        let Some(via) = &mut call.via else { return self.run_here(header, call, speculates) };
+    ) -> Option<HeldCall> {
+        let Some(via) = &mut call.via else { return Some(HeldCall::AdHoc(call)) };
         let mut keys = [Datum::Null; MAX_KEY_PARTS];
         keys.iter_mut().zip(&via.keys).for_each(|(key, value)| *key = value.as_datum());
         let keys = &keys[..via.keys.len().min(MAX_KEY_PARTS)];
@@ -162,7 +147,7 @@ impl Shard {
             .via_step(header, via.leg, &via.route, keys)
             .map(|step| step.next(&mut via.lookups, self.facts.options.max_index_lookups));
         if matches!(next, Ok(ViaNext::Run)) {
-            return self.run_here(header, call, speculates);
+            return Some(HeldCall::AdHoc(call));
         }
         self.site.withdraw(header, call.call.read_only);
         match next {
@@ -178,13 +163,7 @@ impl Shard {
             }
             Ok(ViaNext::GiveUp | ViaNext::Run) => self.ask_in_transaction(*call),
         }
-    }
-
-    fn run_here(&mut self, header: &EntryHeader, call: Box<AdHocCall>, speculates: bool) {
-        match speculates {
-            true => self.speculate(*header, HeldCall::AdHoc(call)),
-            false => self.run_held(header, HeldCall::AdHoc(call)),
-        }
+        None
     }
 
     /// The row has moved as often as the statement may look for it: the coordinator asks the index

@@ -1,46 +1,97 @@
-//! Calls at the partition that they were routed to.
+//! A partition of the simulated host as [`lockstep_host::partition`] sees it.
 
 use super::log::Held;
-use super::{Answer, PartitionCall, SimSite, World};
+use super::{Answer, Message, PartitionCall, SimSite, World};
 use crate::plans::{LocalWork, SimCatalog, decoded};
 use lockstep_base::bytes::ByteReader;
 use lockstep_host::catalog::not_found;
-use lockstep_site::Ready;
+use lockstep_host::partition::PartitionHost;
+use lockstep_site::PartitionEffect;
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Outcome, PartitionId, TableView};
 use lockstep_wire_volt::Invocation;
 
-impl World {
-    /// Whether a schema change came in between, and the call needs other partitions by now.
-    pub(super) fn is_overtaken(&self, partition: PartitionId, call: &PartitionCall) -> bool {
-        let version = self.versions[partition.index()];
-        let catalog = &self.catalogs[&version];
-        call.catalog_version != version && catalog.has_outgrown(&call.work, &self.ring)
+/// A partition of the simulated host.
+pub(super) struct At<'w> {
+    pub(super) world: &'w mut World,
+    pub(super) partition: PartitionId,
+}
+
+impl At<'_> {
+    fn version(&self) -> u64 {
+        self.world.versions[self.partition.index()]
     }
 
-    pub(super) fn run(&mut self, partition: PartitionId, ready: Ready<PartitionCall>) {
-        let (Ready::Run(call, _) | Ready::Speculate(call, _)) = &ready;
-        if self.is_overtaken(partition, call) {
-            return self.plan_again(call.call);
+    fn execute(&mut self, header: &EntryHeader, call: &PartitionCall) -> Answer {
+        self.world.executed += 1;
+        let catalog = &self.world.catalogs[&self.version()];
+        run(&mut self.world.sites[self.partition.index()], catalog, header, call)
+    }
+}
+
+impl PartitionHost for At<'_> {
+    type Call = PartitionCall;
+    type Answer = Answer;
+    type Catalog = u64;
+
+    fn site(&mut self) -> &mut SimSite {
+        &mut self.world.sites[self.partition.index()]
+    }
+
+    fn now_us(&self) -> i64 {
+        self.world.now_us
+    }
+
+    fn redirect(&mut self, call: PartitionCall) -> Option<PartitionCall> {
+        let version = self.version();
+        let catalog = &self.world.catalogs[&version];
+        let stays =
+            call.catalog_version == version || !catalog.has_outgrown(&call.work, &self.world.ring);
+        if stays {
+            return Some(call);
         }
-        let Some(ready) = self.lead(partition, ready) else { return };
-        let catalog = &self.catalogs[&self.versions[partition.index()]];
-        let site = &mut self.sites[partition.index()];
-        self.executed += 1;
-        match ready {
-            Ready::Run(call, header) => {
-                let answer = run(site, catalog, &header, &call);
-                self.leave(partition, Held::Answer(answer));
+        self.world.plan_again(call.call);
+        None
+    }
+
+    fn lead(&mut self, header: &EntryHeader, call: PartitionCall) -> Option<PartitionCall> {
+        self.world.lead(self.partition, header, call)
+    }
+
+    fn runs_once(&self, call: &PartitionCall) -> bool {
+        self.world.catalogs[&self.version()].runs_once(&call.work)
+    }
+
+    fn run(&mut self, header: &EntryHeader, call: PartitionCall) {
+        let answer = self.execute(header, &call);
+        self.world.leave(self.partition, Held::Answer(answer));
+    }
+
+    fn run_speculatively(&mut self, header: &EntryHeader, call: &PartitionCall) -> (Answer, usize) {
+        let answer = self.execute(header, call);
+        let bytes = answer.tables.len();
+        (answer, bytes)
+    }
+
+    fn refuse_held(&mut self, call: PartitionCall) {
+        unreachable!("the workload stays within the limits, and call {} does not", call.call);
+    }
+
+    fn carry_out(&mut self, effect: PartitionEffect<PartitionCall, Answer, u64>) {
+        let (world, partition) = (&mut *self.world, self.partition);
+        match effect {
+            PartitionEffect::Send(answer) => {
+                world.messages += 1;
+                world.census.count_answer(&answer);
+                world.leave(partition, Held::Message(Message::FromPartition(answer)));
             }
-            Ready::Speculate(call, _) if catalog.runs_once(&call.work) => {
-                let held = site.hold_until_decided(call);
-                assert!(held.is_ok(), "the workload stays within the limits");
+            PartitionEffect::Ran(_) => {}
+            PartitionEffect::SnapshotBegun(begun) => world.save_begun(partition, begun),
+            PartitionEffect::CatalogInForce(version) => {
+                assert!(world.catalogs.contains_key(&version), "no catalog from the future");
+                world.versions[partition.index()] = version;
             }
-            Ready::Speculate(call, header) => {
-                let answer = run(site, catalog, &header, &call);
-                let bytes = answer.tables.len();
-                site.keep(call, header, answer, bytes);
-            }
+            PartitionEffect::Answer(_, answer) => world.leave(partition, Held::Answer(answer)),
         }
     }
 }

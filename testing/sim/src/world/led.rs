@@ -6,7 +6,8 @@ use crate::plans::{LocalWork, decoded};
 use lockstep_host::lead::{self, LedTurn, Way};
 use lockstep_host::routing_values::index_partition;
 use lockstep_host::several::HomeOf;
-use lockstep_site::{Home, Ready, ViaLeg, ViaNext};
+use lockstep_site::{Home, ViaLeg, ViaNext};
+use lockstep_txn::EntryHeader;
 use lockstep_types::PartitionId;
 
 /// How far a call has come that an index leads to its row.
@@ -28,10 +29,10 @@ impl World {
     pub(super) fn lead(
         &mut self,
         partition: PartitionId,
-        ready: Ready<PartitionCall>,
-    ) -> Option<Ready<PartitionCall>> {
-        let (Ready::Run(call, header) | Ready::Speculate(call, header)) = &ready;
-        let LocalWork::Led(body, number, key) = &call.work else { return Some(ready) };
+        header: &EntryHeader,
+        mut call: PartitionCall,
+    ) -> Option<PartitionCall> {
+        let LocalWork::Led(body, number, key) = &call.work else { return Some(call) };
         let mut journey = call.journey;
         self.census.count_visit(call.call, partition);
         let catalog = &self.catalogs[&self.versions[partition.index()]].host;
@@ -47,7 +48,7 @@ impl World {
             Way::Refused(failure) => panic!("the index is there, and its keys fit: {failure:?}"),
         };
         let to = match next {
-            ViaNext::Run => return Some(ready),
+            ViaNext::Run => return Some(call),
             ViaNext::Row(row) => Some((row, ViaLeg::Row)),
             ViaNext::Index => {
                 let index = index_partition(procedure, &invocation, &self.ring);
@@ -55,10 +56,11 @@ impl World {
             }
             ViaNext::GiveUp => None,
         };
-        site.withdraw(header, procedure.definition.read_only);
+        if header.repeated {
+            site.withdraw(header, procedure.definition.read_only);
+        }
         let home = Home { partition, addresses_partition: false };
         let home = matches!(way, Way::Home).then_some(home);
-        let (Ready::Run(mut call, _) | Ready::Speculate(mut call, _)) = ready;
         match to {
             Some((to, leg)) => {
                 self.hops += 1;
