@@ -1,9 +1,11 @@
 //! What a host decides, as functions of what it is given: no clock, socket, file or thread in
 //! here. The server's threads call it, and so does the simulator.
 //!
-//! So far: the catalog in force, where calls go, and what becomes of them at their partition.
+//! So far: the catalog in force, where calls go, and what becomes of them at their partition and
+//! at the coordinator.
 
 pub mod catalog;
+pub mod coordinator;
 pub mod destination;
 pub mod lead;
 pub mod load;
@@ -11,3 +13,9 @@ pub mod partition;
 pub mod routing;
 pub mod routing_values;
 pub mod several;
+
+/// The clock of a host, as it was read at the beginning of a round.
+pub trait HostTime {
+    /// The time, microseconds since 1970.
+    fn now_us(&self) -> i64;
+}

@@ -3,11 +3,12 @@
 //!
 //! What a call is, how it runs and what becomes of its answer is the host's: a [`PartitionHost`].
 
+use crate::HostTime;
 use lockstep_site::{Numbered, PartitionEffect, Ready, Site};
 use lockstep_txn::{Admission, EntryHeader};
 
 /// The surroundings of a partition's calls.
-pub trait PartitionHost {
+pub trait PartitionHost: HostTime {
     /// A call that was routed to the partition.
     type Call;
     /// The answer of a call that ran before something undecided was decided.
@@ -17,9 +18,6 @@ pub trait PartitionHost {
 
     /// The partition.
     fn site(&mut self) -> &mut Site<Self::Call, Self::Answer, Self::Catalog>;
-
-    /// The time of this round, microseconds since 1970.
-    fn now_us(&self) -> i64;
 
     /// Takes a call away that a schema change overtook, so that it must not run here as it is.
     fn redirect(&mut self, call: Self::Call) -> Option<Self::Call>;
@@ -47,7 +45,10 @@ pub trait PartitionHost {
     fn refuse_held(&mut self, call: Self::Call);
 
     /// Does what the partition asks for.
-    fn carry_out(&mut self, effect: PartitionEffect<Self::Call, Self::Answer, Self::Catalog>);
+    fn partition_effect(
+        &mut self,
+        effect: PartitionEffect<Self::Call, Self::Answer, Self::Catalog>,
+    );
 }
 
 /// A call arrives at its partition.
@@ -118,7 +119,7 @@ fn carry_out_all<H: PartitionHost>(
     host: &mut H,
     effects: &mut Vec<PartitionEffect<H::Call, H::Answer, H::Catalog>>,
 ) {
-    effects.drain(..).for_each(|effect| host.carry_out(effect));
+    effects.drain(..).for_each(|effect| host.partition_effect(effect));
 }
 
 /// It is the turn of a call that waited.

@@ -6,6 +6,7 @@ use crate::plans::{Change, LocalWork, Made, Natives, Planned, Request, SimCatalo
 use crate::world::log::HostLog;
 use crate::world::save::Saves;
 use lockstep_base::random::SeededRandom;
+use lockstep_host::coordinator;
 use lockstep_host::partition;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
@@ -33,7 +34,7 @@ use expiry::Expiry;
 pub(crate) use expiry::{SentBatch, is_expiry};
 use led::Journey;
 pub use shape::Shape;
-use shape::coordinator;
+use shape::coordinator as coordinator_of;
 pub(crate) use shape::way_to_stop;
 
 /// The simulated time at which every run begins: microseconds since 1970.
@@ -195,7 +196,7 @@ impl World {
         World {
             random: SeededRandom::new(seed),
             sites: (0..partitions).map(site).collect(),
-            coordinator: coordinator(seed, &ring, &limits),
+            coordinator: coordinator_of(seed, &ring, &limits),
             shape,
             ring,
             in_flight: Vec::new(),
@@ -473,26 +474,16 @@ impl World {
         match message {
             Message::Multi(call) => {
                 self.note(1 + ((call.origin as u64) << 8));
-                let mut outputs = Vec::new();
-                let accepted = self.coordinator.submit(call, self.now_us, &mut outputs);
-                assert!(accepted.is_ok(), "the workload stays within the limits");
-                self.carry_out(outputs);
+                self.submit(CoordinatorCall::Multi(Box::new(call)));
             }
             Message::OneRound(call, one_round) => {
                 self.note(7 + ((call as u64) << 8));
                 self.one_round_calls += 1;
-                let mut outputs = Vec::new();
-                let now_us = self.now_us;
-                let accepted =
-                    self.coordinator.submit_one_round(call, one_round, now_us, &mut outputs);
-                assert!(accepted.is_ok(), "the workload stays within the limits");
-                self.carry_out(outputs);
+                self.submit(CoordinatorCall::OneRound(call, one_round));
             }
             Message::FromPartition(answer) => {
                 self.note(2);
-                let mut outputs = Vec::new();
-                self.coordinator.receive(answer, self.now_us, &mut outputs);
-                self.carry_out(outputs);
+                coordinator::receive(self, answer, &mut Vec::new());
             }
             Message::ToPartition(message) => self.deliver_to_partition(message),
             Message::Call(partition, call) => {

@@ -20,7 +20,7 @@ impl Shard {
     }
 
     #[cold]
-    pub(super) fn refuse_waiting(&mut self, call: &HeldCall) {
+    pub(super) fn refuse_call(&mut self, call: &HeldCall) {
         let origin = call.origin();
         let limit = self.facts.options.max_held_calls;
         let text = format!(

@@ -51,6 +51,7 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_host::partition::take_call;
+use lockstep_host::several::CoordinatorCall;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, OneRoundCalls, Site};
 use lockstep_types::{HashRing, PartitionId, Status, TransactionId};
@@ -452,8 +453,11 @@ impl Shard {
             Envelope::Via(call) => take_call(self, HeldCall::Via(call)),
             Envelope::Answer(answer) => self.forwarded_answer(answer),
             Envelope::AdHoc(call) => take_call(self, HeldCall::AdHoc(call)),
-            Envelope::Multi(request) => self.multi_request(*request),
-            Envelope::OneRound(origin, call) => self.one_round_request(origin, call),
+            Envelope::Multi(call) => self.for_coordinator(CoordinatorCall::Multi(call)),
+            Envelope::OneRound(origin, call) => {
+                let waiting = MultiOrigin { origin, body: None };
+                self.for_coordinator(CoordinatorCall::OneRound(waiting, call));
+            }
             Envelope::OneRoundFinished(end) => self.one_round_finished(end),
             Envelope::ToPartition(message) => self.coordinator_asked(message),
             Envelope::FromPartition(answer) => self.partition_answered(answer),

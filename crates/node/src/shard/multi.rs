@@ -4,14 +4,15 @@
 use super::calls::refuse;
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
-use crate::message::{ControlRequest, Envelope, HEAVY_WEIGHT, MultiOrigin, MultiRequest, Origin};
+use crate::message::{ControlRequest, Envelope, HEAVY_WEIGHT, MultiOrigin, Origin};
 use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::destination::declare_partitions;
 use lockstep_host::several::{self, CoordinatorCall, HomeOf, SeveralCall};
-use lockstep_site::{CoordinatorOutput, Finished, FromPartition, MultiWork, PartitionEffect};
+use lockstep_site::{Coordinator, CoordinatorOutput, Finished, FromPartition, PartitionEffect};
 use lockstep_types::{Failure, PartitionId, Status};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
@@ -19,21 +20,72 @@ use std::sync::Arc;
 pub(super) type Output = CoordinatorOutput<MultiOrigin, Arc<HostCatalog>>;
 pub(super) type Effect = PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>;
 
+impl CoordinatorHost for Shard {
+    type Origin = MultiOrigin;
+    type Catalog = Arc<HostCatalog>;
+
+    #[inline]
+    fn coordinator(&mut self) -> &mut Coordinator<MultiOrigin, Arc<HostCatalog>> {
+        self.coordinator.as_mut().expect("what concerns the coordinator goes to its thread")
+    }
+
+    fn coordinator_output(&mut self, output: Output) {
+        match output {
+            CoordinatorOutput::Send(message) => {
+                let thread = message.partition.index();
+                self.send(thread, Envelope::ToPartition(message));
+            }
+            CoordinatorOutput::Finished(finished) => self.finish_multi(*finished),
+            CoordinatorOutput::OneRoundFinished(finished) => self.finish_one_round(finished),
+            CoordinatorOutput::Thread { transaction, message } => {
+                let threads = self.threads.as_mut().expect("they are where outputs come from");
+                threads.tell(transaction, message);
+            }
+            CoordinatorOutput::Stale(_) | CoordinatorOutput::OneRoundStale(..) => {
+                unreachable!("overtaken calls are planned again")
+            }
+        }
+    }
+
+    #[cold]
+    fn plan_overtaken(
+        &mut self,
+        overtaken: Overtaken<MultiOrigin>,
+    ) -> Option<CoordinatorCall<MultiOrigin, Arc<HostCatalog>>> {
+        let (origin, body) = match overtaken {
+            Overtaken::Planned(MultiOrigin { origin, body }) => {
+                (origin, body.expect("whoever can be overtaken brings the invocation"))
+            }
+            Overtaken::OneRound(waiting, call) => (waiting.origin, call.invocation().into()),
+        };
+        match self.find_way_again(origin, body)? {
+            Envelope::Multi(call) => Some(CoordinatorCall::Multi(call)),
+            Envelope::OneRound(origin, call) => {
+                Some(CoordinatorCall::OneRound(MultiOrigin { origin, body: None }, call))
+            }
+            other => {
+                self.own_messages.push_back(other);
+                None
+            }
+        }
+    }
+
+    #[cold]
+    fn refuse_waiting(&mut self, origin: MultiOrigin, is_schema: bool) {
+        // In the same order as at the end of a change that was begun.
+        if is_schema {
+            self.tell_control_of_schema(false);
+        }
+        self.refuse_multi(origin.origin);
+    }
+}
+
 impl Shard {
     /// A call for the coordinator arrived.
-    pub(super) fn multi_request(&mut self, request: MultiRequest) {
-        let origin = request.origin.origin;
-        let is_schema = matches!(request.work, MultiWork::Schema(_));
+    pub(super) fn for_coordinator(&mut self, call: CoordinatorCall<MultiOrigin, Arc<HostCatalog>>) {
         let mut outputs = std::mem::take(&mut self.spare_outputs);
-        let coordinator = self.coordinator.as_mut().expect("requests go to the first thread");
-        if coordinator.submit(request, self.now_us, &mut outputs).is_err() {
-            // In the same order as at the end of a change that was begun.
-            if is_schema {
-                self.tell_control_of_schema(false);
-            }
-            self.refuse_multi(origin);
-        }
-        self.carry_out(outputs);
+        coordinator::submit(self, call, &mut outputs);
+        self.spare_outputs = outputs;
     }
 
     /// A multi-partition procedure goes to the coordinator.
@@ -147,9 +199,8 @@ impl Shard {
     /// A partition answered.
     pub(super) fn partition_answered(&mut self, answer: FromPartition) {
         let mut outputs = std::mem::take(&mut self.spare_outputs);
-        let coordinator = self.coordinator.as_mut().expect("answers go to the first thread");
-        coordinator.receive(answer, self.now_us, &mut outputs);
-        self.carry_out(outputs);
+        coordinator::receive(self, answer, &mut outputs);
+        self.spare_outputs = outputs;
     }
 
     /// Time has passed: rounds that take too long end.
@@ -162,58 +213,8 @@ impl Shard {
     }
 
     pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
-        while let Some((origin, body)) = self.carry_out_to_stale(&mut outputs) {
-            self.make_anew(origin, body, &mut outputs);
-        }
+        coordinator::carry_out(self, &mut outputs);
         self.spare_outputs = outputs;
-    }
-
-    /// The call that waits in front has to be planned anew. Those behind wait for it.
-    #[cold]
-    fn make_anew(&mut self, origin: Origin, body: Arc<[u8]>, outputs: &mut Vec<Output>) {
-        let way = self.find_way_again(origin, body);
-        let now_us = self.now_us;
-        let coordinator = self.coordinator.as_mut().expect("it is where its outputs come from");
-        match way {
-            Some(Envelope::Multi(call)) => coordinator.submit_again(*call, now_us, outputs),
-            Some(Envelope::OneRound(origin, call)) => {
-                let waiting = MultiOrigin { origin, body: None };
-                coordinator.submit_one_round_again(waiting, call, now_us, outputs);
-            }
-            Some(other) => {
-                coordinator.leave_out(now_us, outputs);
-                self.own_messages.push_back(other);
-            }
-            None => coordinator.leave_out(now_us, outputs),
-        }
-    }
-
-    /// Carries out what is asked for. Gives the call that has to be planned anew, which is the last
-    /// output.
-    fn carry_out_to_stale(&mut self, outputs: &mut Vec<Output>) -> Option<(Origin, Arc<[u8]>)> {
-        let mut overtaken = None;
-        for output in outputs.drain(..) {
-            match output {
-                CoordinatorOutput::Send(message) => {
-                    let thread = message.partition.index();
-                    self.send(thread, Envelope::ToPartition(message));
-                }
-                CoordinatorOutput::Finished(finished) => self.finish_multi(*finished),
-                CoordinatorOutput::OneRoundFinished(finished) => self.finish_one_round(finished),
-                CoordinatorOutput::Stale(MultiOrigin { origin, body }) => {
-                    let body = body.expect("whoever can be overtaken brings the invocation");
-                    overtaken = Some((origin, body));
-                }
-                CoordinatorOutput::OneRoundStale(stale, call) => {
-                    overtaken = Some((stale.origin, call.invocation().into()));
-                }
-                CoordinatorOutput::Thread { transaction, message } => {
-                    let threads = self.threads.as_mut().expect("they are where outputs come from");
-                    threads.tell(transaction, message);
-                }
-            }
-        }
-        overtaken
     }
 
     /// The coordinator hears what the threads of its procedures said.

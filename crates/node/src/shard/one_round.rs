@@ -3,28 +3,15 @@
 //! with the coordinator.
 
 use super::Shard;
-use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd, Origin};
+use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd};
 use crate::statistics::EndedCall;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_site::{Coordinator, OneRoundCall, OneRoundFinished};
+use lockstep_site::{Coordinator, OneRoundFinished};
 use lockstep_types::{Failure, Outcome, Status};
 use lockstep_wire_volt::response;
-use std::sync::Arc;
 
 impl Shard {
-    /// A call of one round for the coordinator arrived.
-    pub(super) fn one_round_request(&mut self, origin: Origin, call: Arc<OneRoundCall>) {
-        let mut outputs = std::mem::take(&mut self.spare_outputs);
-        let coordinator = self.coordinator.as_mut().expect("requests go to the first thread");
-        let waiting = MultiOrigin { origin, body: None };
-        let now_us = self.now_us;
-        if coordinator.submit_one_round(waiting, call, now_us, &mut outputs).is_err() {
-            self.refuse_multi(origin);
-        }
-        self.carry_out(outputs);
-    }
-
     /// The own partition's part of a call waits for the others, while there is something else to do
     /// here. Else it runs beside them.
     #[inline]

@@ -5,10 +5,18 @@ use super::{HeldCall, HostSite, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::message::{Envelope, ForwardedAnswer, Origin, ViaCall};
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::HostTime;
 use lockstep_host::partition::{self, PartitionHost};
 use lockstep_site::{Numbered, PartitionEffect};
 use lockstep_txn::EntryHeader;
 use std::sync::Arc;
+
+impl HostTime for Shard {
+    #[inline]
+    fn now_us(&self) -> i64 {
+        self.now_us
+    }
+}
 
 impl PartitionHost for Shard {
     type Call = HeldCall;
@@ -18,11 +26,6 @@ impl PartitionHost for Shard {
     #[inline]
     fn site(&mut self) -> &mut HostSite {
         &mut self.site
-    }
-
-    #[inline]
-    fn now_us(&self) -> i64 {
-        self.now_us
     }
 
     #[inline]
@@ -73,10 +76,13 @@ impl PartitionHost for Shard {
 
     #[cold]
     fn refuse_held(&mut self, call: HeldCall) {
-        self.refuse_waiting(&call);
+        self.refuse_call(&call);
     }
 
-    fn carry_out(&mut self, effect: PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>) {
+    fn partition_effect(
+        &mut self,
+        effect: PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>,
+    ) {
         match effect {
             PartitionEffect::Send(answer) => {
                 let coordinator = self.coordinator_thread();

@@ -4,6 +4,7 @@ use super::log::Held;
 use super::{Answer, Message, PartitionCall, SimSite, World};
 use crate::plans::{LocalWork, SimCatalog, decoded};
 use lockstep_base::bytes::ByteReader;
+use lockstep_host::HostTime;
 use lockstep_host::catalog::not_found;
 use lockstep_host::partition::PartitionHost;
 use lockstep_site::PartitionEffect;
@@ -29,6 +30,12 @@ impl At<'_> {
     }
 }
 
+impl HostTime for At<'_> {
+    fn now_us(&self) -> i64 {
+        self.world.now_us
+    }
+}
+
 impl PartitionHost for At<'_> {
     type Call = PartitionCall;
     type Answer = Answer;
@@ -36,10 +43,6 @@ impl PartitionHost for At<'_> {
 
     fn site(&mut self) -> &mut SimSite {
         &mut self.world.sites[self.partition.index()]
-    }
-
-    fn now_us(&self) -> i64 {
-        self.world.now_us
     }
 
     fn redirect(&mut self, call: PartitionCall) -> Option<PartitionCall> {
@@ -77,7 +80,7 @@ impl PartitionHost for At<'_> {
         unreachable!("the workload stays within the limits, and call {} does not", call.call);
     }
 
-    fn carry_out(&mut self, effect: PartitionEffect<PartitionCall, Answer, u64>) {
+    fn partition_effect(&mut self, effect: PartitionEffect<PartitionCall, Answer, u64>) {
         let (world, partition) = (&mut *self.world, self.partition);
         match effect {
             PartitionEffect::Send(answer) => {

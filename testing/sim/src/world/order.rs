@@ -1,9 +1,9 @@
 //! Calls of one connection: how they stay in order on their way to the coordinator, and where a
 //! schema change overtakes them.
 
-use super::outputs::Output;
 use super::{CallNumber, Message, World};
 use crate::plans::Request;
+use lockstep_host::several::CoordinatorCall;
 use lockstep_site::MultiCall;
 
 impl World {
@@ -18,21 +18,21 @@ impl World {
 
     /// A schema change overtook a call that waited for the coordinator, and is in force: the
     /// coordinator goes on when it has been planned anew.
-    pub(super) fn make_anew(&mut self, call: CallNumber, outputs: &mut Vec<Output>) {
-        let now_us = self.now_us;
+    pub(super) fn make_anew(
+        &mut self,
+        call: CallNumber,
+    ) -> Option<CoordinatorCall<CallNumber, u64>> {
         if self.expiry_overtaken(call) {
-            return self.coordinator.leave_out(now_us, outputs);
+            return None;
         }
         self.planned_again += 1;
         let request = self.requests.get(&call).cloned().expect("it was requested");
         match self.plan(0, call, &request) {
-            Message::Multi(multi) => self.coordinator.submit_again(multi, now_us, outputs),
-            Message::OneRound(call, one_round) => {
-                self.coordinator.submit_one_round_again(call, one_round, now_us, outputs);
-            }
+            Message::Multi(multi) => Some(CoordinatorCall::Multi(Box::new(multi))),
+            Message::OneRound(call, one_round) => Some(CoordinatorCall::OneRound(call, one_round)),
             other => {
                 self.in_flight.push(other);
-                self.coordinator.leave_out(now_us, outputs);
+                None
             }
         }
     }

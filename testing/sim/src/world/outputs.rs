@@ -1,7 +1,10 @@
 //! What the coordinator gives: messages to partitions and answers to clients.
 
 use super::{Answer, BUILD_CALL, CallNumber, Message, SCHEMA_CALL, SNAPSHOT_CALL, World};
-use lockstep_site::{CoordinatorOutput, OneRoundFinished};
+use lockstep_host::HostTime;
+use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
+use lockstep_host::several::CoordinatorCall;
+use lockstep_site::{Coordinator, CoordinatorOutput, OneRoundFinished};
 use lockstep_types::{Failure, Outcome};
 
 pub(super) type Output = CoordinatorOutput<CallNumber, u64>;
@@ -25,48 +28,69 @@ impl World {
         Answer { call, outcome, tables, at_partition: false }
     }
 
+    /// A call arrives at the coordinator.
+    pub(super) fn submit(&mut self, call: CoordinatorCall<CallNumber, u64>) {
+        coordinator::submit(self, call, &mut Vec::new());
+    }
+
     pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
-        while !outputs.is_empty() {
-            let mut more = Vec::new();
-            for call in self.carry_out_these(outputs) {
-                self.make_anew(call, &mut more);
+        coordinator::carry_out(self, &mut outputs);
+    }
+}
+
+impl HostTime for World {
+    fn now_us(&self) -> i64 {
+        self.now_us
+    }
+}
+
+impl CoordinatorHost for World {
+    type Origin = CallNumber;
+    type Catalog = u64;
+
+    fn coordinator(&mut self) -> &mut Coordinator<CallNumber, u64> {
+        &mut self.coordinator
+    }
+
+    fn coordinator_output(&mut self, output: Output) {
+        match output {
+            CoordinatorOutput::Send(message) => {
+                self.census.count_message(&message);
+                self.in_flight.push(Message::ToPartition(message));
             }
-            outputs = more;
+            CoordinatorOutput::OneRoundFinished(finished) => {
+                let answer = self.one_round_answer(finished);
+                self.answers.push(answer);
+            }
+            CoordinatorOutput::Finished(finished) => {
+                let (call, outcome) = (finished.origin, finished.outcome);
+                let tables = finished.tables;
+                match (call, &mut self.index_build) {
+                    (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
+                    (SNAPSHOT_CALL, _) => self.save_decided(&outcome),
+                    (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
+                    _ => {
+                        let at_partition = false;
+                        self.answers.push(Answer { call, outcome, tables, at_partition });
+                    }
+                }
+            }
+            CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
+            CoordinatorOutput::Stale(_) | CoordinatorOutput::OneRoundStale(..) => {
+                unreachable!("overtaken calls are planned again")
+            }
         }
     }
 
-    /// Gives the calls that have to be planned anew.
-    fn carry_out_these(&mut self, outputs: Vec<Output>) -> Vec<CallNumber> {
-        let mut overtaken = Vec::new();
-        for output in outputs {
-            match output {
-                CoordinatorOutput::Send(message) => {
-                    self.census.count_message(&message);
-                    self.in_flight.push(Message::ToPartition(message));
-                }
-                CoordinatorOutput::Stale(call) | CoordinatorOutput::OneRoundStale(call, _) => {
-                    overtaken.push(call);
-                }
-                CoordinatorOutput::OneRoundFinished(finished) => {
-                    let answer = self.one_round_answer(finished);
-                    self.answers.push(answer);
-                }
-                CoordinatorOutput::Finished(finished) => {
-                    let (call, outcome) = (finished.origin, finished.outcome);
-                    let tables = finished.tables;
-                    match (call, &mut self.index_build) {
-                        (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
-                        (SNAPSHOT_CALL, _) => self.save_decided(&outcome),
-                        (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
-                        _ => {
-                            let at_partition = false;
-                            self.answers.push(Answer { call, outcome, tables, at_partition });
-                        }
-                    }
-                }
-                CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
-            }
-        }
-        overtaken
+    fn plan_overtaken(
+        &mut self,
+        overtaken: Overtaken<CallNumber>,
+    ) -> Option<CoordinatorCall<CallNumber, u64>> {
+        let (Overtaken::Planned(call) | Overtaken::OneRound(call, _)) = overtaken;
+        self.make_anew(call)
+    }
+
+    fn refuse_waiting(&mut self, call: CallNumber, _: bool) {
+        unreachable!("the workload stays within the limits, and call {call} does not");
     }
 }
