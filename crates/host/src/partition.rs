@@ -4,7 +4,7 @@
 //! What a call is, how it runs and what becomes of its answer is the host's: a [`PartitionHost`].
 
 use crate::HostTime;
-use lockstep_site::{Numbered, PartitionEffect, Ready, Site};
+use lockstep_site::{Faults, Numbered, PartitionEffect, Ready, Site};
 use lockstep_txn::{Admission, EntryHeader};
 
 /// The surroundings of a partition's calls.
@@ -18,6 +18,12 @@ pub trait PartitionHost: HostTime {
 
     /// The partition.
     fn site(&mut self) -> &mut Site<Self::Call, Self::Answer, Self::Catalog>;
+
+    /// What is broken in the host: for tests of the checks. Nothing is, in a server.
+    #[inline]
+    fn faults(&self) -> Faults {
+        Faults::default()
+    }
 
     /// Takes a call away that a schema change overtook, so that it must not run here as it is.
     fn redirect(&mut self, call: Self::Call) -> Option<Self::Call>;
@@ -54,13 +60,19 @@ pub trait PartitionHost: HostTime {
 /// A call arrives at its partition.
 #[inline]
 pub fn take_call<H: PartitionHost>(host: &mut H, call: H::Call) {
-    let Some(call) = host.redirect(call) else { return };
+    let Some(call) = current(host, call) else { return };
     let now_us = host.now_us();
     match host.site().admit(now_us) {
         Admission::Run(header) => run(host, &header, call),
         Admission::Speculate(header) => run_before_decision(host, header, call),
         Admission::Hold => hold(host, call),
     }
+}
+
+/// The call, unless a schema change overtook it.
+#[inline]
+fn current<H: PartitionHost>(host: &mut H, call: H::Call) -> Option<H::Call> {
+    if host.faults().keep_old_plans { Some(call) } else { host.redirect(call) }
 }
 
 #[inline]
@@ -91,6 +103,9 @@ pub fn speculate<H: PartitionHost>(host: &mut H, header: EntryHeader, call: H::C
 
 /// A call waits until its partition goes on, if there is room.
 pub fn hold<H: PartitionHost>(host: &mut H, call: H::Call) {
+    if host.faults().lose_held_calls {
+        return;
+    }
     if let Err(call) = host.site().hold(call) {
         host.refuse_held(call);
     }
@@ -128,7 +143,7 @@ fn run_waiting<H: PartitionHost>(host: &mut H, ready: Ready<H::Call>) {
         Ready::Run(call, header) => (call, header, false),
         Ready::Speculate(call, header) => (call, header, true),
     };
-    let Some(call) = host.redirect(call) else { return };
+    let Some(call) = current(host, call) else { return };
     host.note_turn(&header, &call);
     match speculates {
         true => run_before_decision(host, header, call),

@@ -79,4 +79,8 @@ pub struct Faults {
     pub lose_build_entries: bool,
     /// Calls that a schema change overtook are ordered anew, behind those that wait.
     pub overtaken_go_last: bool,
+    /// A call that a schema change overtook runs where it was sent, as it was planned.
+    pub keep_old_plans: bool,
+    /// A call that has to wait at its partition is forgotten.
+    pub lose_held_calls: bool,
 }

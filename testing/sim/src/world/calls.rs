@@ -7,7 +7,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_host::HostTime;
 use lockstep_host::catalog::not_found;
 use lockstep_host::partition::PartitionHost;
-use lockstep_site::PartitionEffect;
+use lockstep_site::{Faults, PartitionEffect};
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Outcome, PartitionId, TableView};
 use lockstep_wire_volt::Invocation;
@@ -43,6 +43,10 @@ impl PartitionHost for At<'_> {
 
     fn site(&mut self) -> &mut SimSite {
         &mut self.world.sites[self.partition.index()]
+    }
+
+    fn faults(&self) -> Faults {
+        self.world.shape.faults
     }
 
     fn redirect(&mut self, call: PartitionCall) -> Option<PartitionCall> {

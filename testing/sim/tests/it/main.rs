@@ -184,11 +184,20 @@ fn injected_faults_are_caught() {
         ("lose_order", Faults { lose_order: true, ..sound }),
         ("accept_repeats", Faults { accept_repeats: true, ..sound }),
         ("keep_void_answers", Faults { keep_void_answers: true, ..sound }),
+        ("lose_held_calls", Faults { lose_held_calls: true, ..sound }),
     ] {
         for caught in [seeds_until_caught(faults), lists_until_caught(faults)] {
             println!("{name}: {caught:?}");
             assert!(caught.is_some(), "{name} goes unnoticed");
         }
     }
+    // Only where the schema changes while calls run.
+    let faults = Faults { keep_old_plans: true, ..sound };
+    let caught = (1..=300).find(|seed| {
+        let growing = || lockstep_sim::lists::run_growing(*seed, 120, faults).is_err();
+        std::panic::catch_unwind(growing).unwrap_or(true)
+    });
+    println!("keep_old_plans: {caught:?}");
     let _ = std::panic::take_hook();
+    assert!(caught.is_some(), "calls that run as an older schema planned them go unnoticed");
 }
