@@ -78,6 +78,29 @@ impl DatabaseOptions {
     }
 }
 
+/// What statements may use: see [`DatabaseOptions`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecutionLimits {
+    /// [`DatabaseOptions::result_limit_bytes`].
+    pub result_bytes: usize,
+    /// [`DatabaseOptions::temporary_limit_bytes`].
+    pub temporary_bytes: usize,
+    /// [`DatabaseOptions::undo_limit_bytes`].
+    pub undo_bytes: u64,
+    /// [`DatabaseOptions::entry_changes_limit_bytes`].
+    pub entry_changes_bytes: usize,
+}
+
+impl ExecutionLimits {
+    /// As much as they need.
+    pub const NONE: ExecutionLimits = ExecutionLimits {
+        result_bytes: usize::MAX,
+        temporary_bytes: usize::MAX,
+        undo_bytes: u64::MAX,
+        entry_changes_bytes: usize::MAX,
+    };
+}
+
 impl DatabaseOptions {
     /// What bounds and watches executions.
     pub(crate) fn settings<'a>(&self, watch: &'a Watch) -> Settings<'a> {
@@ -189,6 +212,22 @@ impl Database {
             let ticks = times.now().saturating_sub(began);
             let (statement, result_bytes) = (statement as u32, result_bytes as u64);
             times.add(StatementTime { statement, ticks, result_bytes, failed });
+        }
+    }
+
+    /// What statements may use from now on; gives what they might use before.
+    pub fn set_limits(&mut self, limits: ExecutionLimits) -> ExecutionLimits {
+        use std::mem::replace;
+        let options = &mut self.options;
+        self.undo.set_limit(limits.undo_bytes);
+        ExecutionLimits {
+            result_bytes: replace(&mut options.result_limit_bytes, limits.result_bytes),
+            temporary_bytes: replace(&mut options.temporary_limit_bytes, limits.temporary_bytes),
+            undo_bytes: replace(&mut options.undo_limit_bytes, limits.undo_bytes),
+            entry_changes_bytes: replace(
+                &mut options.entry_changes_limit_bytes,
+                limits.entry_changes_bytes,
+            ),
         }
     }
 

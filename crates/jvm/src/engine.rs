@@ -110,8 +110,17 @@ thread_local! {
     static OWNED: RefCell<Vec<OwnedEngine>> = const { RefCell::new(Vec::new()) };
     /// The engine of procedures, also for the natives: null when there is none.
     static OF_PROCEDURES: Cell<*mut Engine> = const { Cell::new(ptr::null_mut()) };
+    /// Whether the engines that the thread makes have limits.
+    static HAS_LIMITS: Cell<bool> = const { Cell::new(true) };
     /// The engine of functions.
     static OF_FUNCTIONS: Cell<*mut Engine> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// From now on what the calling thread runs in Java has no limits of time and size: it replays a
+/// log. To be called before anything else in Java.
+pub fn lift_limits() {
+    assert!(OF_PROCEDURES.get().is_null(), "the thread has run nothing in Java yet");
+    HAS_LIMITS.set(false);
 }
 
 /// Owns a thread's engine: it ends with the thread.
@@ -173,8 +182,12 @@ fn make_engine(machine: &'static Machine, env: Env, purpose: Purpose) -> Java<*m
         unsafe {
             let to_java = env.direct_buffer((*engine).to_java.as_mut_ptr(), FIRST_BYTES)?;
             let from_java = env.direct_buffer((*engine).from_java.as_mut_ptr(), FIRST_BYTES)?;
-            let arguments =
-                [jvalue { j: engine as jlong }, jvalue { l: to_java }, jvalue { l: from_java }];
+            let arguments = [
+                jvalue { j: engine as jlong },
+                jvalue { l: to_java },
+                jvalue { l: from_java },
+                jvalue { z: u8::from(HAS_LIMITS.get()) },
+            ];
             let object = env.new_object(runtime.engine, runtime.engine_new, &arguments)?;
             env.lasting(object)
         }

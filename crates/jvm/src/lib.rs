@@ -12,6 +12,7 @@ mod runtime;
 mod wire;
 pub use calls::JavaProcedure;
 pub use classes::{ClassKind, JavaClass, JavaClasses, JavaDescription, JavaStatement};
+pub use engine::lift_limits;
 pub use env::JavaError;
 pub use functions::{aggregate_function, scalar_function};
 pub use machine::JavaSettings;

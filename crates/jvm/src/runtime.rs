@@ -142,7 +142,7 @@ impl Runtime {
             engine_new: env.method(
                 engine,
                 c"<init>",
-                c"(JLjava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)V",
+                c"(JLjava/nio/ByteBuffer;Ljava/nio/ByteBuffer;Z)V",
             )?,
             engine_to_java: env.field(engine, c"toJava", BUFFER)?,
             engine_from_java: env.field(engine, c"fromJava", BUFFER)?,

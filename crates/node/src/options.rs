@@ -325,6 +325,16 @@ impl Options {
         }
     }
 
+    /// The limits of SQL text that was taken before, perhaps with other options.
+    pub fn greatest_sql_limits() -> Limits {
+        let mut greatest = Options::default();
+        for row in TABLE {
+            *greatest.field(row.name).expect("the table and the fields come from one list") =
+                row.max;
+        }
+        greatest.sql_limits()
+    }
+
     /// The limits of SQL text.
     pub fn sql_limits(&self) -> Limits {
         Limits {

@@ -18,7 +18,7 @@ use crate::one_round::OneRoundCall;
 use crate::parameters::with_parameters;
 use crate::tables::write_count;
 use lockstep_base::growing::GrowingMap;
-use lockstep_exec::database::{Database, DatabaseOptions, TransactionContext};
+use lockstep_exec::database::{Database, DatabaseOptions, ExecutionLimits, TransactionContext};
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
@@ -81,6 +81,8 @@ pub struct Site<H, A, C> {
     part_limit: Option<TimeLimit>,
     /// Memory for answers to calls of one round.
     answer_memory: Vec<Vec<u8>>,
+    /// While the log is replayed: the limits that its entries run without.
+    replayed_without: Option<ExecutionLimits>,
     pub(crate) faults: Faults,
 }
 
@@ -121,6 +123,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             stopped: None,
             part_limit: part_limit(limits.transaction_timeout_ms),
             answer_memory: Vec::new(),
+            replayed_without: None,
             faults: limits.faults,
         }
     }
@@ -237,7 +240,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         FromPartition::Answer(Box::new(answer))
     }
 
-    /// Runs a single-partition call: the log entry, the procedure, commit or rollback. Result
+    /// Runs a single-partition call: the procedure, the log entry, commit or rollback. Result
     /// tables are appended to `out`; on failure `out` may hold tables that are void.
     #[inline]
     pub fn call(
@@ -251,11 +254,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
     ) -> Outcome {
         let read_only = procedure.definition().read_only;
         let has_effects = procedure.definition().effects && !read_only;
-        // What runs again has been logged.
-        if !read_only && !header.repeated && !has_effects {
-            let name = &procedure.definition().name;
-            self.log.command(header, procedure_number, name, addresses_partition, parameters);
-        }
         let context = TransactionContext {
             transaction_id: header.transaction,
             timestamp_us: header.timestamp_us,
@@ -268,10 +266,19 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if self.database.has_entry_changes() {
             outcome = Outcome::failed(entries_elsewhere(&procedure.definition().name));
         }
-        if has_effects && outcome.failure.is_none() {
-            self.log_effects(header, mark);
+        let succeeded = outcome.failure.is_none();
+        if has_effects {
+            if succeeded {
+                self.log_effects(header, mark);
+            }
+        } else if !read_only {
+            if self.logs_entry(header, succeeded) {
+                let name = &procedure.definition().name;
+                self.log.command(header, procedure_number, name, addresses_partition, parameters);
+            }
+            self.log_result(header, succeeded);
         }
-        self.end_call(outcome.failure.is_none());
+        self.end_call(succeeded);
         outcome
     }
 
@@ -282,7 +289,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
         call: &StatementCall,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        self.log_statements(header, call);
         let context = TransactionContext {
             transaction_id: header.transaction,
             timestamp_us: header.timestamp_us,
@@ -292,26 +298,14 @@ impl<H, A, C: Clone> Site<H, A, C> {
         };
         self.database.begin(&context);
         let start = out.len();
-        for bound in &call.statements {
-            if call.counted {
-                out.truncate(start);
-            }
-            self.count_in(bound.profiler_at(self.partition));
-            let database = &mut self.database;
-            let result = with_parameters(bound, |parameters| {
-                execute(database, &bound.statement, parameters, out)
-            });
-            self.count_in(None);
-            if let Err(failure) = result {
-                self.end_call(false);
-                return Outcome::failed(failure);
-            }
+        let ran = self.run_statements(call, out);
+        if !call.read_only {
+            self.log_statements(header, call, ran.is_ok());
         }
-        if self.database.has_entry_changes() {
-            self.end_call(false);
-            return Outcome::failed(entries_elsewhere("of ad hoc statements"));
+        self.end_call(ran.is_ok());
+        if let Err(failure) = ran {
+            return Outcome::failed(failure);
         }
-        self.end_call(true);
         if let Some(answer) = &call.answer {
             out.truncate(start);
             return Outcome::success((answer.0)(out));
@@ -324,6 +318,26 @@ impl<H, A, C: Clone> Site<H, A, C> {
         Outcome::success(call.statements.len() as u16)
     }
 
+    fn run_statements(&mut self, call: &StatementCall, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let start = out.len();
+        for bound in &call.statements {
+            if call.counted {
+                out.truncate(start);
+            }
+            self.count_in(bound.profiler_at(self.partition));
+            let database = &mut self.database;
+            let result = with_parameters(bound, |parameters| {
+                execute(database, &bound.statement, parameters, out)
+            });
+            self.count_in(None);
+            result?;
+        }
+        match self.database.has_entry_changes() {
+            true => Err(entries_elsewhere("of ad hoc statements")),
+            false => Ok(()),
+        }
+    }
+
     /// Loads rows into a table here, as one transaction, by the statement of the table's
     /// generated procedure. The answer is one table with the number of rows.
     pub fn load(
@@ -333,7 +347,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
         rows: &TableView<'_>,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        self.log_load(header, statement, rows);
         self.limit_time(None);
         self.database.begin(&TransactionContext {
             transaction_id: header.transaction,
@@ -343,17 +356,18 @@ impl<H, A, C: Clone> Site<H, A, C> {
             read_only: false,
         });
         let loaded = load_rows(&mut self.database, statement, rows);
-        if self.database.has_entry_changes() {
-            self.end_call(false);
-            return Outcome::failed(entries_elsewhere("of a bulk load"));
-        }
+        let loaded = match self.database.has_entry_changes() {
+            true => Err(entries_elsewhere("of a bulk load")),
+            false => loaded.map_err(|error| error.to_failure()),
+        };
+        self.log_load(header, statement, rows, loaded.is_ok());
         self.end_call(loaded.is_ok());
         match loaded {
             Ok(count) => {
                 write_count(out, count as usize);
                 Outcome::success(1)
             }
-            Err(error) => Outcome::failed(error.to_failure()),
+            Err(failure) => Outcome::failed(failure),
         }
     }
 

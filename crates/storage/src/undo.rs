@@ -89,6 +89,11 @@ impl UndoLog {
         }
     }
 
+    /// From now on changes are refused once it holds `limit_bytes`.
+    pub fn set_limit(&mut self, limit_bytes: u64) {
+        self.limit_bytes = limit_bytes;
+    }
+
     /// The present point.
     #[inline]
     pub fn mark(&self) -> UndoMark {

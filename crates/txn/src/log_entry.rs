@@ -48,6 +48,10 @@
 //! numbers are without gaps, and the order of entries is that in which the partition ran them
 //! first. What runs again behind an abort has its entry already; where it turns out to belong
 //! elsewhere then, because the row that it was led to is not here, it is withdrawn.
+//!
+//! A call that failed has no entry either, unless it ran after an undecided transaction: it may run
+//! again and succeed. Then a vote of no follows its entry in the same batch, and another vote for
+//! each time that it runs again. The last vote counts; without one, the call succeeded.
 
 mod body;
 mod read;
@@ -95,7 +99,8 @@ pub enum EntryKind {
     Load = 7,
     /// A whole multi-partition call of one round, of which each partition works out its part.
     Call = 8,
-    /// The partition's vote on a transaction changed when it ran again.
+    /// How the transaction of the same id ended here when it ran last, as a vote: of one that ran
+    /// again after an abort, and of a call that failed after an undecided transaction.
     Vote = 9,
     /// A change of the catalog, at all partitions.
     Schema = 10,

@@ -30,6 +30,7 @@ use lockstep_wire_volt::Invocation;
 use lockstep_wire_volt::invocation::{self, CallOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
@@ -90,14 +91,24 @@ pub(crate) struct SimCatalog {
 }
 
 /// The procedures of the simulator's workloads.
-pub(crate) struct Natives(BTreeMap<String, Arc<dyn NativeProcedure>>);
+pub(crate) struct Natives {
+    named: BTreeMap<String, Arc<dyn NativeProcedure>>,
+    is_serving: Arc<AtomicBool>,
+}
 
 impl Natives {
     /// The seed is for the one that does not do the same twice.
     pub(crate) fn new(seed: u64) -> Natives {
         let named = |procedure: Arc<dyn NativeProcedure>| (procedure.name().to_string(), procedure);
-        let all = walk::procedures().into_iter().chain(power::procedures(seed));
-        Natives(all.map(named).collect())
+        let is_serving = Arc::new(AtomicBool::new(false));
+        let of_power = power::procedures(seed, &is_serving);
+        let all = walk::procedures().into_iter().chain(of_power);
+        Natives { named: all.map(named).collect(), is_serving }
+    }
+
+    /// From now on calls are those of clients, and no entries of a log.
+    pub(crate) fn serve(&self) {
+        self.is_serving.store(true, Ordering::Relaxed);
     }
 }
 
@@ -113,7 +124,7 @@ impl ProcedureRuntime for Natives {
         definition: &ProcedureDefinition,
     ) -> Result<ProcedureCode, PlanError> {
         match (&definition.kind, &plan.classes) {
-            (ProcedureKind::Native(name), _) => match self.0.get(name) {
+            (ProcedureKind::Native(name), _) => match self.named.get(name) {
                 Some(native) => Ok(ProcedureCode::Native(Arc::clone(native))),
                 None => Err(PlanError::new(format!("there is no native procedure {name}"))),
             },
@@ -129,7 +140,7 @@ impl ProcedureRuntime for Natives {
 
 impl NativeProcedures for Natives {
     fn find(&self, name: &str) -> Option<NativeSource> {
-        let procedure = self.0.get(name)?;
+        let procedure = self.named.get(name)?;
         let statement = |s: &(&str, &str)| (s.0.to_string(), s.1.to_string());
         Some(NativeSource {
             parameters: procedure.parameters().to_vec(),

@@ -107,6 +107,7 @@ CREATE PROCEDURE Move AS BEGIN
   INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);
 END;
 CREATE PROCEDURE PARTITION ON TABLE moves COLUMN account PARAMETER 0 WITH EFFECTS FROM NATIVE Draw;
+CREATE PROCEDURE PARTITION ON TABLE moves COLUMN account PARAMETER 0 FROM NATIVE Stopped;
 CREATE PROCEDURE PARTITION ON TABLE stamps COLUMN account PARAMETER 0 FROM CLASS Stamp;
 CREATE PROCEDURE Rate AS BEGIN
   UPDATE rates SET value = value + ? WHERE id = ?;
@@ -170,6 +171,8 @@ pub struct Broken {
     pub forgets_interval: bool,
     /// Recovery runs again what was not committed.
     pub replays_all: bool,
+    /// Recovery runs again the writes that failed where they ran first.
+    pub runs_failed_writes: bool,
     /// Recovery leaves out what was committed.
     pub skips: Option<Skip>,
 }
@@ -483,8 +486,9 @@ impl Run {
     }
 
     fn host_disk(&self) -> HostDisk {
-        let Broken { log: faults, replays_all, skips, .. } = self.broken;
-        HostDisk { disk: Arc::new(self.disk.clone()), faults, replays_all, skips }
+        let Broken { log: faults, replays_all, runs_failed_writes, skips, .. } = self.broken;
+        let disk = Arc::new(self.disk.clone());
+        HostDisk { disk, faults, replays_all, runs_failed_writes, skips }
     }
 
     fn read_disk(&self, seed: u64) -> Result<Recovered, String> {
@@ -528,6 +532,7 @@ impl Run {
         self.report.beginnings[0] += u64::from(second.from_snapshot);
         self.report.replayed += second.replayed;
         self.report.left_out += second.left_out as u64;
+        self.report.void_calls += second.void_calls as u64;
         self.report.unrepeatable += second.restarts;
         self.report.changed_votes[0] += second.changed_votes.to_no;
         self.report.changed_votes[1] += second.changed_votes.to_yes_again;

@@ -1,11 +1,14 @@
 //! What a log says that happened: which transactions over several partitions are committed, which
-//! calls were withdrawn, and where each partition's log ends.
+//! calls failed or were withdrawn, and where each partition's log ends.
 //!
 //! A transaction is committed if a partition has logged its commit, or if every partition that
 //! writes in its last round has logged a yes and nobody an abort. A partition votes when it has
 //! run its part, and votes again if that ends otherwise when it runs again, as often as it runs:
 //! its last vote counts. Everything else is not committed: its parts are left out, and what was
 //! logged after them is replayed without.
+//!
+//! A call at one partition votes too, where it failed and has an entry, and whenever it runs again:
+//! one whose last vote is a no has changed nothing and is left out.
 //!
 //! [`Survey`] takes the entries of all partitions, those of each in their order, and keeps only
 //! what is not settled. [`Outcome`] is what replay goes by.
@@ -148,7 +151,8 @@ pub struct Survey {
     open: BTreeMap<TransactionId, Open>,
     settled: BTreeSet<TransactionId>,
     aborted: BTreeSet<TransactionId>,
-    withdrawn: Vec<BTreeSet<TransactionId>>,
+    /// By partition, calls that failed or were withdrawn.
+    void_calls: Vec<BTreeSet<TransactionId>>,
     last_multi: TransactionId,
     last_epoch: u64,
     cut: Option<Vec<u64>>,
@@ -168,7 +172,8 @@ pub struct Outcome {
     pub changed_votes: ChangedVotes,
     /// Transactions over several partitions that are not to be replayed.
     left_out: BTreeSet<TransactionId>,
-    withdrawn: Vec<BTreeSet<TransactionId>>,
+    /// By partition, calls that are not to be replayed.
+    void_calls: Vec<BTreeSet<TransactionId>>,
     cut: Option<Vec<u64>>,
 }
 
@@ -182,7 +187,7 @@ impl Survey {
             open: BTreeMap::new(),
             settled: BTreeSet::new(),
             aborted: BTreeSet::new(),
-            withdrawn: vec![BTreeSet::new(); behind.len()],
+            void_calls: vec![BTreeSet::new(); behind.len()],
             last_multi: TransactionId(0),
             last_epoch: 0,
             cut: None,
@@ -246,13 +251,20 @@ impl Survey {
             EntryBody::Command(_) | EntryBody::Statements | EntryBody::Load(_) => {}
             EntryBody::Effects(_) | EntryBody::Snapshot(_) => {}
             EntryBody::Withdrawn => {
-                self.withdrawn[partition.index()].insert(transaction);
+                self.void_calls[partition.index()].insert(transaction);
             }
             EntryBody::Fragments(fragments) => {
                 self.vote(partition, transaction, fragments.vote, fragments.participants());
             }
             EntryBody::Call(call) => {
                 self.vote(partition, transaction, call.vote, call.participants());
+            }
+            EntryBody::Vote(vote) if transaction.partition() != PartitionId::MULTI => {
+                let void_calls = &mut self.void_calls[partition.index()];
+                match vote {
+                    Vote::No => void_calls.insert(transaction),
+                    Vote::Yes | Vote::None => void_calls.remove(&transaction),
+                };
             }
             EntryBody::Vote(vote) => {
                 self.vote(partition, transaction, *vote, std::iter::empty());
@@ -317,7 +329,7 @@ impl Survey {
             last_epoch: self.last_epoch,
             changed_votes: self.changed_votes,
             left_out: self.aborted,
-            withdrawn: self.withdrawn,
+            void_calls: self.void_calls,
             cut: self.cut,
         }
     }
@@ -329,7 +341,7 @@ impl Outcome {
     pub fn replays(&self, partition: PartitionId, transaction: TransactionId) -> bool {
         let skipped = match transaction.partition() == PartitionId::MULTI {
             true => &self.left_out,
-            false => &self.withdrawn[partition.index()],
+            false => &self.void_calls[partition.index()],
         };
         skipped.is_empty() || !skipped.contains(&transaction)
     }
@@ -344,6 +356,16 @@ impl Outcome {
     /// cannot repeat its part without what was aborted before.
     pub fn leave_out(&mut self, transaction: TransactionId) {
         self.left_out.insert(transaction);
+    }
+
+    /// Whether a call at one partition failed or was withdrawn.
+    pub fn is_void(&self, partition: PartitionId, call: TransactionId) -> bool {
+        self.void_calls[partition.index()].contains(&call)
+    }
+
+    /// Number of calls at one partition that failed, and have an entry, or were withdrawn.
+    pub fn void_calls(&self) -> usize {
+        self.void_calls.iter().map(BTreeSet::len).sum()
     }
 
     /// Number of transactions over several partitions that are left out.

@@ -226,6 +226,35 @@ fn withdrawn_calls_are_left_out() {
     assert!(outcome.replays(A, own(A, 2).transaction));
 }
 
+#[test]
+fn calls_whose_last_vote_is_a_no_are_left_out() {
+    let mut logs = Logs::new();
+    let vote = |logs: &mut Logs, partition, ms, vote: Vote| {
+        logs.add(partition, |log| {
+            log.append(&own(partition, ms), EntryKind::Vote, &[vote as u8]);
+        });
+    };
+    for ms in 1..=4 {
+        logs.call(A, ms);
+    }
+    logs.call(B, 1);
+    // It failed, and did not run again; it failed, and then passed; it passed, and then failed.
+    vote(&mut logs, A, 1, Vote::No);
+    vote(&mut logs, A, 2, Vote::No);
+    vote(&mut logs, A, 2, Vote::Yes);
+    vote(&mut logs, A, 3, Vote::Yes);
+    vote(&mut logs, A, 3, Vote::No);
+    let outcome = logs.whole();
+    let replayed = [1, 2, 3, 4].map(|ms| outcome.replays(A, own(A, ms).transaction));
+    assert_eq!(replayed, [false, true, false, true]);
+    assert!(outcome.replays(B, own(B, 1).transaction), "each partition has its own calls");
+    assert_eq!(outcome.void_calls(), 2);
+    // A log that ends before the last votes.
+    let outcome = logs.survey([6, 1]).expect("sound");
+    let replayed = [1, 2, 3, 4].map(|ms| outcome.replays(A, own(A, ms).transaction));
+    assert_eq!(replayed, [false, false, true, true]);
+}
+
 impl Logs {
     fn pass(&self, finder: &mut PointFinder) -> PassEnd {
         for partition in [A, B] {

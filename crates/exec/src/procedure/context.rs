@@ -78,8 +78,8 @@ pub struct ProcedureContext<'c> {
     queued: usize,
     backend: Backend<'c>,
     random: Option<SeededRandom>,
-    /// Of a hosted procedure over several partitions at the only one: a batch failed, which undoes
-    /// the call whatever its code makes of that.
+    /// A batch failed, which undoes the call whatever its code makes of that: a procedure over
+    /// several partitions runs at the only one, or the failure was that of a limit of the host.
     doomed: Option<Failure>,
     application_status: i8,
     application_text: Option<String>,
@@ -390,6 +390,9 @@ impl<'c> ProcedureContext<'c> {
         self.queued = 0;
         match &mut self.backend {
             Backend::Local { database, results, starts } => {
+                if let Some(failure) = &self.doomed {
+                    return Err(ProcedureError::Failed(failure.clone()));
+                }
                 let done = execute_batch(database, self.procedure, batch, results, starts);
                 if let Err(error) = done {
                     return Err(note_failed_batch(self.procedure, &mut self.doomed, error));

@@ -62,14 +62,25 @@ pub(super) fn spans(procedure: &PreparedProcedure) -> bool {
     !procedure.definition.is_single_partition()
 }
 
-/// Where several partitions take part, a batch that failed is not undone alone.
+/// Whether a failure follows from the limits and the clock of this host, and not from the data and
+/// the call alone.
+fn is_of_host(error: &SqlError) -> bool {
+    let of_host = [state::TEMPORARY_MEMORY, state::RESULT_TOO_LARGE, state::STOPPED];
+    of_host.contains(&error.state())
+}
+
+/// Where several partitions take part, a batch that failed is not undone alone. Nor can a procedure
+/// go on after a failure that the host's limits made: where the call is repeated without them it
+/// would do something else.
 #[cold]
 pub(super) fn note_failed_batch(
     procedure: &PreparedProcedure,
     doomed: &mut Option<Failure>,
     error: ProcedureError,
 ) -> ProcedureError {
-    if let (ProcedureError::Sql(error), true) = (&error, spans(procedure)) {
+    if let ProcedureError::Sql(error) = &error
+        && (spans(procedure) || is_of_host(error))
+    {
         doomed.get_or_insert_with(|| Failure::from(error.clone()));
     }
     error

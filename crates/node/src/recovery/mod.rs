@@ -171,7 +171,10 @@ fn run_all<H: Send, A: Send>(
             std::thread::Builder::new()
                 .name(format!("replay {}", partition.partition()))
                 .stack_size(crate::server::SITE_STACK_BYTES)
-                .spawn_scoped(scope, || partition.run(catalog, outcome, settings))
+                .spawn_scoped(scope, || {
+                    lockstep_jvm::lift_limits();
+                    partition.run(catalog, outcome, settings)
+                })
         };
         let threads: Vec<_> = partitions.iter_mut().map(spawn).collect();
         let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| {
@@ -213,7 +216,7 @@ fn apply_change<H, A>(
     let change_settings = ChangeSettings {
         natives: settings.natives.clone(),
         java: settings.java.clone(),
-        limits: settings.options.sql_limits(),
+        limits: Options::greatest_sql_limits(),
         initialize_classes: false,
     };
     let made = make_change(catalog, &change_settings, logged, &planning)

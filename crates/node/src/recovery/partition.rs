@@ -2,6 +2,7 @@
 
 use super::{ReplayError, ReplaySettings};
 use crate::catalog::HostCatalog;
+use crate::options::Options;
 use lockstep_durability::recovery::Outcome;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::statement::PreparedStatement;
@@ -116,9 +117,10 @@ impl From<EntryError> for Fault {
 impl<H, A> PartitionReplay<H, A> {
     pub(super) fn new(
         partition: PartitionId,
-        site: Site<H, A, Arc<HostCatalog>>,
+        mut site: Site<H, A, Arc<HostCatalog>>,
         source: Box<dyn PartitionSource>,
     ) -> PartitionReplay<H, A> {
+        site.begin_replay();
         PartitionReplay {
             partition,
             done: site.log_sequence(),
@@ -424,7 +426,7 @@ fn plan(
         let partitions = settings.ring.partition_count();
         return Ok(PreparedStatement::for_partitions(own, partitions));
     }
-    let parsed = parse_batch(text, &settings.options.sql_limits())
+    let parsed = parse_batch(text, &Options::greatest_sql_limits())
         .map_err(|error| refused(error.to_string()))?;
     let [statement] = parsed.as_slice() else {
         return Err(refused(format!("it is {} statements", parsed.len())));

@@ -8,6 +8,7 @@ mod cancel;
 mod clients;
 mod durability;
 mod effects;
+mod failed_writes;
 mod floats;
 mod frames;
 mod full_disk;

@@ -49,6 +49,8 @@ pub fn start_with_loads(
     natives.register(Arc::new(crate::transaction_time::ManyRounds));
     natives.register(Arc::new(crate::effects::Chance));
     natives.register(Arc::new(crate::multi::Catches));
+    natives.register(Arc::new(crate::failed_writes::Stopped));
+    natives.register(Arc::new(crate::failed_writes::Catching));
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let configuration = ServerConfiguration {
         sites,

@@ -1,10 +1,15 @@
 //! What a partition writes to its log.
 //!
-//! Calls are logged before they run, for they end the same wherever they are repeated; those that
-//! do not, by what they did, behind their run. A round of
-//! a multi-partition transaction is logged behind its run, with the partition's vote if it is the
-//! last one: so a crash in between leaves no yes of a partition that would have said no. A
-//! transaction whose every participant has logged a yes is committed, unless an abort is logged
+//! A call is logged after its run, so that the log has its result too: a call that failed, for
+//! whatever reason, is run nowhere else. While nothing is undecided, a failed call is not logged
+//! at all. After an undecided transaction it may run again and succeed then, so it has its entry,
+//! which keeps the order of entries, and a vote of no in the same batch; each further run adds its
+//! result as a vote, and the last vote counts. Calls that do not do the same twice are logged by
+//! what they did.
+//!
+//! A round of a multi-partition transaction is logged after its run, with the partition's vote if
+//! it is the last one: so a crash in between leaves no yes of a partition that would have said no.
+//! A transaction whose every participant has logged a yes is committed, unless an abort is logged
 //! somewhere; one without votes, because nobody knew that its last round was the last, is
 //! committed where a commit is logged.
 
@@ -22,17 +27,46 @@ use lockstep_txn::{EntryHeader, EntryKind};
 use lockstep_types::{TableView, TransactionId};
 
 impl<H, A, C: Clone> Site<H, A, C> {
-    pub(super) fn log_statements(&mut self, header: &EntryHeader, call: &StatementCall) {
-        if call.read_only || header.repeated {
-            return;
+    /// Whether a write that has run gets an entry: what runs again has one, and nothing needs
+    /// that of a write that failed and cannot run again.
+    #[inline]
+    pub(super) fn logs_entry(&self, header: &EntryHeader, succeeded: bool) -> bool {
+        !header.repeated && (succeeded || !self.initiator.is_decided())
+    }
+
+    /// The result of a write, after its entry: a success at the first run is not told.
+    #[inline]
+    pub(super) fn log_result(&mut self, header: &EntryHeader, succeeded: bool) {
+        if header.repeated || !succeeded {
+            self.log_vote_of_call(header, succeeded);
         }
-        let mut body = std::mem::take(&mut self.log_body);
-        body.clear();
-        for bound in &call.statements {
-            put_statement(&mut body, &source_of(&bound.statement), &bound.parameters);
+    }
+
+    #[cold]
+    fn log_vote_of_call(&mut self, header: &EntryHeader, succeeded: bool) {
+        let has_entry = header.repeated || !self.initiator.is_decided();
+        if has_entry && !self.is_replaying() {
+            let vote = if succeeded { Vote::Yes } else { Vote::No };
+            self.log.append(header, EntryKind::Vote, &[vote as u8]);
         }
-        self.log.append(header, EntryKind::Statements, &body);
-        self.log_body = body;
+    }
+
+    pub(super) fn log_statements(
+        &mut self,
+        header: &EntryHeader,
+        call: &StatementCall,
+        succeeded: bool,
+    ) {
+        if self.logs_entry(header, succeeded) {
+            let mut body = std::mem::take(&mut self.log_body);
+            body.clear();
+            for bound in &call.statements {
+                put_statement(&mut body, &source_of(&bound.statement), &bound.parameters);
+            }
+            self.log.append(header, EntryKind::Statements, &body);
+            self.log_body = body;
+        }
+        self.log_result(header, succeeded);
     }
 
     /// Keeps a call that must not run behind something undecided, because it cannot run again.
@@ -65,10 +99,20 @@ impl<H, A, C: Clone> Site<H, A, C> {
         header: &EntryHeader,
         statement: &PreparedStatement,
         rows: &TableView<'_>,
+        succeeded: bool,
     ) {
-        if header.repeated {
-            return;
+        if self.logs_entry(header, succeeded) {
+            self.log_rows(header, statement, rows);
         }
+        self.log_result(header, succeeded);
+    }
+
+    fn log_rows(
+        &mut self,
+        header: &EntryHeader,
+        statement: &PreparedStatement,
+        rows: &TableView<'_>,
+    ) {
         let procedure = match statement.origin() {
             StatementOrigin::Procedure { definition, .. } => definition.name.as_str(),
             StatementOrigin::Text { .. } => unreachable!("loads go by the procedures of tables"),
@@ -179,12 +223,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.note_logged(header.transaction, vote);
     }
 
-    /// The last round ran again: only another vote than before is news.
+    /// The last round ran again after an abort, which makes the vote before it void: the partition
+    /// votes again, changed or not.
     #[cold]
     fn log_vote(&mut self, header: &EntryHeader, vote: Vote) {
-        let transaction = header.transaction;
-        let logged = self.logged.get_mut(transaction);
-        if let Some(logged) = logged.filter(|logged| **logged != vote) {
+        if let Some(logged) = self.logged.get_mut(header.transaction) {
             *logged = vote;
             self.log.append(header, EntryKind::Vote, &[vote as u8]);
         }

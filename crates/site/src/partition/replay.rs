@@ -3,13 +3,14 @@
 //! Calls, ad hoc statements and loads are replayed by [`Site::call`], [`Site::statements`] and
 //! [`Site::load`] under the header of their entry, marked as repeated, so that they are not
 //! logged again; rounds of committed transactions by [`Site::replay_round`]. Between entries
-//! nothing is undecided.
+//! nothing is undecided. Entries of what failed do not run: so whatever runs succeeded before, and
+//! runs without the limits of the host ([`Site::begin_replay`]).
 
 use super::Site;
 use crate::message::FragmentTask;
 use lockstep_base::growing::GrowingMap;
 use lockstep_exec::arena::Arena;
-use lockstep_exec::database::{Database, TransactionContext};
+use lockstep_exec::database::{Database, ExecutionLimits, TransactionContext};
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::{PartsHere, PreparedProcedure, run_parts};
 use lockstep_txn::{EntryHeader, LogBuffer, OrderedStream};
@@ -17,6 +18,21 @@ use lockstep_types::{Failure, ParameterSet, PartitionId, TransactionId};
 use std::sync::Arc;
 
 impl<H, A, C: Clone> Site<H, A, C> {
+    /// The entries of a log follow, up to [`Site::go_on_behind`]: they run without limits, which
+    /// may be other ones than those with which they succeeded, and nothing is logged.
+    pub fn begin_replay(&mut self) {
+        assert!(self.is_idle(), "replay begins when nothing is in progress");
+        if !self.is_replaying() {
+            let limits = self.database.set_limits(ExecutionLimits::NONE);
+            self.replayed_without = Some(limits);
+        }
+    }
+
+    /// Whether entries of a log run.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.replayed_without.is_some()
+    }
+
     /// Runs what a committed transaction did here in one round.
     ///
     /// # Errors
@@ -127,6 +143,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         catalog_version: u64,
     ) {
         self.expect_new_coordinator();
+        if let Some(limits) = self.replayed_without.take() {
+            self.database.set_limits(limits);
+        }
         self.logged = GrowingMap::default();
         self.log = LogBuffer::new(self.partition, epoch, sequence);
         self.log.set_catalog_version(catalog_version);

@@ -55,6 +55,8 @@ pub struct Report {
     pub replayed: u64,
     /// Transactions left out.
     pub left_out: u64,
+    /// Calls at one partition that have an entry, and failed or were withdrawn.
+    pub void_calls: u64,
     /// Yes votes that could not be repeated.
     pub unrepeatable: u64,
     /// Votes that became a no after all participants had voted yes, and transactions whose
@@ -97,6 +99,7 @@ impl Report {
             (&mut self.read_while_full, other.read_while_full),
             (&mut self.replayed, other.replayed),
             (&mut self.left_out, other.left_out),
+            (&mut self.void_calls, other.void_calls),
             (&mut self.unrepeatable, other.unrepeatable),
             (&mut self.damaged, other.damaged),
         ] {
@@ -120,6 +123,16 @@ impl Report {
             "{begun} changes: {made} made, {refused} refused, {late} cut off and there, {undone} \
              cut off and not, {gone_on} builds that went on behind a recovery; of all {exchanges} \
              exchanges of tables, {classes} other classes"
+        )
+    }
+}
+
+impl Report {
+    fn replays(&self) -> String {
+        format!(
+            "{} torn ends, {} entries ran again, {} transactions left out, {} times for a yes \
+             that could not be repeated, {} calls that failed or were withdrawn",
+            self.torn, self.replayed, self.left_out, self.unrepeatable, self.void_calls
         )
     }
 }
@@ -178,10 +191,9 @@ impl fmt::Display for Report {
         line(
             "recoveries",
             format!(
-                "{}, {from_snapshots} from snapshots, {compared} older beginnings compared; {} \
-                 torn ends, {} entries ran again, {} transactions left out, {} times for a yes \
-                 that could not be repeated",
-                self.recoveries, self.torn, self.replayed, self.left_out, self.unrepeatable
+                "{}, {from_snapshots} from snapshots, {compared} older beginnings compared; {}",
+                self.recoveries,
+                self.replays()
             ),
         )?;
         line("votes", self.votes())?;

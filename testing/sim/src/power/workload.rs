@@ -10,7 +10,7 @@ use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{PartitionId, SqlType};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The side of notes with a drawn amount.
 pub(super) const DRAWN: i64 = 3;
@@ -66,6 +66,7 @@ impl Run {
                 self.statements(world, &[(COUNT, &[])]);
                 Call { counts: Some(None), ..Call::new(Vec::new()) }
             }
+            15 => self.stopped(world),
             16 | 17 => self.rate(world),
             18 | 19 => self.load(world),
             20 | 21 => self.draw(world),
@@ -245,6 +246,14 @@ impl Run {
         Call { drawn: Some((account, None)), ..Call::new(Vec::new()) }
     }
 
+    /// A deposit that the host stops now and then, which it would not do if it ran again.
+    fn stopped(&mut self, world: &mut World) -> Call {
+        let (n, account) = (self.next_number(), self.account());
+        let x = self.random.between(1, 50);
+        self.procedure(world, "Stopped", &[&[account, n, x]]);
+        Call::new(vec![(account, 1, x)])
+    }
+
     /// The call leaves the number of the version that its procedure's class has.
     fn stamp(&mut self, world: &mut World) -> Call {
         let (n, account) = (self.next_number(), self.account());
@@ -281,9 +290,12 @@ impl Run {
 /// round of its own, and aborts at the end if it is to.
 struct SlowMove;
 
-/// The procedure of several rounds, and the one that never does the same twice.
-pub(crate) fn procedures(seed: u64) -> [Arc<dyn NativeProcedure>; 2] {
-    [Arc::new(SlowMove), Arc::new(Draw { drawn: AtomicU64::new(seed) })]
+/// The procedure of several rounds, the one that never does the same twice, and the one that a host
+/// stops while it serves.
+pub(crate) fn procedures(seed: u64, serving: &Arc<AtomicBool>) -> [Arc<dyn NativeProcedure>; 3] {
+    let (drawn, is_serving) = (AtomicU64::new(seed), Arc::clone(serving));
+    let stopped = Stopped { drawn: AtomicU64::new(seed ^ 0x5709), is_serving };
+    [Arc::new(SlowMove), Arc::new(Draw { drawn }), Arc::new(stopped)]
 }
 
 impl NativeProcedure for SlowMove {
@@ -365,5 +377,45 @@ impl NativeProcedure for Draw {
         context.execute()?;
         context.return_scalar(amount);
         Ok(())
+    }
+}
+
+/// `(account, number, amount)`: a deposit that fails now and then after it has changed its rows, as
+/// one does whose time is over. Where it is replayed it never fails.
+struct Stopped {
+    drawn: AtomicU64,
+    is_serving: Arc<AtomicBool>,
+}
+
+impl NativeProcedure for Stopped {
+    fn name(&self) -> &str {
+        "Stopped"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        const NUMBER: ProcedureParameter =
+            ProcedureParameter { sql_type: SqlType::BigInt, is_array: false };
+        const { &[NUMBER, NUMBER, NUMBER] }
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[
+            ("change", "UPDATE accounts SET money = money + ? WHERE account = ?;"),
+            ("note", "INSERT INTO moves (account, number, side, amount) VALUES (?, ?, ?, ?);"),
+        ]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        use lockstep_types::Datum::Int;
+        let [account, number, amount] = [0, 1, 2].map(|place| context.parameter(place));
+        context.queue(0, &[amount, account])?;
+        context.queue(1, &[account, number, Int(1), amount])?;
+        context.execute()?;
+        let mut state = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let is_stopped = split_mix(&mut state).is_multiple_of(3);
+        match is_stopped && self.is_serving.load(Ordering::Relaxed) {
+            true => Err(context.abort("its time is over")),
+            false => Ok(()),
+        }
     }
 }

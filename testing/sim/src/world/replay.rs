@@ -46,6 +46,8 @@ pub(crate) struct Recovered {
     pub(crate) replayed: u64,
     /// Transactions that were left out.
     pub(crate) left_out: usize,
+    /// Calls at one partition that failed or were withdrawn.
+    pub(crate) void_calls: usize,
     /// How often replay began anew, because a yes could not be repeated.
     pub(crate) restarts: u64,
     /// Votes that changed in the log.
@@ -62,6 +64,8 @@ pub(crate) struct HostDisk {
     pub(crate) faults: LogFaults,
     /// A fault: what was not committed runs again too.
     pub(crate) replays_all: bool,
+    /// A fault: writes that failed where they ran first run again.
+    pub(crate) runs_failed_writes: bool,
     /// A fault: entries that do not run again.
     pub(crate) skips: Option<Skip>,
 }
@@ -152,6 +156,7 @@ impl HostDisk {
                         end: (end, sequences),
                         replayed,
                         left_out: outcome.left_out(),
+                        void_calls: outcome.void_calls(),
                         restarts,
                         changed_votes: outcome.changed_votes,
                         from_snapshot: manifest.is_some(),
@@ -218,6 +223,7 @@ impl World {
         (behind, end): (&[u64], LogPosition),
         outcome: &Outcome,
     ) -> Result<u64, Fault> {
+        self.sites.iter_mut().for_each(SimSite::begin_replay);
         let mut partitions = Vec::new();
         for (place, behind) in behind.iter().enumerate() {
             let partition = PartitionId(place as u32);
@@ -252,6 +258,7 @@ impl World {
         }
         self.coordinator = Coordinator::new(self.ring.clone(), &self.limits);
         self.coordinator.go_on_behind(outcome.last_multi, version);
+        self.natives.serve();
         Ok(replayed)
     }
 
@@ -291,6 +298,7 @@ impl World {
                 catalog,
                 left_out: *left_out,
                 replays_all: disk.replays_all,
+                runs_failed_writes: disk.runs_failed_writes,
                 skips: disk.skips,
                 partition_count,
                 now_us,
@@ -341,6 +349,8 @@ struct PartitionReplay<'a> {
     left_out: bool,
     /// A fault: what was not committed runs again too.
     replays_all: bool,
+    /// A fault: writes that failed where they ran first run again.
+    runs_failed_writes: bool,
     /// A fault: entries that do not run again.
     skips: Option<Skip>,
     partition_count: u32,
@@ -384,7 +394,9 @@ impl PartitionReplay<'_> {
             assert_eq!(entry.sequence, *done + 1, "the survey found no gap");
             *done = entry.sequence;
             let transaction = entry.header.transaction;
-            if !outcome.replays(self.partition, transaction) && !self.replays_all {
+            let failed = outcome.is_void(self.partition, transaction);
+            let is_broken = self.replays_all || (failed && self.runs_failed_writes);
+            if !outcome.replays(self.partition, transaction) && !is_broken {
                 self.left_out |= transaction.partition() == PartitionId::MULTI;
                 continue;
             }

@@ -21,7 +21,7 @@ fn what_was_answered_survives_power_cuts() {
     assert!(sum.turns > 500, "{sum}");
     assert!(sum.expiries.iter().all(|count| *count > 500), "{sum}");
     assert!(sum.changed_votes[0] > 0, "{sum}");
-    assert!(sum.torn > 5 && sum.left_out > 20, "{sum}");
+    assert!(sum.torn > 5 && sum.left_out > 20 && sum.void_calls > 20, "{sum}");
     assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.struck.iter().all(|count| *count > 1), "{sum}");
     assert!(sum.changes.iter().all(|count| *count > 0), "{sum}");
@@ -104,6 +104,7 @@ fn answers_and_votes_that_leave_early_are_caught() {
             ("answers_leave_early", Broken { answers_leave_early: true, ..sound }),
             ("votes_leave_early", Broken { votes_leave_early: true, ..sound }),
             ("replays_all", Broken { replays_all: true, ..sound }),
+            ("runs_failed_writes", Broken { runs_failed_writes: true, ..sound }),
         ],
     );
 }

@@ -27,6 +27,14 @@ public interface Engine {
     int executeBatch(int length);
 
     /**
+     * Whether calls have the host's limits of time and size. A log is replayed without: its calls
+     * succeeded before, and must succeed again.
+     */
+    default boolean isLimited() {
+        return true;
+    }
+
+    /**
      * A call on this engine's thread cannot be stopped. Called by the watchdog's thread, again and
      * again.
      *

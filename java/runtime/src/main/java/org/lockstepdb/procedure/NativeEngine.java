@@ -10,9 +10,11 @@ public final class NativeEngine implements Engine {
     /** Set by the host, which replaces it when an answer needs more room. */
     private ByteBuffer toJava;
     private ByteBuffer fromJava;
+    private final boolean limited;
 
-    private NativeEngine(long handle, ByteBuffer toJava, ByteBuffer fromJava) {
+    private NativeEngine(long handle, ByteBuffer toJava, ByteBuffer fromJava, boolean limited) {
         this.handle = handle;
+        this.limited = limited;
         this.toJava = toJava.order(ByteOrder.BIG_ENDIAN);
         this.fromJava = fromJava.order(ByteOrder.BIG_ENDIAN);
     }
@@ -36,6 +38,11 @@ public final class NativeEngine implements Engine {
     @Override
     public int executeBatch(int length) {
         return execute(handle, length);
+    }
+
+    @Override
+    public boolean isLimited() {
+        return limited;
     }
 
     @Override

@@ -22,6 +22,7 @@ public final class ProcedureInstance {
     private static final int FLAG_MULTI_PARTITION = 1;
     private static final int FLAG_FINAL = 1;
     private static final VoltTable[] NO_TABLES = new VoltTable[0];
+    private static final int LARGEST_BATCH_BYTES = 2047 << 20;
     private static volatile int maxBatchBytes = 512 << 20;
 
     private final Procedure procedure;
@@ -190,7 +191,7 @@ public final class ProcedureInstance {
                     + statement.getText());
         }
         if (queued == 0) {
-            out.begin(BATCH_HEAD, maxBatchBytes);
+            out.begin(BATCH_HEAD, engine.isLimited() ? maxBatchBytes : LARGEST_BATCH_BYTES);
         }
         int start = out.length();
         try {

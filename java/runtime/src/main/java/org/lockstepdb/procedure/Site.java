@@ -41,7 +41,7 @@ final class Site {
     long seenAtMillis;
 
     Site(Engine engine) {
-        this(engine, true, true);
+        this(engine, true, engine.isLimited());
     }
 
     private Site(Engine engine, boolean transactional, boolean watched) {
