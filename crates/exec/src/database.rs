@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// The arena's memory that is kept from one statement to the next.
 const KEPT_ARENA_BYTES: usize = 1 << 20;
+/// Batches of procedures between two checks of the time.
+const BATCHES_PER_CHECK: u32 = 256;
 /// Changes of rows after which tables are looked after.
 const CHANGES_A_MAINTENANCE: u64 = 16;
 
@@ -137,6 +139,8 @@ pub struct Database {
     pub(crate) change: Option<PreparedChange>,
     /// The undo log's place when the tables were last maintained.
     maintained: UndoMark,
+    /// Batches of procedures that have run, over all calls.
+    batches_run: u32,
     /// Out while a procedure runs.
     pub(crate) call_memory: Option<Box<CallMemory>>,
 }
@@ -168,6 +172,7 @@ impl Database {
             routed_key: RoutedKey::default(),
             misled: false,
             change: None,
+            batches_run: 0,
             call_memory: None,
         }
     }
@@ -273,6 +278,17 @@ impl Database {
         self.undo.rollback_to(mark, &mut self.tables);
         if !self.entries.is_empty() {
             self.entries.truncate(0);
+        }
+    }
+
+    /// A batch of a procedure begins: every so often its time is checked, because the statements of
+    /// a procedure may be many, and each too short to check.
+    #[inline]
+    pub(crate) fn begin_batch(&mut self) -> Result<(), SqlError> {
+        self.batches_run = self.batches_run.wrapping_add(1);
+        match self.batches_run.is_multiple_of(BATCHES_PER_CHECK) {
+            true => self.watch.check(),
+            false => Ok(()),
         }
     }
 

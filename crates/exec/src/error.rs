@@ -239,6 +239,9 @@ impl SqlError {
             LimitSource::Transaction => {
                 ("statement", "the rest of its transaction's time (option transaction_timeout_ms)")
             }
+            LimitSource::Write => {
+                ("statement", "the timeout period of writes (option write_timeout_ms)")
+            }
         };
         let message = format!(
             "the {what} was stopped after {} seconds: it exceeded {whose} of {} seconds",

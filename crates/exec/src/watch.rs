@@ -26,8 +26,8 @@
 //! **Stopping.** The check is asked every [`ROWS_PER_CHECK`] rows of every loop: scans, joins,
 //! recursion, windows, set operations, and the loops of statements that change rows. When it
 //! says so, the statement ends with [`SqlError::stopped`] and leaves data and output as they
-//! were. Whoever installs the check decides what may be stopped: a statement whose effects
-//! replicas repeat must end the same everywhere, so its check must say `None`.
+//! were. The host that installs the check decides what may be stopped: a write that was stopped
+//! must not be repeated elsewhere, and a write that is repeated must not be stopped.
 //!
 //! **Counting.** With a profiler, each operator counts the rows that it gave, how often it ran,
 //! and the time from its start to its end without the operators above it. Operators are numbered
@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Rows between two questions of the stop check, and between two looks at the memory used.
 pub const ROWS_PER_CHECK: u32 = 4096;
 
-/// How long the queries of a call may run, and who waits for them.
+/// How long the statements of a call may run, and who waits for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimit {
     /// Milliseconds; [`TimeLimit::NO_TIMEOUT`] for as long as they take.
@@ -74,6 +74,8 @@ pub enum LimitSource {
     Call,
     /// What is left of the time of a transaction over several partitions.
     Transaction,
+    /// The host's own, for calls that write.
+    Write,
 }
 
 impl TimeLimit {
@@ -203,7 +205,8 @@ impl Timing {
         let source = match coded % 4 {
             0 => LimitSource::Host,
             1 => LimitSource::Call,
-            _ => LimitSource::Transaction,
+            2 => LimitSource::Transaction,
+            _ => LimitSource::Write,
         };
         let caller = Caller(self.caller.load(Ordering::Relaxed));
         let limit = TimeLimit { timeout_ms: (coded / 4) as u32, source, caller };

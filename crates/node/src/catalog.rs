@@ -91,6 +91,7 @@ pub fn site_limits(options: &Options) -> SiteLimits {
         speculative_bytes: options.max_speculative_bytes as usize,
         waiting_multi: options.max_waiting_multi as usize,
         transaction_timeout_ms: options.transaction_timeout_ms,
+        write_timeout_ms: options.write_timeout_ms,
         active_multi: options.max_active_multi as usize,
         stop_everything: match options.stop_everything {
             0 => StopEverything::Never,

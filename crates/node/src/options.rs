@@ -150,7 +150,11 @@ options! {
         "Messages in one direction between two threads of the host.";
     query_timeout_ms: 10_000, 0, i32::MAX as u64, "ms",
         "How long a query of a call that only reads may run at a site; 0 lets it run. A call may \
-         bring another limit. Calls that write have none (but transaction_timeout_ms).";
+         bring another limit. For calls that write see write_timeout_ms.";
+    write_timeout_ms: 10_000, 0, i32::MAX as u64, "ms",
+        "How long the statements of a call that writes may run at a site, in each round of a \
+         multi-partition transaction, before the call is undone; 0 lets them run. Schema changes \
+         take the time they need.";
     transaction_timeout_ms: 300_000, 0, i32::MAX as u64, "ms",
         "How long a multi-partition transaction may take from its first round on, waiting for \
          partitions included, before it is undone; 0 for as long as it takes. Schema changes take \

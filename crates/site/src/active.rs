@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) struct DeskLimits {
     pub(crate) result_bytes: usize,
     pub(crate) temporary_bytes: usize,
+    /// Of the statements of calls that write.
+    pub(crate) write: Option<TimeLimit>,
 }
 
 /// Times what the coordinator runs.
@@ -177,16 +179,21 @@ pub(crate) fn context_of<O, C>(
     }
 }
 
-/// What limits the time of the transaction's statements: what is left of its own time, and where
-/// it only reads, the limit of queries.
-pub(crate) fn time_limit<O, C>(active: &Active<O, C>, now_us: i64) -> Option<TimeLimit> {
-    let of_queries = active.call.time_limit.filter(|_| active.context.read_only);
+/// What limits the time of the transaction's statements: what is left of its own time, and the
+/// limit of queries or of writes.
+pub(crate) fn time_limit<O, C>(
+    active: &Active<O, C>,
+    limits: DeskLimits,
+    now_us: i64,
+) -> Option<TimeLimit> {
+    let reads = active.context.read_only;
+    let of_call = if reads { active.call.time_limit } else { limits.write };
     let of_transaction = active.deadline_us.map(|deadline_us| {
         let rest_ms = Elapsed::between_us(now_us, deadline_us).ms().clamp(1, u32::MAX.into());
         let (source, caller) = (LimitSource::Transaction, Caller::NONE);
         TimeLimit { timeout_ms: rest_ms as u32, source, caller }
     });
-    TimeLimit::first(of_queries, of_transaction)
+    TimeLimit::first(of_call, of_transaction)
 }
 
 pub(crate) fn desk_context<O, C>(
@@ -196,7 +203,7 @@ pub(crate) fn desk_context<O, C>(
     now_us: i64,
 ) -> CoordinatorContext {
     let stop = timing.map(|timing| {
-        timing.stopwatch.start(time_limit(active, now_us));
+        timing.stopwatch.start(time_limit(active, limits, now_us));
         timing.check.clone()
     });
     CoordinatorContext {

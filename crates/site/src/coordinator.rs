@@ -129,6 +129,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             limits: DeskLimits {
                 result_bytes: limits.result_bytes,
                 temporary_bytes: limits.temporary_bytes,
+                write: limits.write_limit(),
             },
             stop_everything: limits.stop_everything.is_on(),
             timing: None,
@@ -400,7 +401,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let procedure_number = active.call.procedure_number;
-        let time_limit = time_limit(active, self.now_us);
+        let time_limit = time_limit(active, self.limits, self.now_us);
         let writers = round.writers(last);
         active.writers = Arc::clone(&writers);
         for address in addressed {

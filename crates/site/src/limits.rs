@@ -1,5 +1,7 @@
 //! Limits of sites and of the coordinator, and the faults that tests inject.
 
+use lockstep_exec::watch::{Caller, LimitSource, TimeLimit};
+
 /// Limits of a site and of the coordinator.
 #[derive(Debug, Clone)]
 pub struct SiteLimits {
@@ -15,6 +17,9 @@ pub struct SiteLimits {
     pub active_multi: usize,
     /// How long one may take, milliseconds; 0 for as long as it takes.
     pub transaction_timeout_ms: u64,
+    /// How long the statements of a call that writes may run at a site, milliseconds; 0 for as long
+    /// as they take.
+    pub write_timeout_ms: u64,
     /// Whether multi-partition transactions stop all partitions: for comparison.
     pub stop_everything: StopEverything,
     /// Result tables of one call, bytes.
@@ -29,6 +34,24 @@ pub struct SiteLimits {
     pub entry_changes_bytes: usize,
     /// Broken on purpose, to see that checks notice; nothing in a server.
     pub faults: Faults,
+}
+
+impl SiteLimits {
+    /// How long the statements of a call that writes may run.
+    pub(crate) fn write_limit(&self) -> Option<TimeLimit> {
+        limit_of(LimitSource::Write, self.write_timeout_ms)
+    }
+
+    /// How long the parts of a transaction over several partitions may run.
+    pub(crate) fn part_limit(&self) -> Option<TimeLimit> {
+        limit_of(LimitSource::Transaction, self.transaction_timeout_ms)
+    }
+}
+
+/// A limit of the host; 0 is none.
+fn limit_of(source: LimitSource, timeout_ms: u64) -> Option<TimeLimit> {
+    let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
+    (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source, caller: Caller::NONE })
 }
 
 /// How multi-partition transactions stop all partitions, if they do: one transaction at a time,

@@ -23,9 +23,7 @@ use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
-use lockstep_exec::watch::{
-    Caller, LimitSource, Profiler, StatementTimes, Stopwatch, TimeLimit, Watch,
-};
+use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::Vote;
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
@@ -79,6 +77,8 @@ pub struct Site<H, A, C> {
     stopped: Option<Stopped>,
     /// How long the parts of a transaction over several partitions may run.
     part_limit: Option<TimeLimit>,
+    /// How long a call that writes may run.
+    write_limit: Option<TimeLimit>,
     /// Memory for answers to calls of one round.
     answer_memory: Vec<Vec<u8>>,
     /// While the log is replayed: the limits that its entries run without.
@@ -121,7 +121,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             stopwatch: None,
             counts: SpeculationCounts::default(),
             stopped: None,
-            part_limit: part_limit(limits.transaction_timeout_ms),
+            part_limit: limits.part_limit(),
+            write_limit: limits.write_limit(),
             answer_memory: Vec::new(),
             replayed_without: None,
             faults: limits.faults,
@@ -154,10 +155,15 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.database.take_times()
     }
 
-    /// How long the statements of the next call may run: to be said before each. A call that is
-    /// logged before it runs must end the same wherever it is repeated, and has no limit.
+    /// How long the statements of the next call may run, if it only reads; one that writes has the
+    /// site's own limit. To be set before each call.
     #[inline]
-    pub fn limit_time(&mut self, limit: Option<TimeLimit>) {
+    pub fn limit_call(&mut self, reads: bool, limit: Option<TimeLimit>) {
+        self.limit_time(if reads { limit } else { self.write_limit });
+    }
+
+    #[inline]
+    fn limit_time(&mut self, limit: Option<TimeLimit>) {
         if let Some(stopwatch) = &self.stopwatch {
             stopwatch.start(limit);
         }
@@ -347,7 +353,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         rows: &TableView<'_>,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        self.limit_time(None);
+        self.limit_time(self.write_limit);
         self.database.begin(&TransactionContext {
             transaction_id: header.transaction,
             timestamp_us: header.timestamp_us,
@@ -561,13 +567,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
     pub fn speculation(&self) -> SpeculationCounts {
         self.counts
     }
-}
-
-/// The limit of transactions, for their parts.
-fn part_limit(timeout_ms: u64) -> Option<TimeLimit> {
-    let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
-    let (source, caller) = (LimitSource::Transaction, Caller::NONE);
-    (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source, caller })
 }
 
 /// A call that runs at one partition asks for changes of index entries elsewhere: it should have

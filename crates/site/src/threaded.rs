@@ -153,7 +153,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         };
         active.partition_count = set.len() as u32;
         let procedure_number = active.call.procedure_number;
-        let time_limit = time_limit(active, self.now_us);
+        let time_limit = time_limit(active, self.limits, self.now_us);
         self.send_late(outputs);
         self.initiator.enlist(transaction, &set);
         let (round, addressed) = self.initiator.begin_round(transaction, &set, false);

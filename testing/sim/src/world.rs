@@ -183,6 +183,7 @@ impl World {
             waiting_multi: 10_000,
             active_multi: shape.active_multi,
             transaction_timeout_ms: TRANSACTION_TIMEOUT_MS,
+            write_timeout_ms: 0,
             stop_everything: shape.stop_everything,
             faults: shape.faults,
             result_bytes: 1 << 20,

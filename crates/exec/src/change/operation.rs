@@ -249,10 +249,10 @@ impl<'w> Writer<'w> {
         Ok(found.len() as u64)
     }
 
-    /// Asks every so often whether the statement has to stop.
+    /// Asks every so often whether the statement has to stop; one of few rows does not ask.
     #[inline]
     pub(crate) fn tick(&self, rows_before: u64) -> Result<(), SqlError> {
-        match rows_before.is_multiple_of(u64::from(ROWS_PER_CHECK)) {
+        match (rows_before + 1).is_multiple_of(u64::from(ROWS_PER_CHECK)) {
             true => self.watch.check(),
             false => Ok(()),
         }

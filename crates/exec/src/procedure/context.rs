@@ -1,8 +1,8 @@
 //! What a running procedure sees and does.
 
 use super::faults::{
-    damaged, damaged_parameters, no_such_table, note_failed_batch, spans, unknown_statement,
-    unreadable, wrong_count,
+    begin_batch, damaged, damaged_parameters, no_such_table, note_failed_batch, spans,
+    unknown_statement, unreadable, wrong_count,
 };
 use super::hosted::BlockingRounds;
 use super::parameters::{queued_parameter, take_plain};
@@ -390,10 +390,8 @@ impl<'c> ProcedureContext<'c> {
         self.queued = 0;
         match &mut self.backend {
             Backend::Local { database, results, starts } => {
-                if let Some(failure) = &self.doomed {
-                    return Err(ProcedureError::Failed(failure.clone()));
-                }
-                let done = execute_batch(database, self.procedure, batch, results, starts);
+                let done = begin_batch(database, &self.doomed)
+                    .and_then(|()| execute_batch(database, self.procedure, batch, results, starts));
                 if let Err(error) = done {
                     return Err(note_failed_batch(self.procedure, &mut self.doomed, error));
                 }

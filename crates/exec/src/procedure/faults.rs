@@ -1,6 +1,7 @@
 //! What goes wrong in a call: the errors of its context, and batches that fail.
 
 use super::{PreparedProcedure, ProcedureError};
+use crate::database::Database;
 use crate::error::{SqlError, state};
 use crate::statement::PreparedStatement;
 use lockstep_types::Failure;
@@ -60,6 +61,18 @@ pub(super) fn no_such_table(number: usize) -> ProcedureError {
 /// at many.
 pub(super) fn spans(procedure: &PreparedProcedure) -> bool {
     !procedure.definition.is_single_partition()
+}
+
+/// A batch begins at this site: it does not, if the call is doomed or its time is over.
+#[inline]
+pub(super) fn begin_batch(
+    database: &mut Database,
+    doomed: &Option<Failure>,
+) -> Result<(), ProcedureError> {
+    match doomed {
+        Some(failure) => Err(ProcedureError::Failed(failure.clone())),
+        None => database.begin_batch().map_err(ProcedureError::Sql),
+    }
 }
 
 /// Whether a failure follows from the limits and the clock of this host, and not from the data and

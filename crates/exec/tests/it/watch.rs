@@ -150,6 +150,12 @@ fn a_stopwatch_counts_from_the_first_check_of_each_call() {
             "the statement was stopped after 0.500 seconds: it exceeded the rest of its \
              transaction's time (option transaction_timeout_ms)",
         ),
+        (
+            300,
+            LimitSource::Write,
+            "the statement was stopped after 0.300 seconds: it exceeded the timeout period of \
+             writes (option write_timeout_ms) of 0.300",
+        ),
     ] {
         stopwatch.start(Some(TimeLimit { timeout_ms, source, caller: Caller::NONE }));
         let error = run(&mut database, endless(), &[]).expect_err("its time is over");

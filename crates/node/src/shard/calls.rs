@@ -142,13 +142,11 @@ impl Shard {
             false => self.catalog.called(origin.procedure, invocation.procedure),
         };
         let (site, statistics) = (&mut self.site, &mut self.statistics);
-        // What writes runs to its end: wherever else it is repeated it must end the same.
         let reads = procedure.is_some_and(|procedure| procedure.definition.read_only);
         let options = &self.facts.options;
-        site.limit_time(match reads {
-            true => options.time_limit(invocation.query_timeout_ms, origin.caller()),
-            false => None,
-        });
+        let of_query =
+            reads.then(|| options.time_limit(invocation.query_timeout_ms, origin.caller()));
+        site.limit_call(reads, of_query.flatten());
         run_invocation(site, procedure, statistics, header, invocation, waited, output)
     }
 
@@ -173,7 +171,7 @@ impl Shard {
             }
             HeldCall::AdHoc(call) => {
                 let start = response::begin(&mut frame);
-                self.site.limit_time(call.time_limit.filter(|_| call.call.read_only));
+                self.site.limit_call(call.call.read_only, call.time_limit);
                 let outcome = self.site.statements(header, &call.call, &mut frame);
                 let waited = Elapsed::between_us(call.origin.arrived_us, self.now_us);
                 self.statistics.count_wait(waited);

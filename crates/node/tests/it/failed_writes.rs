@@ -84,6 +84,33 @@ impl NativeProcedure for Catching {
     }
 }
 
+/// `Endless(k)`: short statements without an end, and calls it a success when one fails.
+pub struct Endless;
+
+impl NativeProcedure for Endless {
+    fn name(&self) -> &str {
+        "Endless"
+    }
+
+    fn parameters(&self) -> &[ProcedureParameter] {
+        &[NUMBER]
+    }
+
+    fn statements(&self) -> &[(&str, &str)] {
+        &[("update", "UPDATE spread SET n = n + 1 WHERE a = ?;")]
+    }
+
+    fn run(&self, context: &mut ProcedureContext<'_>) -> Result<(), ProcedureError> {
+        let k = context.parameter(0);
+        loop {
+            context.queue(0, &[k])?;
+            if context.execute().is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
 const SCHEMA: &str = "
     CREATE TABLE spread (a BIGINT NOT NULL PRIMARY KEY, n BIGINT);
     PARTITION TABLE spread ON COLUMN a;
@@ -92,8 +119,12 @@ const SCHEMA: &str = "
     CREATE PROCEDURE PARTITION ON TABLE spread COLUMN a FROM NATIVE Catching;";
 
 fn host(disk: &MemoryDisk, options: &[&str]) -> (Server, Peer) {
+    host_with(SITES, disk, options)
+}
+
+fn host_with(sites: u32, disk: &MemoryDisk, options: &[&str]) -> (Server, Peer) {
     let options = [OPTIONS, options].concat();
-    let server = start_with(SITES, &options, Some(data(disk, Durability::Sync)));
+    let server = start_with(sites, &options, Some(data(disk, Durability::Sync)));
     let server = server.expect("the host starts");
     let peer = Peer::login(server.client_address());
     (server, peer)
@@ -219,4 +250,85 @@ fn calls_in_java_are_replayed_without_the_watchdog_and_those_it_stopped_not_at_a
     let (server, mut peer) = host(&survivor, &[]);
     assert_eq!(peer.run("SELECT a FROM spread"), "2");
     assert_eq!(server.stop_with_digests().expect("it stops"), before);
+}
+
+/// Rows of which all combinations of four take far longer than any test.
+const NUMBERS: i64 = 400;
+const FOREVER: &str = "(SELECT COUNT(*) FROM r a, r b, r c, r d) > 0";
+
+/// Calls that end when the clock stops them, and what was done by then.
+fn endless_calls() -> Vec<(&'static str, String)> {
+    let statements = [
+        format!("DELETE FROM t WHERE k = 4 AND {FOREVER}"),
+        format!("DELETE FROM t WHERE {FOREVER}"),
+        format!("DELETE FROM r WHERE {FOREVER}"),
+        format!("UPDATE t SET v = v + 1; DELETE FROM r WHERE n = 1; DELETE FROM t WHERE {FOREVER}"),
+        format!("INSERT INTO r SELECT 1000 + COUNT(*) FROM r WHERE {FOREVER}"),
+        "INSERT INTO r SELECT a.n + b.n + c.n + d.n FROM r a, r b, r c, r d".to_string(),
+    ];
+    let ad_hoc = statements.into_iter().map(|text| ("@AdHoc", text));
+    ["Here", "Everywhere", "Endless", "OverAll"]
+        .into_iter()
+        .map(|procedure| (procedure, String::new()))
+        .chain(ad_hoc)
+        .collect()
+}
+
+#[test]
+fn writes_that_the_clock_stopped_are_undone_and_not_replayed() {
+    for sites in [1, 3] {
+        let disk = new_disk(sites);
+        let options = ["write_timeout_ms=60", "transaction_timeout_ms=0", "query_timeout_ms=1"];
+        let (server, mut peer) = host_with(sites, &disk, &options);
+        peer.run(SCHEMA);
+        peer.run(&format!(
+            "CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v BIGINT);
+             PARTITION TABLE t ON COLUMN k;
+             CREATE TABLE r (n BIGINT NOT NULL, PRIMARY KEY (n));
+             CREATE PROCEDURE PARTITION ON TABLE spread COLUMN a FROM NATIVE Endless;
+             CREATE PROCEDURE OverAll FROM NATIVE Endless;
+             CREATE PROCEDURE Here PARTITION ON TABLE t COLUMN k AS BEGIN
+                INSERT INTO t VALUES (?, 7); DELETE FROM t WHERE k = ? AND {FOREVER}; END;
+             CREATE PROCEDURE Everywhere AS BEGIN
+                INSERT INTO t VALUES (?, 7); DELETE FROM r WHERE n < 10;
+                UPDATE t SET v = 0 WHERE {FOREVER}; END;"
+        ));
+        for k in 0..10 {
+            peer.run(&format!(
+                "INSERT INTO t VALUES ({k}, {k}); INSERT INTO spread VALUES ({k}, 0)"
+            ));
+        }
+        for n in 0..NUMBERS {
+            assert_eq!(peer.call("R.insert", &[Int(n)]).status, 1);
+        }
+        let sums = "SELECT COUNT(*), SUM(v) FROM t";
+        let all = format!("{NUMBERS}");
+        for (procedure, text) in endless_calls() {
+            // Rounds of a transaction are short: it has the time of a transaction.
+            let rounds = procedure == "OverAll";
+            if rounds && sites > 1 {
+                continue;
+            }
+            // A key that is there for those that update, and one that is not for the others.
+            let key = if procedure.starts_with('E') && procedure != "Everywhere" { 7 } else { 77 };
+            let answer = match text.is_empty() {
+                true if procedure == "Here" => peer.call(procedure, &[Int(key), Int(key)]),
+                true => peer.call(procedure, &[Int(key)]),
+                false => peer.call(procedure, &[Text(&text)]),
+            };
+            let what = format!("{sites} sites, {procedure} {text}: {answer:?}");
+            assert!(answer.status == -2 && answer.rows.is_empty(), "{what}");
+            assert!(answer.text.contains("of writes (option write_timeout_ms) of 0.060"), "{what}");
+            assert_eq!(peer.run(sums), "10,45", "{what}");
+            assert_eq!(peer.run("SELECT COUNT(*) FROM r"), all, "{what}");
+            assert_eq!(peer.run("SELECT SUM(n) FROM spread"), "0", "{what}");
+        }
+        assert_eq!(peer.run("UPDATE t SET v = v + 1"), "10");
+        let survivor = disk.survivor(|_| Survival::Lost);
+        let before = server.stop_with_digests().expect("it stops");
+        // Without a limit none of them would end.
+        let (server, mut peer) = host_with(sites, &survivor, &["write_timeout_ms=0"]);
+        assert_eq!(peer.run(sums), "10,55");
+        assert_eq!(server.stop_with_digests().expect("it stops"), before, "{sites} sites");
+    }
 }

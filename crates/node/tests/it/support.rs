@@ -51,6 +51,7 @@ pub fn start_with_loads(
     natives.register(Arc::new(crate::multi::Catches));
     natives.register(Arc::new(crate::failed_writes::Stopped));
     natives.register(Arc::new(crate::failed_writes::Catching));
+    natives.register(Arc::new(crate::failed_writes::Endless));
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let configuration = ServerConfiguration {
         sites,

@@ -60,7 +60,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
             single_partition: false,
             read_only: false,
         });
-        self.limit_time(TimeLimit::first(call.time_limit, self.part_limit));
+        let reads = call.procedure.definition().read_only;
+        let of_call = if reads { call.time_limit } else { self.write_limit };
+        self.limit_time(TimeLimit::first(of_call, self.part_limit));
         let set = ParameterSet::new(call.parameter_set());
         let set = set.map_err(|error| Failure::graceful(error.to_string()))?;
         // The first answer carries the others', and comes back to where the call came in.
