@@ -38,6 +38,8 @@ pub struct SnapshotBegun {
     pub epoch: u64,
     /// The number of the last entry whose effect the snapshot has.
     pub sequence: u64,
+    /// The last transaction id that the partition had given.
+    pub last: TransactionId,
     /// The tables, in the order of their numbers.
     pub tables: Vec<SnapshotTable>,
 }

@@ -36,6 +36,11 @@ impl TransactionClock {
         TransactionId::new(self.time_ms, self.counter, self.partition)
     }
 
+    /// The id that was given last, or one that is never given.
+    pub fn last(&self) -> TransactionId {
+        TransactionId::new(self.time_ms, self.counter, self.partition)
+    }
+
     /// Never gives an id at or before this one again: what a new leader or a recovered partition
     /// does with the last id of its log.
     pub fn advance_past(&mut self, last: TransactionId) {

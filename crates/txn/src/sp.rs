@@ -127,6 +127,11 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         self.clock.advance_past(last);
     }
 
+    /// The id that was given last: new ids are greater.
+    pub fn last_id(&self) -> TransactionId {
+        self.clock.last()
+    }
+
     /// A call wants to run.
     #[inline]
     pub fn admit(&mut self, now_ms: i64) -> Admission {

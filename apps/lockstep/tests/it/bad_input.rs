@@ -111,7 +111,7 @@ fn exchange(root: &Path, name: &str) {
 fn make_newer(path: &Path) {
     let written = fs::read_to_string(path).expect("a file of text");
     let (checked, _) = written.rsplit_once("checksum ").expect("a checksum");
-    let known = if checked.contains("\nformat 2\n") { "format 2" } else { "format 1" };
+    let known = if checked.contains("\nformat 3\n") { "format 3" } else { "format 1" };
     let newer = checked.replacen(known, "format 77", 1);
     let checksum = crc32(newer.as_bytes());
     fs::write(path, format!("{newer}checksum {checksum:08x}\n")).expect("it can be written");

@@ -257,7 +257,12 @@ pub fn survey_log(
         _ => run.before.min(saved.sequence),
     });
     let reach = reach.collect();
-    Ok(Surveyed { outcome: survey.finish(), end: reader.into_end(), log_bytes, reach })
+    let mut outcome = survey.finish();
+    for (tail, saved) in outcome.tails.iter_mut().zip(behind) {
+        // Its own entries may be in the snapshot only.
+        tail.transaction = tail.transaction.max(saved.transaction);
+    }
+    Ok(Surveyed { outcome, end: reader.into_end(), log_bytes, reach })
 }
 
 /// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that

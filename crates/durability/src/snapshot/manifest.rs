@@ -2,6 +2,7 @@
 
 use super::FORMAT;
 use crate::directory::ClusterId;
+use lockstep_types::TransactionId;
 use std::fmt::Write;
 
 const FIRST_LINE: &str = "LockstepDB snapshot";
@@ -24,6 +25,8 @@ pub struct PartitionPosition {
     pub epoch: u64,
     /// The sequence number.
     pub sequence: u64,
+    /// The last transaction id that the partition had given; 0 where the snapshot does not say.
+    pub transaction: TransactionId,
 }
 
 /// How a table lies over the partitions.
@@ -139,7 +142,8 @@ impl Manifest {
         }
         writeln!(out, "partitions {}", self.positions.len())?;
         for (partition, position) in self.positions.iter().enumerate() {
-            writeln!(out, "position {partition} {} {}", position.epoch, position.sequence)?;
+            let PartitionPosition { epoch, sequence, transaction } = position;
+            writeln!(out, "position {partition} {epoch} {sequence} {}", transaction.0)?;
         }
         for TableEntry { name, kind, rows } in &self.tables {
             writeln!(out, "table {name} {} {rows}", kind.word())?;
@@ -283,8 +287,11 @@ impl<'a> Lines<'a> {
         let parts: Vec<u64> =
             self.field("position")?.split(' ').filter_map(|word| word.parse().ok()).collect();
         match parts[..] {
-            [place, epoch, sequence] if place == u64::from(partition) => {
-                Ok(PartitionPosition { epoch, sequence })
+            [number, epoch, sequence] if number == u64::from(partition) => {
+                Ok(PartitionPosition { epoch, sequence, transaction: TransactionId(0) })
+            }
+            [number, epoch, sequence, transaction] if number == u64::from(partition) => {
+                Ok(PartitionPosition { epoch, sequence, transaction: TransactionId(transaction) })
             }
             _ => Err(bad),
         }

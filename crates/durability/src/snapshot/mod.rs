@@ -82,7 +82,8 @@
 //! other files do not name them, and their partitions take them from that file's chunks of kind 4,
 //! which they find by the lengths of the chunks between.
 //!
-//! Format 1, which is read as well, has no kind 4: there every file has the rows of all tables.
+//! Formats 1 and 2 are read as well. Format 1 has no kind 4: there every file has the rows of all
+//! tables. Before format 3 a manifest does not have the last transaction ids of partitions.
 
 pub mod csv;
 mod error;
@@ -105,7 +106,7 @@ pub use reader::{Chunk, RowsReader, saved_transaction, verify_file};
 pub use writer::{FileWriter, RowsWriter, write_manifest};
 
 /// The newest format that is written and read.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 pub(crate) const ROWS_MAGIC: &[u8; 8] = b"LSROWS\r\n";
 pub(crate) const ROWS_HEADER_BYTES: usize = 44;

@@ -5,10 +5,11 @@ use lockstep_durability::command_log::{
     FOLDER, LogEnd, LogError, LogErrorKind, LogReader, LogSettings, LogWriter, SEGMENT_BYTES_MIN,
     file_name,
 };
-use lockstep_durability::recovery::{BeginFault, Survey, survey_log};
+use lockstep_durability::recovery::{BeginFault, Survey, Surveyed, survey_log};
 use lockstep_durability::snapshot::{ContentKind, Manifest, PartitionPosition};
 use lockstep_env::Disk;
 use lockstep_env::memory::MemoryDisk;
+use lockstep_types::TransactionId;
 use std::sync::Arc;
 
 const CLUSTER: ClusterId = ClusterId([3; 16]);
@@ -155,10 +156,10 @@ fn an_orderly_log_of_many_runs_is_read() {
 
 /// What recovery says of a log whose blocks are of these runs and begin with these entries, behind
 /// a snapshot of a run.
-fn survey(
+fn survey_all(
     blocks: &[(u64, u64)],
     behind: Option<PartitionPosition>,
-) -> Result<Vec<u64>, BeginFault> {
+) -> Result<Surveyed, BeginFault> {
     let disk = new_disk();
     let mut writer = open(&disk, 1);
     for (run, sequence) in blocks {
@@ -182,12 +183,30 @@ fn survey(
     });
     let reader = LogReader::open(shared(&disk), CLUSTER).expect("it is sound");
     let survey = Survey::new(&[positions[0].sequence]);
-    survey_log(&disk, reader, survey, &positions, manifest.as_ref()).map(|found| found.reach)
+    survey_log(&disk, reader, survey, &positions, manifest.as_ref())
+}
+
+/// How far back the log goes.
+fn survey(
+    blocks: &[(u64, u64)],
+    behind: Option<PartitionPosition>,
+) -> Result<Vec<u64>, BeginFault> {
+    survey_all(blocks, behind).map(|found| found.reach)
+}
+
+#[test]
+fn ids_go_on_after_those_that_only_a_snapshot_has_seen() {
+    let transaction = TransactionId(77);
+    let position = PartitionPosition { epoch: 1, sequence: 2, transaction };
+    let surveyed = survey_all(&[(1, 1), (1, 2)], Some(position)).expect("it fits");
+    assert_eq!(surveyed.outcome.tails[0].transaction, transaction);
 }
 
 #[test]
 fn runs_that_went_apart_are_named() {
-    let at = |epoch, sequence| Some(PartitionPosition { epoch, sequence });
+    let at = |epoch, sequence| {
+        Some(PartitionPosition { epoch, sequence, ..PartitionPosition::default() })
+    };
     assert_eq!(survey(&[(1, 1), (1, 2), (2, 3)], None), Ok(vec![0]));
     let fault = survey(&[(1, 1), (2, 2), (1, 3)], None);
     assert!(matches!(&fault, Err(BeginFault::Log(text)) if text.contains("an earlier run")));

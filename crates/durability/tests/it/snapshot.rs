@@ -8,7 +8,7 @@ use lockstep_durability::snapshot::{
 };
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_env::{Disk, DiskErrorKind, DiskOperation, OpenMode};
-use lockstep_types::{Datum, SqlType};
+use lockstep_types::{Datum, SqlType, TransactionId};
 
 const FOLDER: &str = "snapshots";
 const CLUSTER: ClusterId = ClusterId([7; 16]);
@@ -51,8 +51,8 @@ fn manifest(nonce: &str, transaction: i64) -> Manifest {
         catalog_version: 4,
         planning: Vec::new(),
         positions: vec![
-            PartitionPosition { epoch: 1, sequence: 17 },
-            PartitionPosition { epoch: 1, sequence: 9 },
+            PartitionPosition { epoch: 1, sequence: 17, transaction: TransactionId(99) },
+            PartitionPosition { epoch: 1, sequence: 9, ..PartitionPosition::default() },
         ],
         tables: vec![TableEntry {
             name: "VOTES".to_string(),
@@ -175,7 +175,7 @@ fn foreign_and_newer_files_are_refused() {
 
     let manifest = snapshot::manifest_name("ONE");
     let text = String::from_utf8(content(&disk, &manifest)).unwrap();
-    replace(&disk, &manifest, text.replace("format 2", "format 99").as_bytes());
+    replace(&disk, &manifest, text.replace("format 3", "format 99").as_bytes());
     let error = read(&disk, "ONE").unwrap_err().to_string();
     assert!(error.contains("format 99, newer than 2; use the release"), "{error}");
     replace(&disk, &manifest, &content(&disk, &snapshot::manifest_name("TWO")));

@@ -19,7 +19,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             is_chosen && (is_first || !start.replicated.contains(&table))
         });
         let (epoch, sequence) = (self.log.epoch(), self.log.sequence());
-        SnapshotBegun { transaction, epoch, sequence, tables }
+        SnapshotBegun { transaction, epoch, sequence, last: self.initiator.last_id(), tables }
     }
 
     /// Whether a snapshot runs.

@@ -190,7 +190,7 @@ impl World {
         let last = TransactionId(manifest.transaction as u64);
         for (place, site) in self.sites.iter_mut().enumerate() {
             load_partition(disk, manifest, place as u32, site.database_mut())?;
-            let PartitionPosition { epoch, sequence } = manifest.positions[place];
+            let PartitionPosition { epoch, sequence, .. } = manifest.positions[place];
             site.go_on_behind((epoch, sequence), last, version);
         }
         Ok(())

@@ -262,8 +262,8 @@ impl Running {
         match message {
             FromSite::Begun(begun) => {
                 self.transaction = begun.transaction.0 as i64;
-                let SnapshotBegun { epoch, sequence, .. } = *begun;
-                self.positions[partition] = PartitionPosition { epoch, sequence };
+                let SnapshotBegun { epoch, sequence, last: transaction, .. } = *begun;
+                self.positions[partition] = PartitionPosition { epoch, sequence, transaction };
                 let heads = begun.tables.iter().map(|table| head(table, &self.tables));
                 let heads: Vec<_> = heads.collect();
                 let name = rows_name(&self.nonce, partition as u32);
