@@ -167,13 +167,13 @@ impl<'b> BatchResults<'b> {
         if row_count == 0 {
             return Ok(None);
         }
-        let first_value = rows.get(4..).ok_or_else(damaged)?;
         if first_type == SqlType::BigInt.code()
-            && let Some(value) = first_value.first_chunk()
+            && let Some([_, _, _, _, value @ ..]) = rows.first_chunk::<12>()
         {
             let value = i64::from_be_bytes(*value);
             return Ok(Some(if value == i64::MIN { Datum::Null } else { Datum::Int(value) }));
         }
+        let first_value = rows.get(4..).ok_or_else(damaged)?;
         let sql_type = SqlType::from_code(first_type).ok_or_else(damaged)?;
         read_datum(&mut ByteReader::new(first_value), sql_type).map(Some).map_err(|_| damaged())
     }
@@ -190,8 +190,8 @@ struct Body<'b> {
 #[inline]
 fn body(bytes: &[u8]) -> Option<Body<'_>> {
     // i32 table length, i32 header length, i8 status, i16 columns, then the type of the first.
-    let header_bytes = u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
-    let first_type = *bytes.get(11)? as i8;
+    let [_, _, _, _, a, b, c, d, _, _, _, first_type] = *bytes.first_chunk()?;
+    let (header_bytes, first_type) = (u32::from_be_bytes([a, b, c, d]) as usize, first_type as i8);
     let (count, rows) = bytes.get(8 + header_bytes..)?.split_first_chunk()?;
     Some(Body { first_type, row_count: u32::from_be_bytes(*count), rows })
 }
