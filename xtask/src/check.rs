@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::assertions::{self, Figure};
 use crate::finding::Finding;
 use crate::tree::Tree;
 use crate::{api_table, dependencies, documents, house, notice};
@@ -12,6 +13,8 @@ pub struct Report {
     pub files: usize,
     /// Broken rules, in order of file and line.
     pub findings: Vec<Finding>,
+    /// Assertions by crate.
+    pub figures: Vec<Figure>,
 }
 
 /// Checks the repository at `root`.
@@ -24,7 +27,8 @@ pub fn run(root: &Path) -> Result<Report, String> {
     findings.extend(documents::check(&tree));
     findings.extend(api_table::check(&tree));
     findings.extend(notice::check(&tree, &notice::read_linked(root)?));
+    findings.extend(assertions::check(&tree));
     findings.sort();
     findings.dedup();
-    Ok(Report { files: tree.files.len(), findings })
+    Ok(Report { files: tree.files.len(), findings, figures: assertions::figures(&tree) })
 }

@@ -175,7 +175,7 @@ fn macro_calls(code: &str, name: &str) -> Vec<usize> {
 }
 
 /// Whether a whole file belongs to tests: test folders, benches, examples and `tests.rs`.
-fn is_test_file(path: &str) -> bool {
+pub fn is_test_file(path: &str) -> bool {
     let in_folder = |folder: &str| path.split('/').any(|part| part == folder);
     ["tests", "benches", "examples"].iter().any(|folder| in_folder(folder))
         || path.ends_with("/tests.rs")

@@ -230,6 +230,10 @@ pub struct Function {
     pub line: usize,
     /// Lines from that one to the closing brace, both counted.
     pub lines: usize,
+    /// Where the word `fn` stands, in bytes.
+    pub at: usize,
+    /// Where its body opens.
+    pub body: usize,
 }
 
 /// All functions of masked code that have a body, nested ones too.
@@ -255,7 +259,7 @@ fn function_at(code: &str, at: usize) -> Option<Function> {
     }
     let end = matching(code, cursor)?;
     let line = line_of(code, at);
-    Some(Function { name, line, lines: line_of(code, end) - line + 1 })
+    Some(Function { name, line, lines: line_of(code, end) - line + 1, at, body: cursor })
 }
 
 /// Ranges of bytes that only tests compile: items under `#[cfg(test)]` or `#[test]`.

@@ -5,6 +5,7 @@
 //! and sums up their counts.
 
 mod api_table;
+mod assertions;
 mod check;
 mod dependencies;
 mod documents;
@@ -18,7 +19,7 @@ mod tree;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask check [--root DIR]
+const USAGE: &str = "usage: cargo xtask check [--root DIR] [--figures]
        cargo xtask test [--only rust|check|python|java|java-api|golden]... [--list]";
 
 fn main() -> ExitCode {
@@ -38,14 +39,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the findings of every check; true if there are none.
+/// Prints the findings of every check, and with `--figures` how many assertions each crate has;
+/// true if there are no findings.
 fn check_command(arguments: &[String]) -> Result<bool, String> {
+    let (shows_figures, arguments) = match arguments.split_last() {
+        Some((flag, rest)) if flag == "--figures" => (true, rest),
+        _ => (false, arguments),
+    };
     let root = match arguments {
         [] => repository_root(),
         [flag, directory] if flag == "--root" => PathBuf::from(directory),
         _ => return Err(USAGE.to_string()),
     };
     let report = check::run(&root)?;
+    for figure in report.figures.iter().filter(|_| shows_figures) {
+        println!("{figure}");
+    }
     for finding in &report.findings {
         println!("{finding}");
     }
