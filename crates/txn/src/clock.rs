@@ -33,6 +33,10 @@ impl TransactionClock {
                 self.counter = 0;
             }
         }
+        debug_assert!(
+            self.time_ms >= now_ms && self.counter < 1 << TransactionId::COUNTER_BITS,
+            "an id is of the time given or later, and its counter fits"
+        );
         TransactionId::new(self.time_ms, self.counter, self.partition)
     }
 
@@ -48,6 +52,7 @@ impl TransactionClock {
             self.time_ms = last.time_ms() + 1;
             self.counter = 0;
         }
+        assert!(self.time_ms > last.time_ms(), "new ids are of a later time than those before");
     }
 }
 

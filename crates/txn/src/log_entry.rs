@@ -192,6 +192,7 @@ impl LogBuffer {
 
     /// From the next entry on another catalog is in force, which may number procedures anew.
     pub fn set_catalog_version(&mut self, version: u64) {
+        assert!(version >= self.catalog_version, "catalog versions grow");
         self.catalog_version = version;
         self.needs_base = true;
     }
@@ -340,6 +341,20 @@ impl LogBuffer {
             first_sequence: self.sequence + 1 - entries,
             entries: u32::try_from(entries).expect("a round logs far fewer entries"),
         }
+    }
+
+    /// Checks what holds between two entries.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check_invariants(&self) {
+        assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
+        assert!(self.entries <= self.sequence, "every entry has taken a number of its own");
+        assert!(self.needs_base || self.entries > 0, "what is handed over next begins with a base");
+        assert!(
+            self.named.iter().all(|base| *base <= self.base),
+            "names stand in entries that were made"
+        );
     }
 
     /// Forgets the entries: they have been handed over.

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 
 mod abandon;
 mod active;
+mod invariants;
 mod late;
 
 use active::{Active, Participant, Stage};
@@ -134,6 +135,10 @@ impl<C> MultiPartitionInitiator<C> {
         }
         let Waiting { call, exclusive } = self.waiting.pop_front()?;
         let transaction = self.clock.next(now_ms);
+        debug_assert!(
+            self.spare_participants.last().is_none_or(Vec::is_empty),
+            "kept lists are empty"
+        );
         let active = Active {
             participants: self.spare_participants.pop().unwrap_or_default(),
             outstanding: 0,
@@ -361,6 +366,7 @@ impl<C> MultiPartitionInitiator<C> {
             // Nobody comes to the front when one leaves from behind another.
             let Some(next) = queue.front().filter(|_| place == 0) else { continue };
             let active = self.active.get_mut(*next).expect("who is in a queue is under way");
+            debug_assert!(active.behind > 0, "who was not at the front waited there");
             active.behind -= 1;
             if active.is_decidable() {
                 note_decidable(&mut self.decidable, *next);
@@ -424,6 +430,7 @@ fn note_decidable(decidable: &mut Vec<TransactionId>, transaction: TransactionId
 fn address(sent: &mut [u64], runs: &[u64], partition: PartitionId) -> Addressed {
     let sent = &mut sent[partition.index()];
     *sent += 1;
+    debug_assert!(runs[partition.index()] <= *sent, "each run began with a message");
     Addressed { partition, number: *sent, run: runs[partition.index()] }
 }
 

@@ -19,6 +19,8 @@ use crate::log_entry::EntryHeader;
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::VecDeque;
 
+mod invariants;
+
 /// Limits of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionLimits {
@@ -135,6 +137,10 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     /// A call wants to run.
     #[inline]
     pub fn admit(&mut self, now_ms: i64) -> Admission {
+        debug_assert!(
+            self.stopped.is_none() || self.speculated.is_empty(),
+            "a partition stops on decided state only"
+        );
         // What waits was there before: it goes first, also when the partition is free again.
         if self.stopped.is_some() || !self.pending.is_empty() {
             return Admission::Hold;
@@ -170,6 +176,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         if self.pending_calls >= self.limits.held_calls {
             return Err(call);
         }
+        assert!(!self.speculated.is_empty(), "a call waits for decisions that are due");
         self.pending_calls += 1;
         self.pending.push_front(Pending::Call(call, None, Turn::Decided));
         Ok(())
@@ -177,7 +184,18 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
 
     /// Fragments arrived, in the order of the coordinator's stream.
     pub fn arrive(&mut self, fragments: Fragments<F>) {
-        let goes_on = self.stopped.as_ref().is_some_and(|(by, _)| *by == fragments.transaction);
+        let transaction = fragments.transaction;
+        debug_assert_eq!(
+            transaction.partition(),
+            PartitionId::MULTI,
+            "the coordinator orders them"
+        );
+        debug_assert!(fragments.header.is_none(), "what arrives has not run here");
+        let goes_on = self.stopped.as_ref().is_some_and(|(by, _)| *by == transaction);
+        debug_assert!(
+            goes_on || self.last_known().is_none_or(|last| last < transaction),
+            "transactions arrive in the order of their ids"
+        );
         match goes_on {
             // The partition has stopped for it.
             true => self.pending.push_front(Pending::Fragments(fragments)),
@@ -221,6 +239,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     /// Keeps the answer of a call that ran speculatively, of so many bytes.
     pub fn keep(&mut self, call: H, header: EntryHeader, answer: A, bytes: usize) {
         assert!(!self.speculated.is_empty(), "answers are kept behind an undecided transaction");
+        debug_assert!(self.stopped.is_none(), "no call runs while the partition is stopped");
         self.speculated_bytes += bytes;
         self.speculated.push_back(Speculated::Call { call, header, answer, bytes });
     }
@@ -228,6 +247,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     /// Fragments that [`SinglePartitionInitiator::next`] gave have run; `mark` is the point
     /// before them.
     pub fn ran_fragments(&mut self, fragments: Fragments<F>, mark: M) {
+        debug_assert!(fragments.header.is_some(), "what ran has an id and a time");
         let begun = self.stopped.take();
         assert!(
             begun.as_ref().is_none_or(|(by, _)| *by == fragments.transaction),

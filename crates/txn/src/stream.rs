@@ -56,6 +56,7 @@ impl<T> OrderedStream<T> {
             return Err(StreamError::TooFarAhead);
         }
         self.early.insert(number, message);
+        debug_assert!(self.is_consistent(), "what came early is beyond the next message");
         Ok(())
     }
 
@@ -72,7 +73,28 @@ impl<T> OrderedStream<T> {
             None => self.early.remove(&(self.last + 1))?,
         };
         self.last += 1;
+        debug_assert!(self.is_consistent(), "messages are given out once, in order");
         Some(message)
+    }
+
+    /// The number of the message that was given out last.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Checks what holds between two messages.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check_invariants(&self) {
+        assert!(self.is_consistent(), "what came early is beyond the next message");
+        assert!(self.early.len() <= self.early_limit, "early messages are within their limit");
+    }
+
+    /// Whether everything that came early stands beyond the next message and the one that is due.
+    fn is_consistent(&self) -> bool {
+        let next = self.last + 1 + u64::from(self.due.is_some());
+        self.early.first_key_value().is_none_or(|(first, _)| *first >= next)
     }
 }
 

@@ -51,6 +51,7 @@ impl Active {
             return false;
         }
         participant.outstanding = false;
+        debug_assert!(self.outstanding > 0, "outstanding answers are counted once each");
         self.outstanding -= 1;
         true
     }

@@ -11,6 +11,10 @@ impl<C> MultiPartitionInitiator<C> {
         let place = active.place(late).expect("it is a participant");
         let participant = &mut active.participants[place];
         assert!(participant.late, "it is addressed once");
+        debug_assert!(
+            participant.outstanding && participant.in_round,
+            "who was not addressed owes an answer to the round"
+        );
         participant.late = false;
         address(&mut self.sent, &self.runs, late)
     }
