@@ -115,8 +115,7 @@ mod tests {
     fn functions_and_assertions_outside_tests_are_counted() {
         let tree = Tree::of(&[("crates/txn/src/a.rs", CODE), ("crates/txn/src/a/tests.rs", CODE)]);
         let figure = figures(&tree)[0].clone();
-        let expected =
-            Figure { folder: "crates/txn", functions: 5, changing: 3, assertions: 2 };
+        let expected = Figure { folder: "crates/txn", functions: 5, changing: 3, assertions: 2 };
         assert_eq!(figure, expected);
         assert_eq!(figure.per_hundred(), 66);
         assert!(figure.to_string().ends_with("0.66 for each function that changes state"));

@@ -298,6 +298,22 @@ impl Database {
         self.undo.mark()
     }
 
+    /// True if something can still be undone.
+    pub fn has_undo(&self) -> bool {
+        !self.undo.is_empty()
+    }
+
+    /// Checks the undo log, and that rows and indexes of every table fit. Visits everything.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check_invariants(&self) {
+        self.undo.check_invariants();
+        if let Err(problem) = self.tables.check() {
+            panic!("rows and indexes of a table fit: {problem}");
+        }
+    }
+
     /// True if something changed since the mark.
     pub fn changed_since(&self, mark: UndoMark) -> bool {
         self.undo.changed_since(mark)

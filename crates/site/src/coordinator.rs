@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 mod awaited;
 mod ending;
+mod invariants;
 mod one_round;
 mod overtaken;
 mod placing;

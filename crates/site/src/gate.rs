@@ -26,6 +26,21 @@ impl<M> DurabilityGate<M> {
         self.waiting.is_empty()
     }
 
+    /// Checks what holds between two steps, the log durable up to `durable`. Visits all that waits.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check_invariants(&self, durable: u64) {
+        assert!(
+            self.waiting.iter().is_sorted_by_key(|(entry, _)| *entry),
+            "what leaves later depends on no earlier entry"
+        );
+        assert!(
+            self.waiting.front().is_none_or(|(entry, _)| *entry > durable),
+            "nothing waits for an entry that is durable"
+        );
+    }
+
     /// Something is told that stands behind the numbered entry, while the log is durable up to
     /// `durable`: given back if it may leave at once, else it waits.
     #[inline]
@@ -34,6 +49,10 @@ impl<M> DurabilityGate<M> {
         if entry <= durable && self.waiting.is_empty() {
             return Some(message);
         }
+        debug_assert!(
+            self.waiting.back().is_none_or(|(before, _)| *before <= entry),
+            "what leaves later depends on no earlier entry"
+        );
         self.waiting.push_back((entry, message));
         None
     }

@@ -3,6 +3,7 @@
 
 mod counting;
 mod hand_over;
+mod invariants;
 mod logging;
 mod replay;
 mod snapshot;
@@ -456,7 +457,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             }
             ToPartition::Decision { transaction, commit, run, acknowledge, memory } => {
                 self.take_back(memory);
-                self.count_stop(now_us, effects);
+                self.count_stop(transaction, now_us, effects);
                 match commit {
                     true => self.commit(transaction, effects),
                     false => self.abort(transaction, run),

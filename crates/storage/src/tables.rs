@@ -53,6 +53,14 @@ impl Tables {
         self.tables.get_mut(id.index()).and_then(Option::as_mut)
     }
 
+    /// Checks every table ([`Table::check`]).
+    ///
+    /// # Errors
+    /// What is wrong first, in words.
+    pub fn check(&self) -> Result<(), String> {
+        self.tables.iter().flatten().try_for_each(Table::check)
+    }
+
     /// Two different tables, the first to read and the second to change.
     #[inline]
     pub fn pair(&mut self, read: TableId, change: TableId) -> Option<(&Table, &mut Table)> {

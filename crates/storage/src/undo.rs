@@ -94,6 +94,25 @@ impl UndoLog {
         self.limit_bytes = limit_bytes;
     }
 
+    /// Checks that the counts are those of the records. Visits all records.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check_invariants(&self) {
+        let released = self.released_records;
+        assert!(released <= self.records.len(), "no more records are released than there are");
+        let bytes =
+            |records: &[UndoRecord]| records.iter().map(|r| r.bytes as usize).sum::<usize>();
+        assert_eq!(self.bytes.len(), bytes(&self.records), "the bytes are those of the records");
+        let (gone, open) = self.records.split_at(released);
+        assert_eq!(self.released_bytes, bytes(gone), "released bytes are of released records");
+        let truncations = open.iter().filter(|r| r.kind == UndoKind::Truncate).count();
+        assert_eq!(self.truncated.len(), truncations, "each truncation has what it replaced");
+        let strings = open.iter().filter(|r| r.holds_strings).count();
+        assert_eq!(self.to_release, truncations + strings, "what is to be freed is counted");
+        assert!(released == 0 || !open.is_empty(), "a log without open records is empty");
+    }
+
     /// The present point.
     #[inline]
     pub fn mark(&self) -> UndoMark {

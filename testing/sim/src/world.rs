@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 mod calls;
 mod expiry;
+mod invariants;
 mod led;
 mod load;
 pub(crate) mod log;
@@ -32,6 +33,7 @@ mod shape;
 use calls::At;
 use expiry::Expiry;
 pub(crate) use expiry::{SentBatch, is_expiry};
+use invariants::Checks;
 use led::Journey;
 pub use shape::Shape;
 use shape::coordinator as coordinator_of;
@@ -169,6 +171,7 @@ pub struct World {
     /// Deletes rows whose time is over.
     expiry: Expiry,
     overtaken_expiries: Vec<CallNumber>,
+    checks: Checks,
 }
 
 impl World {
@@ -227,6 +230,7 @@ impl World {
             saves: None,
             expiry: Expiry::new(partitions),
             overtaken_expiries: Vec::new(),
+            checks: Checks::of(shape.faults),
         }
     }
 
@@ -387,8 +391,17 @@ impl World {
         self.ring.partition_of(lockstep_types::Datum::Int(key))
     }
 
-    /// Delivers one message, drawn by the seed; false when none is in flight.
+    /// Delivers one message, drawn by the seed, and checks the invariants; false when none is in
+    /// flight.
     pub fn step(&mut self) -> bool {
+        let is_made = self.make_step();
+        if is_made {
+            self.check_step();
+        }
+        is_made
+    }
+
+    fn make_step(&mut self) -> bool {
         if self.log_is_due() {
             self.step_log();
             return true;

@@ -147,6 +147,44 @@ impl LogWriter {
         Ok(writer)
     }
 
+    /// Checks what holds between two calls that did not fail. Visits the group and the list of
+    /// segments.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check_invariants(&self) {
+        let mut end = 0;
+        for part in &self.parts {
+            assert_eq!(part.start, end, "the blocks of a group stand one after the other");
+            end += padded(BLOCK_HEADER_BYTES + part.body_bytes as usize);
+        }
+        assert_eq!(end, self.group.len(), "a group is its blocks and nothing else");
+        assert_eq!(self.synced.segment, self.header.number, "a segment begins with all synced");
+        assert!(self.synced <= self.position(), "nothing is durable that was not written");
+        let is_written = self.offset > FIRST_BLOCK;
+        assert!(
+            !is_written || self.filled >= u64::from(self.offset),
+            "the blocks are within what the file was written up to"
+        );
+        assert!(
+            u64::from(self.offset) + HAND_ON_BYTES <= u64::from(self.header.length),
+            "a segment keeps space for the block that names the next one"
+        );
+        let numbers = self.segments.iter().map(|segment| segment.number);
+        assert!(
+            numbers.clone().zip(numbers.skip(1)).all(|(a, b)| a + 1 == b),
+            "segments are numbered without gaps, and pruned from the oldest on"
+        );
+        let present = self.segments.back().expect("the present segment is listed");
+        assert_eq!(present.number, self.header.number, "the present segment is listed last");
+        assert_eq!(present.end, self.offset, "the list has how far the present segment goes");
+        assert!(self.spares.len() <= SPARE_FILES + 1, "few spare files are kept");
+        assert!(
+            !self.spare_is_ordered || self.spares.len() <= SPARE_FILES,
+            "a spare is ordered where there is none"
+        );
+    }
+
     /// From now on the log is broken in some way.
     pub fn inject(&mut self, faults: LogFaults) {
         self.faults = faults;

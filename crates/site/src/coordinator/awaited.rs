@@ -21,6 +21,13 @@ pub(super) struct AwaitedAnswer<O, C> {
     since_us: i64,
 }
 
+impl<O, C> AwaitedAnswer<O, C> {
+    /// Whether as many can still acknowledge as are needed, which are some.
+    pub(super) fn can_come(&self) -> bool {
+        (1..=self.from.len()).contains(&self.needed)
+    }
+}
+
 /// Whose acknowledgements an answer waits for.
 pub(super) enum Awaits {
     /// It goes at once.

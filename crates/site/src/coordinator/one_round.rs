@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The number of the only round.
 const ROUND: u32 = 1;
 /// Empty lists that are kept.
-const SPARE_LISTS: usize = 1024;
+pub(super) const SPARE_LISTS: usize = 1024;
 
 /// A transaction under way.
 pub(super) struct OneRound<O> {
@@ -30,6 +30,14 @@ pub(super) struct OneRound<O> {
 pub(super) struct Spare {
     answers: Vec<Vec<(PartitionId, OneRoundAnswer)>>,
     addressed: Vec<Addressed>,
+}
+
+impl Spare {
+    /// Whether the lists are empty, and at most so many.
+    pub(super) fn is_within(&self, limit: usize) -> bool {
+        let are_empty = self.answers.iter().all(Vec::is_empty) && self.addressed.is_empty();
+        are_empty && self.answers.len() <= limit
+    }
 }
 
 /// A call of one round that ended.
@@ -256,6 +264,19 @@ impl<O, C: Clone> Coordinator<O, C> {
 }
 
 impl<O> OneRound<O> {
+    /// Checks what holds between two events; `participants` are those that were ordered.
+    pub(super) fn check_invariants(&self, participants: &[PartitionId]) {
+        let takes_part = |partition: &PartitionId| participants.contains(partition);
+        assert!(self.call.participants().iter().all(takes_part), "its partitions are ordered");
+        assert!(self.call.writers().iter().all(takes_part), "who writes takes part");
+        assert!(self.answers.len() <= participants.len(), "a participant has one answer");
+        for (number, (partition, _)) in self.answers.iter().enumerate() {
+            assert!(takes_part(partition), "only participants answer");
+            let others = &self.answers[number + 1..];
+            assert!(others.iter().all(|(other, _)| other != partition), "one answer each");
+        }
+    }
+
     fn take(&mut self, partition: PartitionId, result: OneRoundAnswer) {
         match self.answers.iter_mut().find(|(answered, _)| *answered == partition) {
             Some((_, before)) => *before = result,

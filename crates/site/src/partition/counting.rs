@@ -6,6 +6,7 @@ use crate::effect::PartitionEffect;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_txn::EntryHeader;
 use lockstep_txn::sp::Fragments;
+use lockstep_types::TransactionId;
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// Counts fragments that ran; they are not given back to the initiator yet.
@@ -42,8 +43,17 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }));
     }
 
-    /// A decision ends what has stopped the partition between its rounds.
-    pub(super) fn count_stop(&mut self, now_us: i64, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+    /// The decision on the transaction that has stopped the partition between its rounds ends the
+    /// stop; one on a transaction that waits for its turn does not.
+    pub(super) fn count_stop(
+        &mut self,
+        transaction: TransactionId,
+        now_us: i64,
+        effects: &mut Vec<PartitionEffect<H, A, C>>,
+    ) {
+        if self.initiator.stopped_by() != Some(transaction) {
+            return;
+        }
         if let Some(Stopped { procedure_number, since_us }) = self.stopped.take() {
             let stopped = Elapsed::between_us(since_us, now_us);
             let run = FragmentRun { procedure_number, stopped, ..FragmentRun::default() };

@@ -24,8 +24,8 @@ use lockstep_types::{Failure, ParameterSet, PartitionId, TableView};
 use std::sync::Arc;
 
 /// Buffers for answers that are kept, and their greatest size.
-const ANSWER_BUFFERS: usize = 4096;
-const ANSWER_BUFFER_BYTES: usize = 64 * 1024;
+pub(super) const ANSWER_BUFFERS: usize = 4096;
+pub(super) const ANSWER_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Loads a partition's rows.
 fn load(

@@ -106,6 +106,12 @@ impl<C> MultiPartitionInitiator<C> {
         self.get(transaction).map(|active| active.round)
     }
 
+    /// The partitions of a transaction's current round.
+    pub fn in_round(&self, transaction: TransactionId) -> impl Iterator<Item = PartitionId> {
+        let participants = self.get(transaction).map_or(&[][..], |active| &active.participants);
+        participants.iter().filter(|p| p.in_round).map(|p| p.partition)
+    }
+
     /// Messages to a partition so far, and the number of its run.
     pub fn sent_to(&self, partition: PartitionId) -> (u64, u64) {
         (self.sent[partition.index()], self.runs[partition.index()])

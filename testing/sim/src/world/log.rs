@@ -60,7 +60,7 @@ pub(crate) struct HostLog {
     failed: Option<LogError>,
     /// The disk has no room for what comes next.
     pub(super) waits_for_space: bool,
-    broken: Broken,
+    pub(super) broken: Broken,
     /// One step of the host in so many is the log's.
     one_in: u64,
     /// One group in so many is synced, and answers wait for none; 0: each, and they wait.
@@ -121,6 +121,23 @@ impl HostLog {
         }
         let durable = self.durable[partition.index()];
         self.gates[partition.index()].pass(entry, durable, held)
+    }
+
+    /// Checks what holds between two steps of a log that did not fail.
+    pub(super) fn check_invariants(&self, sites: &[SimSite]) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.writer.check_invariants();
+        for (place, site) in sites.iter().enumerate() {
+            let (durable, gathered) = (self.durable[place], self.gathered[place]);
+            assert!(durable <= gathered, "what is durable was taken from partition {place} before");
+            let logged = site.log_sequence();
+            assert!(gathered <= logged, "{gathered} entries were taken of {logged} logged");
+            self.gates[place].check_invariants(durable);
+        }
+        let syncs = self.phase != Phase::Sync || self.writer.synced() < self.writer.position();
+        assert!(syncs, "a group that was written waits for its sync");
     }
 
     /// Entries up to these are safe elsewhere.

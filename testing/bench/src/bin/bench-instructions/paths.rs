@@ -221,6 +221,7 @@ fn two_keys(world: &World, number: i64) -> (i64, i64) {
 
 fn transfer(calls: u64) -> Result<(), String> {
     let mut world = World::new(SEED, Shape::of(2));
+    world.skip_checks();
     world.schema(
         "CREATE TABLE accounts (id BIGINT NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (id));
          PARTITION TABLE accounts ON COLUMN id;",
@@ -242,6 +243,7 @@ fn transfer(calls: u64) -> Result<(), String> {
 
 fn insert(calls: u64) -> Result<(), String> {
     let mut world = World::new(SEED, Shape::of(2));
+    world.skip_checks();
     world.schema(
         "CREATE TABLE indexed (id BIGINT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (id));
          PARTITION TABLE indexed ON COLUMN id;
