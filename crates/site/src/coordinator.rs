@@ -274,13 +274,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
     }
 
-    fn all_partitions(&self) -> Vec<PartitionId> {
-        (0..self.ring.partition_count()).map(PartitionId).collect()
-    }
-
     pub(crate) fn begun_round(&mut self, transaction: TransactionId, round: Option<Round>) {
         let partition_count = self.ring.partition_count() as usize;
         let active = self.active.get_mut(&transaction).expect("it is under way");
+        assert!(active.finished.is_none(), "no round follows the outcome");
         active.round = round;
         active.rounds += 1;
         active.answers.clear();
@@ -530,6 +527,10 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let commit = outcome.failure.is_none();
+        assert!(
+            !commit || active.pending.is_empty(),
+            "changes of index entries precede the commit"
+        );
         if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
             // It is answered when it is in force everywhere, because the next call of the same
             // client may go to any partition. Of other transactions a partition that has not
@@ -556,11 +557,6 @@ impl<O, C: Clone> Coordinator<O, C> {
         let addressed = self.initiator.decide(transaction, commit, false);
         let answer = self.finish(transaction);
         self.conclude((transaction, commit), addressed, awaits, answer, outputs);
-    }
-
-    fn answer(&mut self, transaction: TransactionId, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
-        let answer = self.finish(transaction);
-        outputs.push(answer);
     }
 
     /// The transaction is over; gives its answer.

@@ -200,6 +200,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
     /// Keeps the answer of a call that ran speculatively, of so many bytes, until what it ran
     /// behind is decided.
     pub fn keep(&mut self, call: H, header: EntryHeader, answer: A, bytes: usize) {
+        debug_assert!(!self.initiator.is_decided(), "answers are kept until a decision");
         self.counts.speculated += 1;
         self.initiator.keep(call, header, answer, bytes);
     }
@@ -387,6 +388,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
             (true, false) => {}
             (false, _) => self.database.rollback(),
         }
+        debug_assert!(
+            !self.initiator.is_decided() || !self.database.has_undo(),
+            "where everything is decided a call leaves nothing to be undone"
+        );
     }
 
     /// A message of the coordinator arrives, in whatever order. [`Site::next`] is due behind it.

@@ -147,6 +147,10 @@ impl BlockStore {
             }
             // SAFETY: slots of the free list were used, and hold the next one's id.
             self.free_head = unsafe { self.slot(row).cast::<u32>().read_unaligned() };
+            debug_assert!(
+                self.free_head == NO_ROW || self.free_head < self.fresh,
+                "the free list has slots that were used"
+            );
             return Some((row, false));
         }
         let row = RowId(self.fresh);
@@ -166,6 +170,8 @@ impl BlockStore {
     /// Makes a taken slot, now written, a live row.
     #[inline]
     pub(crate) fn publish(&mut self, row: RowId) {
+        debug_assert!(row.0 < self.fresh, "a slot is taken before it holds a row");
+        debug_assert!(!self.is_live(row), "a slot holds one row");
         self.live[(row.0 >> 6) as usize] |= 1 << (row.0 & 63);
         self.live_count += 1;
     }
@@ -181,6 +187,7 @@ impl BlockStore {
     /// Ends a live row without freeing its slot.
     #[inline]
     pub(crate) fn retract(&mut self, row: RowId) {
+        debug_assert!(self.is_live(row), "only a live row ends");
         self.live[(row.0 >> 6) as usize] &= !(1 << (row.0 & 63));
         self.live_count -= 1;
     }
@@ -188,6 +195,7 @@ impl BlockStore {
     /// Undoes `take` for a row that is not live; `fresh` as `take` said.
     #[inline]
     pub(crate) fn give_back(&mut self, row: RowId, fresh: bool) {
+        debug_assert!(!self.is_live(row), "a slot is free when its row has ended");
         if fresh {
             debug_assert_eq!(row.0 + 1, self.fresh, "taken slots are given back in reverse");
             self.fresh -= 1;
@@ -295,6 +303,7 @@ impl BlockStore {
             None => self.blocks.push(Block { memory, slots, links: None }),
         }
         let slots_in_all = (block << self.block_shift) + slots as usize;
+        assert!(slots_in_all > self.fresh as usize, "there is a slot for the next row");
         self.live.resize(slots_in_all.div_ceil(64), 0);
     }
 
@@ -357,6 +366,7 @@ impl BlockStore {
     fn give_back_block(&mut self, number: usize) {
         let layout = block_layout(self.slot_bytes, 1 << self.block_shift);
         let block = &mut self.blocks[number];
+        assert!(block.links.is_none(), "memory is given back once");
         let slots = block.memory.as_ptr();
         // SAFETY: every slot of the block is in the free list, and so holds the next one's id.
         let link = |slot: usize| unsafe {
@@ -378,6 +388,7 @@ impl BlockStore {
         let block = &mut self.blocks[number];
         block.memory = memory;
         let Some(links) = block.links.take() else { return };
+        assert_eq!(links.len(), block.slots as usize, "links are kept for all slots of a block");
         self.allocated_bytes -= links.len() * size_of::<u32>();
         self.search_below = u32::MAX;
         for (slot, next) in links.iter().enumerate() {

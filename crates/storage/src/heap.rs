@@ -157,6 +157,7 @@ impl StringHeap {
         if length == 0 {
             return;
         }
+        debug_assert!(self.used_bytes >= length, "no more is released than is in use");
         self.used_bytes -= length;
         if length <= LARGEST_CLASS_BYTES {
             // SAFETY: by the contract the cell lies in a chunk of this heap.
@@ -217,6 +218,7 @@ impl StringHeap {
             let was_full = header.free.is_null() && header.fresh as usize + bytes > CHUNK_BYTES;
             cell.cast::<*mut u8>().write(header.free);
             header.free = cell;
+            debug_assert!(header.used > 0, "a cell that is given back was in use");
             header.used -= 1;
             if was_full {
                 link(&mut self.classes[class].open, chunk);
@@ -263,6 +265,7 @@ impl StringHeap {
         unsafe {
             link(&mut self.spare, chunk);
             let slab = (*chunk).slab;
+            assert!((*slab).used > 0, "a chunk that is given back was in use");
             (*slab).used -= 1;
             if (*slab).used > 0 {
                 return;
@@ -333,6 +336,10 @@ impl StringHeap {
     #[cold]
     unsafe fn release_large(&mut self, value: *mut u8, length: usize) {
         let layout = large_layout(length);
+        assert!(
+            self.allocated_bytes >= layout.size(),
+            "a large value is counted until its release"
+        );
         self.allocated_bytes -= layout.size();
         // SAFETY: the header lies before the value; it and its neighbours are live and ours.
         unsafe {

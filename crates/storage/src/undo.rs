@@ -156,10 +156,15 @@ impl UndoLog {
     /// Takes back every change since `mark`, latest first. Tables are then what they were, slot
     /// allocation and index order included.
     pub fn rollback_to(&mut self, mark: UndoMark, tables: &mut Tables) {
+        debug_assert!(
+            mark.0 >= self.base + self.released_records as u64 || self.is_empty(),
+            "what was released cannot be undone"
+        );
         while self.mark() > mark && self.records.len() > self.released_records {
             let Some(record) = self.records.pop() else { break };
             let start = self.bytes.len() - record.bytes as usize;
             if record.holds_strings || record.kind == UndoKind::Truncate {
+                debug_assert!(self.to_release > 0, "what is to be freed is counted");
                 self.to_release -= 1;
             }
             let truncated = match record.kind {

@@ -278,6 +278,10 @@ impl LogWriter {
         self.finish_headers();
         let bytes = self.group.len();
         let end = self.offset + bytes as u32;
+        assert!(
+            u64::from(end) + HAND_ON_BYTES <= u64::from(self.header.length),
+            "the segment has space for the group and for the block that names the next one"
+        );
         // To the end of the last page, where nothing stands yet: the system would have to read
         // the rest of a page of which it gets a part, and that is as dear as the write.
         let pages_end = end.next_multiple_of(PAGE_BYTES).min(self.header.length);
@@ -364,6 +368,7 @@ impl LogWriter {
                 break;
             }
             let name = file_name(oldest.number);
+            assert!(oldest.number < self.header.number, "the present segment stays");
             let fits = oldest.length == self.settings.segment_bytes;
             if fits && self.spares.len() < SPARE_FILES {
                 self.spares_made += 1;
@@ -396,6 +401,10 @@ impl LogWriter {
         (self.file, self.header, self.filled) = (file, header, filled);
         self.offset = FIRST_BLOCK;
         self.synced = self.position();
+        assert!(
+            self.segments.back().is_some_and(|last| last.number < self.header.number),
+            "segments are numbered upwards"
+        );
         self.segments.push_back(empty_summary(&self.header));
         Ok(())
     }

@@ -144,6 +144,16 @@ impl<O, C: Clone> Coordinator<O, C> {
         true
     }
 
+    /// The transaction is over, and is answered.
+    pub(super) fn answer(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let answer = self.finish(transaction);
+        outputs.push(answer);
+    }
+
     /// Aborts a transaction wherever it is in its rounds.
     fn abandon(
         &mut self,

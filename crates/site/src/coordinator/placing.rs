@@ -23,6 +23,10 @@ pub(super) fn first_batch<O, C>(call: &mut MultiCall<O, C>) -> (Leading, VecDequ
 }
 
 impl<O, C: Clone> Coordinator<O, C> {
+    pub(super) fn all_partitions(&self) -> Vec<PartitionId> {
+        (0..self.ring.partition_count()).map(PartitionId).collect()
+    }
+
     /// The transaction takes its place at its partitions.
     pub(super) fn enlist(
         &mut self,

@@ -13,6 +13,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
         start: &SnapshotStart,
         transaction: TransactionId,
     ) -> SnapshotBegun {
+        assert!(
+            self.initiator.is_decided() && !self.database.has_undo(),
+            "a snapshot holds nothing that may be undone"
+        );
         let is_first = self.partition == PartitionId(0);
         let tables = self.database.begin_snapshot(start.record_bytes, |table| {
             let is_chosen = start.tables.as_ref().is_none_or(|chosen| chosen.contains(&table));

@@ -175,6 +175,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         &mut self,
         task: Arc<SchemaTask<C>>,
     ) -> Result<Vec<Vec<u8>>, Failure> {
+        assert!(self.schema.is_none(), "one change of the catalog at a time");
+        assert!(self.initiator.is_decided(), "a change of the catalog begins on decided state");
         if task.snapshot.is_some() {
             self.schema = Some(task);
             return Ok(Vec::new());

@@ -224,7 +224,7 @@ impl Table {
                     // SAFETY: as above. The old key was there, so it is free.
                     let back =
                         unsafe { self.indexes[earlier].replace_row(scratch, slot, fields, row) };
-                    debug_assert!(back.is_ok(), "the key was there before");
+                    assert!(back.is_ok(), "the key was there before");
                 }
                 return Err(self.index_error(fault, position, self.indexes[position].name()));
             }

@@ -23,13 +23,15 @@ impl Table {
             UndoKind::Update if whole && live => self.take_back_update(row, bytes, holds_tail),
             UndoKind::Cover => self.take_back_cover(row),
             UndoKind::Truncate => {
-                let Some(TruncatedState { blocks, trees }) = truncated else { return };
+                let TruncatedState { blocks, trees } =
+                    truncated.expect("a truncation has what it replaced");
+                assert_eq!(trees.len(), self.indexes.len(), "no index came or went in between");
                 self.blocks = blocks;
                 for (index, tree) in self.indexes.iter_mut().zip(trees) {
                     index.tree = tree;
                 }
             }
-            _ => debug_assert!(false, "the record is of another table"),
+            _ => unreachable!("the record is of another table"),
         }
     }
 
@@ -48,10 +50,7 @@ impl Table {
 
     fn take_back_delete(&mut self, row: RowId, bytes: &[u8]) {
         let taken = self.blocks.take();
-        debug_assert_eq!(taken, Some((row, false)), "the slot was freed last");
-        if taken != Some((row, false)) {
-            return;
-        }
+        assert_eq!(taken, Some((row, false)), "the slot was freed last");
         // SAFETY: the slot exists, and the bytes are those of the row it held, whose strings
         // are live until the deletion is released.
         unsafe {
@@ -59,7 +58,7 @@ impl Table {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), slot, self.layout.slot_bytes);
             for index in &mut self.indexes {
                 let added = index.insert_row(slot, &self.layout.fields, row);
-                debug_assert!(added.is_ok(), "the row was in the index before");
+                assert!(added.is_ok(), "the row was in the index before");
             }
         }
         self.blocks.publish(row);
@@ -72,7 +71,7 @@ impl Table {
             let slot = self.blocks.slot(row);
             for index in &mut self.indexes {
                 let back = index.replace_row(slot, old.as_ptr(), &self.layout.fields, row);
-                debug_assert!(back.is_ok(), "the key was there before");
+                assert!(back.is_ok(), "the key was there before");
             }
             if changed_tail {
                 self.layout.release_tail(slot, &mut self.heap);

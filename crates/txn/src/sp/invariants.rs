@@ -107,7 +107,10 @@ impl<H, A, F, M: Copy + Ord + Debug> SinglePartitionInitiator<H, A, F, M> {
 
     /// Whether a transaction of the coordinator ran or waits here and is not decided.
     pub fn has(&self, transaction: TransactionId) -> bool {
-        let waits = |pending: &Pending<H, F>| matches!(pending, Pending::Fragments(f) if f.transaction == transaction);
+        let waits = |pending: &Pending<H, F>| match pending {
+            Pending::Fragments(fragments) => fragments.transaction == transaction,
+            Pending::Call(..) => false,
+        };
         self.stopped_by() == Some(transaction)
             || self.speculated_fragments().any(|ran| ran.transaction == transaction)
             || self.pending.iter().any(waits)
