@@ -6,9 +6,12 @@
 //! functions of SQL multiply by the earth's mean radius.
 
 mod bound;
+mod corner;
+mod order;
 mod predicate;
 mod ring;
 mod surface;
+mod sweep;
 mod text;
 mod vector;
 

@@ -1,9 +1,15 @@
 //! Polygons: a shell and its holes.
 
-use super::ring::Ring;
+use super::ring::{Budget, Ring, Spent};
 use super::vector::{Vector, add, angle, scale};
+use super::{corner, sweep};
 use lockstep_base::bytes::ByteWriter;
 use lockstep_types::geography::{COMPLETE, Point, read_polygon};
+
+/// Comparisons of edges in pairs in a search for crossings; a polygon that needs more is swept.
+const EDGE_PAIRS: usize = 1 << 20;
+/// Pairs of a ring and a vertex for depths; a polygon that has more is swept.
+const DEPTH_PAIRS: usize = 1 << 18;
 
 /// A polygon of any validity.
 #[derive(Debug, Clone)]
@@ -20,13 +26,7 @@ impl Polygon {
             false => ring,
         };
         let rings: Vec<Ring> = rings.into_iter().map(turn).collect();
-        let depth = |ring: &Ring| {
-            let around = rings
-                .iter()
-                .filter(|other| !std::ptr::eq(*other, ring) && other.contains_ring(ring));
-            around.count() as i32
-        };
-        let depths: Vec<i32> = rings.iter().map(depth).collect();
+        let depths = depths(&rings);
         Polygon { rings: rings.into_iter().zip(depths).collect() }
     }
 
@@ -121,14 +121,16 @@ impl Polygon {
 
     /// Why it is not valid; `None` when it is.
     pub(crate) fn fault(&self) -> Option<String> {
-        if let Some(fault) = self.rings.iter().find_map(|(ring, _)| ring.fault()) {
+        let mut budget = Budget::new(EDGE_PAIRS);
+        if let Some(fault) = self.rings.iter().find_map(|(ring, _)| ring.fault(&mut budget)) {
             return Some(fault);
         }
-        for (index, (ring, _)) in self.rings.iter().enumerate() {
-            let crossed = self.rings[index + 1..].iter().position(|(other, _)| ring.crosses(other));
-            if let Some(offset) = crossed {
-                return Some(format!("Ring {index} crosses ring {}", index + 1 + offset));
-            }
+        let crossing = match self.first_crossing(&mut budget) {
+            Ok(crossing) => crossing,
+            Err(Spent) => self.swept_crossing(),
+        };
+        if let Some((first, second)) = crossing {
+            return Some(format!("Ring {first} crosses ring {second}"));
         }
         for (index, (ring, depth)) in self.rings.iter().enumerate() {
             if *depth > 1 {
@@ -141,6 +143,39 @@ impl Polygon {
         let shells = self.rings.iter().filter(|(_, depth)| *depth == 0).count();
         (shells != 1).then(|| format!("Polygons can have only one shell, not {shells}"))
     }
+
+    /// The first ring that crosses a later one, and the first such.
+    fn first_crossing(&self, budget: &mut Budget) -> Result<Option<(usize, usize)>, Spent> {
+        for (index, (ring, _)) in self.rings.iter().enumerate() {
+            for (later, (other, _)) in self.rings.iter().enumerate().skip(index + 1) {
+                if ring.crosses(other, budget)? {
+                    return Ok(Some((index, later)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Two rings that cross.
+    fn swept_crossing(&self) -> Option<(usize, usize)> {
+        let rings: Vec<&Ring> = self.rings.iter().map(|(ring, _)| ring).collect();
+        let edges = sweep::crossing(&rings).map(|(a, b)| (a.ring, b.ring));
+        edges.or_else(|| corner::crossing(&rings))
+    }
+}
+
+/// How many other rings each ring lies in.
+fn depths(rings: &[Ring]) -> Vec<i32> {
+    let vertices: usize = rings.iter().map(|ring| ring.vertices().len()).sum();
+    if rings.len().saturating_mul(vertices) > DEPTH_PAIRS {
+        return sweep::depths(rings);
+    }
+    let depth = |ring: &Ring| {
+        let around =
+            rings.iter().filter(|other| !std::ptr::eq(*other, ring) && other.contains_ring(ring));
+        around.count() as i32
+    };
+    rings.iter().map(depth).collect()
 }
 
 /// Holes count against their shell.

@@ -1,8 +1,10 @@
 //! One ring of a polygon: vertices without the closing one, the inside on the left.
 
 use super::bound::Bound;
-use super::predicate::{Meeting, counts_as_crossing, meeting, ordered, wedges_cross};
+use super::predicate::{Meeting, counts_as_crossing, meeting, ordered};
+use super::predicate::{wedge_contains, wedges_cross};
 use super::surface::{integral, signed_area, weighted_centroid};
+use super::sweep;
 use super::vector::{Vector, add, angle, cross, dot, norm, normalize, reference, robust_cross};
 use super::vector::{scale, subtract};
 use std::collections::BTreeMap;
@@ -12,6 +14,34 @@ use std::f64::consts::PI;
 const ORIGIN: Vector = [0.004_567_521_103_447_9, 0.999_474_563_125_355_4, 0.032_082_588_054_459_4];
 /// Areas this much above half the sphere still count as half.
 const AREA_TOLERANCE: f64 = 1e-14;
+
+/// What a test of two edges costs of a budget; a look at their heights costs 1.
+const MEETING_COST: usize = 16;
+
+/// How many comparisons in pairs a polygon may still take. Small polygons need no more; beyond it a
+/// sweep answers, which takes fewer but meets crossings in an order of its own.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: usize,
+}
+
+/// The budget is spent.
+#[derive(Debug)]
+pub(crate) struct Spent;
+
+impl Budget {
+    /// A budget of this many comparisons.
+    pub(crate) fn new(comparisons: usize) -> Budget {
+        Budget { left: comparisons }
+    }
+
+    /// # Errors
+    /// Fewer are left.
+    pub(crate) fn spend(&mut self, comparisons: usize) -> Result<(), Spent> {
+        self.left = self.left.checked_sub(comparisons).ok_or(Spent)?;
+        Ok(())
+    }
+}
 
 /// A ring.
 #[derive(Debug, Clone)]
@@ -63,19 +93,22 @@ impl Ring {
 
     /// Whether it contains another ring; their boundaries do not cross.
     pub(crate) fn contains_ring(&self, other: &Ring) -> bool {
-        if !self.bound.contains(&other.bound) {
-            return false;
-        }
+        self.bound.contains(&other.bound) && self.surrounds(other)
+    }
+
+    /// Whether the boundary of another ring lies in it; their boundaries do not cross.
+    pub(super) fn surrounds(&self, other: &Ring) -> bool {
         let vertex = other.vertices[1];
         let Some(at) = self.vertices.iter().position(|own| *own == vertex) else {
             return self.contains(vertex);
         };
         let (a0, a2) = self.neighbours(at);
         let (b0, b2) = other.neighbours(1);
-        ordered(a2, b2, b0, vertex) && ordered(b0, a0, a2, vertex)
+        wedge_contains(a0, vertex, a2, b0, b2)
     }
 
-    fn neighbours(&self, at: usize) -> (Vector, Vector) {
+    /// The vertices before and after one.
+    pub(super) fn neighbours(&self, at: usize) -> (Vector, Vector) {
         let count = self.vertices.len();
         (self.vertices[(at + count - 1) % count], self.vertices[(at + 1) % count])
     }
@@ -103,38 +136,49 @@ impl Ring {
         self.vertices.iter().copied().zip(ends.copied())
     }
 
-    /// Why it is no ring: vertices that occur twice, edges that cross.
-    pub(crate) fn fault(&self) -> Option<String> {
+    /// Equal for equal vertices: zeros of both signs are one coordinate.
+    pub(super) fn key(vertex: &Vector) -> [u64; 3] {
+        vertex.map(|part| (part + 0.0).to_bits())
+    }
+
+    /// Why it is not a ring: vertices that occur twice, edges that cross. Of several crossings it
+    /// names the first, unless the budget is spent before.
+    pub(crate) fn fault(&self, budget: &mut Budget) -> Option<String> {
         let mut seen = BTreeMap::new();
         for (index, vertex) in self.vertices.iter().enumerate() {
-            // Zeros of both signs are one coordinate.
-            let key = vertex.map(|part| (part + 0.0).to_bits());
-            if let Some(earlier) = seen.insert(key, index) {
+            if let Some(earlier) = seen.insert(Ring::key(vertex), index) {
                 return Some(format!("Duplicate vertices: {earlier} and {index}"));
             }
         }
         let edges: Vec<_> = self.edges().collect();
-        let (first, second) = first_crossing(&edges)?;
+        let swept = |_| sweep::crossing(&[self]).map(|(a, b)| (a.edge, b.edge));
+        let (first, second) = first_crossing(&edges, budget).unwrap_or_else(swept)?;
         Some(format!("Edges {first} and {second} cross"))
     }
 
     /// Whether the boundaries of two rings cross.
-    pub(crate) fn crosses(&self, other: &Ring) -> bool {
+    ///
+    /// # Errors
+    /// The budget is spent.
+    pub(crate) fn crosses(&self, other: &Ring, budget: &mut Budget) -> Result<bool, Spent> {
         let own: Vec<_> = self.edges().map(Span::of).collect();
         let others: Vec<_> = other.edges().map(Span::of).collect();
-        let crossing = own.iter().any(|a| {
-            let near = others.iter().filter(|b| a.overlaps(b));
-            near.clone().any(|b| meeting(a.from, a.to, b.from, b.to) == Meeting::Crossing)
-        });
-        crossing || self.crosses_at_vertex(other)
+        for a in &own {
+            budget.spend(others.len())?;
+            for b in &others {
+                if a.overlaps(b) && a.crosses(b, budget)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(self.crosses_at_vertex(other))
     }
 
     fn crosses_at_vertex(&self, other: &Ring) -> bool {
-        let key = |vertex: &Vector| vertex.map(|part| (part + 0.0).to_bits());
         let own: BTreeMap<_, usize> =
-            self.vertices.iter().enumerate().map(|(at, vertex)| (key(vertex), at)).collect();
+            self.vertices.iter().enumerate().map(|(at, vertex)| (Ring::key(vertex), at)).collect();
         other.vertices.iter().enumerate().any(|(at, vertex)| {
-            let Some(own_at) = own.get(&key(vertex)) else { return false };
+            let Some(own_at) = own.get(&Ring::key(vertex)) else { return false };
             let (a0, a2) = self.neighbours(*own_at);
             let (b0, b2) = other.neighbours(at);
             wedges_cross(a0, *vertex, a2, b0, b2)
@@ -184,20 +228,31 @@ impl Span {
     fn overlaps(&self, other: &Span) -> bool {
         self.low <= other.high && other.low <= self.high
     }
+
+    fn crosses(&self, other: &Span, budget: &mut Budget) -> Result<bool, Spent> {
+        budget.spend(MEETING_COST)?;
+        Ok(meeting(self.from, self.to, other.from, other.to) == Meeting::Crossing)
+    }
 }
 
 /// The first edge that crosses a later one that is not its neighbour, and the first such.
-fn first_crossing(edges: &[(Vector, Vector)]) -> Option<(usize, usize)> {
+///
+/// # Errors
+/// The budget is spent.
+fn first_crossing(
+    edges: &[(Vector, Vector)],
+    budget: &mut Budget,
+) -> Result<Option<(usize, usize)>, Spent> {
     let spans: Vec<Span> = edges.iter().map(|edge| Span::of(*edge)).collect();
     for (index, a) in spans.iter().enumerate() {
+        budget.spend(spans.len() - index)?;
         for (later, b) in spans.iter().enumerate().skip(index + 2) {
-            let near = a.overlaps(b);
-            if near && meeting(a.from, a.to, b.from, b.to) == Meeting::Crossing {
-                return Some((index, later));
+            if a.overlaps(b) && a.crosses(b, budget)? {
+                return Ok(Some((index, later)));
             }
         }
     }
-    None
+    Ok(None)
 }
 
 /// Whether the nearest point of the great circle through an edge lies on the edge.
