@@ -26,9 +26,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
             );
         }
         let is_stopped = self.initiator.stopped_by().is_some();
-        assert!(
-            self.stopped.is_none() || is_stopped,
-            "the time of a stop is that of a transaction"
+        assert_eq!(
+            self.stopped.is_some() || self.schema.is_some(),
+            is_stopped,
+            "the time of a stop counts until the decision on what stopped the partition"
         );
         assert!(self.schema.is_none() || is_stopped, "a change of the catalog stops the partition");
         assert!(!self.counting, "operators are counted while a statement runs");
