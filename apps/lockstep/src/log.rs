@@ -140,6 +140,19 @@ impl Report {
         all.map(|((_, partition), part)| (*partition, part))
     }
 
+    /// A line with the releases that wrote the segments.
+    fn releases(&self) -> String {
+        let mut releases: Vec<&str> = self
+            .segments()
+            .map(|segment| segment.release.as_deref().unwrap_or("unknown (format 1)"))
+            .collect();
+        releases.dedup();
+        match releases.is_empty() {
+            true => String::new(),
+            false => format!("written by release {}\n", releases.join(", ")),
+        }
+    }
+
     /// The verdict in a sentence.
     fn verdict(&self) -> String {
         match (&self.damage, &self.end.torn) {
@@ -154,10 +167,11 @@ impl Report {
 
     fn to_text(&self) -> String {
         let mut text = format!(
-            "cluster {}, {} partition{}\n\n",
+            "cluster {}, {} partition{}\n{}\n",
             self.cluster.cluster,
             self.cluster.partition_count,
-            if self.cluster.partition_count == 1 { "" } else { "s" }
+            if self.cluster.partition_count == 1 { "" } else { "s" },
+            self.releases()
         );
         let mut rows = vec![
             ["segment", "used bytes", "partition", "blocks", "entries", "from", "to", "bytes"]
@@ -202,7 +216,7 @@ impl Report {
             .map(|segment| {
                 json!({
                     "segment": segment.number, "length_bytes": segment.length,
-                    "used_bytes": segment.end,
+                    "used_bytes": segment.end, "release": segment.release,
                     "partitions": self.parts_of(segment.number).map(part).collect::<Vec<_>>(),
                 })
             })

@@ -13,3 +13,6 @@ pub mod snapshot;
 pub mod switch;
 
 pub use directory::ClusterId;
+
+/// This release, as files name it.
+pub const RELEASE: &str = env!("CARGO_PKG_VERSION");

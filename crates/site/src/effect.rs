@@ -4,6 +4,7 @@ use crate::counts::FragmentRun;
 use crate::message::FromPartition;
 use lockstep_storage::SnapshotTable;
 use lockstep_txn::EntryHeader;
+use lockstep_txn::log_entry::LogSource;
 use lockstep_types::TransactionId;
 
 /// What a partition asks its surroundings to do.
@@ -34,8 +35,8 @@ pub enum Ready<H> {
 pub struct SnapshotBegun {
     /// The transaction at which it stands.
     pub transaction: TransactionId,
-    /// The epoch of the partition's log.
-    pub epoch: u64,
+    /// Who orders the entries of the partition's log.
+    pub source: LogSource,
     /// The number of the last entry whose effect the snapshot has.
     pub sequence: u64,
     /// The last transaction id that the partition had given.

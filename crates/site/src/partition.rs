@@ -26,7 +26,7 @@ use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
-use lockstep_txn::log_entry::Vote;
+use lockstep_txn::log_entry::{LogSource, Vote};
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{Admission, EntryHeader, LogBuffer, OrderedStream, SinglePartitionInitiator};
 use lockstep_types::{
@@ -34,9 +34,6 @@ use lockstep_types::{
 };
 pub(crate) use logging::writes;
 use std::sync::Arc;
-
-/// The first configuration; it changes only with the members of a cluster.
-const FIRST_EPOCH: u64 = 1;
 
 /// What the coordinator asked for.
 #[derive(Debug)]
@@ -114,7 +111,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             stream: OrderedStream::new(early_messages),
             early_messages,
             database: Database::new(options),
-            log: LogBuffer::new(partition, FIRST_EPOCH, 0),
+            log: LogBuffer::new(partition, LogSource::of_run(1), 0),
             logged: GrowingMap::default(),
             log_body: Vec::new(),
             counting: false,

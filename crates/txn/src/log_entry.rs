@@ -8,8 +8,9 @@
 //! entry     := u8 head | base? | transaction | bytes body
 //! head      := kind in the low four bits | 0x10 a base follows | 0x20 ordered by the coordinator
 //!              | 0x40 and 0x80: of the kind
-//! base      := partition | epoch | sequence | catalog version | ring version
+//! base      := partition | incarnation | sequence | catalog version | ring
 //!              | transaction id without its partition
+//! ring      := 0 | epoch | ring version (or the ring version alone: an earlier release, epoch 1)
 //! transaction := change of the transaction id without its partition since the entry before,
 //!              zigzag; the partition is the log's own, or that of the coordinator
 //! ```
@@ -75,6 +76,8 @@ const NAMED: u8 = 0x40;
 const ADDRESSED: u8 = 0x80;
 /// The ring never changes on one host.
 const RING_VERSION: u64 = 1;
+/// In place of a ring version: an epoch comes before it.
+const WITH_EPOCH: u64 = 0;
 /// Procedures with higher numbers are named in each entry.
 const NUMBERED_PROCEDURES: usize = 1 << 16;
 
@@ -132,13 +135,40 @@ pub struct EntryHeader {
     pub repeated: bool,
 }
 
+/// Who ordered entries: the configuration, and the run of the process that led the partition in it.
+/// A later one is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogSource {
+    /// The number of the configuration: which hosts lead and follow which partitions.
+    pub epoch: u32,
+    /// The run of the process: greater than those of all its runs before.
+    pub incarnation: u64,
+}
+
+impl LogSource {
+    /// The first configuration; it changes only with the members of a cluster.
+    pub const FIRST_EPOCH: u32 = 1;
+
+    /// A run in the first configuration.
+    pub const fn of_run(incarnation: u64) -> LogSource {
+        LogSource { epoch: LogSource::FIRST_EPOCH, incarnation }
+    }
+}
+
+impl Default for LogSource {
+    /// Nobody: before all runs.
+    fn default() -> LogSource {
+        LogSource::of_run(0)
+    }
+}
+
 /// Entries on their way to the log writer.
 #[derive(Debug, Default)]
 pub struct HandedLog {
     /// The entries.
     pub bytes: Vec<u8>,
-    /// The configuration in which they were ordered.
-    pub epoch: u64,
+    /// Who ordered them.
+    pub source: LogSource,
     /// The number of the first.
     pub first_sequence: u64,
     /// How many they are.
@@ -152,7 +182,7 @@ pub struct HandedLog {
 #[derive(Debug)]
 pub struct LogBuffer {
     partition: PartitionId,
-    epoch: u64,
+    source: LogSource,
     catalog_version: u64,
     /// The number of the entry that was appended last.
     sequence: u64,
@@ -172,11 +202,12 @@ pub struct LogBuffer {
 }
 
 impl LogBuffer {
-    /// The log of a partition in an epoch, whose last entry has the number `sequence`; 0 for none.
-    pub fn new(partition: PartitionId, epoch: u64, sequence: u64) -> LogBuffer {
+    /// The log of a partition whose last entry has the number `sequence`, 0 for none; `source`
+    /// orders what follows.
+    pub fn new(partition: PartitionId, source: LogSource, sequence: u64) -> LogBuffer {
         LogBuffer {
             partition,
-            epoch,
+            source,
             catalog_version: 0,
             sequence,
             last: 0,
@@ -292,9 +323,11 @@ impl LogBuffer {
         self.bytes.push(head | BASE);
         let base = [
             u64::from(self.partition.0),
-            self.epoch,
+            self.source.incarnation,
             self.sequence,
             self.catalog_version,
+            WITH_EPOCH,
+            u64::from(self.source.epoch),
             RING_VERSION,
             id,
         ];
@@ -306,9 +339,9 @@ impl LogBuffer {
         self.sequence
     }
 
-    /// The epoch of its entries.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    /// Who orders its entries.
+    pub fn source(&self) -> LogSource {
+        self.source
     }
 
     /// The entries since the last [`LogBuffer::clear`]: those up to [`LogBuffer::sequence`].
@@ -337,7 +370,7 @@ impl LogBuffer {
         self.needs_base = true;
         HandedLog {
             bytes,
-            epoch: self.epoch,
+            source: self.source,
             first_sequence: self.sequence + 1 - entries,
             entries: u32::try_from(entries).expect("a round logs far fewer entries"),
         }

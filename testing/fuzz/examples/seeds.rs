@@ -8,6 +8,7 @@ use lockstep_durability::command_log::{
 use lockstep_env::memory::MemoryDisk;
 use lockstep_env::{Disk, OpenMode};
 use lockstep_fuzz::LOG_CLUSTER;
+use lockstep_txn::log_entry::LogSource;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -75,9 +76,10 @@ fn command_log(groups: u64) -> Result<Vec<u8>, Box<dyn std::error::Error + Send 
     let cluster = ClusterId(LOG_CLUSTER);
     let settings = LogSettings { cluster, segment_bytes: SEGMENT_BYTES_MIN, seed: 1 };
     let mut writer = LogWriter::open(Arc::new(disk.clone()), settings, LogEnd::default())?;
+    let source = LogSource::of_run(1);
     for group in 0..groups {
-        writer.add(0, 1, group + 1, 1, &[1; 21]);
-        writer.add(1, 1, group * 2 + 1, 2, &[2; 40]);
+        writer.add(0, source, group + 1, 1, &[1; 21]);
+        writer.add(1, source, group * 2 + 1, 2, &[2; 40]);
         writer.write()?;
         writer.sync()?;
     }

@@ -87,6 +87,7 @@ fn read_rows(disk: &MemoryDisk, bytes: u64) {
     let opened = disk.open(&path(&rows_name(NONCE, 0)), OpenMode::Read).expect("it is there");
     assert_eq!(opened.length().expect("memory knows"), bytes);
     let manifest = Manifest {
+        release: String::new(),
         cluster: ClusterId(LOG_CLUSTER),
         nonce: NONCE.to_string(),
         content: ContentKind::Native,

@@ -3,6 +3,7 @@
 use super::FOLDER;
 use crate::directory::ClusterId;
 use lockstep_base::bytes::{ByteReader, ByteWriter};
+use lockstep_txn::log_entry::LogSource;
 
 /// Where the first block of a segment stands.
 pub const FIRST_BLOCK: u32 = 4_096;
@@ -14,7 +15,7 @@ pub const BLOCK_ALIGNMENT: usize = 8;
 pub const SEGMENT_BYTES_MIN: u32 = 64 * 1024;
 
 pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 /// The partition of a block that only carries a watermark.
 pub(super) const NO_PARTITION: u32 = u32::MAX;
 
@@ -53,6 +54,32 @@ pub(super) fn number_of(name: &str) -> Option<u32> {
     digits.parse().ok().filter(|number| whole && *number > 0)
 }
 
+/// The release that wrote a segment, as text padded with zeros; format 1 does not have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Release([u8; RELEASE_BYTES]);
+
+const RELEASE_BYTES: usize = 12;
+/// From the end of the format version.
+const RELEASE_AT: usize = 36;
+
+impl Release {
+    /// This one.
+    pub fn own() -> Release {
+        let mut release = Release::default();
+        let text = crate::RELEASE.as_bytes();
+        let length = text.len().min(RELEASE_BYTES);
+        release.0[..length].copy_from_slice(&text[..length]);
+        release
+    }
+
+    /// Its text; `None` where it is not known.
+    pub fn text(&self) -> Option<&str> {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(RELEASE_BYTES);
+        let text = std::str::from_utf8(&self.0[..length]).ok()?;
+        (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())).then_some(text)
+    }
+}
+
 /// The first page of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
@@ -61,13 +88,14 @@ pub(super) struct SegmentHeader {
     pub length: u32,
     pub previous_end: u32,
     pub salt: u64,
+    pub release: Release,
 }
 
 /// What the first page of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstPage {
     Sound(SegmentHeader),
-    Newer(u32),
+    Newer(u32, Release),
     Unsound,
 }
 
@@ -81,6 +109,7 @@ impl SegmentHeader {
         bytes.put_i32(self.length as i32);
         bytes.put_i32(self.previous_end as i32);
         bytes.put_i64(self.salt as i64);
+        bytes.extend_from_slice(&self.release.0);
         bytes.resize(SEGMENT_HEADER_BYTES - 4, 0);
         let checksum = crc32fast::hash(&bytes);
         bytes.put_i32(checksum as i32);
@@ -105,14 +134,17 @@ impl SegmentHeader {
         let mut reader = ByteReader::new(bytes);
         let version = reader.u32().ok()?;
         if version > FORMAT_VERSION {
-            return Some(FirstPage::Newer(version));
+            // Where the release stands is the same in all formats.
+            let release = reader.rest().get(RELEASE_AT..RELEASE_AT + RELEASE_BYTES)?;
+            return Some(FirstPage::Newer(version, Release(release.try_into().ok()?)));
         }
         let cluster = ClusterId(reader.take(16).ok()?.try_into().ok()?);
         let number = reader.u32().ok()?;
         let length = reader.u32().ok()?;
         let previous_end = reader.u32().ok()?;
         let salt = reader.u64().ok()?;
-        let header = SegmentHeader { cluster, number, length, previous_end, salt };
+        let release = Release(reader.take(RELEASE_BYTES).ok()?.try_into().ok()?);
+        let header = SegmentHeader { cluster, number, length, previous_end, salt, release };
         Some(FirstPage::Sound(header))
     }
 }
@@ -125,7 +157,7 @@ pub(super) struct BlockHeader {
     pub segment: u32,
     pub partition: u32,
     pub watermark: LogPosition,
-    pub epoch: u64,
+    pub source: LogSource,
     pub first_sequence: u64,
     pub entries: u32,
 }
@@ -169,10 +201,10 @@ impl BlockHeader {
         put(&self.segment.to_be_bytes());
         put(&self.partition.to_be_bytes());
         put(&self.watermark.packed().to_be_bytes());
-        put(&self.epoch.to_be_bytes());
+        put(&self.source.incarnation.to_be_bytes());
         put(&self.first_sequence.to_be_bytes());
         put(&self.entries.to_be_bytes());
-        put(&[0; 4]);
+        put(&self.source.epoch.to_be_bytes());
         let checksum = header_checksum(salt, &out[CHECKED_FROM..BLOCK_HEADER_BYTES]);
         out[4..CHECKED_FROM].copy_from_slice(&checksum.to_be_bytes());
     }
@@ -194,15 +226,18 @@ impl BlockHeader {
             return None;
         }
         let mut reader = ByteReader::new(&bytes[CHECKED_FROM..]);
-        Some(BlockHeader {
+        let mut header = BlockHeader {
             body_checksum: reader.u32().ok()?,
             body_bytes: reader.u32().ok()?,
             segment: reader.u32().ok()?,
             partition: reader.u32().ok()?,
             watermark: LogPosition::unpacked(reader.u64().ok()?),
-            epoch: reader.u64().ok()?,
+            source: LogSource::of_run(reader.u64().ok()?),
             first_sequence: reader.u64().ok()?,
             entries: reader.u32().ok()?,
-        })
+        };
+        // Format 1 has no epoch: all of it is of the first one.
+        header.source.epoch = reader.u32().ok()?.max(LogSource::FIRST_EPOCH);
+        Some(header)
     }
 }

@@ -10,13 +10,13 @@
 //!
 //! ```text
 //!  0  8 bytes   "LOCKSLOG"
-//!  8  u32       format version, 1
+//!  8  u32       format version, 2; files of format 1 are read as well
 //! 12  16 bytes  id of the cluster
 //! 28  u32       number of the segment, as in its name
 //! 32  u32       length of the file
 //! 36  u32       where the entries of the segment before end, 0 in the first
 //! 40  u64       salt: random, part of the checksums of block headers
-//! 48  12 bytes  0
+//! 48  12 bytes  the release that wrote the file, as text, then zeros; all zeros in format 1
 //! 60  u32       CRC-32 of the bytes before
 //! ```
 //!
@@ -30,10 +30,10 @@
 //! 16  u32  number of the segment
 //! 20  u32  partition; 0xFFFFFFFF in a block that only carries a watermark
 //! 24  u64  watermark: segment number, and offset there, up to which everything is synced
-//! 32  u64  epoch
+//! 32  u64  incarnation: the run of the process that ordered the entries
 //! 40  u64  sequence number of the first entry; without a partition 0, or the next segment's number
 //! 48  u32  number of entries
-//! 52  u32  0
+//! 52  u32  epoch: the configuration in which they were ordered; 0 in format 1, for 1
 //! 56  body: the entries as the partition's log buffer writes them; zeros up to a multiple of 8
 //! ```
 //!

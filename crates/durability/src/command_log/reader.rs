@@ -5,11 +5,12 @@ use super::error::{LogError, LogErrorKind};
 use super::faults::LogFaults;
 use super::format::{
     BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, FIRST_BLOCK, FORMAT_VERSION,
-    FirstPage, LogPosition, NO_PARTITION, SEGMENT_HEADER_BYTES, SegmentHeader, file_name,
+    FirstPage, LogPosition, NO_PARTITION, Release, SEGMENT_HEADER_BYTES, SegmentHeader, file_name,
     number_of, padded,
 };
 use crate::directory::{ClusterId, LOG_BEGUN_FILE};
 use lockstep_env::{Disk, DiskError, File, OpenMode};
+use lockstep_txn::log_entry::LogSource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ pub struct Block<'a> {
     pub position: LogPosition,
     /// The partition.
     pub partition: u32,
-    /// The configuration in which the entries were ordered.
-    pub epoch: u64,
+    /// Who ordered the entries.
+    pub source: LogSource,
     /// Number of the first entry in the partition's log.
     pub first_sequence: u64,
     /// How many entries there are, numbered without gaps.
@@ -46,6 +47,8 @@ pub struct SegmentSummary {
     pub(super) salt: u64,
     /// Where its blocks end.
     pub end: u32,
+    /// The release that wrote it, if the file says so.
+    pub release: Option<String>,
     /// The last entry of each partition that has some.
     pub last_sequences: BTreeMap<u32, u64>,
 }
@@ -168,7 +171,7 @@ impl LogReader {
         Ok(Some(Block {
             position,
             partition: header.partition,
-            epoch: header.epoch,
+            source: header.source,
             first_sequence: header.first_sequence,
             entries: header.entries,
             watermark: header.watermark,
@@ -196,6 +199,7 @@ impl LogReader {
                     length: own.length,
                     salt: own.salt,
                     end: FIRST_BLOCK,
+                    release: own.release.text().map(str::to_string),
                     last_sequences: BTreeMap::new(),
                 });
             }
@@ -401,7 +405,7 @@ fn read_first_page(
     let shown = disk.shown(&name);
     let header = match SegmentHeader::decode(&page[..read]) {
         FirstPage::Sound(header) if header.number == number => header,
-        FirstPage::Newer(version) => return Err(newer(shown, version)),
+        FirstPage::Newer(version, release) => return Err(newer(shown, version, release)),
         FirstPage::Sound(other) if !is_last => {
             let problem = format!("the file says that it is segment {}", other.number);
             return Err(LogError::damaged(shown, 28, problem));
@@ -494,12 +498,17 @@ fn overlapping(disk: &dyn Disk, position: LogPosition, length: u32) -> LogError 
     }
 }
 
-fn newer(file: String, version: u32) -> LogError {
+fn newer(file: String, version: u32, release: Release) -> LogError {
+    let by = release.text().map_or(String::new(), |text| format!(" (written by release {text})"));
     LogError {
         kind: LogErrorKind::Newer,
         file,
         offset: Some(8),
-        problem: format!("the format version is {version}; this program reads {FORMAT_VERSION}"),
+        problem: format!(
+            "the format version is {version}{by}; this program, release {}, reads up to \
+             {FORMAT_VERSION}",
+            crate::RELEASE
+        ),
         remedy: "start the directory with the program that wrote it, or a later one".to_string(),
     }
 }

@@ -4,14 +4,15 @@ use super::FOLDER;
 use super::error::{LogError, LogErrorKind};
 use super::faults::LogFaults;
 use super::format::{
-    BLOCK_HEADER_BYTES, BlockHeader, FIRST_BLOCK, LogPosition, NO_PARTITION, SegmentHeader,
-    file_name, number_of, padded,
+    BLOCK_HEADER_BYTES, BlockHeader, FIRST_BLOCK, LogPosition, NO_PARTITION, Release,
+    SegmentHeader, file_name, number_of, padded,
 };
 use super::reader::{LogEnd, SegmentSummary};
 use super::spare::SpareOrder;
 use crate::directory::{ClusterId, LOG_BEGUN_FILE};
 use lockstep_base::random::split_mix;
 use lockstep_env::{Disk, DiskErrorKind, File, OpenMode};
+use lockstep_txn::log_entry::LogSource;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ struct Part {
     start: usize,
     body_bytes: u32,
     partition: u32,
-    epoch: u64,
+    source: LogSource,
     first_sequence: u64,
     entries: u32,
 }
@@ -195,14 +196,14 @@ impl LogWriter {
     pub fn add(
         &mut self,
         partition: u32,
-        epoch: u64,
+        source: LogSource,
         first_sequence: u64,
         entries: u32,
         body: &[u8],
     ) {
         let body_bytes = u32::try_from(body.len()).expect("a hand-over is far below 4 GiB");
         if let Some(part) = self.parts.last_mut()
-            && (part.partition, part.epoch) == (partition, epoch)
+            && (part.partition, part.source) == (partition, source)
             && part.first_sequence + u64::from(part.entries) == first_sequence
         {
             self.group.truncate(part.start + BLOCK_HEADER_BYTES + part.body_bytes as usize);
@@ -216,7 +217,7 @@ impl LogWriter {
         self.group.resize(start + BLOCK_HEADER_BYTES, 0);
         self.group.extend_from_slice(body);
         self.group.resize(start + padded(BLOCK_HEADER_BYTES + body.len()), 0);
-        let part = Part { start, body_bytes, partition, epoch, first_sequence, entries };
+        let part = Part { start, body_bytes, partition, source, first_sequence, entries };
         self.parts.push(part);
     }
 
@@ -320,7 +321,7 @@ impl LogWriter {
     /// The disk failed.
     pub fn seal(&mut self) -> Result<(), LogError> {
         assert!(self.parts.is_empty(), "no group is gathered");
-        self.add(NO_PARTITION, 0, 0, 0, &[]);
+        self.add(NO_PARTITION, LogSource::default(), 0, 0, &[]);
         match self.make_room() {
             Err(error) if error.is_full() => {
                 self.group.clear();
@@ -424,7 +425,7 @@ impl LogWriter {
                     true => LogPosition::default(),
                     false => self.synced,
                 },
-                epoch: part.epoch,
+                source: part.source,
                 first_sequence: part.first_sequence,
                 entries: part.entries,
             };
@@ -483,7 +484,7 @@ fn hand_on(
         segment: end.segment,
         partition: NO_PARTITION,
         watermark: end,
-        epoch: 0,
+        source: LogSource::default(),
         first_sequence: u64::from(end.segment) + 1,
         entries: 0,
     };
@@ -499,6 +500,7 @@ fn empty_summary(header: &SegmentHeader) -> SegmentSummary {
         length: header.length,
         salt: header.salt,
         end: FIRST_BLOCK,
+        release: header.release.text().map(str::to_string),
         last_sequences: BTreeMap::new(),
     }
 }
@@ -514,7 +516,8 @@ fn new_header(
     let length = u64::from(settings.segment_bytes).max(room);
     let length = u32::try_from(length).expect("a group commit is far below 4 GiB");
     let cluster = settings.cluster;
-    SegmentHeader { cluster, number, length, previous_end, salt: split_mix(seed) }
+    let release = Release::own();
+    SegmentHeader { cluster, number, length, previous_end, salt: split_mix(seed), release }
 }
 
 /// Another process has made the next segment.

@@ -3,7 +3,7 @@
 //! A damaged snapshot is passed over only if the log behind an older one, or the log alone, has
 //! all that the damaged one had. How a snapshot is loaded and a log replayed is the caller's.
 
-use super::{Outcome, Point, Survey};
+use super::{Outcome, Point, Replaced, Survey};
 use crate::ClusterId;
 use crate::command_log::{Block, FOLDER, LogEnd, LogReader, file_name};
 use crate::directory::SNAPSHOT_FOLDER;
@@ -11,6 +11,7 @@ use crate::snapshot::{
     ContentKind, Manifest, PartitionPosition, SnapshotError, saved_transaction, scan,
 };
 use lockstep_env::{Disk, DiskErrorKind};
+use lockstep_txn::log_entry::LogSource;
 use lockstep_types::{PartitionId, TransactionId};
 use std::cmp::Reverse;
 
@@ -160,23 +161,46 @@ pub struct Surveyed {
 /// What the blocks of one partition have told so far.
 #[derive(Clone, Copy, Default)]
 struct Run {
-    epoch: u64,
+    source: LogSource,
     /// The entries that follow each other without a gap: the number before the first, and the last.
     before: u64,
     last: u64,
 }
 
 impl Run {
-    /// Adds a block; false if it is of an earlier run than one before it.
-    fn add(&mut self, block: &Block<'_>) -> bool {
-        if self.last == 0 || block.first_sequence != self.last + 1 {
+    /// Adds a block.
+    fn add(&mut self, block: &Block<'_>) -> Fit {
+        let (earlier, later) = (self.source, block.source);
+        let next = self.last + 1;
+        if self.last > 0 && later.epoch < earlier.epoch {
+            return Fit::Replaced;
+        }
+        let replaces = later.epoch > earlier.epoch && (1..next).contains(&block.first_sequence);
+        let follows =
+            block.first_sequence == next || (replaces && block.first_sequence > self.before);
+        if self.last == 0 || !follows {
             self.before = block.first_sequence.saturating_sub(1);
         }
         self.last = last_sequence(block);
-        let is_later = block.epoch >= self.epoch;
-        self.epoch = block.epoch;
-        is_later
+        self.source = later;
+        match (replaces, later.incarnation >= earlier.incarnation) {
+            (true, _) => Fit::Replaces,
+            (false, is_later) if is_later || later.epoch > earlier.epoch => Fit::Follows,
+            (false, _) => Fit::Earlier,
+        }
     }
+}
+
+/// How a block fits those of its partition before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Follows,
+    /// It is of an earlier run of the same epoch.
+    Earlier,
+    /// It begins a later epoch with numbers that entries before it have too.
+    Replaces,
+    /// It is of an earlier epoch: nothing of it counts that is not there already.
+    Replaced,
 }
 
 fn last_sequence(block: &Block<'_>) -> u64 {
@@ -186,13 +210,16 @@ fn last_sequence(block: &Block<'_>) -> u64 {
 /// Why a block does not fit a snapshot, if it does not: both are of runs that went apart.
 fn stranger(block: &Block<'_>, saved: &PartitionPosition, manifest: &Manifest) -> Option<String> {
     let nonce = &manifest.nonce;
-    if block.epoch > saved.epoch && block.first_sequence <= saved.sequence {
+    if block.source > saved.source && block.first_sequence <= saved.sequence {
         return Some(format!(
             "snapshot {nonce} is of a run whose changes the command log does not have, and a later \
              run went on without them: it is not used"
         ));
     }
-    (block.epoch < saved.epoch && last_sequence(block) > saved.sequence).then(|| {
+    let (earlier, later) = (block.source, saved.source);
+    // What an earlier epoch has beyond the snapshot was replaced.
+    let went_on = earlier.epoch == later.epoch && earlier < later;
+    (went_on && last_sequence(block) > saved.sequence).then(|| {
         format!(
             "snapshot {nonce} is of a run that went on elsewhere than the command log, which was \
              written by another process at the same time: it is not used"
@@ -200,17 +227,38 @@ fn stranger(block: &Block<'_>, saved: &PartitionPosition, manifest: &Manifest) -
     })
 }
 
-/// Reads the whole log once, behind a snapshot that was taken at `behind`, or behind nothing.
+/// Reads the whole log, behind a snapshot that was taken at `behind`, or behind nothing: once, or
+/// again where an epoch replaces entries of another ([`Replaced`]).
 ///
 /// # Errors
 /// The log cannot be read, or is not of the same history as the snapshot.
 pub fn survey_log(
     disk: &dyn Disk,
-    mut reader: LogReader,
+    open: impl Fn() -> Result<LogReader, String>,
     mut survey: Survey,
     behind: &[PartitionPosition],
     manifest: Option<&Manifest>,
 ) -> Result<Surveyed, BeginFault> {
+    let begin = || open().map_err(BeginFault::Log);
+    let saved = (behind, manifest);
+    if let Some(surveyed) = survey_once(disk, begin()?, survey.clone(), saved, false)? {
+        return Ok(surveyed);
+    }
+    let replaced = Replaced::find(begin()?);
+    survey.pass_over(replaced.map_err(|error| BeginFault::Log(error.to_string()))?);
+    let surveyed = survey_once(disk, begin()?, survey, saved, true)?;
+    Ok(surveyed.expect("what was replaced is known"))
+}
+
+/// Reads the whole log; gives nothing where entries are met that replace others, unless it is known
+/// which.
+fn survey_once(
+    disk: &dyn Disk,
+    mut reader: LogReader,
+    mut survey: Survey,
+    (behind, manifest): (&[PartitionPosition], Option<&Manifest>),
+    knows_replaced: bool,
+) -> Result<Option<Surveyed>, BeginFault> {
     let mut log_bytes = 0;
     let mut runs = vec![Run::default(); behind.len()];
     loop {
@@ -227,7 +275,11 @@ pub fn survey_log(
         if let Some(problem) = other {
             return Err(BeginFault::Stranger(problem));
         }
-        if !runs[block.partition as usize].add(&block) {
+        let fit = runs[block.partition as usize].add(&block);
+        if matches!(fit, Fit::Replaces | Fit::Replaced) && !knows_replaced {
+            return Ok(None);
+        }
+        if fit == Fit::Earlier {
             return Err(BeginFault::Log(format!(
                 "{}, byte {}: these entries are of an earlier run than those before them: two \
                  processes wrote to the directory at the same time. Remedy: restore the directory \
@@ -262,7 +314,7 @@ pub fn survey_log(
         // Its own entries may be in the snapshot only.
         tail.transaction = tail.transaction.max(saved.transaction);
     }
-    Ok(Surveyed { outcome, end: reader.into_end(), log_bytes, reach })
+    Ok(Some(Surveyed { outcome, end: reader.into_end(), log_bytes, reach }))
 }
 
 /// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that

@@ -14,8 +14,10 @@
 //! what is not settled. [`Outcome`] is what replay goes by.
 
 mod point;
+mod replaced;
 
 pub use point::{PassEnd, Point, PointFinder, PointTarget};
+pub use replaced::Replaced;
 mod begin;
 
 pub use begin::{
@@ -23,7 +25,7 @@ pub use begin::{
 };
 
 use lockstep_txn::EntryReader;
-use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, Vote};
+use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, LogSource, Vote};
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -87,7 +89,7 @@ impl fmt::Display for SurveyError {
 impl std::error::Error for SurveyError {}
 
 /// What is known of a transaction over several partitions that is not settled.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Open {
     /// The partitions that must vote yes, once one has named them. If all had voted yes before:
     /// those that changed their votes since.
@@ -145,7 +147,7 @@ pub struct LogTail {
 }
 
 /// Reads the logs of all partitions. See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Survey {
     tails: Vec<LogTail>,
     open: BTreeMap<TransactionId, Open>,
@@ -154,7 +156,8 @@ pub struct Survey {
     /// By partition, calls that failed or were withdrawn.
     void_calls: Vec<BTreeSet<TransactionId>>,
     last_multi: TransactionId,
-    last_epoch: u64,
+    last_source: LogSource,
+    replaced: Replaced,
     cut: Option<Vec<u64>>,
     changed_votes: ChangedVotes,
 }
@@ -166,14 +169,15 @@ pub struct Outcome {
     pub tails: Vec<LogTail>,
     /// The last transaction id that the coordinator gave.
     pub last_multi: TransactionId,
-    /// The last epoch of the entries; 0 for none. Each run of a host has one of its own.
-    pub last_epoch: u64,
+    /// Who ordered the entries last; each run of a host is another source.
+    pub last_source: LogSource,
     /// Votes that changed.
     pub changed_votes: ChangedVotes,
     /// Transactions over several partitions that are not to be replayed.
     left_out: BTreeSet<TransactionId>,
     /// By partition, calls that are not to be replayed.
     void_calls: Vec<BTreeSet<TransactionId>>,
+    replaced: Replaced,
     cut: Option<Vec<u64>>,
 }
 
@@ -189,10 +193,16 @@ impl Survey {
             aborted: BTreeSet::new(),
             void_calls: vec![BTreeSet::new(); behind.len()],
             last_multi: TransactionId(0),
-            last_epoch: 0,
+            last_source: LogSource::default(),
+            replaced: Replaced::default(),
             cut: None,
             changed_votes: ChangedVotes::default(),
         }
+    }
+
+    /// Entries that a later epoch replaced, which are passed over.
+    pub fn pass_over(&mut self, replaced: Replaced) {
+        self.replaced = replaced;
     }
 
     /// By partition, entries with greater numbers are not to be replayed: see [`Point`]. What
@@ -221,7 +231,10 @@ impl Survey {
             if reader.partition() != partition {
                 return Err(SurveyError::Stranger { partition, found: reader.partition() });
             }
-            self.last_epoch = self.last_epoch.max(reader.epoch());
+            self.last_source = self.last_source.max(reader.source());
+            if self.replaced.has(partition, reader.source(), entry.sequence) {
+                continue;
+            }
             if entry.sequence <= sequence && self.tails[partition.index()].entries == 0 {
                 continue;
             }
@@ -326,7 +339,8 @@ impl Survey {
         Outcome {
             tails: self.tails,
             last_multi: self.last_multi,
-            last_epoch: self.last_epoch,
+            last_source: self.last_source,
+            replaced: self.replaced,
             changed_votes: self.changed_votes,
             left_out: self.aborted,
             void_calls: self.void_calls,
@@ -356,6 +370,26 @@ impl Outcome {
     /// cannot repeat its part without what was aborted before.
     pub fn leave_out(&mut self, transaction: TransactionId) {
         self.left_out.insert(transaction);
+    }
+
+    /// Whether an entry is void, because a later epoch replaced it.
+    #[inline]
+    pub fn is_replaced(&self, partition: PartitionId, source: LogSource, sequence: u64) -> bool {
+        self.replaced.has(partition, source, sequence)
+    }
+
+    /// There is a trace of this source, which may be later than those of the entries.
+    pub fn raise_source(&mut self, source: LogSource) {
+        let LogSource { epoch, incarnation } = self.last_source;
+        self.last_source = LogSource {
+            epoch: epoch.max(source.epoch),
+            incarnation: incarnation.max(source.incarnation),
+        };
+    }
+
+    /// Who orders what follows: the next run, in the same epoch.
+    pub fn next_source(&self) -> LogSource {
+        LogSource { incarnation: self.last_source.incarnation + 1, ..self.last_source }
     }
 
     /// Whether a call at one partition failed or was withdrawn.

@@ -7,7 +7,7 @@
 //! is left is the beginning of each log, and a state that the host went through: nothing in it
 //! ran without what it ran behind.
 
-use super::SurveyError;
+use super::{Replaced, SurveyError};
 use lockstep_txn::log_entry::{Entry, EntryBody};
 use lockstep_txn::{EntryKind, EntryReader};
 use lockstep_types::{PartitionId, TransactionId};
@@ -81,6 +81,8 @@ pub struct PointFinder {
     target: PointTarget,
     limit: u64,
     partitions: Vec<Reach>,
+    /// Entries that are void.
+    replaced: Replaced,
     /// Transactions over several partitions, not later than the point, of which a part is cut off.
     late: BTreeSet<TransactionId>,
     /// Others of that kind, found in this pass.
@@ -95,11 +97,12 @@ pub struct PointFinder {
 
 impl PointFinder {
     /// A search in the logs of so many partitions.
-    pub fn new(target: PointTarget, partitions: usize) -> PointFinder {
+    pub fn new(target: PointTarget, partitions: usize, replaced: Replaced) -> PointFinder {
         PointFinder {
             target,
             limit: target.limit(),
             partitions: vec![Reach::default(); partitions],
+            replaced,
             late: BTreeSet::new(),
             found_late: BTreeSet::new(),
             late_greatest: 0,
@@ -119,7 +122,9 @@ impl PointFinder {
             let unsound = |error| SurveyError::Entry { partition, sequence, error };
             let Some(entry) = reader.read().map_err(unsound)? else { return Ok(()) };
             sequence = entry.sequence;
-            self.note(partition, &entry);
+            if !self.replaced.has(partition, reader.source(), sequence) {
+                self.note(partition, &entry);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::FORMAT;
 use crate::directory::ClusterId;
+use lockstep_txn::log_entry::LogSource;
 use lockstep_types::TransactionId;
 use std::fmt::Write;
 
@@ -21,8 +22,8 @@ pub enum ContentKind {
 /// The last log entry of a partition whose effect a snapshot has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartitionPosition {
-    /// The epoch.
-    pub epoch: u64,
+    /// Who ordered it.
+    pub source: LogSource,
     /// The sequence number.
     pub sequence: u64,
     /// The last transaction id that the partition had given; 0 where the snapshot does not say.
@@ -67,6 +68,8 @@ pub struct FileEntry {
 /// What a manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
+    /// The release that saved it; empty if unknown.
+    pub release: String,
     /// The cluster that was saved.
     pub cluster: ClusterId,
     /// The snapshot's name.
@@ -131,6 +134,9 @@ impl Manifest {
     }
 
     fn write_lines(&self, out: &mut String) -> std::fmt::Result {
+        if !self.release.is_empty() {
+            writeln!(out, "release {}", self.release)?;
+        }
         writeln!(out, "cluster {}\nnonce {}", self.cluster, self.nonce)?;
         writeln!(out, "content {}\ntransaction {}", self.content.word(), self.transaction)?;
         writeln!(out, "created_ms {}", self.created_ms)?;
@@ -142,8 +148,10 @@ impl Manifest {
         }
         writeln!(out, "partitions {}", self.positions.len())?;
         for (partition, position) in self.positions.iter().enumerate() {
-            let PartitionPosition { epoch, sequence, transaction } = position;
-            writeln!(out, "position {partition} {epoch} {sequence} {}", transaction.0)?;
+            let PartitionPosition { source, sequence, transaction } = position;
+            let LogSource { epoch, incarnation } = source;
+            let transaction = transaction.0;
+            writeln!(out, "position {partition} {incarnation} {sequence} {epoch} {transaction}")?;
         }
         for TableEntry { name, kind, rows } in &self.tables {
             writeln!(out, "table {name} {} {rows}", kind.word())?;
@@ -234,6 +242,7 @@ impl<'a> Lines<'a> {
     }
 
     fn manifest(&mut self) -> Result<Manifest, Bad> {
+        let release = self.maybe("release").unwrap_or_default().to_string();
         let bad = self.bad("cluster");
         let cluster = ClusterId::parse(self.field("cluster")?).ok_or(bad)?;
         let nonce = self.field("nonce")?.to_string();
@@ -268,6 +277,7 @@ impl<'a> Lines<'a> {
             return Err(((self.at + length) as u64, "the schema has another length".to_string()));
         }
         Ok(Manifest {
+            release,
             cluster,
             nonce,
             content,
@@ -287,11 +297,18 @@ impl<'a> Lines<'a> {
         let parts: Vec<u64> =
             self.field("position")?.split(' ').filter_map(|word| word.parse().ok()).collect();
         match parts[..] {
-            [number, epoch, sequence] if number == u64::from(partition) => {
-                Ok(PartitionPosition { epoch, sequence, transaction: TransactionId(0) })
+            // Before format 3 there was the first epoch only.
+            [number, incarnation, sequence] if number == u64::from(partition) => {
+                let source = LogSource::of_run(incarnation);
+                Ok(PartitionPosition { source, sequence, ..PartitionPosition::default() })
             }
-            [number, epoch, sequence, transaction] if number == u64::from(partition) => {
-                Ok(PartitionPosition { epoch, sequence, transaction: TransactionId(transaction) })
+            [number, incarnation, sequence, epoch, transaction]
+                if number == u64::from(partition) =>
+            {
+                let epoch = u32::try_from(epoch).map_err(|_| bad)?;
+                let (source, transaction) =
+                    (LogSource { epoch, incarnation }, TransactionId(transaction));
+                Ok(PartitionPosition { source, sequence, transaction })
             }
             _ => Err(bad),
         }

@@ -83,7 +83,8 @@
 //! which they find by the lengths of the chunks between.
 //!
 //! Formats 1 and 2 are read as well. Format 1 has no kind 4: there every file has the rows of all
-//! tables. Before format 3 a manifest does not have the last transaction ids of partitions.
+//! tables. Before format 3 a manifest does not have the release that wrote it, epochs, and the last
+//! transaction ids of partitions.
 
 pub mod csv;
 mod error;

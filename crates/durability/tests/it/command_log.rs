@@ -8,6 +8,7 @@ use lockstep_durability::command_log::{
 };
 use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
 use lockstep_env::{Disk, DiskErrorKind, DiskOperation};
+use lockstep_txn::log_entry::LogSource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ fn writer(disk: &MemoryDisk, seed: u64) -> LogWriter {
 }
 
 fn add(writer: &mut LogWriter, block: &Written) {
-    writer.add(block.0, 1, block.1, block.2, &block.3);
+    writer.add(block.0, LogSource::of_run(1), block.1, block.2, &block.3);
 }
 
 fn commit(writer: &mut LogWriter, blocks: &[Written]) {
@@ -520,13 +521,14 @@ fn a_later_format_is_refused_by_its_number() {
     let disk = new_disk();
     written(&disk, &groups(3));
     let (name, mut bytes) = files(&disk).pop().unwrap();
-    bytes[11] = 2;
+    bytes[11] = 3;
     let checksum = crc32fast::hash(&bytes[..60]);
     bytes[60..64].copy_from_slice(&checksum.to_be_bytes());
     disk.replace(&name, bytes);
     let error = read(&disk).unwrap_err();
     assert_eq!(error.kind, LogErrorKind::Newer);
-    assert!(error.to_string().contains("format version is 2; this program reads 1"), "{error}");
+    let said = "format version is 3 (written by release ";
+    assert!(error.to_string().contains(said), "{error}");
 }
 
 #[test]
@@ -572,9 +574,13 @@ fn the_bytes_are_those_of_the_format() {
     let mut log = writer(&disk, 5);
     commit(&mut log, &[(3, 7, 2, b"entries".to_vec()), (4, 1, 1, Vec::new())]);
     log.seal().unwrap();
-    let bytes = disk.bytes(&file_name(1)).unwrap();
+    let mut bytes = disk.bytes(&file_name(1)).unwrap();
     let end = log.position().offset as usize;
     assert_eq!(bytes.len(), SEGMENT_BYTES_MIN as usize);
+    // The release that wrote it, and the checksum with that.
+    let release = String::from_utf8(bytes[48..60].to_vec()).unwrap();
+    assert_eq!(release.trim_end_matches('\0'), lockstep_durability::RELEASE);
+    bytes[48..64].fill(0);
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let lines = |bytes: &[u8]| bytes.chunks(32).map(hex).collect::<Vec<_>>().join("\n");
     let text = format!("{}\n\n{}\n", lines(&bytes[..64]), lines(&bytes[4_096..end]));

@@ -3,6 +3,7 @@
 
 mod command_log;
 mod directory;
+mod epochs;
 mod overlap;
 mod recovery;
 mod snapshot;

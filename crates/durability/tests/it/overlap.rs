@@ -9,6 +9,7 @@ use lockstep_durability::recovery::{BeginFault, Survey, Surveyed, survey_log};
 use lockstep_durability::snapshot::{ContentKind, Manifest, PartitionPosition};
 use lockstep_env::Disk;
 use lockstep_env::memory::MemoryDisk;
+use lockstep_txn::log_entry::LogSource;
 use lockstep_types::TransactionId;
 use std::sync::Arc;
 
@@ -40,9 +41,9 @@ fn open(disk: &MemoryDisk, seed: u64) -> LogWriter {
     LogWriter::open(shared(disk), settings, end).expect("the disk works")
 }
 
-/// A group of one block with an entry; the run is its epoch.
+/// A group of one block with an entry; the run is its incarnation.
 fn commit(writer: &mut LogWriter, run: u64, sequence: u64) -> Result<(), LogError> {
-    writer.add(0, run, sequence, 1, &[run as u8; 40]);
+    writer.add(0, LogSource::of_run(run), sequence, 1, &[run as u8; 40]);
     writer.write()?;
     writer.sync()
 }
@@ -164,11 +165,12 @@ fn survey_all(
     let mut writer = open(&disk, 1);
     for (run, sequence) in blocks {
         // Without entries: only the blocks are looked at.
-        writer.add(0, *run, *sequence, 1, &[]);
+        writer.add(0, LogSource::of_run(*run), *sequence, 1, &[]);
         writer.write().expect("the disk works");
     }
     let positions = vec![behind.unwrap_or_default()];
     let manifest = behind.map(|_| Manifest {
+        release: String::new(),
         cluster: CLUSTER,
         nonce: "ONE".to_string(),
         content: ContentKind::Native,
@@ -181,9 +183,9 @@ fn survey_all(
         files: Vec::new(),
         schema: String::new(),
     });
-    let reader = LogReader::open(shared(&disk), CLUSTER).expect("it is sound");
+    let open = || Ok(LogReader::open(shared(&disk), CLUSTER).expect("it is sound"));
     let survey = Survey::new(&[positions[0].sequence]);
-    survey_log(&disk, reader, survey, &positions, manifest.as_ref())
+    survey_log(&disk, open, survey, &positions, manifest.as_ref())
 }
 
 /// How far back the log goes.
@@ -197,15 +199,16 @@ fn survey(
 #[test]
 fn ids_go_on_after_those_that_only_a_snapshot_has_seen() {
     let transaction = TransactionId(77);
-    let position = PartitionPosition { epoch: 1, sequence: 2, transaction };
+    let position = PartitionPosition { source: LogSource::of_run(1), sequence: 2, transaction };
     let surveyed = survey_all(&[(1, 1), (1, 2)], Some(position)).expect("it fits");
     assert_eq!(surveyed.outcome.tails[0].transaction, transaction);
 }
 
 #[test]
 fn runs_that_went_apart_are_named() {
-    let at = |epoch, sequence| {
-        Some(PartitionPosition { epoch, sequence, ..PartitionPosition::default() })
+    let at = |run, sequence| {
+        let source = LogSource::of_run(run);
+        Some(PartitionPosition { source, sequence, ..PartitionPosition::default() })
     };
     assert_eq!(survey(&[(1, 1), (1, 2), (2, 3)], None), Ok(vec![0]));
     let fault = survey(&[(1, 1), (2, 2), (1, 3)], None);

@@ -2,9 +2,9 @@
 //! decisions.
 
 use lockstep_durability::recovery::{
-    Outcome, PassEnd, Point, PointFinder, PointTarget, Survey, SurveyError,
+    Outcome, PassEnd, Point, PointFinder, PointTarget, Replaced, Survey, SurveyError,
 };
-use lockstep_txn::log_entry::{Vote, begin_fragments, put_schema};
+use lockstep_txn::log_entry::{LogSource, Vote, begin_fragments, put_schema};
 use lockstep_txn::sp::first_entry;
 use lockstep_txn::{EntryHeader, EntryKind, LogBuffer};
 use lockstep_types::{ParameterSet, PartitionId, TransactionId};
@@ -29,7 +29,7 @@ struct Logs {
 
 impl Logs {
     fn new() -> Logs {
-        let buffers = [A, B].map(|partition| LogBuffer::new(partition, 1, 0));
+        let buffers = [A, B].map(|partition| LogBuffer::new(partition, LogSource::of_run(1), 0));
         Logs { buffers, pieces: Default::default() }
     }
 
@@ -266,7 +266,7 @@ impl Logs {
     }
 
     fn point(&self, target: PointTarget) -> Point {
-        let mut finder = PointFinder::new(target, 2);
+        let mut finder = PointFinder::new(target, 2, Replaced::default());
         loop {
             match self.pass(&mut finder) {
                 PassEnd::Again => {}
@@ -308,7 +308,8 @@ fn a_point_cuts_each_log_where_the_host_was() {
     assert_eq!(behind(own(B, 2)), [1, 1]);
     assert_eq!(behind(multi(4)), [u64::MAX, 3]);
     assert_eq!(behind(own(A, 5)), [u64::MAX, 3]);
-    let mut finder = PointFinder::new(PointTarget::Transaction(own(A, 3).transaction), 2);
+    let mut finder =
+        PointFinder::new(PointTarget::Transaction(own(A, 3).transaction), 2, Replaced::default());
     let near = PassEnd::Unknown(Some(own(B, 2).transaction), Some(multi(4).transaction));
     assert_eq!(logs.pass(&mut finder), near);
 

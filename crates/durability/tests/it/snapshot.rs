@@ -8,6 +8,7 @@ use lockstep_durability::snapshot::{
 };
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_env::{Disk, DiskErrorKind, DiskOperation, OpenMode};
+use lockstep_txn::log_entry::LogSource;
 use lockstep_types::{Datum, SqlType, TransactionId};
 
 const FOLDER: &str = "snapshots";
@@ -43,6 +44,7 @@ fn payloads(partition: u32) -> Vec<Vec<u8>> {
 
 fn manifest(nonce: &str, transaction: i64) -> Manifest {
     Manifest {
+        release: "1.2.3".to_string(),
         cluster: CLUSTER,
         nonce: nonce.to_string(),
         content: ContentKind::Native,
@@ -51,8 +53,12 @@ fn manifest(nonce: &str, transaction: i64) -> Manifest {
         catalog_version: 4,
         planning: Vec::new(),
         positions: vec![
-            PartitionPosition { epoch: 1, sequence: 17, transaction: TransactionId(99) },
-            PartitionPosition { epoch: 1, sequence: 9, ..PartitionPosition::default() },
+            PartitionPosition {
+                source: LogSource { epoch: 3, incarnation: 1 },
+                sequence: 17,
+                transaction: TransactionId(99),
+            },
+            PartitionPosition { source: LogSource::of_run(2), sequence: 9, ..Default::default() },
         ],
         tables: vec![TableEntry {
             name: "VOTES".to_string(),
@@ -177,7 +183,7 @@ fn foreign_and_newer_files_are_refused() {
     let text = String::from_utf8(content(&disk, &manifest)).unwrap();
     replace(&disk, &manifest, text.replace("format 3", "format 99").as_bytes());
     let error = read(&disk, "ONE").unwrap_err().to_string();
-    assert!(error.contains("format 99, newer than 2; use the release"), "{error}");
+    assert!(error.contains("format 99, newer than 3; use the release"), "{error}");
     replace(&disk, &manifest, &content(&disk, &snapshot::manifest_name("TWO")));
     let error = read(&disk, "ONE").unwrap_err().to_string();
     assert!(error.contains("the manifest of snapshot TWO"), "{error}");
@@ -360,22 +366,36 @@ fn the_format_stays() {
     assert_eq!(text, std::fs::read_to_string(golden).unwrap());
 }
 
-/// What the first release wrote is read: its manifest and the file of partition 1.
+/// What earlier releases wrote is read: the manifest and the file of partition 1.
 #[test]
-fn the_format_before_is_read() {
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/snapshot-format-1.txt");
-    let text = std::fs::read_to_string(golden).unwrap();
-    let (manifest, hex) = text.rsplit_once("\n\n").unwrap();
+fn the_formats_before_are_read() {
+    for format in 1..=2 {
+        let name = format!("/tests/golden/snapshot-format-{format}.txt");
+        let text = std::fs::read_to_string(format!("{}{name}", env!("CARGO_MANIFEST_DIR")));
+        read_golden(&text.unwrap());
+    }
+}
+
+fn read_golden(text: &str) {
+    let (manifest, hex) = text.rsplit_once("\n\n").expect("it is sound");
     let digits: Vec<char> = hex.chars().filter(|digit| !digit.is_whitespace()).collect();
-    let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
+    let byte = |pair: &[char]| {
+        u8::from_str_radix(&pair.iter().collect::<String>(), 16).expect("it is sound")
+    };
     let rows: Vec<u8> = digits.chunks(2).map(byte).collect();
     let disk = MemoryDisk::new();
-    disk.create_folder(FOLDER).unwrap();
+    disk.create_folder(FOLDER).expect("it is sound");
     let path = |name: String| format!("{FOLDER}/{name}");
     disk.replace(&path(snapshot::manifest_name("GOLDEN")), format!("{manifest}\n").into_bytes());
     disk.replace(&path(snapshot::rows_name("GOLDEN", 1)), rows);
-    let manifest = snapshot::read_manifest(&disk, FOLDER, "GOLDEN").unwrap();
-    let mut reader = RowsReader::open(&disk, FOLDER, &manifest, 1).unwrap();
+    let manifest = snapshot::read_manifest(&disk, FOLDER, "GOLDEN").expect("it is sound");
+    let position = |sequence| PartitionPosition {
+        source: LogSource::of_run(1),
+        sequence,
+        transaction: TransactionId(0),
+    };
+    assert_eq!(manifest.positions, [position(17), position(9)]);
+    let mut reader = RowsReader::open(&disk, FOLDER, &manifest, 1).expect("it is sound");
     assert_eq!(reader.tables(), heads());
     assert_eq!(all_of(&mut reader, RowsReader::next), payloads(1));
 }

@@ -395,8 +395,8 @@ impl Body {
         for (partition, lane) in self.lanes.iter_mut().enumerate() {
             while self.writer.group_bytes() < GROUP_BYTES_MAX {
                 let Some(batch) = lane.batches.pop() else { break };
-                let HandedLog { mut bytes, epoch, first_sequence, entries } = batch;
-                self.writer.add(partition as u32, epoch, first_sequence, entries, &bytes);
+                let HandedLog { mut bytes, source, first_sequence, entries } = batch;
+                self.writer.add(partition as u32, source, first_sequence, entries, &bytes);
                 lane.last_sequence = first_sequence + u64::from(entries) - 1;
                 lane.taken_bytes += bytes.len() as u64;
                 lane.is_in_group = true;

@@ -14,6 +14,7 @@ use lockstep_durability::recovery::{
 };
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
+use lockstep_txn::log_entry::LogSource;
 use lockstep_types::TransactionId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,21 +112,21 @@ pub(crate) fn recover<H: Send, A: Send>(
         found.retain(|candidate| candidate.is_before(point));
     }
     let sound = found.iter().filter_map(|one| one.manifest.as_ref().ok());
-    let epochs = sound.flat_map(|manifest| &manifest.positions).map(|position| position.epoch);
-    let last_epoch = epochs.max().unwrap_or(0);
+    let sources = sound.flat_map(|manifest| &manifest.positions).map(|position| position.source);
+    let last_source = sources.max().unwrap_or_default();
     let (mut recovered, problems) = begin_with_first(&found, |manifest, passed| {
-        begin_with(log, manifest, (passed, last_epoch), settings, progress)
+        begin_with(log, manifest, (passed, last_source), settings, progress)
     })?;
     recovered.summary.passed_over = problems;
     Ok(recovered)
 }
 
 /// Brings a host back from a snapshot, or from nothing, and the log behind it. Snapshots that are
-/// newer were passed over; `last_epoch` is the greatest of any snapshot.
+/// newer were passed over; `last_source` is the greatest of any snapshot.
 fn begin_with<H: Send, A: Send>(
     log: &DiskLog<'_>,
     manifest: Option<&Manifest>,
-    (passed, last_epoch): (&[&Candidate], u64),
+    (passed, last_source): (&[&Candidate], LogSource),
     settings: &ReplaySettings<'_>,
     progress: &RecoveryProgress,
 ) -> Result<Recovered<H, A>, BeginFault> {
@@ -138,13 +139,13 @@ fn begin_with<H: Send, A: Send>(
     if let Some(point) = log.until {
         survey.stop_behind(point.cut.clone());
     }
-    let reader = open(log).map_err(BeginFault::Log)?;
-    let surveyed = survey_log(&**log.disk, reader, survey, behind, manifest)?;
+    let surveyed = survey_log(&**log.disk, || open(log), survey, behind, manifest)?;
     let Surveyed { mut outcome, end, log_bytes, reach } = surveyed;
     check_reach(&**log.disk, manifest, passed, &outcome, &end)?;
     // By the clock too: a run may have left no entry, and snapshots that are gone by now.
     let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
-    outcome.last_epoch = outcome.last_epoch.max(last_epoch).max(started_ms);
+    outcome.raise_source(last_source);
+    outcome.raise_source(LogSource { incarnation: started_ms, ..outcome.last_source });
     if let Some(manifest) = manifest {
         outcome.last_multi = outcome.last_multi.max(TransactionId(manifest.transaction as u64));
     }
@@ -256,8 +257,9 @@ mod tests {
         let mut torn_at = 0;
         for group in 1..=2 {
             torn_at = writer.position().offset as usize + BLOCK_HEADER_BYTES;
-            writer.add(0, 1, group, 1, &[group as u8; 40]);
-            writer.add(1, 1, group, 1, &[group as u8 + 10; 40]);
+            let source = LogSource::of_run(1);
+            writer.add(0, source, group, 1, &[group as u8; 40]);
+            writer.add(1, source, group, 1, &[group as u8 + 10; 40]);
             writer.write().expect("memory takes it");
         }
         let mut bytes = memory.bytes(&file_name(1)).expect("it is there");

@@ -151,8 +151,8 @@ pub fn replay<H: Send, A: Send>(
         let (mut site, counts) = partition.finish();
         summary.replayed += counts.replayed;
         summary.left_out += counts.left_out;
-        let (epoch, last) = (outcome.last_epoch + 1, tail.transaction.max(outcome.last_multi));
-        site.go_on_behind((epoch, tail.sequence), last, version);
+        let (source, last) = (outcome.next_source(), tail.transaction.max(outcome.last_multi));
+        site.go_on_behind((source, tail.sequence), last, version);
         sites.push(site);
     }
     Ok((HostState { catalog, sites }, summary))

@@ -204,7 +204,8 @@ impl<H, A> PartitionReplay<H, A> {
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(self.stopped(&error.to_string())),
             };
-            if entry.sequence <= self.done {
+            let is_replaced = outcome.is_replaced(self.partition, reader.source(), entry.sequence);
+            if entry.sequence <= self.done || is_replaced {
                 continue;
             }
             if outcome.is_behind(self.partition, entry.sequence) {

@@ -21,7 +21,9 @@ use crate::snapshot::lane::{LaneLimits, SiteLane, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start};
 use crate::snapshot::{SaveResult, Saved};
 use lockstep_durability::directory::{DirectoryError, SNAPSHOT_FOLDER};
-use lockstep_durability::recovery::{PassEnd, Point, PointFinder, PointTarget, candidates};
+use lockstep_durability::recovery::{
+    PassEnd, Point, PointFinder, PointTarget, Replaced, candidates,
+};
 use lockstep_durability::snapshot::{ContentKind, FoundSnapshot, remove, saved_transaction, scan};
 use lockstep_durability::switch::{self, SET_ASIDE_PREFIX, Switch};
 use lockstep_durability::{ClusterId, command_log};
@@ -252,7 +254,8 @@ pub fn take_back(data: &Data, folder: &str) -> Result<TakenBack, String> {
 
 /// Looks for the point in the log.
 fn find_point(log: &DiskLog<'_>, partitions: usize, target: PointTarget) -> Result<Point, String> {
-    let mut finder = PointFinder::new(target, partitions);
+    let replaced = Replaced::find(open(log)?).map_err(|error| error.to_string())?;
+    let mut finder = PointFinder::new(target, partitions, replaced);
     let point = loop {
         let mut reader = open(log)?;
         while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {

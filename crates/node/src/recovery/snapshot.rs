@@ -83,7 +83,7 @@ pub(super) fn load<H: Send, A: Send>(
     let version = catalog.version();
     for (site, position) in sites.iter_mut().zip(&manifest.positions) {
         let last = TransactionId(manifest.transaction as u64);
-        site.go_on_behind((position.epoch, position.sequence), last, version);
+        site.go_on_behind((position.source, position.sequence), last, version);
     }
     let summary = SnapshotSummary {
         nonce: manifest.nonce.clone(),

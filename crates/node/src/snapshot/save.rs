@@ -187,8 +187,8 @@ impl Writing<'_> {
     fn begin(&mut self, partition: usize, begun: &SnapshotBegun) -> Result<(), SnapshotError> {
         let job = self.job;
         self.transaction = begun.transaction.0 as i64;
-        let SnapshotBegun { epoch, sequence, last: transaction, .. } = *begun;
-        self.positions[partition] = PartitionPosition { epoch, sequence, transaction };
+        let SnapshotBegun { source, sequence, last: transaction, .. } = *begun;
+        self.positions[partition] = PartitionPosition { source, sequence, transaction };
         for table in &begun.tables {
             let definition = job.tables.iter().find(|known| known.id == table.table);
             let replicated = definition.is_some_and(|known| known.is_replicated());
@@ -319,6 +319,7 @@ impl Writing<'_> {
             .collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let manifest = Manifest {
+            release: lockstep_durability::RELEASE.to_string(),
             cluster: job.cluster,
             nonce: job.nonce.clone(),
             content: job.content,

@@ -10,6 +10,7 @@ mod durability;
 mod effects;
 mod failed_writes;
 mod floats;
+mod formats;
 mod frames;
 mod full_disk;
 mod global_index;

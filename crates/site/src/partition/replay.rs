@@ -13,6 +13,7 @@ use lockstep_exec::arena::Arena;
 use lockstep_exec::database::{Database, ExecutionLimits, TransactionContext};
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::{PartsHere, PreparedProcedure, run_parts};
+use lockstep_txn::log_entry::LogSource;
 use lockstep_txn::{EntryHeader, LogBuffer, OrderedStream};
 use lockstep_types::{Failure, ParameterSet, PartitionId, TransactionId};
 use std::sync::Arc;
@@ -135,10 +136,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
     }
 
     /// The log was replayed up to the entry with this number: new entries, and new transaction
-    /// ids, follow behind it, in another epoch.
+    /// ids, follow it; another source orders them.
     pub fn go_on_behind(
         &mut self,
-        (epoch, sequence): (u64, u64),
+        (source, sequence): (LogSource, u64),
         last: TransactionId,
         catalog_version: u64,
     ) {
@@ -147,7 +148,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             self.database.set_limits(limits);
         }
         self.logged = GrowingMap::default();
-        self.log = LogBuffer::new(self.partition, epoch, sequence);
+        self.log = LogBuffer::new(self.partition, source, sequence);
         self.log.set_catalog_version(catalog_version);
         self.initiator.advance_past(last);
         self.database.maintain();

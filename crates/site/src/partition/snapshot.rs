@@ -22,8 +22,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             let is_chosen = start.tables.as_ref().is_none_or(|chosen| chosen.contains(&table));
             is_chosen && (is_first || !start.replicated.contains(&table))
         });
-        let (epoch, sequence) = (self.log.epoch(), self.log.sequence());
-        SnapshotBegun { transaction, epoch, sequence, last: self.initiator.last_id(), tables }
+        let (source, sequence) = (self.log.source(), self.log.sequence());
+        SnapshotBegun { transaction, source, sequence, last: self.initiator.last_id(), tables }
     }
 
     /// Whether a snapshot runs.

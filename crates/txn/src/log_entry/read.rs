@@ -1,7 +1,10 @@
 //! Reading entries back.
 
 use super::body::{CallEntry, FragmentsEntry, LoadEntry, LoggedStatement, Vote, number, text};
-use super::{ADDRESSED, BASE, EntryHeader, EntryKind, KIND, MULTI, NAMED, NUMBERED_PROCEDURES};
+use super::{
+    ADDRESSED, BASE, EntryHeader, EntryKind, KIND, LogSource, MULTI, NAMED, NUMBERED_PROCEDURES,
+    WITH_EPOCH,
+};
 use lockstep_base::bytes::{ByteReader, EndOfBytes};
 use lockstep_types::{ParameterSet, PartitionId, TransactionId};
 use std::fmt;
@@ -133,7 +136,7 @@ pub struct EntryReader<'a> {
     rest: ByteReader<'a>,
     has_base: bool,
     partition: PartitionId,
-    epoch: u64,
+    source: LogSource,
     catalog_version: u64,
     sequence: u64,
     last: u64,
@@ -149,7 +152,7 @@ impl<'a> EntryReader<'a> {
             rest: ByteReader::new(bytes),
             has_base: false,
             partition: PartitionId(0),
-            epoch: 0,
+            source: LogSource::default(),
             catalog_version: 0,
             sequence: 0,
             last: 0,
@@ -162,9 +165,9 @@ impl<'a> EntryReader<'a> {
         self.partition
     }
 
-    /// The epoch of the entry that was read last.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    /// Who ordered the entry that was read last.
+    pub fn source(&self) -> LogSource {
+        self.source
     }
 
     /// The version of the catalog that was in force where it was logged.
@@ -232,12 +235,17 @@ impl<'a> EntryReader<'a> {
         if self.partition.0 >= PartitionId::LIMIT {
             return Err(EntryError::new(format!("there is no partition {}", self.partition)));
         }
-        self.epoch = self.rest.varint()?;
+        let incarnation = self.rest.varint()?;
         let sequence = self.rest.varint()?;
         self.sequence =
             sequence.checked_sub(1).ok_or_else(|| EntryError::new("sequences begin at 1"))?;
         self.catalog_version = self.rest.varint()?;
-        let ring = self.rest.varint()?;
+        let (mut ring, mut epoch) = (self.rest.varint()?, LogSource::FIRST_EPOCH);
+        if ring == WITH_EPOCH {
+            epoch = number(&mut self.rest)?;
+            ring = self.rest.varint()?;
+        }
+        self.source = LogSource { epoch, incarnation };
         if ring != super::RING_VERSION {
             let text = format!("it is of ring version {ring}, which this release does not know");
             return Err(EntryError::new(text));

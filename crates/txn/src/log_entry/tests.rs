@@ -112,13 +112,16 @@ fn all_kinds(log: &mut LogBuffer) {
 
 #[test]
 fn entries_of_every_kind_are_read_back() {
-    let mut log = LogBuffer::new(OWN, 3, 41);
+    let mut log = LogBuffer::new(OWN, LogSource { epoch: 2, incarnation: 3 }, 41);
     log.set_catalog_version(8);
     vote(&mut log, &own(0, 0), 1);
     all_kinds(&mut log);
     let mut reader = EntryReader::new(log.bytes());
     reader.read().unwrap();
-    assert_eq!((reader.partition(), reader.epoch(), reader.catalog_version()), (OWN, 3, 8));
+    assert_eq!(
+        (reader.partition(), reader.source(), reader.catalog_version()),
+        (OWN, LogSource { epoch: 2, incarnation: 3 }, 8)
+    );
     let read = read_all(log.bytes()).unwrap();
     assert_eq!(read.len(), 13);
     assert!(read[0].starts_with("42 ") && read[12].starts_with("54 "), "{read:#?}");
@@ -141,7 +144,7 @@ fn entries_of_every_kind_are_read_back() {
 
 #[test]
 fn what_was_handed_over_apart_is_read_apart_and_together() {
-    let mut log = LogBuffer::new(OWN, 1, 0);
+    let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
     let mut pieces = Vec::new();
     let mut spare = Vec::new();
     for piece in 0..3 {
@@ -167,7 +170,7 @@ fn what_was_handed_over_apart_is_read_apart_and_together() {
 
 #[test]
 fn a_call_of_voter_takes_fifty_bytes_at_most() {
-    let mut log = LogBuffer::new(OWN, 1, 0);
+    let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
     let mut writer = ParameterWriter::default();
     writer.bigint(2_125_550_123).scalar(SqlType::Integer, Datum::Int(3)).bigint(2);
     let set = ParameterSet::new(writer.bytes()).unwrap();
@@ -179,7 +182,7 @@ fn a_call_of_voter_takes_fifty_bytes_at_most() {
 
 #[test]
 fn bytes_that_are_cut_or_changed_are_errors_or_other_entries_and_never_more() {
-    let mut log = LogBuffer::new(OWN, 1, 0);
+    let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
     vote(&mut log, &own(0, 0), 1);
     all_kinds(&mut log);
     let bytes = log.bytes().to_vec();
@@ -203,7 +206,7 @@ fn bytes_that_are_cut_or_changed_are_errors_or_other_entries_and_never_more() {
 #[should_panic(expected = "logged once")]
 fn what_runs_again_is_not_logged_again() {
     let header = EntryHeader { repeated: true, ..own(0, 0) };
-    vote(&mut LogBuffer::new(OWN, 1, 0), &header, 1);
+    vote(&mut LogBuffer::new(OWN, LogSource::of_run(1), 0), &header, 1);
 }
 
 /// The format is fixed: what an earlier release wrote is read, and written, the same.
@@ -214,7 +217,7 @@ fn entries_are_written_as_the_record_has_them() {
     let text = std::fs::read_to_string(path).expect("the record");
     let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
     let recorded: String = lines.flat_map(str::chars).filter(|c| !c.is_whitespace()).collect();
-    let mut log = LogBuffer::new(OWN, 3, 41);
+    let mut log = LogBuffer::new(OWN, LogSource { epoch: 2, incarnation: 3 }, 41);
     log.set_catalog_version(8);
     vote(&mut log, &own(0, 0), 1);
     all_kinds(&mut log);

@@ -242,7 +242,7 @@ impl HostLog {
             }
             let handed = site.take_log(Vec::new());
             let (first, entries) = (handed.first_sequence, handed.entries);
-            self.writer.add(partition as u32, handed.epoch, first, entries, &handed.bytes);
+            self.writer.add(partition as u32, handed.source, first, entries, &handed.bytes);
             self.gathered[partition] = first + u64::from(entries) - 1;
         }
         self.writer.group_bytes() > 0

@@ -112,18 +112,17 @@ impl HostDisk {
         shape: Shape,
     ) -> Result<Recovered, String> {
         let sound = found.iter().filter_map(|one| one.manifest.as_ref().ok());
-        let epochs = sound.flat_map(|manifest| &manifest.positions).map(|place| place.epoch);
-        let last_epoch = epochs.max().unwrap_or(0);
+        let sources = sound.flat_map(|manifest| &manifest.positions).map(|place| place.source);
+        let last_source = sources.max().unwrap_or_default();
         let (mut recovered, problems) = begin_with_first(found, |manifest, passed| {
             let nothing = vec![PartitionPosition::default(); shape.partitions as usize];
             let behind = manifest.map_or(&nothing, |manifest| &manifest.positions);
             let sequences: Vec<u64> = behind.iter().map(|place| place.sequence).collect();
-            let reader = self.open().map_err(BeginFault::Log)?;
             let survey = Survey::new(&sequences);
-            let surveyed = survey_log(&*self.disk, reader, survey, behind, manifest)?;
+            let surveyed = survey_log(&*self.disk, || self.open(), survey, behind, manifest)?;
             let (mut outcome, end) = (surveyed.outcome, surveyed.end);
             check_reach(&*self.disk, manifest, passed, &outcome, &end)?;
-            outcome.last_epoch = outcome.last_epoch.max(last_epoch);
+            outcome.raise_source(last_source);
             if let Some(manifest) = manifest {
                 let snapshot = TransactionId(manifest.transaction as u64);
                 outcome.last_multi = outcome.last_multi.max(snapshot);
@@ -190,8 +189,8 @@ impl World {
         let last = TransactionId(manifest.transaction as u64);
         for (place, site) in self.sites.iter_mut().enumerate() {
             load_partition(disk, manifest, place as u32, site.database_mut())?;
-            let PartitionPosition { epoch, sequence, .. } = manifest.positions[place];
-            site.go_on_behind((epoch, sequence), last, version);
+            let PartitionPosition { source, sequence, .. } = manifest.positions[place];
+            site.go_on_behind((source, sequence), last, version);
         }
         Ok(())
     }
@@ -254,7 +253,7 @@ impl World {
         let version = self.latest().0;
         for (site, tail) in self.sites.iter_mut().zip(&outcome.tails) {
             let last = tail.transaction.max(outcome.last_multi);
-            site.go_on_behind((outcome.last_epoch + 1, tail.sequence), last, version);
+            site.go_on_behind((outcome.next_source(), tail.sequence), last, version);
         }
         self.coordinator = Coordinator::new(self.ring.clone(), &self.limits);
         self.coordinator.go_on_behind(outcome.last_multi, version);
@@ -388,7 +387,9 @@ impl PartitionReplay<'_> {
     ) -> Result<Option<Stop>, Fault> {
         let mut entries = EntryReader::new(piece);
         while let Some(entry) = entries.read()? {
-            if entry.sequence <= *done {
+            if entry.sequence <= *done
+                || outcome.is_replaced(self.partition, entries.source(), entry.sequence)
+            {
                 continue;
             }
             assert_eq!(entry.sequence, *done + 1, "the survey found no gap");

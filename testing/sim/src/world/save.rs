@@ -262,8 +262,8 @@ impl Running {
         match message {
             FromSite::Begun(begun) => {
                 self.transaction = begun.transaction.0 as i64;
-                let SnapshotBegun { epoch, sequence, last: transaction, .. } = *begun;
-                self.positions[partition] = PartitionPosition { epoch, sequence, transaction };
+                let SnapshotBegun { source, sequence, last: transaction, .. } = *begun;
+                self.positions[partition] = PartitionPosition { source, sequence, transaction };
                 let heads = begun.tables.iter().map(|table| head(table, &self.tables));
                 let heads: Vec<_> = heads.collect();
                 let name = rows_name(&self.nonce, partition as u32);
@@ -304,6 +304,7 @@ impl Running {
         let mut tables: Vec<_> = self.heads.iter().map(entry).collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         Manifest {
+            release: lockstep_durability::RELEASE.to_string(),
             cluster: CLUSTER,
             nonce: self.nonce.clone(),
             content: ContentKind::Native,
