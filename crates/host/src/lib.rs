@@ -13,6 +13,7 @@ pub mod partition;
 pub mod routing;
 pub mod routing_values;
 pub mod several;
+pub mod statements;
 
 /// The clock of a host, as it was read at the beginning of a round.
 pub trait HostTime {

@@ -5,14 +5,14 @@ use crate::connection::ConnectionKey;
 use crate::snapshot::lane::SiteLane;
 use crate::statistics::ShardSnapshot;
 use lockstep_base::prefetch;
-use lockstep_exec::lookup::KeyRoute;
 use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::lead::ViaKey;
+use lockstep_host::statements::StatementVia;
 use lockstep_site::{
     ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
     StatementCall, ToPartition, ViaLeg,
 };
-use lockstep_types::{PartitionId, Status, TableId, Value};
+use lockstep_types::{Status, TableId, Value};
 use mio::net::TcpStream;
 use std::sync::Arc;
 
@@ -137,21 +137,7 @@ pub struct AdHocCall {
     /// The statements with their parameters.
     pub call: StatementCall,
     /// How a global index leads the only statement to its row.
-    pub via: Option<AdHocVia>,
-}
-
-/// The way of an ad hoc statement that a unique global index leads to its row.
-pub struct AdHocVia {
-    /// How the index is asked.
-    pub route: KeyRoute,
-    /// The key.
-    pub keys: Vec<Value>,
-    /// The partition of the index's entries for it.
-    pub index: PartitionId,
-    /// What the receiver is to look for.
-    pub leg: ViaLeg,
-    /// How many times the index was asked.
-    pub lookups: u16,
+    pub via: Option<StatementVia>,
 }
 
 /// Who waits for a multi-partition call, and the invocation, to be dispatched again when a schema

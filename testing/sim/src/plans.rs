@@ -4,21 +4,23 @@ use crate::census::Census;
 use crate::classes::SimClasses;
 use crate::world::CallNumber;
 use crate::{classes, power, walk};
-use lockstep_exec::lookup::lookups;
+use lockstep_exec::PreparedStatement;
 use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
 use lockstep_exec::statement::StatementOrigin;
-use lockstep_exec::{PreparedStatement, routing_value};
 use lockstep_host::catalog::{HostCatalog, HostProcedure, ProcedureRuntime};
 use lockstep_host::destination::{Destination, declare_partitions, destination, has_outgrown};
 use lockstep_host::lead::ViaKey;
 use lockstep_host::several::{CoordinatorCall, HomeOf, SeveralCall, call_for_coordinator};
+use lockstep_host::statements::{
+    StatementVia, StatementsDestination, StatementsWay, statements_destination, statements_way,
+};
 use lockstep_plan::{
     Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, PlanError,
     SchemaChange, plan_statement,
 };
 use lockstep_plan_ir::procedure::ProcedureKind;
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_plan_ir::{Execution, ProcedureDefinition, Statement, StorageChange, TableDefinition};
+use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
 use lockstep_site::{BoundStatement, Home, MultiWork, OneRoundCalls, StatementCall, TableSwap};
 use lockstep_sql::ast::ParsedStatement;
 use lockstep_sql::{Limits, parse_batch};
@@ -54,7 +56,8 @@ pub enum Request {
 /// Work of one catalog version, for one partition.
 #[derive(Debug, Clone)]
 pub(crate) enum LocalWork {
-    Statements(StatementCall),
+    /// Statements, and how an index leads the only one to its row.
+    Statements(StatementCall, Option<StatementVia>),
     /// A call of a procedure: its invocation.
     Procedure(Arc<[u8]>),
     /// The statement of the table's generated procedure, and a table of rows.
@@ -69,6 +72,24 @@ pub(crate) enum Planned {
     Partition(PartitionId, LocalWork),
     Multi { declared: Vec<PartitionId>, home: Option<Home>, work: MultiWork<u64> },
     Several(CoordinatorCall<CallNumber, u64>),
+}
+
+impl Planned {
+    /// How bound statements are sent.
+    pub(crate) fn of_statements(
+        work: StatementCall,
+        destination: StatementsDestination,
+        ring: &HashRing,
+    ) -> Planned {
+        match statements_way(ring, &work, destination) {
+            StatementsWay::At(partition, via) => {
+                Planned::Partition(partition, LocalWork::Statements(work, via))
+            }
+            StatementsWay::Several(home) => {
+                Planned::Multi { declared: Vec::new(), home, work: MultiWork::Statements(work) }
+            }
+        }
+    }
 }
 
 /// The invocation of a procedure with a parameter set, as a client sends it.
@@ -318,7 +339,7 @@ impl SimCatalog {
             LocalWork::Procedure(body) => has_outgrown(&self.host, ring, &decoded(body)),
             // Whoever leads it looks at the version by itself.
             LocalWork::Led(..) => false,
-            LocalWork::Statements(_) | LocalWork::Load(..) => true,
+            LocalWork::Statements(..) | LocalWork::Load(..) => true,
         }
     }
 
@@ -352,23 +373,30 @@ impl SimCatalog {
                     .iter()
                     .map(|(sql, parameters)| self.bind(sql, parameters))
                     .collect::<Vec<_>>();
-                let only = only_partition(&statements, ring);
-                let work = statement_call(statements);
-                match only {
-                    Some(partition) => Planned::Partition(partition, LocalWork::Statements(work)),
-                    None => {
-                        let work = MultiWork::Statements(work);
-                        Planned::Multi { declared: Vec::new(), home: None, work }
-                    }
-                }
+                self.plan_statements(statements, ring)
             }
             Request::At(partition, sql) => {
                 let call = statement_call(vec![self.bind(sql, &[])]);
-                Planned::Partition(*partition, LocalWork::Statements(call))
+                Planned::Partition(*partition, LocalWork::Statements(call, None))
             }
             Request::Load(table, rows) => self.plan_load(table, rows, ring),
             Request::Procedure(body) => self.plan_call(call, body, ring, one_rounds),
         }
+    }
+
+    /// Where bound statements go, as the planner finds it.
+    pub(crate) fn plan_statements(
+        &self,
+        statements: Vec<BoundStatement>,
+        ring: &HashRing,
+    ) -> Planned {
+        let given = statements.iter().map(|bound| {
+            let parameters = ParameterSet::new(&bound.parameters).expect("written above");
+            (&*bound.statement, parameters)
+        });
+        let destination = statements_destination(&self.host.plan, ring, given);
+        let destination = destination.expect("integers route");
+        Planned::of_statements(statement_call(statements), destination, ring)
     }
 
     /// Where a call goes, as the thread that read it finds it.
@@ -464,38 +492,6 @@ fn table_of<'a>(definition: &TableDefinition, rows: impl Iterator<Item = &'a Vec
 pub(crate) fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
     let read_only = statements.iter().all(|bound| bound.statement.statement().read_only);
     StatementCall { statements, read_only, counted: false, answer: None }
-}
-
-/// Whether a statement changes what global indexes hold.
-pub(crate) fn keeps_index_of(statement: &Statement) -> bool {
-    statement.upkeep != IndexUpkeep::None
-}
-
-fn only_partition(bound: &[BoundStatement], ring: &HashRing) -> Option<PartitionId> {
-    let mut common = None;
-    for statement in bound {
-        // The entries of an index live elsewhere.
-        let planned = statement.statement.statement();
-        let keeps_index = planned.upkeep != IndexUpkeep::None;
-        if keeps_index && ring.partition_count() > 1 {
-            return None;
-        }
-        // Where its rows are is asked of a global index first.
-        if !lookups(planned).is_empty() {
-            return None;
-        }
-        let Execution::Local { routing: Some(routing), .. } = &planned.execution else {
-            return None;
-        };
-        let given = ParameterSet::new(&statement.parameters).expect("written above");
-        let value = routing_value(&statement.statement, routing, given).expect("integers route");
-        let partition = ring.partition_of(value.as_datum());
-        if common.is_some_and(|other| other != partition) {
-            return None;
-        }
-        common = Some(partition);
-    }
-    common
 }
 
 #[cfg(test)]

@@ -343,7 +343,13 @@ impl World {
     fn plan(&mut self, connected: usize, call: CallNumber, request: &Request) -> Message {
         let catalog_version = self.versions[connected];
         let catalog = self.catalogs.get_mut(&catalog_version).expect("it is in force");
-        match catalog.plan(call, request, &self.ring, &mut self.one_rounds) {
+        let planned = catalog.plan(call, request, &self.ring, &mut self.one_rounds);
+        self.message_of(call, catalog_version, planned)
+    }
+
+    /// What is sent on of a call that was planned.
+    fn message_of(&mut self, call: CallNumber, catalog_version: u64, planned: Planned) -> Message {
+        match planned {
             Planned::Several(several) => several.into(),
             Planned::Partition(partition, work) => {
                 let journey = Journey::default();

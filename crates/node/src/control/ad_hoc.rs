@@ -7,21 +7,20 @@ use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::intake::Changes;
-use crate::message::{AdHocCall, AdHocVia, Envelope, MultiOrigin, MultiRequest, Origin};
-use lockstep_exec::procedure::routing_value;
+use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
-use lockstep_host::catalog::key_route;
+use lockstep_host::statements::{
+    StatementVia, StatementsDestination, StatementsWay, statements_destination, statements_way,
+};
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, PlanError, Planning, classify_batch, plan_statement_with,
 };
-use lockstep_plan_ir::Lookup;
-use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_plan_ir::{Execution, Statement};
-use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall, ViaLeg};
+use lockstep_plan_ir::Statement;
+use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall};
 use lockstep_sql::ast::{self, ParsedStatement, Span, StatementKind};
 use lockstep_sql::{Limits, SqlError, parse_batch};
-use lockstep_types::{Datum, Failure, Parameter, ParameterSet, PartitionId, Value};
+use lockstep_types::{Datum, Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -261,26 +260,13 @@ impl Control {
         &mut self,
         call: SystemCall,
         work: StatementCall,
-        destination: Destination,
+        destination: StatementsDestination,
     ) {
-        let indexed =
-            |bound: &BoundStatement| bound.statement.statement().upkeep != IndexUpkeep::None;
-        match destination {
-            Destination::One(partition)
-                if self.facts.partition_count > 1 && work.statements.iter().any(indexed) =>
-            {
-                let home = Home { partition, addresses_partition: true };
+        match statements_way(&self.facts.ring, &work, destination) {
+            StatementsWay::At(partition, via) => self.send_to_partition(call, work, partition, via),
+            StatementsWay::Several(home) => {
                 let work = MultiWork::Statements(work);
-                self.send_multi_at(call.origin, call.body, call.time_limit, Some(home), work);
-            }
-            Destination::One(partition) => self.send_to_partition(call, work, partition, None),
-            Destination::Via(via) => {
-                let index = via.index;
-                self.send_to_partition(call, work, index, Some(via));
-            }
-            Destination::Several => {
-                let work = MultiWork::Statements(work);
-                self.send_multi(call.origin, call.body, call.time_limit, work);
+                self.send_multi_at(call.origin, call.body, call.time_limit, home, work);
             }
         }
     }
@@ -290,7 +276,7 @@ impl Control {
         call: SystemCall,
         work: StatementCall,
         partition: PartitionId,
-        via: Option<AdHocVia>,
+        via: Option<StatementVia>,
     ) {
         let ad_hoc = AdHocCall {
             origin: call.origin,
@@ -363,7 +349,7 @@ impl Control {
         let statements = statements.into_iter().map(bind).collect();
         let work = StatementCall { statements, read_only, counted: false, answer: None };
         let partition = self.facts.ring.partition_of(key);
-        self.send_work(call, work, Destination::One(partition));
+        self.send_work(call, work, StatementsDestination::One(partition));
         Ok(())
     }
 
@@ -395,51 +381,9 @@ impl Control {
         &self,
         statements: &[Arc<PreparedStatement>],
         given: ParameterSet<'_>,
-    ) -> Result<Destination, Failure> {
-        let mut common = None;
-        for statement in statements {
-            let Execution::Local { routing, .. } = &statement.statement().execution else {
-                return Ok(Destination::Several);
-            };
-            let Some(routing) = routing else { continue };
-            if let Some(lookup) = Lookup::of(routing) {
-                if self.facts.partition_count == 1 {
-                    continue;
-                }
-                let is_led =
-                    statements.len() == 1 && statement.statement().upkeep == IndexUpkeep::None;
-                // Else the coordinator asks the global index.
-                return Ok(match is_led.then(|| self.led(statement, &lookup, given)) {
-                    Some(via) => via?.map_or(Destination::Several, Destination::Via),
-                    None => Destination::Several,
-                });
-            }
-            let value =
-                routing_value(statement, routing, given).map_err(|error| error.to_failure())?;
-            let partition = self.facts.ring.partition_of(value.as_datum());
-            if common.is_some_and(|other| other != partition) {
-                return Ok(Destination::Several);
-            }
-            common = Some(partition);
-        }
-        // Replicated tables only: any partition has them all.
-        Ok(Destination::One(common.unwrap_or(PartitionId(0))))
-    }
-}
-
-impl Control {
-    /// How a statement gets to the row of a key by way of the index's partition.
-    fn led(
-        &self,
-        statement: &PreparedStatement,
-        lookup: &Lookup<'_>,
-        given: ParameterSet<'_>,
-    ) -> Result<Option<AdHocVia>, Failure> {
-        let value = |key| routing_value(statement, key, given).map_err(|error| error.to_failure());
-        let keys: Vec<Value> = lookup.keys.iter().map(value).collect::<Result<_, _>>()?;
-        let Some(route) = key_route(&self.catalog.plan, lookup.entries) else { return Ok(None) };
-        let index = self.facts.ring.partition_of_values(keys.iter().map(Value::as_datum));
-        Ok(Some(AdHocVia { route, keys, index, leg: ViaLeg::Index, lookups: 0 }))
+    ) -> Result<StatementsDestination, Failure> {
+        let statements = statements.iter().map(|statement| (&**statement, given));
+        statements_destination(&self.catalog.plan, &self.facts.ring, statements)
     }
 }
 
@@ -457,16 +401,6 @@ pub(crate) fn plan_text(
 
 /// What stands before all that is wrong with a statement.
 const PREFIX: &str = "SQL error while compiling query:";
-
-/// Where ad hoc work runs.
-pub(super) enum Destination {
-    /// At one partition.
-    One(PartitionId),
-    /// Where a global index says that the row is.
-    Via(AdHocVia),
-    /// At the coordinator.
-    Several,
-}
 
 /// What a client gets for text that is no SQL. Only where a token is the trouble is it a syntax
 /// error by name, with what would have been accepted.

@@ -2,11 +2,11 @@
 //! is partitioned by several columns: VoltDB's loaders cannot hash those, and take the table for a
 //! replicated one. Also `@LoadSinglepartitionTable` into a table with global indexes.
 
-use super::ad_hoc::Destination;
 use super::{Control, SystemCall};
 use crate::intake::Changes;
 use lockstep_host::load::{Load, load_parameters, load_statement};
 use lockstep_host::routing::hashed_value;
+use lockstep_host::statements::StatementsDestination;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
 use lockstep_types::hashing::MAX_KEY_PARTS;
@@ -43,7 +43,7 @@ impl Control {
             counted: false,
             answer: Some(answer),
         };
-        self.send_work(call, work, Destination::Several);
+        self.send_work(call, work, StatementsDestination::Several);
         Ok(())
     }
 

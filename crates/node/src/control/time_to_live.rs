@@ -6,7 +6,6 @@
 //! many, so that replay needs no clock. What a change of the catalog overtakes is not repeated:
 //! the next look is by the new one.
 
-use super::ad_hoc::Destination;
 use super::index_build::{LENGTH_BYTES, read_step};
 use super::{Control, SystemCall};
 use crate::clock;
@@ -15,6 +14,7 @@ use crate::intake::Changes;
 use crate::message::{Envelope, Origin};
 use crate::options::Options;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::statements::StatementsDestination;
 use lockstep_site::{
     BoundStatement, Expiring, ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId,
     StatementCall,
@@ -145,9 +145,9 @@ impl Control {
         let body = Arc::clone(&self.expiry.overtaken);
         let call = SystemCall { origin, admin: true, body, time_limit: None };
         let destination = match batch.partition {
-            Some(partition) => Destination::One(partition),
-            None if self.facts.partition_count == 1 => Destination::One(PartitionId(0)),
-            None => Destination::Several,
+            Some(partition) => StatementsDestination::One(partition),
+            None if self.facts.partition_count == 1 => StatementsDestination::One(PartitionId(0)),
+            None => StatementsDestination::Several,
         };
         self.send_work(call, work, destination);
     }

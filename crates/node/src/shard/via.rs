@@ -14,8 +14,7 @@ use lockstep_host::routing_values::index_partition;
 use lockstep_host::several::HomeOf;
 use lockstep_site::{Home, MultiWork, ViaLeg, ViaNext, ViaStep};
 use lockstep_txn::{Admission, EntryHeader};
-use lockstep_types::hashing::MAX_KEY_PARTS;
-use lockstep_types::{Datum, PartitionId};
+use lockstep_types::PartitionId;
 use lockstep_wire_volt::Invocation;
 
 /// A call that was decoded before.
@@ -139,13 +138,7 @@ impl Shard {
         mut call: Box<AdHocCall>,
     ) -> Option<HeldCall> {
         let Some(via) = &mut call.via else { return Some(HeldCall::AdHoc(call)) };
-        let mut keys = [Datum::Null; MAX_KEY_PARTS];
-        keys.iter_mut().zip(&via.keys).for_each(|(key, value)| *key = value.as_datum());
-        let keys = &keys[..via.keys.len().min(MAX_KEY_PARTS)];
-        let next = self
-            .site
-            .via_step(header, via.leg, &via.route, keys)
-            .map(|step| step.next(&mut via.lookups, self.facts.options.max_index_lookups));
+        let next = via.next(&mut self.site, header, self.facts.options.max_index_lookups);
         if matches!(next, Ok(ViaNext::Run)) {
             return Some(HeldCall::AdHoc(call));
         }

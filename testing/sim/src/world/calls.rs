@@ -111,7 +111,7 @@ fn run(
 ) -> Answer {
     let mut tables = Vec::new();
     let outcome = match &call.work {
-        LocalWork::Statements(statements) => site.statements(header, statements, &mut tables),
+        LocalWork::Statements(statements, _) => site.statements(header, statements, &mut tables),
         LocalWork::Procedure(body) | LocalWork::Led(body, ..) => {
             let Invocation { procedure, parameters, all_partition, .. } = decoded(body);
             match catalog.host.procedure(procedure) {

@@ -1,12 +1,10 @@
 //! Rows whose time is over, deleted as a host's control thread has it done, by the simulated clock.
 //! A look is taken at once; the transaction behind it goes its way among all messages.
 
-use super::led::Journey;
-use super::{Answer, CallNumber, Message, PartitionCall, World};
-use crate::plans::{LocalWork, keeps_index_of, statement_call};
-use lockstep_site::{
-    BoundStatement, Expiring, ExpiryBatch, ExpirySchedule, Home, LegId, MultiCall, MultiWork,
-};
+use super::{Answer, CallNumber, World};
+use crate::plans::{Planned, statement_call};
+use lockstep_host::statements::StatementsDestination;
+use lockstep_site::{BoundStatement, Expiring, ExpiryBatch, ExpirySchedule, LegId};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, PartitionId, SqlType, TableId};
 
@@ -86,7 +84,6 @@ impl World {
         let mut parameters = ParameterWriter::default();
         parameters.scalar(SqlType::Timestamp, Datum::Timestamp(batch.cut_off_us));
         parameters.bigint(batch.rows as i64);
-        let keeps_index = keeps_index_of(batch.statement.statement());
         let bound = BoundStatement {
             statement: batch.statement,
             parameters: parameters.bytes().into(),
@@ -94,25 +91,14 @@ impl World {
             found: None,
             profile: None,
         };
-        let statements = statement_call(vec![bound]);
-        let alone = self.partition_count() == 1;
-        let partition = batch.partition.or(alone.then_some(PartitionId(0)));
-        let message = match partition {
-            Some(partition) if alone || !keeps_index => {
-                let (work, journey) = (LocalWork::Statements(statements), Journey::default());
-                Message::Call(partition, PartitionCall { call, catalog_version, work, journey })
-            }
-            home => Message::Multi(MultiCall {
-                origin: call,
-                procedure_number: 0,
-                catalog_version,
-                time_limit: None,
-                declared: Vec::new(),
-                home: home.map(|partition| Home { partition, addresses_partition: true }),
-                led: None,
-                work: MultiWork::Statements(statements),
-            }),
+        let destination = match batch.partition {
+            Some(partition) => StatementsDestination::One(partition),
+            None if self.partition_count() == 1 => StatementsDestination::One(PartitionId(0)),
+            None => StatementsDestination::Several,
         };
+        let work = statement_call(vec![bound]);
+        let planned = Planned::of_statements(work, destination, &self.ring);
+        let message = self.message_of(call, catalog_version, planned);
         self.in_flight.push(message);
     }
 

@@ -2,11 +2,12 @@
 //! threads carry them: each message once, after any time, before or behind any other.
 
 use super::{Message, PartitionCall, World};
+use crate::census::Census;
 use crate::plans::{LocalWork, decoded};
 use lockstep_host::lead::{self, LedTurn, Way};
 use lockstep_host::routing_values::index_partition;
 use lockstep_host::several::HomeOf;
-use lockstep_site::{Home, ViaLeg, ViaNext};
+use lockstep_site::{Home, MultiCall, MultiWork, ViaLeg, ViaNext};
 use lockstep_txn::EntryHeader;
 use lockstep_types::PartitionId;
 
@@ -32,7 +33,13 @@ impl World {
         header: &EntryHeader,
         mut call: PartitionCall,
     ) -> Option<PartitionCall> {
-        let LocalWork::Led(body, number, key) = &call.work else { return Some(call) };
+        let (body, number, key) = match &call.work {
+            LocalWork::Led(body, number, key) => (body, number, key),
+            LocalWork::Statements(_, Some(_)) => {
+                return self.lead_statement(partition, header, call);
+            }
+            _ => return Some(call),
+        };
         let mut journey = call.journey;
         self.census.count_visit(call.call, partition);
         let catalog = &self.catalogs[&self.versions[partition.index()]].host;
@@ -70,6 +77,47 @@ impl World {
             }
             None => self.lead_in_transaction(&call, partition, home),
         }
+        None
+    }
+
+    /// The same for the only statement of a transaction.
+    fn lead_statement(
+        &mut self,
+        partition: PartitionId,
+        header: &EntryHeader,
+        mut call: PartitionCall,
+    ) -> Option<PartitionCall> {
+        let LocalWork::Statements(work, Some(via)) = &mut call.work else { return Some(call) };
+        self.census.count_visit(call.call, partition);
+        let site = &mut self.sites[partition.index()];
+        let next = via.next(site, header, self.max_index_lookups);
+        let next = next.expect("the index is there, and its keys are integers");
+        if next == ViaNext::Run {
+            return Some(call);
+        }
+        site.withdraw(header, work.read_only);
+        let to = match next {
+            ViaNext::Row(row) => (row, ViaLeg::Row),
+            ViaNext::Index => (via.index, ViaLeg::Index),
+            ViaNext::GiveUp | ViaNext::Run => {
+                self.given_up += 1;
+                let (origin, catalog_version) = (call.call, call.catalog_version);
+                self.in_flight.push(Message::Multi(MultiCall {
+                    origin,
+                    procedure_number: Census::mark_of(origin),
+                    catalog_version,
+                    time_limit: None,
+                    declared: Vec::new(),
+                    home: None,
+                    led: None,
+                    work: MultiWork::Statements(work.clone()),
+                }));
+                return None;
+            }
+        };
+        self.hops += 1;
+        via.leg = to.1;
+        self.in_flight.push(Message::Call(to.0, call));
         None
     }
 
