@@ -16,6 +16,10 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 /// How often the log says that a stop is prepared, in microseconds.
 const REMIND_US: i64 = 60_000_000;
 
+/// How long the end waits until old snapshots are removed and the log before the new one is given
+/// up, in microseconds: the next start does it, too.
+const TIDY_PATIENCE_US: i64 = 10_000_000;
+
 /// How far the stop of a host is.
 #[derive(Default)]
 pub(super) struct Stop {
@@ -25,6 +29,8 @@ pub(super) struct Stop {
     remind_us: i64,
     /// Who waits for a snapshot and the end; the snapshot has begun.
     saving: Option<(Origin, bool)>,
+    /// Who waits for the end, the snapshot being there, and until when the host cleans up first.
+    ending: Option<(Origin, i64)>,
     /// Who waits until the log is durable.
     quiescing: Vec<(Origin, Receiver<()>)>,
 }
@@ -50,7 +56,7 @@ impl Control {
 
     /// `@CancelShutdown`.
     pub(super) fn cancel_shutdown(&mut self, origin: Origin) -> Result<(), Failure> {
-        if self.stop.saving.is_some() {
+        if self.stop.saving.is_some() || self.stop.ending.is_some() {
             return Err(Failure::graceful("The host saves its snapshot and stops already"));
         }
         if self.stop.prepared.take().is_some() {
@@ -91,7 +97,7 @@ impl Control {
                  @SnapshotSave, then call @Shutdown without a parameter.",
             ));
         }
-        if self.stop.saving.is_some() {
+        if self.stop.saving.is_some() || self.stop.ending.is_some() {
             return Err(Failure::graceful("The host saves its snapshot and stops already"));
         }
         self.stop.saving = Some((origin, false));
@@ -102,6 +108,12 @@ impl Control {
     /// Begins the last snapshot once nothing is in its way, and tells who waits for the log.
     pub(super) fn attend_to_stop(&mut self) {
         self.remind_of_stop();
+        if let Some((origin, until_us)) = self.stop.ending
+            && (!self.is_tidying() || clock::now_us() >= until_us)
+        {
+            self.stop.ending = None;
+            self.end(origin);
+        }
         let is_over = |given: &Receiver<()>| given.try_recv() != Err(TryRecvError::Empty);
         let (over, waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.stop.quiescing).into_iter().partition(|(_, g)| is_over(g));
@@ -141,6 +153,9 @@ impl Control {
         let Some((origin, true)) = self.stop.saving else { return };
         self.stop.saving = None;
         match result {
+            Ok(()) if self.is_tidying() => {
+                self.stop.ending = Some((origin, clock::now_us() + TIDY_PATIENCE_US));
+            }
             Ok(()) => self.end(origin),
             Err(problem) => {
                 let text = format!(

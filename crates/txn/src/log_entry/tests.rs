@@ -209,18 +209,45 @@ fn what_runs_again_is_not_logged_again() {
     vote(&mut LogBuffer::new(OWN, LogSource::of_run(1), 0), &header, 1);
 }
 
-/// The format is fixed: what an earlier release wrote is read, and written, the same.
+/// The record of a file, as hexadecimal digits.
+fn record(file: &str) -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/wire");
+    let text = std::fs::read_to_string(folder.join(file)).expect("the record");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
+    lines.flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+}
+
+/// The format is fixed: what this release wrote once is written the same.
 #[test]
 fn entries_are_written_as_the_record_has_them() {
-    let path =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/wire/log_entries.txt");
-    let text = std::fs::read_to_string(path).expect("the record");
-    let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
-    let recorded: String = lines.flat_map(str::chars).filter(|c| !c.is_whitespace()).collect();
     let mut log = LogBuffer::new(OWN, LogSource { epoch: 2, incarnation: 3 }, 41);
     log.set_catalog_version(8);
     vote(&mut log, &own(0, 0), 1);
     all_kinds(&mut log);
     let written: String = log.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(written, recorded);
+    assert_eq!(written, record("log_entries.txt"));
+}
+
+/// What releases before epochs wrote is read: the same entries, of the first epoch.
+#[test]
+fn entries_of_the_format_before_are_read() {
+    let bytes = |file: &str| -> Vec<u8> {
+        let digits = record(file);
+        let pairs = digits.as_bytes().chunks(2);
+        pairs
+            .map(|pair| std::str::from_utf8(pair).expect("digits"))
+            .map(|pair| u8::from_str_radix(pair, 16).expect("two digits"))
+            .collect()
+    };
+    let (before, now) = (bytes("log_entries_format_1.txt"), bytes("log_entries.txt"));
+    let (mut before, mut now) = (EntryReader::new(&before), EntryReader::new(&now));
+    let mut count = 0;
+    while let Some(entry) = before.read().expect("it is read") {
+        let same = now.read().expect("it is read").expect("as many entries");
+        assert_eq!(before.source(), LogSource::of_run(3));
+        assert_eq!((entry.sequence, entry.header), (same.sequence, same.header));
+        assert_eq!(format!("{:?}", entry.body), format!("{:?}", same.body));
+        count += 1;
+    }
+    assert!(now.read().expect("it is read").is_none() && count > 10, "{count} entries");
 }

@@ -504,6 +504,11 @@ impl Control {
         }
     }
 
+    /// Whether old snapshots are being removed, and the log that they alone need.
+    pub(in crate::control) fn is_tidying(&self) -> bool {
+        self.snapshots.is_tidying
+    }
+
     fn saved_tables(&self, request: &SnapshotRequest) -> Result<Vec<Arc<TableDefinition>>, String> {
         let all = self.catalog.plan.tables.values().map(|table| &table.definition);
         let chosen: &ChosenTables = &request.tables;
