@@ -66,3 +66,21 @@ impl<M> DurabilityGate<M> {
         self.waiting.pop_front().map(|(_, message)| message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_later_leaves_later_though_it_names_an_earlier_entry() {
+        let mut gate = DurabilityGate::default();
+        assert_eq!(gate.pass(7, 5, "a vote"), None);
+        // The answer of a call that ran before the vote, kept until a decision.
+        assert_eq!(gate.pass(6, 5, "a kept answer"), None);
+        gate.check_invariants(5);
+        assert_eq!(gate.release(6), None);
+        assert_eq!(gate.release(7), Some("a vote"));
+        assert_eq!(gate.release(7), Some("a kept answer"));
+        assert!(gate.is_idle());
+    }
+}
