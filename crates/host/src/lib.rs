@@ -1,8 +1,8 @@
 //! What a host decides, as functions of what it is given: no clock, socket, file or thread in
 //! here. The server's threads call it, and so does the simulator.
 //!
-//! So far: the catalog in force, where calls go, and what becomes of them at their partition and
-//! at the coordinator.
+//! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
+//! coordinator, and how a log is replayed.
 
 pub mod catalog;
 pub mod coordinator;
@@ -10,6 +10,7 @@ pub mod destination;
 pub mod lead;
 pub mod load;
 pub mod partition;
+pub mod recovery;
 pub mod routing;
 pub mod routing_values;
 pub mod several;

@@ -12,7 +12,7 @@ use crate::mailbox::{Bell, Outbox, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
 use crate::recovery::{
-    DiskLog, Recovered, RecoveryProgress, RecoverySummary, ReplaySettings, recover,
+    Recovered, RecoveryProgress, RecoverySummary, ReplaySettings, directory_log, recover,
 };
 use crate::scheduling;
 use crate::shard::{HeldCall, HostFacts, KeptAnswer, Shard, ShardParts};
@@ -392,8 +392,7 @@ fn bring_back(
             data.disk.shown("")
         ));
     }
-    let log = DiskLog { disk: &data.disk, cluster: data.cluster.cluster, until: None };
-    recover(&log, &settings, progress)
+    recover(&directory_log(data), &settings, progress)
 }
 
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {

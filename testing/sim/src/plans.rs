@@ -5,7 +5,7 @@ use crate::classes::SimClasses;
 use crate::world::CallNumber;
 use crate::{classes, power, walk};
 use lockstep_exec::PreparedStatement;
-use lockstep_exec::procedure::{NativeProcedure, PreparedProcedure, ProcedureCode};
+use lockstep_exec::procedure::{NativeProcedure, ProcedureCode};
 use lockstep_exec::statement::StatementOrigin;
 use lockstep_host::catalog::{HostCatalog, HostProcedure, ProcedureRuntime};
 use lockstep_host::destination::{Destination, declare_partitions, destination, has_outgrown};
@@ -343,10 +343,6 @@ impl SimCatalog {
         }
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Arc<PreparedProcedure>> {
-        self.host.procedure(name).map(|procedure| &procedure.prepared)
-    }
-
     pub(crate) fn prepare(&mut self, sql: &Sql) -> Arc<PreparedStatement> {
         if let Some(prepared) = self.statements.get(sql) {
             return Arc::clone(prepared);
@@ -497,6 +493,7 @@ pub(crate) fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockstep_exec::procedure::PreparedProcedure;
 
     #[test]
     fn an_insert_with_a_known_index_entry_is_a_call_of_one_round() {

@@ -13,16 +13,17 @@
 //! [`Survey`] takes the entries of all partitions, those of each in their order, and keeps only
 //! what is not settled. [`Outcome`] is what replay goes by.
 
+mod begin;
+mod log;
 mod point;
 mod replaced;
-
-pub use point::{PassEnd, Point, PointFinder, PointTarget};
-pub use replaced::Replaced;
-mod begin;
 
 pub use begin::{
     BeginFault, Candidate, Surveyed, begin_with_first, candidates, check_reach, survey_log,
 };
+pub use log::{PartitionBlocks, RecoveryLog};
+pub use point::{PassEnd, Point, PointFinder, PointTarget};
+pub use replaced::Replaced;
 
 use lockstep_txn::EntryReader;
 use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, LogSource, Vote};
@@ -367,9 +368,9 @@ impl Outcome {
     }
 
     /// A transaction turns out not to have been committed: a partition that had said yes to it
-    /// cannot repeat its part without what was aborted before.
-    pub fn leave_out(&mut self, transaction: TransactionId) {
-        self.left_out.insert(transaction);
+    /// cannot repeat its part without what was aborted before. False if it was left out already.
+    pub fn leave_out(&mut self, transaction: TransactionId) -> bool {
+        self.left_out.insert(transaction)
     }
 
     /// Whether an entry is void, because a later epoch replaced it.

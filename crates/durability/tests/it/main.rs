@@ -6,5 +6,6 @@ mod directory;
 mod epochs;
 mod overlap;
 mod recovery;
+mod recovery_log;
 mod snapshot;
 mod switch;

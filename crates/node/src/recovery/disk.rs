@@ -1,22 +1,17 @@
-//! Recovery of a host from its directory: the newest sound snapshot, what the command log says
-//! behind it, and its replay.
+//! Recovery of a host from the files of its directory: the newest sound snapshot, and the command
+//! log after it.
 
-use super::partition::PartitionSource;
 use super::snapshot::{self, SnapshotSummary, Unfit};
-use super::{HostState, ReplayError, ReplaySettings, replay};
+use super::{HostState, PartitionLog, ReplayError, ReplaySettings, ReplaySummary, replay};
 use crate::clock;
+use crate::log::Data;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_durability::ClusterId;
-use lockstep_durability::command_log::{FOLDER, LogEnd, LogPosition, LogReader, TornTail};
-use lockstep_durability::recovery::{
-    BeginFault, Candidate, Point, Survey, Surveyed, begin_with_first, candidates, check_reach,
-    survey_log,
-};
-use lockstep_durability::snapshot::{Manifest, PartitionPosition};
-use lockstep_env::Disk;
-use lockstep_txn::log_entry::LogSource;
+use lockstep_durability::command_log::{FOLDER, LogEnd, LogFaults, LogPosition, TornTail};
+use lockstep_durability::recovery::{BeginFault, Outcome, PartitionBlocks, RecoveryLog};
+use lockstep_durability::snapshot::Manifest;
+use lockstep_host::recovery::RecoveryHost;
 use lockstep_types::TransactionId;
-use std::sync::Arc;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far recovery has come, for whoever shows it.
@@ -88,193 +83,136 @@ impl<H, A> Recovered<H, A> {
 }
 
 /// The log of a directory.
-pub(crate) struct DiskLog<'a> {
-    pub(crate) disk: &'a Arc<dyn Disk>,
-    pub(crate) cluster: ClusterId,
-    /// What is behind this point is left out.
-    pub(crate) until: Option<&'a Point>,
+pub(crate) fn directory_log(data: &Data) -> RecoveryLog<'_> {
+    let (disk, cluster) = (&data.disk, data.cluster.cluster);
+    RecoveryLog { disk, cluster, until: None, faults: LogFaults::default() }
 }
 
-/// Brings a host back from its directory: the newest snapshot that is sound, and the log behind
-/// it. A damaged snapshot is passed over only if the log behind an older one has all that it had.
+/// Brings a host back from its directory: the newest snapshot that is sound, and the log after it.
 ///
 /// # Errors
 /// The text for the user: which file is damaged, or which entry cannot run.
 pub(crate) fn recover<H: Send, A: Send>(
-    log: &DiskLog<'_>,
+    log: &RecoveryLog<'_>,
     settings: &ReplaySettings<'_>,
     progress: &RecoveryProgress,
 ) -> Result<Recovered<H, A>, String> {
     let partitions = settings.ring.partition_count();
-    let found = candidates(&**log.disk, log.cluster, partitions);
-    let mut found = found.map_err(|error| error.to_string())?;
-    if let Some(point) = log.until {
-        found.retain(|candidate| candidate.is_before(point));
-    }
-    let sound = found.iter().filter_map(|one| one.manifest.as_ref().ok());
-    let sources = sound.flat_map(|manifest| &manifest.positions).map(|position| position.source);
-    let last_source = sources.max().unwrap_or_default();
-    let (mut recovered, problems) = begin_with_first(&found, |manifest, passed| {
-        begin_with(log, manifest, (passed, last_source), settings, progress)
-    })?;
-    recovered.summary.passed_over = problems;
-    Ok(recovered)
-}
-
-/// Brings a host back from a snapshot, or from nothing, and the log behind it. Snapshots that are
-/// newer were passed over; `last_source` is the greatest of any snapshot.
-fn begin_with<H: Send, A: Send>(
-    log: &DiskLog<'_>,
-    manifest: Option<&Manifest>,
-    (passed, last_source): (&[&Candidate], LogSource),
-    settings: &ReplaySettings<'_>,
-    progress: &RecoveryProgress,
-) -> Result<Recovered<H, A>, BeginFault> {
-    let began_ns = clock::monotonic_ns();
-    let partitions = settings.ring.partition_count();
-    let nothing = vec![PartitionPosition::default(); partitions as usize];
-    let behind = manifest.map_or(&nothing, |manifest| &manifest.positions);
-    let sequences: Vec<u64> = behind.iter().map(|position| position.sequence).collect();
-    let mut survey = Survey::new(&sequences);
-    if let Some(point) = log.until {
-        survey.stop_behind(point.cut.clone());
-    }
-    let surveyed = survey_log(&**log.disk, || open(log), survey, behind, manifest)?;
-    let Surveyed { mut outcome, end, log_bytes, reach } = surveyed;
-    check_reach(&**log.disk, manifest, passed, &outcome, &end)?;
-    // By the clock too: a run may have left no entry, and snapshots that are gone by now.
-    let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
-    outcome.raise_source(last_source);
-    outcome.raise_source(LogSource { incarnation: started_ms, ..outcome.last_source });
-    if let Some(manifest) = manifest {
-        outcome.last_multi = outcome.last_multi.max(TransactionId(manifest.transaction as u64));
-    }
-    let entries = outcome.tails.iter().map(|tail| tail.entries).sum();
-    progress.entries.store(entries, Ordering::Relaxed);
-    let surveyed_ns = clock::monotonic_ns();
-    let (state, replayed, loaded) = loop {
-        progress.replayed.store(0, Ordering::Relaxed);
-        let sources = sources(log, partitions, end.position).map_err(BeginFault::Log)?;
-        let (state, loaded) = load(log, manifest, settings)?;
-        match replay(state, sources, &outcome, settings) {
-            Ok((state, replayed)) => break (state, replayed, loaded),
-            Err(ReplayError::Stopped(problem)) => {
-                return Err(BeginFault::Log(format!(
-                    "{problem}. The command log in {} was not changed; `lockstep log inspect` \
-                     shows what it holds.",
-                    log.disk.shown(FOLDER)
-                )));
-            }
-            Err(ReplayError::NotCommitted(transaction)) => outcome.leave_out(transaction),
-        }
+    let found = log.candidates(partitions).map_err(|error| error.to_string())?;
+    let now_ns = clock::monotonic_ns();
+    let mut files = Files {
+        log,
+        settings,
+        progress,
+        loaded: None,
+        surveyed: Duration { from_ns: now_ns, to_ns: now_ns },
+        sites: PhantomData,
     };
+    let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
+    let recovered =
+        lockstep_host::recovery::recover(&mut files, log, partitions, &found, started_ms)?;
+    let Files { loaded, surveyed, .. } = files;
+    let entries = recovered.outcome.tails.iter().map(|tail| tail.entries).sum();
     let load_us = loaded.as_ref().map_or(0, |loaded| loaded.load_us);
-    let replay_us = Elapsed::between_ns(surveyed_ns, clock::monotonic_ns()).us();
+    let replay_us = Elapsed::between_ns(surveyed.to_ns, clock::monotonic_ns()).us();
+    let replayed = recovered.replayed;
     let summary = RecoverySummary {
         snapshot: loaded,
-        passed_over: Vec::new(),
+        passed_over: recovered.passed_over,
         entries,
-        log_bytes,
+        log_bytes: recovered.log_bytes,
         replayed: replayed.replayed,
         schema_changes: replayed.schema_changes,
         left_out: replayed.left_out,
-        torn: end.torn.clone(),
-        survey_us: Elapsed::between_ns(began_ns, surveyed_ns).us(),
+        torn: recovered.end.torn.clone(),
+        survey_us: Elapsed::between_ns(surveyed.from_ns, surveyed.to_ns).us(),
         replay_us: replay_us.saturating_sub(load_us),
     };
-    let sequences = outcome.tails.iter().map(|tail| tail.sequence).collect();
-    let last_multi = outcome.last_multi;
-    Ok(Recovered { state, last_multi, end, sequences, log_reach: reach, summary })
+    Ok(Recovered {
+        state: recovered.state,
+        last_multi: recovered.outcome.last_multi,
+        end: recovered.end,
+        sequences: recovered.outcome.tails.iter().map(|tail| tail.sequence).collect(),
+        log_reach: recovered.reach,
+        summary,
+    })
 }
 
-/// What replay begins with.
-fn load<H: Send, A: Send>(
-    log: &DiskLog<'_>,
-    manifest: Option<&Manifest>,
-    settings: &ReplaySettings<'_>,
-) -> Result<(HostState<H, A>, Option<SnapshotSummary>), BeginFault> {
-    let Some(manifest) = manifest else {
-        let state = HostState::empty(settings);
-        return Ok((state.map_err(|error| BeginFault::Log(error.to_string()))?, None));
-    };
-    match snapshot::load(&**log.disk, manifest, settings) {
-        Ok((state, loaded)) => Ok((state, Some(loaded))),
-        Err(Unfit::Partial) => Err(BeginFault::Snapshot(None)),
-        Err(Unfit::Damaged(problem)) => Err(BeginFault::Snapshot(Some(problem))),
+/// The files of a directory that recovery reads.
+struct Files<'a, H, A> {
+    log: &'a RecoveryLog<'a>,
+    settings: &'a ReplaySettings<'a>,
+    progress: &'a RecoveryProgress,
+    /// The snapshot that replay began with last.
+    loaded: Option<SnapshotSummary>,
+    /// When the log was read that is replayed.
+    surveyed: Duration,
+    sites: PhantomData<(H, A)>,
+}
+
+/// From when to when something took place.
+struct Duration {
+    from_ns: u64,
+    to_ns: u64,
+}
+
+impl<H: Send, A: Send> RecoveryHost for Files<'_, H, A> {
+    type State = HostState<H, A>;
+
+    fn begin_survey(&mut self) {
+        self.surveyed.from_ns = clock::monotonic_ns();
     }
-}
 
-pub(super) fn open(log: &DiskLog<'_>) -> Result<LogReader, String> {
-    LogReader::open(Arc::clone(log.disk), log.cluster).map_err(|error| error.to_string())
-}
+    fn end_survey(&mut self, outcome: &Outcome) {
+        let entries = outcome.tails.iter().map(|tail| tail.entries).sum();
+        self.progress.entries.store(entries, Ordering::Relaxed);
+        self.surveyed.to_ns = clock::monotonic_ns();
+    }
 
-/// The logs of all partitions, up to where the survey found their end.
-fn sources(
-    log: &DiskLog<'_>,
-    partitions: u32,
-    end: LogPosition,
-) -> Result<Vec<Box<dyn PartitionSource>>, String> {
-    let source = |partition| {
-        let reader = open(log)?.of_partition(partition);
-        Ok(Box::new(DiskSource { reader, end }) as Box<dyn PartitionSource>)
-    };
-    (0..partitions).map(source).collect()
+    fn load(&mut self, manifest: Option<&Manifest>) -> Result<HostState<H, A>, BeginFault> {
+        self.progress.replayed.store(0, Ordering::Relaxed);
+        self.loaded = None;
+        let Some(manifest) = manifest else {
+            let state = HostState::empty(self.settings);
+            return state.map_err(|error| BeginFault::Log(error.to_string()));
+        };
+        match snapshot::load(&**self.log.disk, manifest, self.settings) {
+            Ok((state, loaded)) => {
+                self.loaded = Some(loaded);
+                Ok(state)
+            }
+            Err(Unfit::Partial) => Err(BeginFault::Snapshot(None)),
+            Err(Unfit::Damaged(problem)) => Err(BeginFault::Snapshot(Some(problem))),
+        }
+    }
+
+    fn replay(
+        &mut self,
+        state: HostState<H, A>,
+        end: LogPosition,
+        outcome: &Outcome,
+    ) -> Result<(HostState<H, A>, ReplaySummary), ReplayError> {
+        let log = |partition| {
+            let blocks = self.log.partition(partition, end).map_err(ReplayError::Stopped)?;
+            Ok(Box::new(DiskLog(blocks)) as Box<dyn PartitionLog + Send>)
+        };
+        let logs: Result<Vec<_>, _> = (0..state.sites.len() as u32).map(log).collect();
+        replay(state, logs?, outcome, self.settings).map_err(|error| match error {
+            ReplayError::Stopped(problem) => ReplayError::Stopped(format!(
+                "{problem}. The command log in {} was not changed; `lockstep log inspect` shows \
+                 what it holds.",
+                self.log.disk.shown(FOLDER)
+            )),
+            other => other,
+        })
+    }
 }
 
 /// The blocks of one partition.
-struct DiskSource {
-    reader: LogReader,
-    /// A reader of one partition passes over the blocks of others without a look at their bodies.
-    /// So it does not stop at a torn one, and what stands behind that is not of the log.
-    end: LogPosition,
-}
+struct DiskLog(PartitionBlocks);
 
-impl PartitionSource for DiskSource {
+impl PartitionLog for DiskLog {
     fn next(&mut self) -> Result<Option<&[u8]>, String> {
-        let block = self.reader.next_block().map_err(|error| error.to_string())?;
-        Ok(block.filter(|block| block.position < self.end).map(|block| block.body))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lockstep_durability::command_log::{
-        BLOCK_HEADER_BYTES, LogSettings, LogWriter, SEGMENT_BYTES_MIN, file_name,
-    };
-    use lockstep_env::memory::MemoryDisk;
-
-    /// A power cut tore the first block of the last group, and left the second.
-    #[test]
-    fn what_stands_behind_a_torn_block_of_another_partition_is_not_replayed() {
-        let memory = MemoryDisk::new();
-        memory.create_folder(FOLDER).expect("memory takes it");
-        let disk: Arc<dyn Disk> = Arc::new(memory.clone());
-        let cluster = ClusterId([7; 16]);
-        let settings = LogSettings { cluster, segment_bytes: SEGMENT_BYTES_MIN, seed: 1 };
-        let opened = LogWriter::open(Arc::clone(&disk), settings, LogEnd::default());
-        let mut writer = opened.expect("memory takes it");
-        let mut torn_at = 0;
-        for group in 1..=2 {
-            torn_at = writer.position().offset as usize + BLOCK_HEADER_BYTES;
-            let source = LogSource::of_run(1);
-            writer.add(0, source, group, 1, &[group as u8; 40]);
-            writer.add(1, source, group, 1, &[group as u8 + 10; 40]);
-            writer.write().expect("memory takes it");
-        }
-        let mut bytes = memory.bytes(&file_name(1)).expect("it is there");
-        bytes[torn_at] ^= 1;
-        memory.replace(&file_name(1), bytes);
-
-        let log = DiskLog { disk: &disk, cluster, until: None };
-        let mut reader = open(&log).expect("it is sound");
-        while reader.next_block().expect("it is sound").is_some() {}
-        let end = reader.into_end();
-        assert!(end.torn.is_some());
-        let mut sources = sources(&log, 2, end.position).expect("it is sound");
-        for (source, body) in sources.iter_mut().zip([[1; 40], [11; 40]]) {
-            assert_eq!(source.next().expect("it is sound"), Some(&body[..]));
-            assert_eq!(source.next().expect("it is sound"), None);
-        }
+        self.0.next_body().map_err(|error| error.to_string())
     }
 }

@@ -7,7 +7,7 @@
 //! then on the moves are carried out by whoever opens the directory next, should this process be
 //! stopped among them ([`lockstep_durability::switch`]).
 
-use super::disk::{DiskLog, Recovered, RecoverySummary, open, recover};
+use super::disk::{Recovered, RecoverySummary, directory_log, recover};
 use super::{HostState, ReplaySettings, carry_out};
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
@@ -22,7 +22,7 @@ use crate::snapshot::save::{SaveJob, run, snapshot_start};
 use crate::snapshot::{SaveResult, Saved};
 use lockstep_durability::directory::{DirectoryError, SNAPSHOT_FOLDER};
 use lockstep_durability::recovery::{
-    PassEnd, Point, PointFinder, PointTarget, Replaced, candidates,
+    PassEnd, Point, PointFinder, PointTarget, RecoveryLog, Replaced, candidates,
 };
 use lockstep_durability::snapshot::{ContentKind, FoundSnapshot, remove, saved_transaction, scan};
 use lockstep_durability::switch::{self, SET_ASIDE_PREFIX, Switch};
@@ -102,7 +102,7 @@ pub fn restore(
 ) -> Result<RestoreSummary, String> {
     let RestoreSettings { data, natives, options, java_options } = settings;
     let partitions = data.cluster.partition_count;
-    let log = DiskLog { disk: &data.disk, cluster: data.cluster.cluster, until: None };
+    let log = directory_log(data);
     let point = find_point(&log, partitions as usize, target)?;
     check_reach(&log, partitions, &point, target)?;
     let ring = HashRing::new(partitions);
@@ -120,7 +120,7 @@ pub fn restore(
         ring: &ring,
         progress: &data.progress.replayed,
     };
-    let log = DiskLog { until: Some(&point), ..log };
+    let log = RecoveryLog { until: Some(&point), ..log };
     let recovered = recover::<(), ()>(&log, &replay, &data.progress)?;
     let Recovered { mut state, mut last_multi, end, summary, .. } = recovered;
     let indexes_left_out = take_builds_away(&mut state, &mut last_multi, &replay)?;
@@ -253,11 +253,15 @@ pub fn take_back(data: &Data, folder: &str) -> Result<TakenBack, String> {
 }
 
 /// Looks for the point in the log.
-fn find_point(log: &DiskLog<'_>, partitions: usize, target: PointTarget) -> Result<Point, String> {
-    let replaced = Replaced::find(open(log)?).map_err(|error| error.to_string())?;
+fn find_point(
+    log: &RecoveryLog<'_>,
+    partitions: usize,
+    target: PointTarget,
+) -> Result<Point, String> {
+    let replaced = Replaced::find(log.open()?).map_err(|error| error.to_string())?;
     let mut finder = PointFinder::new(target, partitions, replaced);
     let point = loop {
-        let mut reader = open(log)?;
+        let mut reader = log.open()?;
         while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
             if block.partition as usize >= partitions {
                 let (found, shown) = (block.partition, log.disk.shown(command_log::FOLDER));
@@ -317,7 +321,7 @@ fn target_text(target: PointTarget) -> String {
 
 /// Whether there is something to begin with.
 fn check_reach(
-    log: &DiskLog<'_>,
+    log: &RecoveryLog<'_>,
     partitions: u32,
     point: &Point,
     target: PointTarget,
@@ -387,7 +391,7 @@ fn plan(
     switch: &mut Switch,
     point: &Point,
     set_aside: &str,
-    log: &DiskLog<'_>,
+    log: &RecoveryLog<'_>,
     partitions: u32,
 ) -> Result<usize, DirectoryError> {
     let log_aside = format!("{set_aside}/{}", command_log::FOLDER);

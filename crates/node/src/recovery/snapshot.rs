@@ -1,6 +1,5 @@
 //! What recovery begins with: a host as a snapshot of its directory has it.
 
-use super::partition::{LogPieces, PartitionReplay};
 use super::{HostState, ReplaySettings, carry_out};
 use crate::catalog::HostCatalog;
 use crate::classes;
@@ -12,8 +11,7 @@ use lockstep_env::{Disk, OpenMode};
 use lockstep_plan::Catalog;
 use lockstep_site::{SchemaTask, Site};
 use lockstep_sql::{Limits, parse_batch};
-use lockstep_txn::EntryHeader;
-use lockstep_types::{PartitionId, TableId, TransactionId};
+use lockstep_types::{TableId, TransactionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -62,23 +60,14 @@ pub(super) fn load<H: Send, A: Send>(
     };
     let began_ns = crate::clock::monotonic_ns();
     let empty = HostState::<H, A>::empty(settings).map_err(|error| unfit(error.to_string()))?;
-    let HostState { mut catalog, sites } = empty;
-    let no_log = || Box::new(LogPieces::new(Arc::default()));
-    let partitions = sites.into_iter().enumerate();
-    let mut partitions: Vec<PartitionReplay<H, A>> = partitions
-        .map(|(number, site)| PartitionReplay::new(PartitionId(number as u32), site, no_log()))
-        .collect();
+    let HostState { mut catalog, mut sites } = empty;
+    sites.iter_mut().for_each(Site::begin_replay);
     if let Some(task) = saved_catalog(disk, manifest, settings)? {
         catalog = Arc::clone(&task.catalog);
-        let header = EntryHeader {
-            transaction: TransactionId(manifest.transaction as u64),
-            timestamp_us: manifest.created_ms.saturating_mul(1000),
-            repeated: true,
-        };
-        let mut sites: Vec<_> = partitions.iter_mut().map(PartitionReplay::site).collect();
-        carry_out(&mut sites, task, header.timestamp_us, None, settings).map_err(unfit)?;
+        let now_us = manifest.created_ms.saturating_mul(1000);
+        let mut all: Vec<_> = sites.iter_mut().collect();
+        carry_out(&mut all, task, now_us, None, settings).map_err(unfit)?;
     }
-    let mut sites: Vec<_> = partitions.into_iter().map(|partition| partition.finish().0).collect();
     let loaded = load_all(disk, manifest, &mut sites)?;
     let version = catalog.version();
     for (site, position) in sites.iter_mut().zip(&manifest.positions) {
