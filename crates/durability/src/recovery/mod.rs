@@ -3,9 +3,10 @@
 //!
 //! A transaction is committed if a partition has logged its commit, or if every partition that
 //! writes in its last round has logged a yes and nobody an abort. A partition votes when it has
-//! run its part, and votes again if that ends otherwise when it runs again, as often as it runs:
-//! its last vote counts. Everything else is not committed: its parts are left out, and what was
-//! logged after them is replayed without.
+//! run its part, and again whenever that runs again, after an abort of a transaction that ran
+//! before it: its last vote counts, and a yes is void from such an abort on until the next vote.
+//! Everything else is not committed: its parts are left out, and what was logged after them is
+//! replayed without.
 //!
 //! A call at one partition votes too, where it failed and has an entry, and whenever it runs again:
 //! one whose last vote is a no has changed nothing and is left out.
@@ -98,17 +99,13 @@ struct Open {
     yes: BTreeSet<PartitionId>,
     /// All had voted yes before.
     was_unanimous: bool,
+    /// And one has voted no since.
+    was_refused: bool,
 }
 
 impl Open {
     fn is_unanimous(&self) -> bool {
         !self.participants.is_empty() && self.participants.iter().all(|p| self.yes.contains(p))
-    }
-
-    /// All had voted yes, and a partition votes no, because it ran its part again. It may run it
-    /// once more.
-    fn reopened() -> Open {
-        Open { was_unanimous: true, ..Open::default() }
     }
 
     fn vote(&mut self, partition: PartitionId, vote: Vote) {
@@ -117,14 +114,26 @@ impl Open {
             Vote::Yes => {
                 self.yes.insert(partition);
             }
-            Vote::No => {
-                self.yes.remove(&partition);
-                if self.was_unanimous && !self.participants.contains(&partition) {
-                    self.participants.push(partition);
-                }
-            }
+            Vote::No => self.forget_yes(partition),
         }
     }
+
+    /// The partition's yes, if there is one, does not count any more.
+    fn forget_yes(&mut self, partition: PartitionId) {
+        self.yes.remove(&partition);
+        if self.was_unanimous && !self.participants.contains(&partition) {
+            self.participants.push(partition);
+        }
+    }
+}
+
+/// Why a transaction is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SettledBy {
+    /// All have voted yes, which a later vote, or an abort of another transaction, may change.
+    Votes,
+    /// A log has the decision.
+    Commit,
 }
 
 /// How often votes changed after all participants of a transaction had voted yes.
@@ -152,8 +161,11 @@ pub struct LogTail {
 pub struct Survey {
     tails: Vec<LogTail>,
     open: BTreeMap<TransactionId, Open>,
-    settled: BTreeSet<TransactionId>,
+    settled: BTreeMap<TransactionId, SettledBy>,
     aborted: BTreeSet<TransactionId>,
+    /// By partition, transactions over several that it has voted yes on, in their order, which is
+    /// that in which it ran them.
+    accepted: Vec<BTreeSet<TransactionId>>,
     /// By partition, calls that failed or were withdrawn.
     void_calls: Vec<BTreeSet<TransactionId>>,
     last_multi: TransactionId,
@@ -190,8 +202,9 @@ impl Survey {
         Survey {
             tails: behind.iter().map(tail).collect(),
             open: BTreeMap::new(),
-            settled: BTreeSet::new(),
+            settled: BTreeMap::new(),
             aborted: BTreeSet::new(),
+            accepted: vec![BTreeSet::new(); behind.len()],
             void_calls: vec![BTreeSet::new(); behind.len()],
             last_multi: TransactionId(0),
             last_source: LogSource::default(),
@@ -286,12 +299,39 @@ impl Survey {
             EntryBody::Schema { .. } => {
                 self.vote(partition, transaction, Vote::None, std::iter::empty());
             }
-            EntryBody::Commit => self.settle(transaction),
+            EntryBody::Commit => self.settle(transaction, SettledBy::Commit),
             EntryBody::Abort => {
                 self.open.remove(&transaction);
                 self.aborted.insert(transaction);
+                self.void_after(partition, transaction);
             }
         }
+    }
+
+    /// An abort stands in the log of a partition: what the partition ran after the aborted
+    /// transaction runs again, and each yes is void until it votes again.
+    fn void_after(&mut self, partition: PartitionId, aborted: TransactionId) {
+        let mut void = self.accepted[partition.index()].split_off(&aborted);
+        void.remove(&aborted);
+        for transaction in void {
+            match self.settled.get(&transaction) {
+                Some(SettledBy::Commit) => continue,
+                Some(SettledBy::Votes) => self.reopen(transaction),
+                None => {}
+            }
+            if let Some(open) = self.open.get_mut(&transaction) {
+                open.forget_yes(partition);
+            }
+        }
+    }
+
+    /// All have voted yes, and one yes does not count any more: that partition may vote again.
+    fn reopen(&mut self, transaction: TransactionId) {
+        let before = self.settled.remove(&transaction);
+        assert_eq!(before, Some(SettledBy::Votes), "a commit in a log is final");
+        let open = Open { was_unanimous: true, ..Open::default() };
+        let before = self.open.insert(transaction, open);
+        assert!(before.is_none(), "what is settled is not open");
     }
 
     fn vote(
@@ -301,34 +341,49 @@ impl Survey {
         vote: Vote,
         participants: impl Iterator<Item = PartitionId>,
     ) {
-        if self.aborted.contains(&transaction) {
+        let settled = self.settled.get(&transaction).copied();
+        if self.aborted.contains(&transaction) || settled == Some(SettledBy::Commit) {
             return;
         }
-        let reopens = vote == Vote::No && self.settled.remove(&transaction);
-        if self.settled.contains(&transaction) {
-            return;
+        if vote == Vote::Yes {
+            self.note_accepted(partition, transaction);
         }
-        if reopens {
-            self.changed_votes.to_no += 1;
-            self.open.insert(transaction, Open::reopened());
+        match (settled, vote) {
+            (Some(_), Vote::No) => self.reopen(transaction),
+            (Some(_), Vote::Yes | Vote::None) => return,
+            (None, _) => {}
         }
         let open = self.open.entry(transaction).or_default();
         if open.participants.is_empty() && !open.was_unanimous {
             open.participants = participants.collect();
         }
         open.vote(partition, vote);
+        if vote == Vote::No && open.was_unanimous && !open.was_refused {
+            open.was_refused = true;
+            self.changed_votes.to_no += 1;
+        }
         if open.is_unanimous() {
-            self.changed_votes.to_yes_again += u64::from(open.was_unanimous);
-            self.settle(transaction);
+            self.changed_votes.to_yes_again += u64::from(open.was_refused);
+            self.settle(transaction, SettledBy::Votes);
         }
     }
 
-    fn settle(&mut self, transaction: TransactionId) {
+    fn note_accepted(&mut self, partition: PartitionId, transaction: TransactionId) {
+        let accepted = &mut self.accepted[partition.index()];
+        accepted.insert(transaction);
+        if accepted.len() > SETTLED_REMEMBERED {
+            // The coordinator decided it long ago.
+            accepted.pop_first();
+        }
+    }
+
+    fn settle(&mut self, transaction: TransactionId, by: SettledBy) {
         self.open.remove(&transaction);
-        self.settled.insert(transaction);
+        self.settled.insert(transaction, by);
         if self.settled.len() > SETTLED_REMEMBERED {
             self.settled.pop_first();
         }
+        assert!(self.settled.len() <= SETTLED_REMEMBERED, "what is remembered is limited");
     }
 
     /// All logs have been read to their ends.

@@ -132,8 +132,9 @@ fn an_abort_anywhere_and_a_changed_vote_undo_a_yes_of_all() {
     assert!([2, 3, 4].iter().all(|ms| is_committed(&logs.whole(), *ms)));
     assert!(!is_committed(&logs.whole(), 5));
     logs.entry(B, &multi(2), EntryKind::Abort);
-    // Behind the abort the next one ended otherwise, and the one that failed did not.
+    // After the abort the next one ended otherwise, and the one that failed did not.
     logs.vote(B, 3, Vote::No);
+    [4, 5].into_iter().for_each(|ms| logs.vote(B, ms, Vote::Yes));
     logs.vote(A, 5, Vote::Yes);
     let outcome = logs.whole();
     let committed: Vec<bool> = [2, 3, 4, 5].map(|ms| is_committed(&outcome, ms)).to_vec();
@@ -166,15 +167,72 @@ fn the_last_vote_of_each_partition_counts() {
     }
 }
 
+/// What a partition ran after an aborted transaction runs again, and votes again: until it does,
+/// its yes is void.
 #[test]
-fn a_decision_outlasts_the_votes_before_it() {
+fn a_yes_is_void_from_the_abort_of_what_ran_before_it_to_the_next_vote() {
+    let mut logs = Logs::new();
+    for partition in [A, B] {
+        (2..=5).for_each(|ms| logs.round(partition, ms, 1, Vote::Yes));
+    }
+    let committed = |logs: &Logs| {
+        let of = |outcome: Outcome| [2, 3, 4, 5].map(|ms| is_committed(&outcome, ms));
+        let found = of(logs.whole());
+        for order in [[A, B], [B, A]] {
+            for alternating in [false, true] {
+                let other = of(logs.read_in(&order, alternating));
+                assert_eq!(other, found, "the logs are read in any order");
+            }
+        }
+        found
+    };
+    logs.entry(B, &multi(3), EntryKind::Abort);
+    assert_eq!(committed(&logs), [true, false, false, false]);
+    logs.vote(B, 4, Vote::Yes);
+    assert_eq!(committed(&logs), [true, false, true, false]);
+    logs.vote(B, 5, Vote::No);
+    assert_eq!(committed(&logs), [true, false, true, false]);
+    logs.vote(B, 5, Vote::Yes);
+    assert_eq!(committed(&logs), [true, false, true, true]);
+    let changed = logs.whole().changed_votes;
+    assert_eq!((changed.to_no, changed.to_yes_again), (1, 1), "a void yes is no vote");
+    // Now A aborts the one before, and has not voted again.
+    logs.entry(A, &multi(2), EntryKind::Abort);
+    assert_eq!(committed(&logs), [false, false, false, false]);
+    // A log with the decision makes up for it.
+    logs.entry(B, &multi(4), EntryKind::Commit);
+    assert_eq!(committed(&logs), [false, false, true, false]);
+}
+
+/// The abort of a transaction is in the log of a partition only if its part was; what ran at
+/// another partition is not void there.
+#[test]
+fn a_yes_is_void_only_at_the_partition_that_ran_it_again() {
+    for aborts_at in [A, B] {
+        let mut logs = Logs::new();
+        logs.round(aborts_at, 2, 1, Vote::No);
+        for partition in [A, B] {
+            logs.round(partition, 3, 1, Vote::Yes);
+        }
+        logs.entry(aborts_at, &multi(2), EntryKind::Abort);
+        assert!(!is_committed(&logs.whole(), 3));
+        logs.vote(aborts_at, 3, Vote::Yes);
+        assert!(is_committed(&logs.whole(), 3), "the other one has not to vote again");
+    }
+}
+
+#[test]
+fn a_decision_outlasts_all_votes() {
     for decision in [EntryKind::Commit, EntryKind::Abort] {
         let mut logs = Logs::new();
         logs.round(A, 2, 1, Vote::Yes);
         logs.round(B, 2, 1, Vote::Yes);
         logs.vote(B, 2, Vote::No);
         logs.entry(A, &multi(2), decision);
-        assert_eq!(is_committed(&logs.read_in(&[B, A], false), 2), decision == EntryKind::Commit);
+        for order in [[A, B], [B, A]] {
+            let is_commit = decision == EntryKind::Commit;
+            assert_eq!(is_committed(&logs.read_in(&order, false), 2), is_commit);
+        }
     }
     let mut logs = Logs::new();
     logs.round(A, 2, 1, Vote::Yes);
