@@ -17,7 +17,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("crates/site", 45),
     ("crates/durability", 30),
     ("crates/storage", 30),
-    ("crates/host", 0),
+    ("crates/host", 100),
 ];
 
 const MACROS: &[&str] =

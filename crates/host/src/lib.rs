@@ -2,17 +2,19 @@
 //! here. The server's threads call it, and so does the simulator.
 //!
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
-//! coordinator, and how a log is replayed.
+//! coordinator, how the schema changes, and how a log is replayed.
 
 pub mod catalog;
 pub mod coordinator;
 pub mod destination;
+pub mod failures;
 pub mod lead;
 pub mod load;
 pub mod partition;
 pub mod recovery;
 pub mod routing;
 pub mod routing_values;
+pub mod schema;
 pub mod several;
 pub mod statements;
 

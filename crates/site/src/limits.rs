@@ -106,4 +106,12 @@ pub struct Faults {
     pub keep_old_plans: bool,
     /// A call that has to wait at its partition is forgotten.
     pub lose_held_calls: bool,
+    /// A host uses the catalog of a schema change that partitions refused.
+    pub use_refused_catalog: bool,
+    /// Calls that wait for the end of a schema change are forgotten.
+    pub lose_deferred_calls: bool,
+    /// A global index comes into force before all existing rows have entries.
+    pub end_builds_early: bool,
+    /// A global index whose build failed is not dropped.
+    pub keep_failed_builds: bool,
 }

@@ -165,6 +165,14 @@ pub struct SchemaTask<C> {
     pub advice: Option<String>,
 }
 
+impl<C> SchemaTask<C> {
+    /// The same with another form of the catalog.
+    pub fn with_catalog<D>(self, catalog: D) -> SchemaTask<D> {
+        let SchemaTask { changes, swap, snapshot, catalog_version, source, advice, .. } = self;
+        SchemaTask { changes, swap, snapshot, catalog, catalog_version, source, advice }
+    }
+}
+
 /// A message to a partition with its place in the coordinator's stream to it.
 #[derive(Debug, Clone)]
 pub struct Numbered<C> {

@@ -20,6 +20,18 @@ const OF_CODE: i64 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SimClasses(pub(crate) i64);
 
+impl SimClasses {
+    /// The jar that has this version.
+    pub(crate) fn jar(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// The version in a jar.
+    pub(crate) fn of_jar(jar: &[u8]) -> Option<SimClasses> {
+        Some(SimClasses(i64::from_le_bytes(jar.try_into().ok()?)))
+    }
+}
+
 impl ProcedureClasses for SimClasses {
     fn procedure(&self, class: &str) -> Result<ClassSource, String> {
         if class != STAMP {

@@ -22,7 +22,6 @@
 //! as [`power`] says; faults in the log and in what waits for it are caught there.
 
 pub mod bank;
-mod build;
 pub mod census;
 mod classes;
 pub mod lists;

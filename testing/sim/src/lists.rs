@@ -13,18 +13,21 @@ use crate::bank::Failure;
 use crate::census::Totals;
 use crate::plans::{Request, Sql, invocation_of};
 use crate::walk::{GROWING_SCHEMA, INDEXED_SCHEMA, SCHEMA, Step};
-use crate::world::{FAILED, Shape, World, way_to_stop};
+use crate::world::{ChangeNumber, Shape, World, way_to_stop};
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, SqlType};
+use std::collections::BTreeMap;
 
 mod answers;
+mod changes;
 mod growth;
 mod judge;
 mod renaming;
 
 use answers::{reads, same_keys};
+use changes::{Beside, Requested};
 use growth::Put;
 
 /// Appended behind the schema: a change of it, and the one that takes it back. The third fails
@@ -86,6 +89,8 @@ enum Form {
     },
     /// Puts lists with keys of their own.
     Put(Put),
+    /// Inserts a row of a table whose global index comes and goes.
+    Grow,
 }
 
 /// How a transaction may end.
@@ -137,8 +142,11 @@ struct Lists {
     expires: bool,
     /// Which change of the schema is in force.
     changed: Option<usize>,
-    /// The change under way.
-    changing: Option<usize>,
+    /// The changes in progress.
+    requested: BTreeMap<ChangeNumber, Requested>,
+    beside: Beside,
+    /// Builds of global indexes find now and then that the host takes no more data.
+    refuses_intake: bool,
     schema_changes: usize,
     fell_over: usize,
 }
@@ -174,6 +182,8 @@ pub struct Report {
     pub refused: usize,
     /// Global indexes that were built in steps, to their end.
     pub built: usize,
+    /// Changes beside those: made, refused as they must be, and builds that were given up.
+    pub beside: [usize; 3],
     /// Calls of one round.
     pub one_round: u64,
     /// Edges of the graph that was looked at.
@@ -213,6 +223,9 @@ pub fn run_growing(seed: u64, transactions: usize, faults: Faults) -> Result<Rep
 
 fn run(mut lists: Lists, seed: u64, transactions: usize) -> Result<Report, Failure> {
     let fail = |message| Failure { seed, message };
+    if lists.grows {
+        lists.prepare_refusals();
+    }
     let clients = 2 + lists.world.random.below(10) as usize;
     lists.world.repeat_one_in = [0, 5][lists.world.random.below(2) as usize];
     while lists.transactions.len() < transactions {
@@ -227,11 +240,6 @@ fn run(mut lists: Lists, seed: u64, transactions: usize) -> Result<Report, Failu
     }
     lists.world.settle();
     lists.take_answers().map_err(fail)?;
-    // An index that is being built has steps to come.
-    while lists.changing.is_some() {
-        lists.world.settle();
-        lists.take_answers().map_err(fail)?;
-    }
     lists.world.check_indexes().map_err(fail)?;
     lists.judge().map_err(fail)
 }
@@ -295,7 +303,9 @@ impl Lists {
             fails: random.chance(1, 3),
             expires: random.chance(1, 4),
             changed: None,
-            changing: None,
+            requested: BTreeMap::new(),
+            beside: Beside::default(),
+            refuses_intake: false,
             schema_changes: 0,
             fell_over: 0,
         }
@@ -304,19 +314,11 @@ impl Lists {
     /// What goes on beside transactions.
     fn disturb(&mut self) {
         let grows = self.grows;
-        let random = &mut self.world.random;
         if grows {
             self.build_or_drop();
-        } else if self.changes_schema && self.changing.is_none() && random.chance(1, 60) {
-            let (change, ddl) = match self.changed {
-                Some(change) => (change, CHANGES_BACK[change]),
-                None => {
-                    let change = random.below(CHANGES.len() as u64) as usize;
-                    (change, CHANGES[change])
-                }
-            };
-            assert!(self.world.begin_schema(ddl), "one at a time");
-            self.changing = Some(change);
+            self.change_beside();
+        } else if self.changes_schema {
+            self.toggle();
         }
         if self.fails && self.world.random.chance(1, 150) {
             self.fell_over += 1;
@@ -356,6 +358,7 @@ impl Lists {
                 self.world.request(number, Request::Statements(statements));
             }
             Form::Put(put) => self.put(number, put),
+            Form::Grow => self.grow(number),
         }
         self.time += 1;
         self.transactions.push(Transaction {
@@ -380,6 +383,9 @@ impl Lists {
         if self.grows && random.chance(1, 3) {
             return Form::Put(Put::draw(random));
         }
+        if self.grows && random.chance(1, 2) {
+            return Form::Grow;
+        }
         if self.indexed {
             return match kind {
                 0..=2 => Form::AdHoc,
@@ -400,7 +406,7 @@ impl Lists {
     }
 
     fn steps(&mut self, form: Form) -> Vec<Step> {
-        if matches!(form, Form::Snapshot { .. } | Form::Put(_)) {
+        if matches!(form, Form::Snapshot { .. } | Form::Put(_) | Form::Grow) {
             return Vec::new();
         }
         if let Form::OneRound(name) = form {
@@ -539,20 +545,8 @@ impl Lists {
     }
 
     fn take_answers(&mut self) -> Result<(), String> {
-        if let Some(failure) = self.world.take_schema_answer() {
-            let change = self.changing.take().expect("a change is under way");
-            self.schema_changes += 1;
-            match failure {
-                None if change == 2 => return Err("a table with doubles took UNIQUE".to_string()),
-                None => {
-                    self.changed = self.changed.is_none().then_some(change);
-                    self.built += usize::from(self.changed == Some(growth::SECOND_INDEX));
-                }
-                Some(text) if text == FAILED && self.fails => {}
-                Some(text) if text.contains("transaction_timeout_ms") && self.expires => {}
-                Some(_) if change == 2 => {}
-                Some(text) => return Err(format!("schema change {change} failed: {text}")),
-            }
+        while let Some(answer) = self.world.take_change_answer() {
+            self.change_ended(answer)?;
         }
         for answer in self.world.take_answers() {
             self.time += 1;

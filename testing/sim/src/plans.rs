@@ -10,19 +10,19 @@ use lockstep_exec::statement::StatementOrigin;
 use lockstep_host::catalog::{HostCatalog, HostProcedure, ProcedureRuntime};
 use lockstep_host::destination::{Destination, declare_partitions, destination, has_outgrown};
 use lockstep_host::lead::ViaKey;
+use lockstep_host::schema::change::{CatalogChange, ChangeRuntime, PreparedChange, prepare_change};
 use lockstep_host::several::{CoordinatorCall, HomeOf, SeveralCall, call_for_coordinator};
 use lockstep_host::statements::{
     StatementVia, StatementsDestination, StatementsWay, statements_destination, statements_way,
 };
 use lockstep_plan::{
-    Catalog, GlobalIndexBuild, NativeProcedures, NativeSource, PlanContext, PlanError,
-    SchemaChange, plan_statement,
+    Catalog, NativeProcedures, NativeSource, PlanContext, PlanError, ProcedureClasses,
+    plan_statement,
 };
 use lockstep_plan_ir::procedure::ProcedureKind;
 use lockstep_plan_ir::statement::IndexUpkeep;
-use lockstep_plan_ir::{ProcedureDefinition, StorageChange, TableDefinition};
-use lockstep_site::{BoundStatement, Home, MultiWork, OneRoundCalls, StatementCall, TableSwap};
-use lockstep_sql::ast::ParsedStatement;
+use lockstep_plan_ir::{ProcedureDefinition, TableDefinition};
+use lockstep_site::{BoundStatement, Home, MultiWork, OneRoundCalls, StatementCall};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{
@@ -106,7 +106,7 @@ pub(crate) fn decoded(body: &[u8]) -> Invocation<'_> {
 
 /// A catalog with its procedures ready to run.
 pub(crate) struct SimCatalog {
-    pub(crate) host: HostCatalog<NoCode>,
+    pub(crate) host: Arc<HostCatalog<NoCode>>,
     /// Statements that were planned before.
     statements: BTreeMap<Sql, Arc<PreparedStatement>>,
 }
@@ -130,6 +130,28 @@ impl Natives {
     /// From now on calls are those of clients, and no entries of a log.
     pub(crate) fn serve(&self) {
         self.is_serving.store(true, Ordering::Relaxed);
+    }
+}
+
+impl ChangeRuntime for Natives {
+    type Procedures = Natives;
+
+    fn procedures(&self) -> &Natives {
+        self
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    fn change_classes(
+        &self,
+        _: &Catalog,
+        jar: Option<&[u8]>,
+        _: Option<&str>,
+    ) -> Result<Arc<dyn ProcedureClasses>, String> {
+        let classes = jar.and_then(SimClasses::of_jar).ok_or("there is no jar of classes")?;
+        Ok(Arc::new(classes))
     }
 }
 
@@ -170,114 +192,31 @@ impl NativeProcedures for Natives {
     }
 }
 
-/// A change of the catalog, as the log has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change<'a> {
-    Ddl(&'a str),
-    /// The global index that a statement creates is declared.
-    BeginIndex(&'a str),
-    /// It comes into force, or is taken away.
-    EndIndex(&'a str, bool),
-    /// Two tables exchange their contents.
-    Swap(&'a str, &'a str),
-    /// The classes are of this version.
-    Classes(i64),
-}
-
-impl<'a> Change<'a> {
-    pub(crate) fn encode(&self) -> Arc<[u8]> {
-        let made;
-        let (mark, text) = match *self {
-            Change::Swap(one, other) => {
-                made = format!("{one} {other}");
-                ("s", &*made)
-            }
-            Change::Classes(version) => {
-                made = version.to_string();
-                ("j", &*made)
-            }
-            Change::Ddl(text) => ("d", text),
-            Change::BeginIndex(text) => ("b", text),
-            Change::EndIndex(index, true) => ("k", index),
-            Change::EndIndex(index, false) => ("t", index),
-        };
-        [mark, text].concat().into_bytes().into()
-    }
-
-    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Change<'a>> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let rest = text.get(1..)?;
-        Some(match text.as_bytes()[0] {
-            b'd' => Change::Ddl(rest),
-            b'b' => Change::BeginIndex(rest),
-            b'k' => Change::EndIndex(rest, true),
-            b't' => Change::EndIndex(rest, false),
-            b's' => rest.split_once(' ').map(|(one, other)| Change::Swap(one, other))?,
-            b'j' => Change::Classes(rest.parse().ok()?),
-            _ => return None,
-        })
-    }
-}
-
-/// A catalog behind a change, and what sites have to do for it.
-pub(crate) struct Made {
-    pub(crate) catalog: SimCatalog,
-    pub(crate) changes: Vec<StorageChange>,
-    pub(crate) swap: Option<TableSwap>,
-}
-
-fn parsed(ddl: &str) -> Vec<ParsedStatement> {
-    parse_batch(ddl, &Limits::default()).expect("the workload's DDL is sound")
-}
-
 impl SimCatalog {
     pub(crate) fn new(plan: Catalog, natives: &Natives) -> SimCatalog {
         let host = HostCatalog::new(plan, natives);
-        let host = host.expect("the workload's procedures have code");
+        SimCatalog::of(Arc::new(host.expect("the workload's procedures have code")))
+    }
+
+    /// The same catalog as the host has it.
+    pub(crate) fn of(host: Arc<HostCatalog<NoCode>>) -> SimCatalog {
         SimCatalog { host, statements: BTreeMap::new() }
     }
 
-    /// Makes a change.
-    pub(crate) fn make(&self, change: &Change<'_>, natives: &Natives) -> Made {
-        let mut swap = None;
-        let made = match change {
-            Change::Ddl(text) => self.host.plan.apply(&parsed(text), natives),
-            Change::BeginIndex(text) => self.host.plan.begin_global_index(&parsed(text), natives),
-            Change::EndIndex(index, keep) => self.host.plan.end_global_index(index, *keep, natives),
-            Change::Classes(version) => {
-                self.host.plan.change_classes(Arc::new(SimClasses(*version)), natives)
-            }
-            Change::Swap(one, other) => {
-                swap = Some(self.swap_of(one, other));
-                let version = self.host.plan.version + 1;
-                let catalog = Catalog { version, ..self.host.plan.clone() };
-                Ok(SchemaChange { catalog, changes: Vec::new(), advice: Vec::new() })
-            }
-        };
-        let made = made.expect("it can be applied");
-        Made { catalog: SimCatalog::new(made.catalog, natives), changes: made.changes, swap }
-    }
-
-    /// The tables that change their contents, those of the entries of their global indexes too.
-    fn swap_of(&self, one: &str, other: &str) -> TableSwap {
-        let [one, other] = [one, other].map(|name| {
-            &self.host.plan.table(name).expect("the workload's tables are there").definition
-        });
-        let mut pairs = vec![(one.id, other.id)];
-        let entries = one.global_indexes.iter().zip(&other.global_indexes);
-        pairs.extend(entries.map(|(one, other)| (one.entries, other.entries)));
-        TableSwap { pairs, replicated: one.is_replicated() }
+    /// Prepares a change that can be made.
+    pub(crate) fn prepare_change(
+        &self,
+        change: CatalogChange<'_>,
+        natives: &Natives,
+    ) -> PreparedChange<NoCode> {
+        let prepared = prepare_change(&self.host, natives, change, &self.host.plan.planning);
+        prepared.unwrap_or_else(|failure| panic!("{change:?}: {failure}"))
     }
 
     /// The version of its classes, if it has any.
     pub(crate) fn classes(&self) -> Option<i64> {
         let classes = self.host.plan.classes.as_ref()?.as_any().downcast_ref::<SimClasses>()?;
         Some(classes.0)
-    }
-
-    /// What is built by a statement that creates a global index.
-    pub(crate) fn build_of(&self, ddl: &str) -> GlobalIndexBuild {
-        self.host.plan.build_of(&parsed(ddl)).expect("it creates a global index")
     }
 
     /// The statement that rows of a table are loaded by.
@@ -502,8 +441,9 @@ mod tests {
               location INTEGER, PRIMARY KEY (s_id));
             PARTITION TABLE indexed ON COLUMN s_id;
             CREATE GLOBAL UNIQUE INDEX sub_nbr_idx ON indexed (sub_nbr);";
-        let made = SimCatalog::new(Catalog::default(), &natives).make(&Change::Ddl(ddl), &natives);
-        let mut generated = made.catalog.host.plan.generated.values();
+        let empty = SimCatalog::new(Catalog::default(), &natives);
+        let made = empty.prepare_change(CatalogChange::Ddl(ddl), &natives);
+        let mut generated = made.task.catalog.plan.generated.values();
         let insert = generated.find(|definition| definition.name == "INDEXED.insert");
         let insert = insert.expect("it is generated with the table");
         let procedure = PreparedProcedure::new(Arc::clone(insert), None);

@@ -31,11 +31,12 @@
 //! ended. A bit that flips in what was synced must be reported.
 
 use crate::bank::Failure;
-use crate::plans::{Change, Request, Sql};
+use crate::classes::SimClasses;
+use crate::plans::{Request, Sql};
 use crate::world::log::{HostLog, LogClock};
 use crate::world::replay::{HostDisk, Recovered};
 use crate::world::save::SavePlan;
-use crate::world::{Shape, World};
+use crate::world::{RequestedChange, Shape, World};
 use lockstep_base::random::{SeededRandom, split_mix};
 use lockstep_durability::command_log::{FIRST_BLOCK, FOLDER, LogFaults, LogPosition};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
@@ -318,10 +319,11 @@ impl Run {
             self.disk.set_lies(Some(Box::new(move |name| name.ends_with(end))));
         }
         let mut world = self.recover(0)?;
-        assert!(world.begin_change(&Change::Classes(1)), "nothing else changes");
+        world.begin_change(RequestedChange::Classes(SimClasses(1).jar().into()));
         world.settle();
-        assert_eq!(world.take_schema_answer(), Some(None), "the first classes");
-        world.schema(&[SCHEMA, aging::SCHEMA].concat());
+        let failure = world.take_change_answer().map(|answer| answer.failure);
+        assert_eq!(failure, Some(None), "the first classes");
+        world.schema(&[SCHEMA, aging::SCHEMA, schema::DUPLICATES].concat());
         self.schema.set(world.schema_text());
         for account in 0..self.accounts {
             world.call(0, &[(&sql("INSERT INTO accounts VALUES (?, ?)"), &[account, MONEY])]);
@@ -331,9 +333,13 @@ impl Run {
         }
         let rates = (0..RATES).map(|id| vec![id, RATE]).collect();
         world.request(0, Request::Load("RATES", rates));
+        let copies = (0..2).map(|id| vec![id, 1]).collect();
+        world.request(0, Request::Load("COPIES", copies));
+        let twins = (0..schema::TWINS).map(|id| vec![id, id / 2]).collect();
+        world.request(0, Request::Load("TWINS", twins));
         world.settle();
         let loaded = world.take_answers();
-        if loaded.len() as i64 != self.accounts + turns::ROWS + 1
+        if loaded.len() as i64 != self.accounts + turns::ROWS + 3
             || loaded.iter().any(|answer| answer.outcome.failure.is_some())
         {
             return Err(format!("the accounts cannot be loaded: {loaded:?}"));
@@ -352,7 +358,7 @@ impl Run {
             recovered.iter().for_each(|hash| self.note(*hash));
             self.judge(&mut world)?;
             if self.schema.is_changing() {
-                world.go_on_with_index();
+                world.resume_build();
             }
         }
         Ok(())
@@ -380,7 +386,7 @@ impl Run {
             _ => {}
         }
         let clients = 1 + self.random.below(12) as usize + self.rivals.clients();
-        world.repeat_one_in = [0, 3, 20][self.random.below(3) as usize];
+        self.disturb(world);
         let expires = self.random.chance(1, 4) || self.rivals.are_there();
         self.turns.may_fail = expires;
         let mut begun = 0;
@@ -405,7 +411,7 @@ impl Run {
             }
             self.draw_expiry(world)?;
             world.draw_save();
-            self.hear_change(world);
+            self.hear_change(world)?;
             self.judge_answers(world)?;
         }
         let in_order = matches!(end, 4 | 5);
@@ -458,12 +464,11 @@ impl Run {
         self.disk.limit_capacity(None);
         world.settle();
         self.judge_answers(world)?;
-        self.hear_change(world);
-        while self.schema.is_changing() {
-            world.settle();
-            self.hear_change(world);
+        self.hear_change(world)?;
+        match self.schema.is_changing() {
+            true => Err("a schema change was never answered".to_string()),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// From now on the disk has little room.

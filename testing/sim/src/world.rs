@@ -1,8 +1,7 @@
 //! Partitions and a coordinator, with a network between them whose order the seed decides.
 
-use crate::build::IndexBuild;
 use crate::census::Census;
-use crate::plans::{Change, LocalWork, Made, Natives, Planned, Request, SimCatalog, Sql};
+use crate::plans::{LocalWork, Natives, Planned, Request, SimCatalog, Sql};
 use crate::world::log::HostLog;
 use crate::world::save::Saves;
 use lockstep_base::random::SeededRandom;
@@ -11,14 +10,16 @@ use lockstep_host::partition;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
 use lockstep_site::{
-    Coordinator, FromPartition, MultiCall, MultiWork, Numbered, OneRoundCall, OneRoundCalls,
-    SchemaTask, Site, SiteLimits, SpeculationCounts,
+    Coordinator, FromPartition, MultiCall, Numbered, OneRoundCall, OneRoundCalls, Site, SiteLimits,
+    SpeculationCounts,
 };
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod calls;
+mod content;
+mod control;
 mod expiry;
 mod invariants;
 mod led;
@@ -31,6 +32,9 @@ pub(crate) mod save;
 mod shape;
 
 use calls::At;
+pub use control::{ChangeAnswer, ChangeNumber};
+use control::{ControlCall, ControlThread, ToControl};
+pub(crate) use control::{NO_INTAKE, RequestedChange};
 use expiry::Expiry;
 pub(crate) use expiry::{SentBatch, is_expiry};
 use invariants::Checks;
@@ -76,14 +80,6 @@ pub(crate) struct PartitionCall {
 /// Why calls end that were under way when the coordinator failed.
 pub const FAILED: &str = "the coordinator cannot go on";
 
-/// Stands for the call that changes the schema.
-const SCHEMA_CALL: CallNumber = usize::MAX;
-/// Stands for a step that takes rows into a global index.
-pub(crate) const BUILD_CALL: CallNumber = usize::MAX - 1;
-
-/// Stands for the beginning of a snapshot.
-const SNAPSHOT_CALL: CallNumber = usize::MAX - 3;
-
 /// A message in flight.
 pub(crate) enum Message {
     ToPartition(Numbered<u64>),
@@ -91,6 +87,12 @@ pub(crate) enum Message {
     Call(PartitionId, PartitionCall),
     Multi(MultiCall<CallNumber, u64>),
     OneRound(CallNumber, Arc<OneRoundCall>),
+    /// From the control thread to the coordinator, with its number: they arrive in order.
+    Ordered(u64, MultiCall<CallNumber, u64>),
+    /// From the coordinator to the control thread, with its number: they arrive in order.
+    ToControl(u64, ToControl),
+    /// From a thread that has prepared a schema change.
+    Prepared(ToControl),
 }
 
 impl From<CoordinatorCall<CallNumber, u64>> for Message {
@@ -103,12 +105,17 @@ impl From<CoordinatorCall<CallNumber, u64>> for Message {
 }
 
 impl Message {
-    /// Which partition it goes to; the others go to the coordinator.
+    /// Which partition it goes to; the others go to the coordinator or to the control thread.
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
             Message::ToPartition(message) => Some(message.partition),
             Message::Call(partition, _) => Some(*partition),
-            Message::FromPartition(_) | Message::Multi(_) | Message::OneRound(..) => None,
+            Message::FromPartition(_)
+            | Message::Multi(_)
+            | Message::OneRound(..)
+            | Message::Ordered(..)
+            | Message::ToControl(..)
+            | Message::Prepared(_) => None,
         }
     }
 }
@@ -128,13 +135,9 @@ pub struct World {
     pub(crate) natives: Natives,
     /// By version: those in force somewhere, and one that is under way.
     pub(crate) catalogs: BTreeMap<u64, SimCatalog>,
-    /// A global index that is being built, as part of a schema change.
-    pub(crate) index_build: Option<IndexBuild>,
     /// Per partition, the version in force.
     versions: Vec<u64>,
-    /// A schema change is under way.
-    pub(crate) changing: bool,
-    pub(crate) schema_ended: Option<Outcome>,
+    control: ControlThread,
     /// What each call asks for, should a schema change overtake its plans.
     requests: BTreeMap<CallNumber, Request>,
     /// The threads of connections whose calls reach the coordinator in the order of their numbers.
@@ -197,6 +200,8 @@ impl World {
         };
         let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);
         let natives = Natives::new(seed);
+        let catalog = SimCatalog::new(Catalog::default(), &natives);
+        let empty = Arc::clone(&catalog.host);
         World {
             random: SeededRandom::new(seed),
             sites: (0..partitions).map(site).collect(),
@@ -204,12 +209,10 @@ impl World {
             shape,
             ring,
             in_flight: Vec::new(),
-            catalogs: BTreeMap::from([(0, SimCatalog::new(Catalog::default(), &natives))]),
+            catalogs: BTreeMap::from([(0, catalog)]),
             natives,
-            index_build: None,
             versions: vec![0; partitions as usize],
-            changing: false,
-            schema_ended: None,
+            control: ControlThread::new(empty, partitions),
             requests: BTreeMap::new(),
             connections: BTreeMap::new(),
             answers: Vec::new(),
@@ -234,87 +237,6 @@ impl World {
         }
     }
 
-    /// Changes the schema and waits until it is in force.
-    pub fn schema(&mut self, ddl: &str) {
-        assert!(self.begin_schema(ddl), "one change at a time");
-        self.settle();
-        let changed = self.take_schema_answer();
-        assert_eq!(changed, Some(None), "the schema change");
-    }
-
-    /// Sends a schema change; false while another one is under way.
-    pub fn begin_schema(&mut self, ddl: &str) -> bool {
-        if self.changing {
-            return false;
-        }
-        self.change_catalog(&Change::Ddl(ddl));
-        true
-    }
-
-    /// Sends another change; false while one is under way.
-    pub(crate) fn begin_change(&mut self, change: &Change<'_>) -> bool {
-        let begins = !self.changing;
-        if begins {
-            self.change_catalog(change);
-        }
-        begins
-    }
-
-    /// Sends the change to another catalog.
-    pub(crate) fn change_catalog(&mut self, change: &Change<'_>) {
-        let before = self.latest().0;
-        let Made { catalog, changes, swap } = self.latest().1.make(change, &self.natives);
-        let version = catalog.host.plan.version;
-        assert_eq!(version, before + 1, "each change has a version");
-        self.catalogs.insert(version, catalog);
-        let task = SchemaTask {
-            changes,
-            swap,
-            snapshot: None,
-            catalog: version,
-            catalog_version: version,
-            source: change.encode(),
-            advice: None,
-        };
-        self.changing = true;
-        let work = MultiWork::Schema(Arc::new(task));
-        let (origin, time_limit, declared) = (SCHEMA_CALL, None, Vec::new());
-        let (procedure_number, catalog_version) = (0, before);
-        let call = MultiCall {
-            origin,
-            procedure_number,
-            catalog_version,
-            time_limit,
-            declared,
-            home: None,
-            led: None,
-            work,
-        };
-        self.in_flight.push(Message::Multi(call));
-    }
-
-    /// How the schema change ended that was under way: the failure, if it failed.
-    pub fn take_schema_answer(&mut self) -> Option<Option<String>> {
-        if let Some(covered) = self.index_build.as_mut().and_then(IndexBuild::take_covered) {
-            self.index_covered(covered);
-            return None;
-        }
-        let outcome = self.schema_ended.take()?;
-        let failure = outcome.failure.map(|failure| failure.message);
-        if failure.is_some() {
-            self.catalogs.pop_last();
-        }
-        let latest = self.latest().0;
-        // Answered when it is in force everywhere, or has failed everywhere.
-        assert!(self.versions.iter().all(|version| *version == latest), "{:?}", self.versions);
-        let ended = match self.index_build.is_some() {
-            true => self.index_step(failure)?,
-            false => failure,
-        };
-        self.changing = false;
-        Some(ended)
-    }
-
     /// A statement for [`World::call`].
     pub fn prepare(&self, sql: &str) -> Sql {
         sql.into()
@@ -330,10 +252,20 @@ impl World {
     /// connection.
     pub fn request(&mut self, call: CallNumber, request: Request) {
         // Without a schema change all have the same.
-        let connected = match self.changing {
+        let connected = match self.control.schema.is_changing() {
             true => self.random.below(self.versions.len() as u64) as usize,
             false => 0,
         };
+        self.take_request(connected, call, request);
+    }
+
+    /// A request arrives at the thread of the client's connection.
+    pub(crate) fn take_request(&mut self, connected: usize, call: CallNumber, request: Request) {
+        let by_control = self.is_planned_by_control(connected, &request);
+        if by_control {
+            self.requests.insert(call, request);
+            return self.control_call(ControlCall::Plan(call));
+        }
         let message = self.plan(connected, call, &request);
         self.requests.insert(call, request);
         self.in_flight.push(message);
@@ -421,7 +353,7 @@ impl World {
         }
         self.now_us += self.random.below(STEP_US) as i64;
         let place = self.random.below(self.in_flight.len() as u64) as usize;
-        let message = self.in_flight.swap_remove(self.first_of_its_connection(place));
+        let message = self.in_flight.swap_remove(self.first_of_its_way(place));
         let repeat = self.repeat_one_in > 0 && self.random.chance(1, self.repeat_one_in);
         if repeat && let Some(copy) = log::copy_of(&message) {
             self.in_flight.push(copy);
@@ -500,6 +432,18 @@ impl World {
                 self.note(7 + ((call as u64) << 8));
                 self.one_round_calls += 1;
                 self.submit(CoordinatorCall::OneRound(call, one_round));
+            }
+            Message::Ordered(_, call) => {
+                self.note(1 + ((call.origin as u64) << 8));
+                self.submit(CoordinatorCall::Multi(Box::new(call)));
+            }
+            Message::ToControl(_, message) => {
+                self.note(10);
+                self.deliver_to_control(message);
+            }
+            Message::Prepared(message) => {
+                self.note(11);
+                self.deliver_to_control(message);
             }
             Message::FromPartition(answer) => {
                 self.note(2);

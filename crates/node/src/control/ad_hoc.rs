@@ -1,6 +1,5 @@
 //! `@AdHoc`: SQL text to plans, and the plans to where they run.
 
-use super::change::CatalogChange;
 use super::plan_cache::{CachedPlans, Found};
 use super::system::text_parameter;
 use super::{Control, SystemCall};
@@ -10,6 +9,8 @@ use crate::intake::Changes;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
+use lockstep_host::failures::{plan_failure, statement_failure, syntax_failure};
+use lockstep_host::schema::{self, Handled, Turn};
 use lockstep_host::statements::{
     StatementVia, StatementsDestination, StatementsWay, statements_destination, statements_way,
 };
@@ -18,8 +19,8 @@ use lockstep_plan::{
 };
 use lockstep_plan_ir::Statement;
 use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall};
-use lockstep_sql::ast::{self, ParsedStatement, Span, StatementKind};
-use lockstep_sql::{Limits, SqlError, parse_batch};
+use lockstep_sql::ast::{self, ParsedStatement, StatementKind};
+use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::{Datum, Failure, Parameter, ParameterSet, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::borrow::Cow;
@@ -44,39 +45,12 @@ fn changes_of_ddl(parsed: &[ParsedStatement]) -> Changes {
 }
 
 impl Control {
-    pub(super) fn ad_hoc(&mut self, call: SystemCall) {
-        if self.next_catalog.is_some() {
-            return self.wait_for_schema(call);
-        }
-        let body = Arc::clone(&call.body);
-        let origin = call.origin;
-        let result = match Invocation::decode(&body) {
-            Ok(invocation) => self.plan_and_send(call, &invocation),
-            Err(rejection) => Err(Failure::unexpected(rejection.message())),
-        };
-        if let Err(failure) = result {
-            self.answer_failure(origin, &failure);
-        }
-    }
-
-    pub(super) fn wait_for_schema(&mut self, call: SystemCall) {
-        let limit = self.facts.options.max_planner_queue;
-        if self.waiting.len() as u64 >= limit {
-            let text = format!(
-                "{limit} ad hoc calls wait for the planner already (option max_planner_queue); \
-                 try again later."
-            );
-            let failure = Failure::new(lockstep_types::Status::ServerUnavailable, text);
-            return self.answer_failure(call.origin, &failure);
-        }
-        self.waiting.push_back(call);
-    }
-
-    fn plan_and_send(
+    pub(super) fn ad_hoc(
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
+        let Turn::Now(call) = self.schema.plan_turn(call)? else { return Ok(Handled::Pending) };
         if invocation.parameters.count() == 0 {
             return Err(Failure::graceful(NO_QUERY));
         }
@@ -108,17 +82,13 @@ impl Control {
             BatchKind::Ddl if invocation.procedure == AD_HOC_LARGE => {
                 Err(Failure::graceful("DDL is not supported in @AdHocLarge."))
             }
-            BatchKind::Ddl if self.is_changing() => {
-                self.wait_for_schema(call);
-                Ok(())
-            }
             BatchKind::Ddl => {
-                self.facts.intake.check(changes_of_ddl(&parsed), call.admin)?;
-                let Some(call) = self.unless_building(call) else { return Ok(()) };
-                match self.catalog.plan.build_of(&parsed) {
-                    Some(build) => self.begin_index_build(call.origin, text, build),
-                    None => self.change_catalog(call.origin, CatalogChange::Ddl(text)),
-                }
+                let changes = changes_of_ddl(&parsed);
+                let Turn::Now(call) = self.change_turn(call, changes)? else {
+                    return Ok(Handled::Pending);
+                };
+                let build = self.schema.catalog().plan.build_of(&parsed);
+                schema::request_ddl(self, call.origin, text, build)
             }
             BatchKind::DmlQueries
                 if parsed.iter().any(|part| part.kind() == StatementKind::Explain) =>
@@ -132,12 +102,23 @@ impl Control {
                 let statements = planned?;
                 let planning = self.planning_for(&parsed[0]).into_owned();
                 let origin = self.text_origin(false);
-                let catalog = &self.catalog.plan;
+                let catalog = &self.schema.catalog().plan;
                 let plan = |text: &str| plan_text(catalog, &planning, text, &limits);
                 self.plans.insert(text, form.as_ref(), &statements, origin, plan);
                 self.send_statements(call, statements, given)
             }
         }
+    }
+
+    /// Whether a schema change may begin; `changes` is what it does to the data. One that the host
+    /// does not take at the moment is refused even if it would have to wait.
+    pub(super) fn change_turn(
+        &mut self,
+        call: SystemCall,
+        changes: Changes,
+    ) -> Result<Turn<SystemCall>, Failure> {
+        self.facts.intake.check(changes, call.admin)?;
+        self.schema.change_turn(call)
     }
 
     pub(super) fn sql_limits(&self) -> Limits {
@@ -165,7 +146,7 @@ impl Control {
         context: PlanContext,
     ) -> Result<Statement, PlanError> {
         let planning = self.planning_for(statement);
-        plan_statement_with(&self.catalog.plan, &planning, statement, context)
+        plan_statement_with(&self.schema.catalog().plan, &planning, statement, context)
     }
 
     /// What a statement is planned with. Replay plans those that write again, and has to find the
@@ -175,7 +156,7 @@ impl Control {
         match statement.kind() {
             StatementKind::Dml => Cow::Owned(Planning {
                 disabled_rules: self.planning.disabled_rules,
-                ..self.catalog.plan.planning.clone()
+                ..self.schema.catalog().plan.planning.clone()
             }),
             _ => Cow::Borrowed(&self.planning),
         }
@@ -206,7 +187,7 @@ impl Control {
         home: Option<Home>,
         work: MultiWork<Arc<HostCatalog>>,
     ) {
-        let catalog_version = self.catalog.version();
+        let catalog_version = self.schema.catalog().version();
         let request = MultiRequest {
             origin: MultiOrigin { origin, body: Some(body) },
             procedure_number: origin.procedure,
@@ -227,7 +208,7 @@ impl Control {
         call: SystemCall,
         statements: Vec<Arc<PreparedStatement>>,
         given: ParameterSet<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
         let parameters = self.check_parameters(&statements, given)?;
         let partition = self.common_partition(&statements, given)?;
         let read_only = statements.iter().all(|s| s.statement().read_only);
@@ -242,7 +223,7 @@ impl Control {
         let statements = statements.into_iter().map(bind).collect();
         let work = StatementCall { statements, read_only, counted: false, answer: None };
         self.send_work(call, work, partition);
-        Ok(())
+        Ok(Handled::Pending)
     }
 
     /// Refuses statements that change more than is taken at the moment.
@@ -281,7 +262,7 @@ impl Control {
         let ad_hoc = AdHocCall {
             origin: call.origin,
             body: call.body,
-            catalog_version: self.catalog.version(),
+            catalog_version: self.schema.catalog().version(),
             time_limit: call.time_limit,
             call: work,
             via,
@@ -296,11 +277,8 @@ impl Control {
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if self.next_catalog.is_some() {
-            self.wait_for_schema(call);
-            return Ok(());
-        }
+    ) -> Result<Handled, Failure> {
+        let Turn::Now(call) = self.schema.plan_turn(call)? else { return Ok(Handled::Pending) };
         let count = invocation.parameters.count();
         if count == 0 {
             return Err(Failure::graceful(NO_QUERY));
@@ -350,7 +328,7 @@ impl Control {
         let work = StatementCall { statements, read_only, counted: false, answer: None };
         let partition = self.facts.ring.partition_of(key);
         self.send_work(call, work, StatementsDestination::One(partition));
-        Ok(())
+        Ok(Handled::Pending)
     }
 
     pub(super) fn check_parameters(
@@ -383,7 +361,7 @@ impl Control {
         given: ParameterSet<'_>,
     ) -> Result<StatementsDestination, Failure> {
         let statements = statements.iter().map(|statement| (&**statement, given));
-        statements_destination(&self.catalog.plan, &self.facts.ring, statements)
+        statements_destination(&self.schema.catalog().plan, &self.facts.ring, statements)
     }
 }
 
@@ -397,60 +375,4 @@ pub(crate) fn plan_text(
     let parsed = parse_batch(text, limits).ok()?;
     let [statement] = parsed.as_slice() else { return None };
     plan_statement_with(catalog, planning, statement, PlanContext::MultiPartition).ok()
-}
-
-/// What stands before all that is wrong with a statement.
-const PREFIX: &str = "SQL error while compiling query:";
-
-/// What a client gets for text that is no SQL. Only where a token is the trouble is it a syntax
-/// error by name, with what would have been accepted.
-pub(super) fn syntax_failure(text: &str, error: &SqlError) -> Failure {
-    let statement = excerpt(text);
-    if error.message.starts_with("unexpected token") {
-        return Failure::graceful(format!("{PREFIX} SQL Syntax error in \"{statement}\" {error}"));
-    }
-    let SqlError { message, span, .. } = error;
-    let (line, column) = (span.line, span.column);
-    Failure::graceful(format!(
-        "{PREFIX} Error in \"{statement}\" - {message} at line {line} column {column}"
-    ))
-}
-
-/// What a client gets for a statement that cannot be planned: what its binder refuses, in small
-/// letters, stands behind the statement.
-fn statement_failure(text: &str, error: &PlanError) -> Failure {
-    // VoltDB's whole sentences stay as they are.
-    let sentence = error.message.ends_with('.');
-    let message = match error.span.filter(|span| span.line > 0 && !sentence) {
-        Some(Span { line, column, .. }) => {
-            format!("{} at line {line} column {column}", error.message)
-        }
-        None => error.message.clone(),
-    };
-    if message.starts_with(|first: char| first.is_lowercase()) {
-        let statement = excerpt(text);
-        return Failure::graceful(format!("{PREFIX} Error in \"{statement}\" - {message}"));
-    }
-    Failure::graceful(format!("{PREFIX} {message}"))
-}
-
-/// Most characters of a statement that a refusal repeats.
-const SHOWN_CHARACTERS: usize = 1_000;
-
-/// A statement as refusals repeat it: without what ends it, and cut when it is long.
-fn excerpt(text: &str) -> Cow<'_, str> {
-    let statement = text.trim().trim_end_matches(';');
-    match statement.char_indices().nth(SHOWN_CHARACTERS) {
-        Some((end, _)) => Cow::Owned(format!("{}...", &statement[..end])),
-        None => Cow::Borrowed(statement),
-    }
-}
-
-/// What a client gets for a text whose statements do not go together.
-pub(super) fn plan_failure(error: PlanError) -> Failure {
-    Failure::graceful(error.message)
-}
-
-pub(super) fn ddl_failure(error: PlanError) -> Failure {
-    Failure::graceful(error.message)
 }

@@ -1,11 +1,12 @@
 //! `@UpdateClasses`: the Java classes of the catalog, and with them its Java procedures, change as
 //! the schema does: at all partitions or nowhere, and for no transaction in its middle.
 
-use super::change::CatalogChange;
 use super::operations::is_null;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::intake::Changes;
+use lockstep_host::schema::change::CatalogChange;
+use lockstep_host::schema::{self, Handled, Turn};
 use lockstep_types::{Datum, Failure, Parameter};
 use lockstep_wire_volt::Invocation;
 
@@ -14,13 +15,10 @@ impl Control {
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if self.is_changing() {
-            self.wait_for_schema(call);
-            return Ok(());
-        }
-        let Some(call) = self.unless_building(call) else { return Ok(()) };
-        self.facts.intake.check(Changes::Anything, call.admin)?;
+    ) -> Result<Handled, Failure> {
+        let Turn::Now(call) = self.change_turn(call, Changes::Anything)? else {
+            return Ok(Handled::Pending);
+        };
         if invocation.parameters.count() != 2 {
             return Err(Failure::unexpected(
                 "UpdateClasses system procedure requires exactly two parameters, the bytes of \
@@ -30,11 +28,12 @@ impl Control {
         }
         let jar = bytes_parameter(invocation, 0)?;
         let removed = text_parameter(invocation, 1).filter(|patterns| !patterns.trim().is_empty());
-        if jar.is_none() && (removed.is_none() || self.catalog.plan.classes.is_none()) {
-            return self.answer_status(call.origin);
+        if jar.is_none() && (removed.is_none() || self.schema.catalog().plan.classes.is_none()) {
+            self.answer_status(call.origin)?;
+            return Ok(Handled::Answered);
         }
         let change = CatalogChange::Classes { jar: jar.as_deref(), removed };
-        self.change_catalog(call.origin, change)
+        schema::request(self, call.origin, change)
     }
 }
 

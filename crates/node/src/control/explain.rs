@@ -1,7 +1,7 @@
 //! `@Explain`, `@ExplainProc` and `@ExplainView`: plans as text; `@ExplainJSON`; and
 //! `@ExplainCatalog`: the schema as text.
 
-use super::ad_hoc::{ONE_STATEMENT, plan_failure, syntax_failure};
+use super::ad_hoc::ONE_STATEMENT;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::clock;
@@ -9,6 +9,8 @@ use crate::message::Origin;
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_exec::watch::Profiler;
+use lockstep_host::failures::{plan_failure, syntax_failure};
+use lockstep_host::schema::{Handled, Turn};
 use lockstep_plan::{BatchKind, Catalog, Explaining, OperatorCount};
 use lockstep_plan_ir::Expression;
 use lockstep_plan_ir::Statement as PlannedStatement;
@@ -31,7 +33,7 @@ impl Control {
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
         let name = invocation.procedure;
         let text = text_parameter(invocation, 0).ok_or_else(|| {
             Failure::graceful(format!("{name} requires the SQL text as its first parameter."))
@@ -65,17 +67,21 @@ impl Control {
     }
 
     /// Answers with one plan for each statement, as a JSON object.
-    fn explain_json(&mut self, origin: Origin, parsed: &[ParsedStatement]) -> Result<(), Failure> {
+    fn explain_json(
+        &mut self,
+        origin: Origin,
+        parsed: &[ParsedStatement],
+    ) -> Result<Handled, Failure> {
         let plans = self.plan_all(parsed)?;
         let explain = self.explainer(lockstep_plan::explain_json);
         let texts: Vec<String> = plans.iter().map(|plan| explain(plan, &[], false)).collect();
         self.answer_tables(origin, |out| write_plans(out, "JSON_PLAN", &texts));
-        Ok(())
+        Ok(Handled::Answered)
     }
 
     /// `@ExplainCatalog`: the statements that make the schema.
     pub(super) fn explain_catalog(&mut self, origin: Origin) -> Result<(), Failure> {
-        let text = self.catalog.plan.schema_text();
+        let text = self.schema.catalog().plan.schema_text();
         self.answer_tables(origin, |out| write_plans(out, "CATALOG", &[text]));
         Ok(())
     }
@@ -86,7 +92,7 @@ impl Control {
         call: SystemCall,
         parsed: Vec<ParsedStatement>,
         given: ParameterSet<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
         let mut analyzed = false;
         let inner = |mut parsed: ParsedStatement| {
             if let Statement::Explain { analyze, statement } = parsed.statement {
@@ -96,10 +102,13 @@ impl Control {
             parsed
         };
         let parsed: Vec<ParsedStatement> = parsed.into_iter().map(inner).collect();
-        if analyzed && self.next_catalog.is_some() {
-            self.wait_for_schema(call);
-            return Ok(());
-        }
+        let call = match analyzed {
+            false => call,
+            true => match self.schema.plan_turn(call)? {
+                Turn::Now(call) => call,
+                Turn::Deferred => return Ok(Handled::Pending),
+            },
+        };
         let plans = self.plan_all(&parsed)?;
         if analyzed {
             return self.analyze(call, plans, given);
@@ -107,7 +116,7 @@ impl Control {
         let explain = self.explainer(lockstep_plan::explain);
         let texts: Vec<String> = plans.iter().map(|plan| explain(plan, &[], false)).collect();
         self.answer_tables(call.origin, |out| write_plans(out, "EXECUTION_PLAN", &texts));
-        Ok(())
+        Ok(Handled::Answered)
     }
 
     /// Runs queries and answers with their plans, and what their operators did.
@@ -116,7 +125,7 @@ impl Control {
         call: SystemCall,
         plans: Vec<Arc<PreparedStatement>>,
         given: ParameterSet<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
         if plans.iter().any(|plan| !plan.statement().read_only) {
             return Err(Failure::graceful(
                 "EXPLAIN ANALYZE runs the statement, and is for queries only; EXPLAIN shows the \
@@ -153,7 +162,7 @@ impl Control {
         let work =
             StatementCall { statements, read_only: true, counted: false, answer: Some(answer) };
         self.send_work(call, work, destination);
-        Ok(())
+        Ok(Handled::Pending)
     }
 
     /// What makes a text of a plan, the counts of its operators, and whether it belongs to a
@@ -162,7 +171,7 @@ impl Control {
         &self,
         explain: fn(&PlannedStatement, &Explaining<'_>) -> String,
     ) -> impl Fn(&PreparedStatement, &[Vec<OperatorCount>], bool) -> String + use<> {
-        let (catalog, facts) = (Arc::clone(&self.catalog), Arc::clone(&self.facts));
+        let (catalog, facts) = (Arc::clone(self.schema.catalog()), Arc::clone(&self.facts));
         let planning = self.planning.clone();
         move |prepared, counts, in_procedure| {
             let partition_of = |value: &Expression| {
@@ -191,10 +200,10 @@ impl Control {
         })?;
         let find = |name: &str| {
             let any_case = || {
-                let all = self.catalog.procedures().iter();
+                let all = self.schema.catalog().procedures().iter();
                 all.into_iter().find(|p| p.definition.name.eq_ignore_ascii_case(name))
             };
-            let found = self.catalog.procedure(name).or_else(any_case);
+            let found = self.schema.catalog().procedure(name).or_else(any_case);
             let found = found.map(|procedure| procedure.definition.clone());
             found.ok_or_else(|| Failure::graceful(format!("Procedure {name} not in catalog")))
         };
@@ -203,7 +212,7 @@ impl Control {
         let advice: Vec<String> = definitions
             .iter()
             .filter_map(|definition| {
-                lockstep_plan::partition_advice(definition, &self.catalog.plan)
+                lockstep_plan::partition_advice(definition, &self.schema.catalog().plan)
             })
             .collect();
         let advice = (!advice.is_empty()).then(|| advice.join("\n"));
@@ -241,7 +250,7 @@ impl Control {
         let text = text_parameter(invocation, 0).ok_or_else(|| {
             Failure::graceful("@ExplainView requires the name of a view as its parameter.")
         })?;
-        let catalog = &self.catalog.plan;
+        let catalog = &self.schema.catalog().plan;
         let upkeep = |name: &str| match catalog.table(&name.to_ascii_uppercase()) {
             None => Err(Failure::graceful(format!("View {name} does not exist."))),
             Some(table) if table.definition.view.is_none() => {

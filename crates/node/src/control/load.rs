@@ -6,6 +6,7 @@ use super::{Control, SystemCall};
 use crate::intake::Changes;
 use lockstep_host::load::{Load, load_parameters, load_statement};
 use lockstep_host::routing::hashed_value;
+use lockstep_host::schema::{Handled, Turn};
 use lockstep_host::statements::StatementsDestination;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
@@ -20,14 +21,11 @@ impl Control {
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if self.next_catalog.is_some() {
-            self.wait_for_schema(call);
-            return Ok(());
-        }
+    ) -> Result<Handled, Failure> {
+        let Turn::Now(call) = self.schema.plan_turn(call)? else { return Ok(Handled::Pending) };
         self.facts.intake.check(Changes::Anything, call.admin)?;
         let load = load_parameters(invocation)?;
-        let statement = load_statement(&self.catalog, &load)?;
+        let statement = load_statement(self.schema.catalog(), &load)?;
         let (count, rows) = self.rows_of_partitions(&load)?;
         let bound = BoundStatement {
             statement,
@@ -44,7 +42,7 @@ impl Control {
             answer: Some(answer),
         };
         self.send_work(call, work, StatementsDestination::Several);
-        Ok(())
+        Ok(Handled::Pending)
     }
 
     /// How many rows a load has, and per partition the table of those that live there; empty where
@@ -54,7 +52,7 @@ impl Control {
         let mut tables = vec![Vec::new(); partitions];
         let rows = load.rows()?;
         let count = rows.row_count() as i64;
-        let table = self.catalog.plan.table(&load.table.to_ascii_uppercase());
+        let table = self.schema.catalog().plan.table(&load.table.to_ascii_uppercase());
         match (load.key, table) {
             (Some(key), _) => {
                 rows.write(&mut tables[self.facts.ring.partition_of(key).index()]);

@@ -1,8 +1,8 @@
 //! The control thread: everything that is not the data path. It parses and plans ad hoc SQL,
 //! makes schema changes, and answers system procedures.
 //!
-//! It owns the newest catalog. While a schema change is under way it puts new ad hoc calls
-//! aside: their plans would be stale. Plans that a change overtakes on their way to a partition
+//! It owns the newest catalog. While the coordinator has a schema change, new ad hoc calls are
+//! deferred: their plans would be stale. Plans that a change overtakes on their way to a partition
 //! come back and are made again.
 
 pub(crate) mod ad_hoc;
@@ -13,10 +13,10 @@ mod classes;
 mod deployment;
 mod explain;
 mod files;
-mod index_build;
 mod load;
 mod logging;
 pub(crate) mod operations;
+mod own_answers;
 pub(crate) mod plan_cache;
 mod plan_template;
 mod procedures;
@@ -38,12 +38,13 @@ use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, Origin, TASK_KEY};
 use crate::shard::HostFacts;
 use files::FileWork;
-use index_build::IndexBuild;
 use lockstep_exec::watch::TimeLimit;
+use lockstep_host::schema::{self, index_build};
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
+use own_answers::read_count;
 use plan_cache::PlanCache;
 use resources::Resources;
 pub(crate) use resources::memory_limit_bytes;
@@ -93,21 +94,10 @@ pub struct Control {
     inbox: Inbox<Envelope>,
     facts: Arc<HostFacts>,
     natives: NativeRegistry,
-    catalog: Arc<HostCatalog>,
-    /// The catalog of the schema change that is under way.
-    next_catalog: Option<Arc<HostCatalog>>,
-    /// One that is worked out still: calls go on with the catalog that is in force.
-    making: Option<change::Making>,
-    /// What is to be logged once it is in force.
-    next_advice: Vec<String>,
-    /// What the change is, for the log.
-    next_said: String,
-    /// Ad hoc calls that wait for it.
-    waiting: VecDeque<SystemCall>,
-    /// A global index that is built beside running calls.
-    build: Option<IndexBuild>,
-    /// Schema changes that wait for its end.
-    waiting_for_build: VecDeque<SystemCall>,
+    /// The catalog in force, and its changes.
+    schema: change::HostSchema,
+    /// The thread that prepares a change.
+    preparing: Option<change::Preparing>,
     plans: PlanCache,
     planning: Planning,
     gathers: BTreeMap<u64, Gathering>,
@@ -133,7 +123,7 @@ pub struct Control {
 }
 
 /// A call of a system procedure.
-pub(crate) struct SystemCall {
+pub struct SystemCall {
     origin: Origin,
     admin: bool,
     body: Arc<[u8]>,
@@ -147,6 +137,9 @@ impl Control {
         let survey = Survey::new(parts.facts.options.planner_survey_ms);
         let tasks = Tasks::new(parts.facts.partition_count, &parts.facts.options);
         let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
+        let deferred_max = parts.facts.options.max_planner_queue;
+        let schema =
+            change::HostSchema::new(parts.catalog, parts.facts.partition_count, deferred_max);
         let logs = parts.log_pruner.is_some();
         let keeper = Keeper::new(&parts.facts, logs.then_some(parts.log_reach));
         Control {
@@ -158,14 +151,8 @@ impl Control {
             plans: PlanCache::new(parts.facts.options.plan_cache_entries as usize),
             facts: parts.facts,
             natives: parts.natives,
-            catalog: parts.catalog,
-            next_catalog: None,
-            making: None,
-            next_advice: Vec::new(),
-            next_said: String::new(),
-            waiting: VecDeque::new(),
-            build: None,
-            waiting_for_build: VecDeque::new(),
+            schema,
+            preparing: None,
             gathers: BTreeMap::new(),
             intervals: BTreeMap::new(),
             next_gather: 1,
@@ -190,13 +177,14 @@ impl Control {
     /// The poll itself failed.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(16);
-        self.go_on_with_build();
+        index_build::resume(&mut self);
+        self.outbox.flush();
         self.set_expiring_tables();
         while !self.stopping {
             self.begin_survey_in_time();
             self.bell.prepare_sleep();
-            let made = self.take_made();
-            let timeout = match (self.inbox.is_empty() && !made, self.outbox.is_overflowing()) {
+            let prepared = self.take_prepared();
+            let timeout = match (self.inbox.is_empty() && !prepared, self.outbox.is_overflowing()) {
                 (false, _) => Some(Duration::ZERO),
                 (true, true) => Some(Duration::from_micros(50)),
                 (true, false) => self.time_left(),
@@ -256,9 +244,9 @@ impl Control {
                 ControlRequest::Call { origin, admin, body } => {
                     self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
-                ControlRequest::SchemaDecided { committed } => self.schema_decided(committed),
+                ControlRequest::SchemaDecided { committed } => schema::decided(self, committed),
                 ControlRequest::BuildStep { status, frame } => {
-                    self.index_build_step(status, &frame);
+                    index_build::step_ended(self, read_count(status, &frame));
                 }
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::ExpirySeen { catalog_version, seen } => {
@@ -307,38 +295,12 @@ impl Control {
         }
     }
 
-    /// The schema change that was under way is in force, or refused.
-    fn schema_decided(&mut self, committed: bool) {
-        let next = self.next_catalog.take().expect("one change is under way at a time");
-        let advice = std::mem::take(&mut self.next_advice);
-        if self.snapshots.is_beginning() {
-            self.snapshot_decided(committed);
-        } else if committed {
-            let version = next.version();
-            tracing::info!(version, "schema changed: {}", std::mem::take(&mut self.next_said));
-            advice.iter().for_each(|text| tracing::warn!("{text}"));
-            self.catalog = next;
-            self.set_expiring_tables();
-            self.plans.clear();
-            self.push_catalog();
-        }
-        self.go_on_with_waiting();
-    }
-
-    /// The calls that wait may hold another schema change, behind which the rest waits again.
-    fn go_on_with_waiting(&mut self) {
-        while !self.is_changing() {
-            let Some(call) = self.waiting.pop_front() else { break };
-            self.call(call);
-        }
-    }
-
     /// Tells subscribers of the procedures that there are now.
     fn push_catalog(&mut self) {
         let mut frame = Vec::new();
         let handle = lockstep_wire_volt::topology::CATALOG_CHANGED_HANDLE;
         answer::write_tables(&mut frame, handle, clock::now_us(), clock::now_us(), |out| {
-            answer::procedures(out, &self.catalog)
+            answer::procedures(out, self.schema.catalog())
         });
         let frame: Arc<[u8]> = frame.into();
         for thread in 0..self.facts.partition_count as usize {

@@ -5,11 +5,22 @@
 use super::arguments::{Arguments, Kind, Refusal};
 use super::{Control, SystemCall, operations};
 use crate::intake::Changes;
+use lockstep_host::schema::Handled;
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 
 /// What answers a call.
-type Handler = fn(&mut Control, SystemCall, &Invocation<'_>) -> Result<(), Failure>;
+type Handler = fn(&mut Control, SystemCall, &Invocation<'_>) -> Result<Handled, Failure>;
+
+/// The handler's call has its response, if it was not refused.
+fn answered(handled: Result<(), Failure>) -> Result<Handled, Failure> {
+    handled.map(|()| Handled::Answered)
+}
+
+/// The handler's call gets its response later, if it was not refused.
+fn pending(handled: Result<(), Failure>) -> Result<Handled, Failure> {
+    handled.map(|()| Handled::Pending)
+}
 
 /// A system procedure.
 pub(super) struct SystemProcedure {
@@ -56,90 +67,91 @@ const TEXT: Arguments = Arguments::declared(&[Kind::Text]);
 /// handler; a pause is held against the call here, except for ad hoc statements, which are taken
 /// if they only read.
 static TABLE: &[SystemProcedure] = &[
-    procedure("@AdHoc", Arguments::Own, |c, call, _| {
-        c.ad_hoc(call);
-        Ok(())
-    })
-    .while_paused(),
-    procedure("@AdHocLarge", Arguments::Own, |c, call, _| {
-        c.ad_hoc(call);
-        Ok(())
-    }),
+    procedure("@AdHoc", Arguments::Own, Control::ad_hoc).while_paused(),
+    procedure("@AdHocLarge", Arguments::Own, Control::ad_hoc),
     procedure("@AdHocSpForTest", Arguments::Own, Control::ad_hoc_at_partition).while_paused(),
-    procedure("@CancelShutdown", NOTHING, |c, call, _| c.cancel_shutdown(call.origin))
+    procedure("@CancelShutdown", NOTHING, |c, call, _| answered(c.cancel_shutdown(call.origin)))
         .administrators()
         .while_stopping(),
     procedure("@Explain", Arguments::Own, Control::explain).while_paused(),
-    procedure("@ExplainCatalog", Arguments::Own, |c, call, _| c.explain_catalog(call.origin))
-        .while_paused(),
+    procedure("@ExplainCatalog", Arguments::Own, |c, call, _| {
+        answered(c.explain_catalog(call.origin))
+    })
+    .while_paused(),
     procedure("@ExplainJSON", Arguments::Own, Control::explain).while_paused(),
-    procedure("@ExplainProc", TEXT, |c, call, i| c.explain_procedures(call.origin, i))
+    procedure("@ExplainProc", TEXT, |c, call, i| answered(c.explain_procedures(call.origin, i)))
         .while_paused(),
-    procedure("@ExplainView", TEXT, |c, call, i| c.explain_views(call.origin, i)).while_paused(),
-    procedure("@GC", NOTHING, |c, call, _| c.collect_garbage(call.origin)),
-    procedure("@GetPartitionKeys", Arguments::Own, |c, call, i| c.partition_keys(call.origin, i))
-        .while_paused()
-        .while_stopping(),
+    procedure("@ExplainView", TEXT, |c, call, i| answered(c.explain_views(call.origin, i)))
+        .while_paused(),
+    procedure("@GC", NOTHING, |c, call, _| answered(c.collect_garbage(call.origin))),
+    procedure("@GetPartitionKeys", Arguments::Own, |c, call, i| {
+        answered(c.partition_keys(call.origin, i))
+    })
+    .while_paused()
+    .while_stopping(),
     procedure("@LoadMultipartitionTable", Arguments::Own, Control::load),
     procedure(lockstep_host::load::LOAD_AT_PARTITION, Arguments::Own, Control::load),
-    procedure("@Note", TEXT, |c, call, i| c.note(call.origin, i)).while_stopping(),
-    procedure("@Pause", NOTHING, |c, call, _| c.set_paused(call.origin, true)).administrators(),
+    procedure("@Note", TEXT, |c, call, i| answered(c.note(call.origin, i))).while_stopping(),
+    procedure("@Pause", NOTHING, |c, call, _| answered(c.set_paused(call.origin, true)))
+        .administrators(),
     procedure("@PingPartitions", Arguments::declared(&[Kind::Integer]), |c, call, _| {
-        c.ping_partitions(call.origin)
+        pending(c.ping_partitions(call.origin))
     }),
-    procedure("@PrepareShutdown", NOTHING, |c, call, _| c.prepare_shutdown(call.origin))
+    procedure("@PrepareShutdown", NOTHING, |c, call, _| answered(c.prepare_shutdown(call.origin)))
         .administrators()
         .while_stopping(),
-    procedure("@ProfCtl", TEXT, |c, call, i| c.control_profiler(call.origin, i)),
+    procedure("@ProfCtl", TEXT, |c, call, i| answered(c.control_profiler(call.origin, i))),
     procedure("@Promote", NOTHING, |_, _, _| {
         Err(Failure::graceful("@Promote issued on a non-replica cluster. No action taken."))
     }),
-    procedure("@QueryStats", Arguments::Own, |c, call, i| {
-        c.query_statistics(call.origin, i);
-        Ok(())
-    })
-    .while_paused(),
+    procedure("@QueryStats", Arguments::Own, |c, call, i| Ok(c.query_statistics(call.origin, i)))
+        .while_paused(),
     procedure("@Quiesce", NOTHING, |c, call, _| c.quiesce(call.origin)).while_stopping(),
-    procedure("@Resume", NOTHING, |c, call, _| c.set_paused(call.origin, false)).administrators(),
+    procedure("@Resume", NOTHING, |c, call, _| answered(c.set_paused(call.origin, false)))
+        .administrators(),
     procedure("@Shutdown", Arguments::upto(&[Kind::TextOrInteger]), |c, call, i| {
-        c.shut_down(call.origin, i)
+        pending(c.shut_down(call.origin, i))
     })
     .administrators()
     .while_stopping(),
     procedure("@SnapshotDelete", Arguments::SnapshotDelete, |c, call, i| {
-        c.snapshot_delete(call.origin, i)
+        pending(c.snapshot_delete(call.origin, i))
     }),
     procedure("@SnapshotRestore", Arguments::SnapshotRestore, Control::snapshot_restore),
     procedure("@SnapshotSave", Arguments::SnapshotSave, Control::snapshot_save).while_stopping(),
     procedure("@SnapshotScan", Arguments::SnapshotScan, |c, call, i| {
-        c.snapshot_scan(call.origin, i)
+        pending(c.snapshot_scan(call.origin, i))
     })
     .while_stopping(),
     procedure("@Statistics", Arguments::Own, |c, call, i| c.statistics(call.origin, i))
         .while_paused()
         .while_stopping(),
-    procedure("@StopNode", Arguments::Own, |c, _, i| c.stop_node(i)),
+    procedure("@StopNode", Arguments::Own, |c, _, i| answered(c.stop_node(i))),
     procedure("@SwapTables", Arguments::Own, Control::swap_tables),
-    procedure("@SystemCatalog", Arguments::Own, |c, call, i| c.system_catalog(call.origin, i))
-        .while_paused()
-        .while_stopping(),
-    procedure("@SystemClockSkew", Arguments::Own, |c, call, i| c.clock_skew(call.origin, i))
-        .while_paused(),
+    procedure("@SystemCatalog", Arguments::Own, |c, call, i| {
+        answered(c.system_catalog(call.origin, i))
+    })
+    .while_paused()
+    .while_stopping(),
+    procedure("@SystemClockSkew", Arguments::Own, |c, call, i| {
+        answered(c.clock_skew(call.origin, i))
+    })
+    .while_paused(),
     procedure("@SystemInformation", Arguments::Own, |c, call, i| {
-        c.system_information(call.origin, i)
+        answered(c.system_information(call.origin, i))
     })
     .while_paused()
     .while_stopping(),
     procedure(
         "@UpdateApplicationCatalog",
         Arguments::declared(&[Kind::Bytes, Kind::Text]),
-        |c, call, i| c.update_catalog(call.origin, i),
+        |c, call, i| answered(c.update_catalog(call.origin, i)),
     ),
     procedure("@UpdateClasses", Arguments::Own, Control::update_classes),
-    procedure("@UpdateLogging", TEXT, |c, call, i| c.update_logging(call.origin, i)),
+    procedure("@UpdateLogging", TEXT, |c, call, i| answered(c.update_logging(call.origin, i))),
     // VoltDB's older clients give a number or nothing before the configuration of the hashing.
     procedure("@ValidatePartitioning", Arguments::Own, |c, call, _| {
-        c.validate_partitioning(call.origin)
+        pending(c.validate_partitioning(call.origin))
     }),
 ];
 
@@ -195,7 +207,7 @@ impl Control {
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
         let name = invocation.procedure;
         let procedure = find(name);
         if !procedure.is_some_and(|procedure| procedure.while_stopping) {
@@ -213,7 +225,7 @@ impl Control {
             Err(Refusal::Failure(failure)) => Err(failure),
             Err(Refusal::Table(text)) => {
                 self.answer_error_table(call.origin, &text);
-                Ok(())
+                Ok(Handled::Answered)
             }
         }
     }

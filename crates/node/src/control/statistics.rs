@@ -7,6 +7,7 @@ use crate::clock;
 use crate::log::LogPruner;
 use crate::message::{Envelope, Origin};
 use crate::statistics::ShardSnapshot;
+use lockstep_host::schema::Handled;
 use lockstep_types::{
     Datum, Failure, HostId, Parameter, PartitionId, SqlType, Status, TableBuilder, TableSchema,
 };
@@ -70,7 +71,7 @@ impl Control {
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
         let count = invocation.parameters.count();
         if !(1..=2).contains(&count) {
             return Err(Failure::graceful(format!(
@@ -95,7 +96,7 @@ impl Control {
         let selector = selector.to_ascii_uppercase();
         if selector == "TOPO" {
             self.topology(origin, second == 1);
-            return Ok(());
+            return Ok(Handled::Answered);
         }
         if !tables::is_selector(&selector) {
             return Err(Failure::graceful(format!(
@@ -104,19 +105,29 @@ impl Control {
             )));
         }
         self.gather(origin, Purpose::Statistics { selector, interval: second == 1 });
-        Ok(())
+        Ok(Handled::Pending)
     }
 
     /// `@QueryStats`: SQL over tables of statistics. As VoltDB's, it has no failures: what is
     /// wrong is the status text of a success without tables.
-    pub(super) fn query_statistics(&mut self, origin: Origin, invocation: &Invocation<'_>) {
+    pub(super) fn query_statistics(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Handled {
         let query = match (invocation.parameters.count(), text_parameter(invocation, 0)) {
             (1, Some(text)) => StatisticsQuery::read(text),
             _ => Err(Failure::graceful("@QueryStats requires the SQL text as its only parameter.")),
         };
         match query {
-            Ok(query) => self.gather(origin, Purpose::Query(query)),
-            Err(failure) => self.answer_with_text(origin, &failure.message, |_| 0),
+            Ok(query) => {
+                self.gather(origin, Purpose::Query(query));
+                Handled::Pending
+            }
+            Err(failure) => {
+                self.answer_with_text(origin, &failure.message, |_| 0);
+                Handled::Answered
+            }
         }
     }
 
@@ -206,7 +217,7 @@ impl Control {
         }
         tables::View {
             facts: std::sync::Arc::clone(&self.facts),
-            catalog: std::sync::Arc::clone(&self.catalog),
+            catalog: std::sync::Arc::clone(self.schema.catalog()),
             asking,
             snapshots,
             now_ms,

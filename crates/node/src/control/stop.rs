@@ -7,6 +7,7 @@ use super::Control;
 use crate::clock;
 use crate::message::Origin;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::schema::Handled;
 use lockstep_types::SqlType::BigInt;
 use lockstep_types::{Datum, Failure, Parameter, Status, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
@@ -178,13 +179,13 @@ impl Control {
     }
 
     /// `@Quiesce`: answers when everything that was answered before is durable.
-    pub(super) fn quiesce(&mut self, origin: Origin) -> Result<(), Failure> {
+    pub(super) fn quiesce(&mut self, origin: Origin) -> Result<Handled, Failure> {
         match self.log_pruner.as_ref().and_then(|log| log.sync(Arc::clone(&self.bell))) {
             Some(synced) => {
                 self.stop.quiescing.push((origin, synced));
-                Ok(())
+                Ok(Handled::Pending)
             }
-            None => self.answer_status(origin),
+            None => self.answer_status(origin).map(|()| Handled::Answered),
         }
     }
 }

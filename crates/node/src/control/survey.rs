@@ -99,7 +99,8 @@ impl Control {
             let taken = SurveyedTable { sample: table.sample.take(), ..*table };
             by_table.entry(table.table).or_default().push(taken);
         }
-        let statistics = self.survey.take_in(by_table, &self.catalog, self.facts.partition_count);
+        let statistics =
+            self.survey.take_in(by_table, self.schema.catalog(), self.facts.partition_count);
         if statistics == *self.planning.statistics {
             return;
         }

@@ -39,7 +39,7 @@ impl Control {
             )));
         }
         let selector = text_parameter(invocation, 0).unwrap_or("").to_ascii_uppercase();
-        let catalog = std::sync::Arc::clone(&self.catalog);
+        let catalog = std::sync::Arc::clone(self.schema.catalog());
         if selector == "PROCEDURES" {
             self.answer_tables(origin, |out| answer::procedures(out, &catalog));
             return Ok(());
@@ -147,13 +147,13 @@ impl Control {
             ("DRPUBLICPORT", "0".to_string()),
             ("BUILDSTRING", facts.build.clone()),
             ("VERSION", COMPATIBLE_VERSION.to_string()),
-            ("CATALOG", format!("version {}", self.catalog.version())),
+            ("CATALOG", format!("version {}", self.schema.catalog().version())),
             ("DEPLOYMENT", none()),
             ("CLUSTERSTATE", self.cluster_state().to_string()),
             ("CLUSTERSAFETY", "FULL".to_string()),
             ("INITIALIZED", "true".to_string()),
             ("REPLICATIONROLE", "NONE".to_string()),
-            ("CATALOGCRC", self.catalog.version().to_string()),
+            ("CATALOGCRC", self.schema.catalog().version().to_string()),
             ("IV2ENABLED", "true".to_string()),
             ("STARTTIME", started_ms.to_string()),
             ("CREATIONTIME", created_ms.to_string()),

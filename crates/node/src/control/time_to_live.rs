@@ -6,7 +6,7 @@
 //! many, so that replay needs no clock. What a change of the catalog overtakes is not repeated:
 //! the next look is by the new one.
 
-use super::index_build::{LENGTH_BYTES, read_step};
+use super::own_answers::{LENGTH_BYTES, read_count};
 use super::{Control, SystemCall};
 use crate::clock;
 use crate::connection::ConnectionKey;
@@ -89,7 +89,7 @@ impl Control {
     /// Another catalog is in force: so are its tables.
     pub(super) fn set_expiring_tables(&mut self) {
         let partition_count = self.facts.partition_count;
-        let tables = self.catalog.plan.expiring_tables();
+        let tables = self.schema.catalog().plan.expiring_tables();
         let tables = tables.map(|table| Expiring::new(table, partition_count));
         self.expiry.schedule.set_tables(tables, clock::now_us());
     }
@@ -100,10 +100,10 @@ impl Control {
         if self.expiry.time_left(now_us).is_none_or(|left| !left.is_zero()) {
             return;
         }
-        if self.is_changing() || self.facts.intake.check(Changes::Deletes, false).is_err() {
+        if self.schema.is_changing() || self.facts.intake.check(Changes::Deletes, false).is_err() {
             return self.expiry.schedule.put_off(now_us);
         }
-        let catalog_version = self.catalog.version();
+        let catalog_version = self.schema.catalog().version();
         let mut of_partition: BTreeMap<usize, Vec<ExpiryLook>> = BTreeMap::new();
         for look in self.expiry.schedule.begin_looks(now_us) {
             of_partition.entry(look.partition.index()).or_default().push(look);
@@ -118,7 +118,8 @@ impl Control {
     pub(super) fn expiry_seen(&mut self, catalog_version: u64, seen: Vec<(LegId, Option<u64>)>) {
         let now_us = clock::now_us();
         let may_delete = self.facts.intake.check(Changes::Deletes, false).is_ok();
-        let is_current = catalog_version == self.catalog.version() && !self.is_changing();
+        let is_current =
+            catalog_version == self.schema.catalog().version() && !self.schema.is_changing();
         for (leg, rows) in seen {
             let rows = rows.filter(|_| may_delete && is_current);
             if let Some(batch) = self.expiry.schedule.seen(leg, rows, now_us) {
@@ -154,7 +155,7 @@ impl Control {
 
     /// A transaction that deletes rows has ended.
     pub(super) fn expiry_ended(&mut self, origin: Origin, frame: &[u8]) {
-        let deleted = match read_step(Status::UnexpectedFailure, frame) {
+        let deleted = match read_count(Status::UnexpectedFailure, frame) {
             Ok(count) => {
                 self.expiry.told = None;
                 Some(count as u64)

@@ -3,6 +3,7 @@
 //! the row's partition or at the entry's: such a call leaves nothing at either. And a second global
 //! index, which is built in steps and dropped again.
 
+use super::changes::Requested;
 use super::{Form, Lists, Report, Transaction};
 use crate::plans::{Request, invocation_of};
 use crate::walk::FIRST_PUT_KEY;
@@ -85,24 +86,23 @@ pub(super) fn same_rows(tables: &[u8]) -> Result<(), String> {
 impl Lists {
     /// Whether the second index is in force, and stays so until nobody reads it any more.
     pub(super) fn has_second(&self) -> bool {
-        self.changed == Some(SECOND_INDEX) && self.changing.is_none()
+        self.changed == Some(SECOND_INDEX) && !self.is_toggling()
     }
 
     /// Now and then the second index is built, or dropped.
     pub(super) fn build_or_drop(&mut self) {
-        if self.changing.is_some() || !self.world.random.chance(1, 60) {
+        if self.is_toggling() || !self.world.random.chance(1, 60) {
             return;
         }
         if self.changed.is_none() {
-            assert!(self.world.begin_index(CREATE), "one at a time");
+            self.request_change(Requested::Toggle(SECOND_INDEX), CREATE);
         } else {
             let reads = |t: &Transaction| t.open && t.form == Form::Snapshot { second: true };
             if self.transactions.iter().any(reads) {
                 return;
             }
-            assert!(self.world.begin_schema(DROP), "one at a time");
+            self.request_change(Requested::Toggle(SECOND_INDEX), DROP);
         }
-        self.changing = Some(SECOND_INDEX);
     }
 
     pub(super) fn put(&mut self, number: usize, put: Put) {

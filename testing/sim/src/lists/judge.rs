@@ -16,6 +16,9 @@ impl Lists {
         if let Some(number) = self.transactions.iter().position(|t| t.open) {
             return Err(format!("transaction {number} was never answered"));
         }
+        if let Some(change) = self.requested.values().next() {
+            return Err(format!("schema change {change:?} was never answered"));
+        }
         if !self.world.is_idle() {
             return Err("the host does not come to rest".to_string());
         }
@@ -33,6 +36,7 @@ impl Lists {
             schema_changes: self.schema_changes,
             snapshots: self.snapshots,
             built: self.built,
+            beside: [self.beside.made, self.beside.refused, self.beside.given_up],
             one_round: self.world.one_round_calls,
             planned_again: self.world.planned_again,
             messages,
@@ -50,6 +54,7 @@ impl Lists {
         }
         self.judge_lookups(&mut report)?;
         self.judge_puts(before, &mut report)?;
+        self.judge_grown(before)?;
         let edges = self.edges(&finals, &writers)?;
         report.edges = edges.len();
         match cycle(before, &edges) {

@@ -31,6 +31,8 @@ pub struct Report {
     pub changes: [u64; 6],
     /// Exchanges of tables that began, and other classes.
     pub without_text: [u64; 2],
+    /// Changes that had to be refused: requested, and refused in the same life or the next.
+    pub refusals: [u64; 2],
     /// Transactions that delete rows whose time is over, rows that they were answered to have
     /// deleted, and rows that had gone behind recoveries.
     pub expiries: [u64; 3],
@@ -80,6 +82,7 @@ impl Report {
         all(&mut self.ends, &other.ends);
         all(&mut self.changes, &other.changes);
         all(&mut self.without_text, &other.without_text);
+        all(&mut self.refusals, &other.refusals);
         all(&mut self.expiries, &other.expiries);
         all(&mut self.struck, &other.struck);
         all(&mut self.saves, &other.saves);
@@ -119,10 +122,12 @@ impl Report {
     fn schema_changes(&self) -> String {
         let [begun, made, refused, gone_on, undone, late] = self.changes;
         let [exchanges, classes] = self.without_text;
+        let [wrong, refused_wrong] = self.refusals;
         format!(
             "{begun} changes: {made} made, {refused} refused, {late} cut off and there, {undone} \
              cut off and not, {gone_on} builds that went on behind a recovery; of all {exchanges} \
-             exchanges of tables, {classes} other classes"
+             exchanges of tables, {classes} other classes, {wrong} that had to be refused, of \
+             which {refused_wrong} were answered"
         )
     }
 }

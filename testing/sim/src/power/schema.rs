@@ -1,9 +1,9 @@
 //! Changes of the schema beside the calls, and what must be left of them.
 
 use super::{Call, End, Run};
-use crate::plans::Change;
-use crate::world::World;
+use crate::classes::SimClasses;
 use crate::world::log::LogClock;
+use crate::world::{RequestedChange, World};
 
 /// A change that can be made and taken back.
 struct Toggle {
@@ -78,11 +78,28 @@ const TOGGLES: [Toggle; 9] = [
     ),
 ];
 
-/// Besides those: two tables exchange their contents, and another version of the classes.
+/// Besides those: two tables exchange their contents, another version of the classes, and changes
+/// that must be refused.
 const SWAP: usize = TOGGLES.len();
 const CLASSES: usize = TOGGLES.len() + 1;
-/// How often these two are drawn, of so many and the toggles.
-const SHARE: u64 = 4;
+const REFUSED: usize = TOGGLES.len() + 2;
+/// How often these are drawn, of so many and the toggles.
+const SHARE: u64 = 6;
+
+/// Changes that must be refused: by the catalog, by the partitions, and in the middle of building a
+/// global index.
+const REFUSALS: [&str; 3] = [
+    "CREATE TABLE accounts (account BIGINT NOT NULL);",
+    "CREATE UNIQUE INDEX one_copy ON copies (v);",
+    "CREATE GLOBAL UNIQUE INDEX one_twin ON twins (v);",
+];
+/// What they are refused for: tables with duplicates.
+pub(super) const DUPLICATES: &str = "
+CREATE TABLE copies (id BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (id));
+CREATE TABLE twins (id BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (id));
+PARTITION TABLE twins ON COLUMN id;
+";
+pub(super) const TWINS: i64 = 16;
 
 /// A change that is under way.
 #[derive(Debug)]
@@ -153,9 +170,12 @@ impl Run {
             return;
         }
         let toggle = self.random.below(TOGGLES.len() as u64 + SHARE) as usize;
-        if toggle >= SWAP {
-            let toggle = if toggle.is_multiple_of(2) { SWAP } else { CLASSES };
-            return self.change_without_text(world, toggle);
+        match toggle.checked_sub(SWAP) {
+            None => {}
+            Some(other @ 0..4) => {
+                return self.change_without_text(world, SWAP + other % 2);
+            }
+            Some(_) => return self.request_refused(world),
         }
         let chosen = &TOGGLES[toggle];
         let is_made = self.schema.has(toggle);
@@ -167,13 +187,11 @@ impl Run {
             return;
         }
         let ddl = if is_made { chosen.take_back } else { chosen.make };
-        let text = world.schema_behind(ddl);
+        let text = world.schema_after(ddl);
         let is_build = chosen.is_built && !is_made;
-        let begun = if is_build { world.begin_index(ddl) } else { world.begin_schema(ddl) };
-        if begun {
-            self.report.changes[0] += 1;
-            self.schema.pending = Some(Pending { toggle, text, is_build });
-        }
+        world.begin_schema(ddl);
+        self.report.changes[0] += 1;
+        self.schema.pending = Some(Pending { toggle, text, is_build });
     }
 
     /// Begins a change that the schema's text does not show.
@@ -181,13 +199,11 @@ impl Run {
         if self.is_async && toggle == SWAP {
             return;
         }
-        let change = match toggle {
-            SWAP => Change::Swap("DAY", "NIGHT"),
-            _ => Change::Classes(world.latest().1.classes().unwrap_or(0) + 1),
-        };
-        if !world.begin_change(&change) {
-            return;
-        }
+        let classes = SimClasses(world.latest().1.classes().unwrap_or(0) + 1);
+        world.begin_change(match toggle {
+            SWAP => RequestedChange::Swap("DAY", "NIGHT"),
+            _ => RequestedChange::Classes(classes.jar().into()),
+        });
         self.report.changes[0] += 1;
         self.report.without_text[usize::from(toggle >= CLASSES)] += 1;
         if toggle == SWAP {
@@ -197,14 +213,37 @@ impl Run {
         self.schema.pending = Some(Pending { toggle, text, is_build: false });
     }
 
-    /// Hears of the end of a change.
-    pub(super) fn hear_change(&mut self, world: &mut World) {
-        let Some(ended) = world.take_schema_answer() else { return };
-        let pending = self.schema.pending.take().expect("one was under way");
-        if pending.toggle == SWAP {
-            self.exchange.end(ended.is_none());
+    /// Requests a change that must fail.
+    fn request_refused(&mut self, world: &mut World) {
+        let chosen = self.random.below(REFUSALS.len() as u64) as usize;
+        let is_build = REFUSALS[chosen].contains("GLOBAL");
+        if self.is_async && is_build {
+            return;
         }
-        match ended {
+        world.begin_schema(REFUSALS[chosen]);
+        self.report.changes[0] += 1;
+        self.report.refusals[0] += 1;
+        let text = self.schema.text.clone();
+        self.schema.pending = Some(Pending { toggle: REFUSED, text, is_build });
+    }
+
+    /// Hears of the end of a change.
+    ///
+    /// # Errors
+    /// A change was made that had to be refused.
+    pub(super) fn hear_change(&mut self, world: &mut World) -> Result<(), String> {
+        let Some(ended) = world.take_change_answer() else { return Ok(()) };
+        let pending = self.schema.pending.take().expect("one was in progress");
+        if pending.toggle == REFUSED {
+            self.report.refusals[1] += 1;
+            if ended.failure.is_none() {
+                return Err("a schema change was made that had to be refused".to_string());
+            }
+        }
+        if pending.toggle == SWAP {
+            self.exchange.end(ended.failure.is_none());
+        }
+        match ended.failure {
             None => {
                 self.report.changes[1] += 1;
                 if self.is_async {
@@ -214,6 +253,7 @@ impl Run {
             }
             Some(_) => self.report.changes[2] += 1,
         }
+        Ok(())
     }
 
     /// Behind a recovery: the schema is the one before the change that was under way, or the one

@@ -42,6 +42,12 @@ impl Call {
 }
 
 impl Run {
+    /// Messages arrive twice, and builds of global indexes find that the host takes no more data.
+    pub(super) fn disturb(&mut self, world: &mut World) {
+        world.repeat_one_in = [0, 3, 20][self.random.below(3) as usize];
+        world.refuse_intake([0, 0, 0, 6][self.random.below(4) as usize]);
+    }
+
     pub(super) fn begin(&mut self, world: &mut World) {
         let rival = self.rival(world);
         let call = match rival {

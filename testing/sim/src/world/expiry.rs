@@ -18,8 +18,6 @@ const FIRST_CALL: CallNumber = usize::MAX / 2;
 /// What a host deletes when.
 pub(super) struct Expiry {
     schedule: ExpirySchedule,
-    /// The catalog that the schedule's tables are of.
-    version: u64,
 }
 
 /// A transaction that was sent.
@@ -43,7 +41,7 @@ fn leg_of(call: CallNumber) -> LegId {
 impl Expiry {
     pub(super) fn new(partition_count: u32) -> Expiry {
         let schedule = ExpirySchedule::new(partition_count, CHECK_US, BATCH_ROWS_MAX);
-        Expiry { schedule, version: 0 }
+        Expiry { schedule }
     }
 }
 
@@ -53,16 +51,21 @@ impl World {
         self.now_us
     }
 
+    /// Another catalog is in force, and so are its tables.
+    pub(super) fn set_expiring_tables(&mut self) {
+        let partition_count = self.partition_count();
+        let tables = self.control.schema.catalog().plan.expiring_tables();
+        let tables = tables.map(|table| Expiring::new(table, partition_count));
+        self.expiry.schedule.set_tables(tables, self.now_us);
+    }
+
     /// Looks at what is due, and sends the transactions that delete what is seen.
     pub(crate) fn expire_rows(&mut self) -> Vec<SentBatch> {
         let now_us = self.now_us;
-        let version = self.versions[0];
-        let partition_count = self.partition_count();
-        if self.expiry.version != version {
-            let tables = self.catalogs[&version].host.plan.expiring_tables();
-            let tables = tables.map(|table| Expiring::new(table, partition_count));
-            self.expiry.schedule.set_tables(tables, now_us);
-            self.expiry.version = version;
+        let version = self.control.schema.catalog().version();
+        if self.control.schema.is_changing() {
+            self.expiry.schedule.put_off(now_us);
+            return Vec::new();
         }
         let mut sent = Vec::new();
         for look in self.expiry.schedule.begin_looks(now_us) {
@@ -98,8 +101,7 @@ impl World {
         };
         let work = statement_call(vec![bound]);
         let planned = Planned::of_statements(work, destination, &self.ring);
-        let message = self.message_of(call, catalog_version, planned);
-        self.in_flight.push(message);
+        self.send_from_control(call, catalog_version, planned);
     }
 
     /// One of the transactions has ended: how many rows it deleted, if it succeeded.

@@ -54,8 +54,22 @@ impl World {
                 "the catalog in force at partition {place} is kept"
             );
         }
+        self.check_control();
         if let Some(log) = self.log.as_ref().filter(|log| log.broken == Broken::default()) {
             log.check_invariants(&self.sites);
+        }
+    }
+
+    /// The catalog of the control thread is the one in force, or the one before it as long as the
+    /// decision is on its way.
+    fn check_control(&self) {
+        let schema = &self.control.schema;
+        schema.check_invariants();
+        let version = schema.catalog().version();
+        assert!(self.catalogs.contains_key(&version), "the control thread's catalog is kept");
+        for in_force in &self.versions {
+            let is_next = *in_force == version + 1 && schema.is_changing();
+            assert!(*in_force == version || is_next, "{in_force} is in force, not {version}");
         }
     }
 

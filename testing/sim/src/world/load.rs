@@ -1,25 +1,30 @@
 //! A simulated host as a snapshot has it: the catalog with its tables' numbers, and their rows.
 
 use crate::classes::SimClasses;
-use crate::plans::{Made, Natives, SimCatalog};
+use crate::plans::{Natives, NoCode};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{ColumnHead, Manifest, RowsReader, SnapshotError, TableHead};
 use lockstep_env::Disk;
 use lockstep_exec::database::Database;
 use lockstep_exec::snapshot::{DatabaseRestore, RestoreFault, SavedTable};
+use lockstep_host::catalog::HostCatalog;
 use lockstep_plan::{Catalog, ProcedureClasses};
+use lockstep_site::SchemaTask;
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_storage::ColumnLayout;
 use lockstep_types::TableId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What puts a catalog in force.
+pub(super) type CatalogTask = SchemaTask<Arc<HostCatalog<NoCode>>>;
+
 /// The catalog of a snapshot and what makes it at empty sites; `None` if it was empty.
 pub(super) fn saved_catalog(
     disk: &dyn Disk,
     manifest: &Manifest,
     natives: &Natives,
-) -> Result<Option<Made>, String> {
+) -> Result<Option<CatalogTask>, String> {
     let Some(before) = manifest.catalog_version.checked_sub(1) else { return Ok(None) };
     let heads = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, 0).map_err(text)?;
     let heads = heads.tables().iter();
@@ -35,8 +40,16 @@ pub(super) fn saved_catalog(
     });
     let current = Catalog { version: before, classes, ..Catalog::default() };
     let made = current.apply_with_ids(&parsed, natives, &ids).map_err(|error| error.message)?;
-    let catalog = SimCatalog::new(made.catalog, natives);
-    Ok(Some(Made { catalog, changes: made.changes, swap: None }))
+    let catalog = HostCatalog::new(made.catalog, natives).map_err(|error| error.message)?;
+    Ok(Some(SchemaTask {
+        changes: made.changes,
+        swap: None,
+        snapshot: None,
+        catalog_version: catalog.version(),
+        catalog: Arc::new(catalog),
+        source: Arc::default(),
+        advice: None,
+    }))
 }
 
 fn text(error: SnapshotError) -> String {

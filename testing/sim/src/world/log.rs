@@ -326,7 +326,12 @@ impl World {
 /// once.
 pub(super) fn copy_of(message: &Message) -> Option<Message> {
     match message {
-        Message::Call(..) | Message::Multi(_) | Message::OneRound(..) => None,
+        Message::Call(..)
+        | Message::Multi(_)
+        | Message::OneRound(..)
+        | Message::Ordered(..)
+        | Message::ToControl(..)
+        | Message::Prepared(_) => None,
         Message::FromPartition(message) => Some(Message::FromPartition(message.clone())),
         Message::ToPartition(message) => Some(Message::ToPartition(message.clone())),
     }

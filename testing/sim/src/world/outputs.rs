@@ -1,6 +1,6 @@
 //! What the coordinator gives: messages to partitions and answers to clients.
 
-use super::{Answer, BUILD_CALL, CallNumber, Message, SCHEMA_CALL, SNAPSHOT_CALL, World};
+use super::{Answer, CallNumber, Message, World};
 use lockstep_host::HostTime;
 use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::several::CoordinatorCall;
@@ -63,17 +63,12 @@ impl CoordinatorHost for World {
                 self.answers.push(answer);
             }
             CoordinatorOutput::Finished(finished) => {
-                let (call, outcome) = (finished.origin, finished.outcome);
-                let tables = finished.tables;
-                match (call, &mut self.index_build) {
-                    (SCHEMA_CALL, _) => self.schema_ended = Some(outcome),
-                    (SNAPSHOT_CALL, _) => self.save_decided(&outcome),
-                    (BUILD_CALL, Some(build)) => build.covered(outcome, &tables),
-                    _ => {
-                        let at_partition = false;
-                        self.answers.push(Answer { call, outcome, tables, at_partition });
-                    }
+                if self.finished_for_control(&finished) {
+                    return;
                 }
+                let (call, outcome) = (finished.origin, finished.outcome);
+                let (tables, at_partition) = (finished.tables, false);
+                self.answers.push(Answer { call, outcome, tables, at_partition });
             }
             CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
             CoordinatorOutput::Stale(_) | CoordinatorOutput::OneRoundStale(..) => {
@@ -87,7 +82,7 @@ impl CoordinatorHost for World {
         overtaken: Overtaken<CallNumber>,
     ) -> Option<CoordinatorCall<CallNumber, u64>> {
         let (Overtaken::Planned(call) | Overtaken::OneRound(call, _)) = overtaken;
-        self.make_anew(call)
+        self.plan_at_coordinator(call)
     }
 
     fn refuse_waiting(&mut self, call: CallNumber, _: bool) {

@@ -4,7 +4,8 @@
 use super::load::{load_partition, saved_catalog};
 use super::log::CLUSTER;
 use super::{Answer, PartitionCall, Shape, SimSite, World};
-use crate::plans::{Change, Made, NoCode, SimCatalog};
+use crate::classes::SimClasses;
+use crate::plans::{NoCode, SimCatalog};
 use crate::power::Skip;
 use lockstep_durability::command_log::{LogEnd, LogFaults, LogPosition};
 use lockstep_durability::recovery::{
@@ -17,6 +18,8 @@ use lockstep_host::recovery::{
     LoggedChange, PartitionLog, RecoveryHost, ReplayContext, ReplayError, ReplayFaults, ReplayHost,
     ReplayOf, ReplaySummary, recover, replay,
 };
+use lockstep_host::schema::change::{CatalogChange, prepare_change};
+use lockstep_host::schema::codec::decode;
 use lockstep_plan::Catalog;
 use lockstep_site::{Coordinator, SchemaTask, change_quiet_sites};
 use lockstep_sql::Limits;
@@ -140,8 +143,9 @@ impl World {
     /// Goes on from a snapshot.
     fn load(&mut self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), String> {
         let catalog = saved_catalog(disk, manifest, &self.natives)?;
-        if let Some(made) = catalog {
-            let (task, catalog) = schema_task(made);
+        if let Some(task) = catalog {
+            let catalog = SimCatalog::of(Arc::clone(&task.catalog));
+            let task = task.with_catalog(catalog.host.version());
             let coordinator = Coordinator::new(self.ring.clone(), &self.limits);
             let mut sites: Vec<&mut SimSite> = self.sites.iter_mut().collect();
             change_quiet_sites(&mut sites, coordinator, task, manifest.created_ms * 1_000)?;
@@ -184,25 +188,10 @@ impl World {
     /// Another catalog is in force at all partitions, where nothing else is in progress.
     fn put_in_force(&mut self, catalog: SimCatalog) {
         let version = catalog.host.version();
+        self.restart_control(Arc::clone(&catalog.host));
         self.catalogs = BTreeMap::from([(version, catalog)]);
         self.versions.fill(version);
     }
-}
-
-/// What sites do for a change, and the catalog after it.
-fn schema_task(made: Made) -> (SchemaTask<u64>, SimCatalog) {
-    let Made { catalog, changes, swap } = made;
-    let version = catalog.host.version();
-    let task = SchemaTask {
-        changes,
-        swap,
-        snapshot: None,
-        catalog: version,
-        catalog_version: version,
-        source: Arc::default(),
-        advice: None,
-    };
-    (task, catalog)
 }
 
 /// A replay whose partitions run one after the other.
@@ -243,19 +232,23 @@ impl ReplayHost for SimReplay<'_> {
         if self.skips == Some(Skip::SchemaChanges) && version > 1 {
             return Ok(None);
         }
-        let decoded = Change::decode(&change.source);
-        let decoded = decoded.ok_or("it is no change of a catalog")?;
-        let decoded = match (decoded, catalog.classes()) {
-            (Change::Classes(_), Some(old)) if self.skips == Some(Skip::Classes) => {
-                Change::Classes(old)
+        let (decoded, planning) = decode(&change.source)?;
+        let old = catalog.classes().map(|version| SimClasses(version).jar());
+        let decoded = match (decoded, &old) {
+            (CatalogChange::Classes { removed, .. }, Some(old))
+                if self.skips == Some(Skip::Classes) =>
+            {
+                CatalogChange::Classes { jar: Some(old), removed }
             }
             (decoded, _) => decoded,
         };
-        let mut made = catalog.make(&decoded, &self.world.natives);
+        let made = prepare_change(&catalog.host, &self.world.natives, decoded, &planning);
+        let mut task = made.map_err(|failure| failure.message)?.task;
         if self.skips == Some(Skip::Swaps) {
-            made.swap = None;
+            task.swap = None;
         }
-        let (task, catalog) = schema_task(made);
+        let catalog = SimCatalog::of(Arc::clone(&task.catalog));
+        let task = task.with_catalog(catalog.host.version());
         self.made = Some(catalog);
         Ok(Some(task))
     }

@@ -2,9 +2,9 @@
 //! thread does with it is done one message at a time, through the code that servers write
 //! snapshots with. When one is whole, old ones go, and so does the log that they made superfluous.
 
+use super::World;
+use super::control::SNAPSHOT_CALL;
 use super::log::CLUSTER;
-use super::{MultiCall, MultiWork, SNAPSHOT_CALL, SchemaTask, World};
-use crate::world::Message;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     ColumnHead, ContentKind, FileEntry, Manifest, PartitionPosition, RowsWriter, SnapshotError,
@@ -12,9 +12,9 @@ use lockstep_durability::snapshot::{
 };
 use lockstep_env::Disk;
 use lockstep_plan_ir::TableDefinition;
-use lockstep_site::{SnapshotBegun, SnapshotStart};
+use lockstep_site::{MultiWork, SchemaTask, SnapshotBegun, SnapshotStart};
 use lockstep_storage::{ColumnLayout, RowsRecord, SnapshotProgress, SnapshotTable};
-use lockstep_types::{Outcome, PartitionId, TableId};
+use lockstep_types::{PartitionId, TableId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ impl World {
     pub(crate) fn draw_save(&mut self) {
         let Some(saves) = &self.saves else { return };
         let one_in = saves.plan.one_in;
-        let may_begin = saves.running.is_none() && !self.changing;
+        let may_begin = saves.running.is_none() && self.control.schema.is_quiet();
         if one_in > 0 && may_begin && self.random.chance(1, one_in) {
             self.begin_save();
         }
@@ -131,8 +131,7 @@ impl World {
         let tables: Vec<Arc<TableDefinition>> = tables.collect();
         let replicated = tables.iter().filter(|table| table.is_replicated());
         let replicated: Vec<TableId> = replicated.map(|table| table.id).collect();
-        // Changes of the catalog wait until it has begun.
-        self.changing = true;
+        self.control.schema.begin_snapshot();
         let Some(saves) = &mut self.saves else { return };
         let nonce = format!("{PREFIX}{:08}", saves.plan.next);
         saves.plan.next += 1;
@@ -160,16 +159,7 @@ impl World {
             source: nonce.as_bytes().into(),
             advice: None,
         };
-        self.in_flight.push(Message::Multi(MultiCall {
-            origin: SNAPSHOT_CALL,
-            procedure_number: 0,
-            catalog_version,
-            time_limit: None,
-            declared: Vec::new(),
-            home: None,
-            led: None,
-            work: MultiWork::Schema(Arc::new(task)),
-        }));
+        self.send_multi(SNAPSHOT_CALL, MultiWork::Schema(Arc::new(task)));
     }
 
     /// The snapshot has begun at a partition.
@@ -182,9 +172,8 @@ impl World {
     }
 
     /// The transaction of the snapshot is decided.
-    pub(super) fn save_decided(&mut self, outcome: &Outcome) {
-        self.changing = false;
-        if outcome.failure.is_some() {
+    pub(super) fn save_decided(&mut self, committed: bool) {
+        if !committed {
             self.give_up_save();
         }
     }

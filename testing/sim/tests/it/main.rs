@@ -79,6 +79,7 @@ fn a_global_index_has_what_its_table_has() {
 fn added_rows_and_indexes_built_in_steps_keep_index_and_table_equal() {
     let sound = lockstep_sim::Faults::default();
     let (mut put, mut refused, mut built, mut one_round) = (0, 0, 0, 0);
+    let mut beside = [0; 3];
     for seed in 1..=40 {
         let report = lockstep_sim::lists::run_growing(seed, 120, sound);
         let report = report.unwrap_or_else(|failure| panic!("{failure}"));
@@ -86,10 +87,14 @@ fn added_rows_and_indexes_built_in_steps_keep_index_and_table_equal() {
         refused += report.refused;
         built += report.built;
         one_round += report.one_round;
+        beside.iter_mut().zip(report.beside).for_each(|(sum, count)| *sum += count);
     }
     println!("{put} put, {refused} refused, {built} built, {one_round} calls of one round");
     assert!(put > 500 && refused > 200, "{put} lists were added, {refused} refused");
     assert!(built > 20 && one_round > 500, "{built} indexes, {one_round} calls of one round");
+    let [made, refused, given_up] = beside;
+    println!("changes beside: {made} made, {refused} refused; {given_up} builds given up");
+    assert!(made > 20 && refused > 40 && given_up > 2, "{beside:?}");
     for broken in [
         lockstep_sim::Faults { lose_build_entries: true, ..sound },
         lockstep_sim::Faults { skip_index_upkeep: true, ..sound },
@@ -120,6 +125,35 @@ fn lists_that_an_index_finds_are_looked_for_where_they_are() {
     println!("take_everyone: {everyone:?}");
     let everyone = everyone.expect("messages to partitions that have no part go unnoticed");
     assert!(everyone.contains("looked one list up"), "{everyone}");
+}
+
+#[test]
+fn faults_of_schema_changes_are_caught() {
+    use lockstep_sim::Faults;
+    std::panic::set_hook(Box::new(|_| {}));
+    let sound = Faults::default();
+    let faults = [
+        ("use_refused_catalog", Faults { use_refused_catalog: true, ..sound }),
+        ("lose_deferred_calls", Faults { lose_deferred_calls: true, ..sound }),
+        ("end_builds_early", Faults { end_builds_early: true, ..sound }),
+        ("keep_failed_builds", Faults { keep_failed_builds: true, ..sound }),
+    ];
+    let caught = faults.map(|(name, faults)| {
+        let growing = |seed| lockstep_sim::lists::run_growing(seed, 120, faults).err();
+        let seed = (1..=300).find_map(|seed| {
+            let ended = std::panic::catch_unwind(|| growing(seed));
+            match ended {
+                Ok(failure) => failure.map(|failure| failure.to_string()),
+                Err(_) => Some(format!("seed {seed}: a panic")),
+            }
+        });
+        (name, seed)
+    });
+    let _ = std::panic::take_hook();
+    for (name, caught) in caught {
+        println!("{name}: {caught:?}");
+        assert!(caught.is_some(), "{name} goes unnoticed");
+    }
 }
 
 /// Two-partition transfers with hops of 50 us: throughput, and messages a transfer.

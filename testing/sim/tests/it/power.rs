@@ -25,6 +25,7 @@ fn what_was_answered_survives_power_cuts() {
     assert!(sum.ends.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.struck.iter().all(|count| *count > 1), "{sum}");
     assert!(sum.changes.iter().all(|count| *count > 0), "{sum}");
+    assert!(sum.refusals.iter().all(|count| *count > 10), "{sum}");
     assert!(sum.changes[1] > 100 && sum.changes[3] > 10, "{sum}");
     assert!(sum.saves.iter().all(|count| *count > 20), "{sum}");
     assert!(sum.beginnings.iter().all(|count| *count > 50), "{sum}");

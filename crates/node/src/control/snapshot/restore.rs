@@ -17,6 +17,7 @@ use lockstep_durability::snapshot::{
 };
 use lockstep_env::{Disk, OpenMode};
 use lockstep_host::load::LOAD_AT_PARTITION;
+use lockstep_host::schema::Handled;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{ColumnLayout, RowRef, RowsRecord, StorageError, TableLayout};
 use lockstep_types::hashing::CompositeKey;
@@ -84,10 +85,10 @@ impl Control {
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if self.is_changing() {
-            self.wait_for_schema(call);
-            return Ok(());
+    ) -> Result<Handled, Failure> {
+        if self.schema.is_changing() {
+            self.schema.defer(call)?;
+            return Ok(Handled::Pending);
         }
         self.facts.intake.check(Changes::Anything, call.admin)?;
         let Some(request) = request::read(invocation)? else {
@@ -104,7 +105,7 @@ impl Control {
             let origin = call.origin;
             let begun = match read {
                 Err(error) => Err(Failure::graceful(error.to_string())),
-                Ok(_) if control.is_changing() => return control.wait_for_schema(call),
+                Ok(_) if control.schema.is_changing() => control.schema.defer(call).map(|_| ()),
                 Ok((disk, folder, manifest, request)) => {
                     control.begin_restore(origin, (disk, folder), manifest, &request)
                 }
@@ -112,7 +113,8 @@ impl Control {
             if let Err(failure) = begun {
                 control.answer_failure(origin, &failure);
             }
-        })
+        })?;
+        Ok(Handled::Pending)
     }
 
     fn check_no_restore(&self) -> Result<(), Failure> {
@@ -133,7 +135,7 @@ impl Control {
         self.check_no_restore()?;
         let tables = self.tables_to_restore(&manifest, &request.tables)?;
         let (steps, taken) = sync_channel(CALLS_AHEAD);
-        let has_schema = self.catalog.plan.visible_tables().next().is_some();
+        let has_schema = self.schema.catalog().plan.visible_tables().next().is_some();
         let job = RestoreJob {
             disk,
             folder,
@@ -168,7 +170,7 @@ impl Control {
         if let Some(name) = chosen.named().find(|name| !known(name)) {
             return Err(Failure::graceful(format!("the snapshot has no table {name}")));
         }
-        let catalog = &self.catalog.plan;
+        let catalog = &self.schema.catalog().plan;
         let has_schema = catalog.visible_tables().next().is_some();
         let mut tables = Vec::new();
         for table in &manifest.tables {
@@ -207,8 +209,9 @@ impl Control {
                 return;
             }
             // What makes the schema comes before the rows.
-            let makes_schema = self.next_catalog.is_some() || self.making.is_some();
-            if restoring.under_way >= CALLS_UNDER_WAY || makes_schema || !self.waiting.is_empty() {
+            let makes_schema = self.schema.is_changing();
+            if restoring.under_way >= CALLS_UNDER_WAY || makes_schema || self.schema.has_deferred()
+            {
                 return;
             }
             if let Err(failure) = self.facts.intake.check(Changes::Anything, true) {
@@ -231,7 +234,7 @@ impl Control {
 
     fn own_call(&mut self, body: Vec<u8>, partition: Option<PartitionId>) {
         let origin = Origin { handle: 1, ..self.own_origin() };
-        match partition.filter(|_| !self.catalog.has_global_indexes()) {
+        match partition.filter(|_| !self.schema.catalog().has_global_indexes()) {
             Some(partition) => {
                 let call = ForwardedCall { origin, body };
                 self.outbox.send(partition.index(), Envelope::Call(call));

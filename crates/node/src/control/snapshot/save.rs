@@ -17,6 +17,7 @@ use crate::snapshot::lane::{LaneLimits, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::snapshot::{ContentKind, TableKind};
+use lockstep_host::schema::{Handled, Turn};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
 use lockstep_types::Failure;
@@ -77,8 +78,6 @@ struct Running {
     /// Who waits for its beginning, or for its end.
     origin: Option<Origin>,
     blocking: bool,
-    /// Its transaction is decided.
-    begun: bool,
     cancelled: Arc<AtomicBool>,
 }
 
@@ -142,11 +141,6 @@ impl Snapshots {
     pub(super) fn newest(&self) -> Option<&PastSnapshot> {
         self.past.back()
     }
-
-    /// Whether the transaction of one is under way.
-    pub(crate) fn is_beginning(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| !running.begun)
-    }
 }
 
 impl Control {
@@ -155,13 +149,9 @@ impl Control {
         &mut self,
         call: SystemCall,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if self.is_changing() {
-            self.wait_for_schema(call);
-            return Ok(());
-        }
+    ) -> Result<Handled, Failure> {
         // An index that is half built would be whole in the schema that is saved.
-        let Some(call) = self.unless_building(call) else { return Ok(()) };
+        let Turn::Now(call) = self.schema.change_turn(call)? else { return Ok(Handled::Pending) };
         // As VoltDB's, a save without arguments is answered when it has begun.
         let unnamed = || SnapshotRequest { blocking: false, ..automatic(UNNAMED) };
         let request = request::read(invocation)?.unwrap_or_else(unnamed);
@@ -171,8 +161,9 @@ impl Control {
         };
         if let Some(problem) = problem {
             self.answer_save_failure(call.origin, &problem);
+            return Ok(Handled::Answered);
         }
-        Ok(())
+        Ok(Handled::Pending)
     }
 
     /// Has the folder of a snapshot looked at, behind which it begins; an error says why there is
@@ -226,7 +217,7 @@ impl Control {
 
     /// Begins the snapshots whose folders are fit for them, one at a time.
     fn begin_prepared(&mut self) {
-        while !self.is_changing() && self.build.is_none() {
+        while self.schema.is_quiet() {
             let Some(prepared) = self.snapshots.ready.pop_front() else { return };
             let (origin, kind) = (prepared.origin, prepared.kind);
             let begun = match self.snapshots.running {
@@ -259,10 +250,10 @@ impl Control {
             nonce: request.nonce.clone(),
             content: request.content,
             cluster: self.facts.cluster,
-            catalog_version: self.catalog.version(),
-            schema: self.catalog.plan.schema_text(),
-            planning: encode_saved_planning(&self.catalog.plan.planning),
-            classes: classes::jar(&self.catalog.plan),
+            catalog_version: self.schema.catalog().version(),
+            schema: self.schema.catalog().plan.schema_text(),
+            planning: encode_saved_planning(&self.schema.catalog().plan.planning),
+            classes: classes::jar(&self.schema.catalog().plan),
             tables,
             lanes,
             given_up: Arc::clone(&given_up),
@@ -287,7 +278,7 @@ impl Control {
         }
         self.start_writer(job, site_lanes, given_up)?;
         let blocking = request.blocking;
-        self.snapshots.running = Some(Running { origin, blocking, begun: false, cancelled });
+        self.snapshots.running = Some(Running { origin, blocking, cancelled });
         self.order_snapshot(&request.nonce, start);
         Ok(())
     }
@@ -334,7 +325,7 @@ impl Control {
 
     /// The transaction at which the snapshot stands goes to the coordinator.
     fn order_snapshot(&mut self, nonce: &str, start: SnapshotStart) {
-        let catalog = Arc::clone(&self.catalog);
+        let catalog = Arc::clone(self.schema.catalog());
         let task = SchemaTask {
             changes: Vec::new(),
             swap: None,
@@ -344,16 +335,14 @@ impl Control {
             source: nonce.as_bytes().into(),
             advice: None,
         };
-        // Changes of the schema wait until it is decided.
-        self.next_catalog = Some(catalog);
+        self.schema.begin_snapshot();
         let work = MultiWork::Schema(Arc::new(task));
         self.send_multi(self.own_origin(), Arc::from(&[][..]), None, work);
     }
 
     /// The transaction of the snapshot is decided.
-    pub(in crate::control) fn snapshot_decided(&mut self, committed: bool) {
+    pub(in crate::control) fn snapshot_begun(&mut self, committed: bool) {
         let Some(running) = &mut self.snapshots.running else { return };
-        running.begun = true;
         if !committed {
             // The thread says that it has given up, and everybody hears of it then.
             return running.cancelled.store(true, Ordering::Release);
@@ -382,9 +371,8 @@ impl Control {
 
     /// Whether nothing is under way that a snapshot waits for.
     pub(in crate::control) fn is_free_for_snapshot(&self) -> bool {
-        let is_changing = self.is_changing() || self.build.is_some();
         let is_asked_for = self.snapshots.is_preparing || self.snapshots.running.is_some();
-        !is_asked_for && !is_changing
+        !is_asked_for && self.schema.is_quiet()
     }
 
     /// Whether one is due, by the clock or by what was logged.
@@ -510,10 +498,10 @@ impl Control {
     }
 
     fn saved_tables(&self, request: &SnapshotRequest) -> Result<Vec<Arc<TableDefinition>>, String> {
-        let all = self.catalog.plan.tables.values().map(|table| &table.definition);
+        let all = self.schema.catalog().plan.tables.values().map(|table| &table.definition);
         let chosen: &ChosenTables = &request.tables;
         for name in chosen.named() {
-            if self.catalog.plan.table(name).is_none() {
+            if self.schema.catalog().plan.table(name).is_none() {
                 return Err(format!("there is no table {name}"));
             }
         }

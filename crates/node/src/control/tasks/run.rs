@@ -15,7 +15,7 @@ fn now() -> Now {
 impl Control {
     /// Begins the calls that are due.
     pub(in crate::control) fn attend_to_tasks(&mut self) {
-        let catalog = &self.catalog;
+        let catalog = self.schema.catalog();
         self.tasks.follow(catalog.version(), &catalog.plan.tasks, now());
         for call in self.tasks.due(self.may_run_tasks(), &now) {
             self.outbox.send(call.thread, Envelope::Task(call.body));
@@ -60,7 +60,7 @@ impl Control {
         next: &lockstep_plan::Catalog,
     ) -> Result<(), Failure> {
         let limit = self.facts.options.max_tasks;
-        let (before, after) = (self.catalog.plan.tasks.len(), next.tasks.len());
+        let (before, after) = (self.schema.catalog().plan.tasks.len(), next.tasks.len());
         match after > before && after as u64 > limit {
             false => Ok(()),
             true => Err(Failure::graceful(format!(

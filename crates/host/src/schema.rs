@@ -1,0 +1,12 @@
+//! Changes of the schema: what they make, what the log has of them, in which order they are made,
+//! and what waits for them.
+
+pub mod change;
+pub mod changes;
+pub mod codec;
+pub mod index_build;
+mod swap;
+
+pub use changes::{
+    Handled, Requester, SchemaChanges, SchemaHost, Turn, decided, prepared, request, request_ddl,
+};
