@@ -97,7 +97,8 @@ impl Control {
         Ok(())
     }
 
-    /// `@ProfCtl`: there is no profiler to start or to stop.
+    /// `@ProfCtl`: answered as by a VoltDB server that was built without a profiler, with a status
+    /// text about that.
     pub(super) fn control_profiler(
         &mut self,
         origin: Origin,
@@ -108,17 +109,16 @@ impl Control {
         let result = match command {
             None => "No command.".to_string(),
             Some(command) if known.iter().any(|known| command.eq_ignore_ascii_case(known)) => {
-                return Err(Failure::graceful(format!(
-                    "@ProfCtl {command} is not available: the host has no profiler of its own. Use \
-                     a profiler of the operating system, such as perf, on its process."
-                )));
+                let text = format!(
+                    "@ProfCtl {command} has no effect: the host has no profiler. Use a profiler of \
+                     the operating system, such as perf, on its process."
+                );
+                self.answer_with_text(origin, &text, |out| profiler_table(out, command));
+                return Ok(());
             }
             Some(command) => format!("Invalid command: {command}"),
         };
-        self.answer_tables(origin, |out| {
-            write_table(out, &[("Result", SqlType::Varchar)], &[&[Datum::Text(&result)]]);
-            1
-        });
+        self.answer_tables(origin, |out| profiler_table(out, &result));
         Ok(())
     }
 
@@ -134,4 +134,10 @@ impl Control {
         tracing::info!(text, "note");
         self.answer_status(origin)
     }
+}
+
+/// The table that `@ProfCtl` answers with.
+fn profiler_table(out: &mut Vec<u8>, result: &str) -> u16 {
+    write_table(out, &[("Result", SqlType::Varchar)], &[&[Datum::Text(result)]]);
+    1
 }
