@@ -229,8 +229,9 @@ fn column<'t>(cell: &impl Fn(&str) -> &'t Value) -> Result<Column, String> {
 
 fn type_of(name: &str) -> Option<SqlType> {
     use SqlType::*;
-    let types = [TinyInt, SmallInt, Integer, BigInt, Float, Decimal, Timestamp, Varchar, Varbinary];
-    types.into_iter().find(|sql_type| sql_type.name() == name)
+    let plain = [TinyInt, SmallInt, Integer, BigInt, Float, Decimal, Timestamp, Varchar, Varbinary];
+    let mut types = plain.into_iter().chain([GeographyPoint, Geography]);
+    types.find(|sql_type| sql_type.name() == name)
 }
 
 fn no_such_table(name: &str, tables: &Table) -> String {

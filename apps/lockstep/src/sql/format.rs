@@ -2,6 +2,7 @@
 
 use lockstep_client::rows::Table;
 use lockstep_types::float::float_word;
+use lockstep_types::geography::text::text_of;
 use lockstep_types::{SqlType, Value};
 use std::fmt::Write;
 use std::time::Duration;
@@ -68,6 +69,11 @@ pub fn text(value: &Value) -> String {
     }
 }
 
+/// A value of a type, as [`text`]: geographic values as well-known text.
+fn cell(value: &Value, sql_type: SqlType) -> String {
+    text_of(sql_type, value.as_datum()).unwrap_or_else(|| text(value))
+}
+
 /// The shortest text that reads back as the same double; with an exponent from 10^7 on and below
 /// 10^-3, as VoltDB's tools show doubles.
 fn float_text(number: f64) -> String {
@@ -99,7 +105,10 @@ fn aligned(table: &Table) -> String {
     let cells: Vec<Vec<String>> = table
         .rows
         .iter()
-        .map(|row| row.iter().map(|value| printable(&text(value))).collect())
+        .map(|row| {
+            let cells = row.iter().zip(&table.types);
+            cells.map(|(value, sql_type)| printable(&cell(value, *sql_type))).collect()
+        })
         .collect();
     let names: Vec<String> = table.names.iter().map(|name| printable(name)).collect();
     let length = |cell: &String| cell.chars().count();
@@ -137,8 +146,8 @@ fn expanded(table: &Table) -> String {
     let mut out = String::new();
     for (number, row) in table.rows.iter().enumerate() {
         let _ = writeln!(out, "-[ row {} ]{}", number + 1, "-".repeat(width));
-        for (name, value) in names.iter().zip(row) {
-            let line = format!("{name:width$} | {}", printable(&text(value)));
+        for (name, (value, sql_type)) in names.iter().zip(row.iter().zip(&table.types)) {
+            let line = format!("{name:width$} | {}", printable(&cell(value, *sql_type)));
             let _ = writeln!(out, "{}", line.trim_end());
         }
     }
@@ -151,8 +160,9 @@ fn csv(table: &Table) -> String {
     for row in &table.rows {
         csv_line(
             &mut out,
-            row.iter().map(|value| match value {
+            row.iter().zip(&table.types).map(|(value, sql_type)| match value {
                 Value::Text(text) => quoted_if_needed(text),
+                Value::Bytes(_) => quoted_if_needed(&cell(value, *sql_type)),
                 other => text(other),
             }),
         );
@@ -223,7 +233,7 @@ fn json_value(value: &Value, sql_type: SqlType) -> String {
             None => format!("{number:?}"),
         },
         _ if sql_type.is_number() => value.to_string(),
-        other => json_text(&other.to_string()),
+        other => json_text(&cell(other, sql_type)),
     }
 }
 
@@ -231,6 +241,8 @@ fn json_value(value: &Value, sql_type: SqlType) -> String {
 mod tests {
     use super::*;
     use lockstep_types::Decimal;
+    use lockstep_types::geography::Point;
+    use lockstep_types::geography::text::{incomplete_polygon, polygon_rings};
 
     fn sample() -> Table {
         let column = |name: &str, sql_type| (name.to_string(), sql_type);
@@ -277,6 +289,28 @@ mod tests {
             let (value, sql_type) = (Value::Float(number), SqlType::Float);
             assert_eq!(text(&value), word);
             assert_eq!(json_value(&value, sql_type), format!("\"{word}\""));
+        }
+    }
+
+    #[test]
+    fn geographic_values_are_well_known_text() {
+        let rings = polygon_rings("POLYGON ((0 0, 1 0, 0 1, 0 0))").expect("a polygon");
+        let polygon = Value::Bytes(incomplete_polygon(&rings).into());
+        let point = Value::Point(Point::parse("POINT (1.5 -2)").expect("a point"));
+        let table = Table {
+            names: vec!["G".to_string(), "P".to_string()],
+            types: vec![SqlType::Geography, SqlType::GeographyPoint],
+            rows: vec![vec![polygon, point], vec![Value::Null, Value::Null]],
+        };
+        let (ring, place) = ("POLYGON ((0.0 0.0, 1.0 0.0, 0.0 1.0, 0.0 0.0))", "POINT (1.5 -2.0)");
+        for (format, row) in [
+            (Format::Table, format!("\n{ring} {place}\n")),
+            (Format::Expanded, format!("\nG | {ring}\nP | {place}\n")),
+            (Format::Csv, format!("\n\"{ring}\",{place}\nNULL,NULL\n")),
+            (Format::Json, format!("\n  {{\"G\": \"{ring}\", \"P\": \"{place}\"}},\n")),
+        ] {
+            let shown = render(&table, format);
+            assert!(shown.contains(&row), "{format:?}: {shown}");
         }
     }
 
