@@ -8,7 +8,7 @@ use crate::convert::array_elements;
 use crate::database::TransactionContext;
 use crate::statement::PreparedStatement;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, Failure, Outcome, ParameterSet};
+use lockstep_types::{Datum, Failure, Outcome, ParameterSet, SqlType};
 use std::sync::Arc;
 
 /// The result tables of one executed batch, one per statement, in wire form.
@@ -116,7 +116,12 @@ pub(super) fn queued_statement(
         } else {
             // By the value's own kind: the declared type may be too narrow for it, which is for
             // the conversion or the assignment at the partition to say.
-            let sql_type = if value.is_null() { declared.sql_type } else { value.natural_type() };
+            let sql_type = match (*value, declared.sql_type) {
+                (Datum::Null, declared) => declared,
+                // The bytes of a polygon are of no kind of their own.
+                (Datum::Bytes(_), SqlType::Geography) => SqlType::Geography,
+                (value, _) => value.natural_type(),
+            };
             writer.scalar(sql_type, *value);
         }
     }
