@@ -158,6 +158,13 @@ pub(super) fn queued_parameter<'a>(
         // outside of its range to be found.
         (Datum::Int(_), sql_type) if sql_type.is_integer() => Ok(value),
         (Datum::Bytes(bytes), SqlType::Varchar) => text_of_bytes(bytes),
+        // The whole microseconds, as VoltDB takes them.
+        (Datum::Float(_) | Datum::Decimal(_), SqlType::Timestamp) => {
+            match cast(arena, value, value.natural_type(), SqlType::BigInt)? {
+                Datum::Int(micros) => Ok(Datum::Timestamp(micros)),
+                other => Ok(other),
+            }
+        }
         _ => cast(arena, value, value.natural_type(), wanted.sql_type),
     }
 }

@@ -32,6 +32,14 @@ public class Arguments extends VoltProcedure {
                         new byte[] {10, 11},
                         new Date(1500));
                 break;
+            case "fractions":
+                voltQueueSQL(insert, key, 1.0, 2.0, 3.0, 4.0f, 1.5f, 2.5f, "text",
+                        new byte[] {10, 11}, 1_500_000.75);
+                break;
+            case "decimals":
+                voltQueueSQL(insert, key, BigDecimal.ONE, 2, 3, 4, 1.5, 2.5, "text",
+                        new byte[] {10, 11}, new BigDecimal("1500000.75"));
+                break;
             case "texts":
                 voltQueueSQL(insert, key, "1", "2", "3", "4", "1.5", "2.5", "text",
                         new byte[] {10, 11},
