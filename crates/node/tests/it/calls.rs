@@ -246,3 +246,78 @@ fn calls_reach_every_partition_from_every_connection() {
     assert!(counts[0] > 0 && counts[1] > 0 && counts[0] + counts[1] == 100, "{counts:?}");
     refused(&first.call("CountHere", &[]), -2, "is a work procedure");
 }
+
+/// A call of one partition as older clients send it: marked as one of all partitions, without the
+/// number of its partition.
+fn call_by_key(procedure: &str, values: &[Datum<'_>]) -> Vec<u8> {
+    const DESTINATION_BYTES: usize = 6;
+    let options = CallOptions { all_partition_destination: Some(0), ..CallOptions::default() };
+    let mut call = Vec::new();
+    encode(&mut call, procedure, 1, &options, parameters(values).bytes());
+    // Length, version, the name with its length, the handle; then how many extensions follow.
+    let count = 4 + 1 + 4 + procedure.len() + 8;
+    assert_eq!(call[count..count + 3], [2, 2, 0], "the mark comes first");
+    call[count] = 1;
+    call.drain(count + 3..count + 3 + DESTINATION_BYTES);
+    let length = call.len() as i32 - 4;
+    call[..4].copy_from_slice(&length.to_be_bytes());
+    call
+}
+
+#[test]
+fn keys_of_partitions_reach_each_partition_of_a_text_column() {
+    let server = start(3, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE names (name VARCHAR(20) NOT NULL, PRIMARY KEY (name));
+         PARTITION TABLE names ON COLUMN name;
+         CREATE TABLE seals (seal VARBINARY(20) NOT NULL, PRIMARY KEY (seal));
+         PARTITION TABLE seals ON COLUMN seal;
+         CREATE PROCEDURE Names PARTITION ON TABLE names COLUMN name WITH LOCAL DATA
+             AS SELECT COUNT(*) FROM names WHERE name <> ?;
+         CREATE PROCEDURE Seals PARTITION ON TABLE seals COLUMN seal WITH LOCAL DATA
+             AS SELECT COUNT(*) FROM seals WHERE seal <> ?",
+    );
+    for number in 0..60 {
+        let text = format!("name {number}");
+        assert_eq!(peer.call("NAMES.insert", &[Text(&text)]).status, 1);
+        assert_eq!(peer.call("SEALS.insert", &[Bytes(text.as_bytes())]).status, 1);
+    }
+    let integers = peer.call("@GetPartitionKeys", &[Text("INTEGER")]).rows;
+    let keys: Vec<i64> = integers
+        .lines()
+        .map(|row| row.split(',').nth(1).expect("a key").parse().expect("an integer"))
+        .collect();
+    assert_eq!(keys.len(), 3, "{integers}");
+    let mut counts = Vec::new();
+    for key in &keys {
+        peer.send(&call_by_key("Names", &[Int(*key)]));
+        let answer = peer.answer();
+        assert_eq!(answer.status, 1, "{answer:?}");
+        counts.push(answer.rows.parse::<i64>().expect("a count"));
+    }
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    assert_eq!(counts.iter().sum::<i64>(), 60, "{counts:?}");
+    // A key of the column's own type is hashed as one.
+    for (kind, name) in [("STRING", "Names"), ("VARBINARY", "Seals")] {
+        let table = peer.call("@GetPartitionKeys", &[Text(kind)]).rows;
+        let mut found = 0;
+        for row in table.lines() {
+            let key = row.split(',').nth(1).expect("a key");
+            let call = match kind {
+                "STRING" => call_by_key(name, &[Text(key)]),
+                _ => call_by_key(name, &[Bytes(&hexadecimal(key))]),
+            };
+            peer.send(&call);
+            let answer = peer.answer();
+            assert_eq!(answer.status, 1, "{answer:?}");
+            found += answer.rows.parse::<i64>().expect("a count");
+        }
+        assert_eq!(found, 60, "{kind}: {table}");
+    }
+}
+
+fn hexadecimal(digits: &str) -> Vec<u8> {
+    let pair = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
+    (0..digits.len()).step_by(2).map(pair).collect()
+}

@@ -75,7 +75,7 @@ public class Tables extends VoltProcedure {
                 t.getTimestampAsTimestamp("T").getTime(), t.getTimestampAsSqlTimestamp("t"));
     }
 
-    /** The engine has no columns of these types: what is read was built. */
+    /** What was built, read again. */
     private static VoltTable places(VoltTable t) {
         StringBuilder all = new StringBuilder();
         while (t.advanceRow()) {

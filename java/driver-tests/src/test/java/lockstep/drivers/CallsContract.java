@@ -39,6 +39,10 @@ abstract class CallsContract extends Contract {
                 "CREATE TABLE probe (k BIGINT NOT NULL PRIMARY KEY)",
                 "PARTITION TABLE probe ON COLUMN k",
                 "CREATE PROCEDURE PARTITION ON TABLE probe COLUMN k FROM NATIVE Probe",
+                "CREATE TABLE jname (name VARCHAR(20) NOT NULL PRIMARY KEY, v INTEGER)",
+                "PARTITION TABLE jname ON COLUMN name",
+                "CREATE PROCEDURE JNames PARTITION ON TABLE jname COLUMN name WITH LOCAL DATA AS"
+                        + " SELECT COUNT(*) FROM jname WHERE name <> ?",
                 "CREATE TABLE jled (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL,"
                         + " v INTEGER)",
                 "PARTITION TABLE jled ON COLUMN id",
@@ -57,6 +61,7 @@ abstract class CallsContract extends Contract {
     List<String> cleanup() {
         return List.of("DROP PROCEDURE JGet IF EXISTS", "DROP PROCEDURE JThree IF EXISTS",
                 "DROP PROCEDURE JTwo IF EXISTS", "DROP PROCEDURE JHere IF EXISTS",
+                "DROP PROCEDURE JNames IF EXISTS", "DROP TABLE jname IF EXISTS",
                 "DROP PROCEDURE Probe IF EXISTS", "DROP PROCEDURE JLedGet IF EXISTS",
                 "DROP PROCEDURE JLedSet IF EXISTS", "DROP PROCEDURE JLedMove IF EXISTS",
                 "DROP TABLE jitem IF EXISTS", "DROP TABLE jrepl IF EXISTS",
@@ -75,6 +80,7 @@ abstract class CallsContract extends Contract {
         sql("DELETE FROM jitem");
         sql("DELETE FROM jrepl");
         sql("DELETE FROM probe");
+        sql("DELETE FROM jname");
         sql("DELETE FROM jled");
     }
 
@@ -173,6 +179,23 @@ abstract class CallsContract extends Contract {
             assertEquals(ClientResponse.SUCCESS, one.response.getStatus(),
                     one.response.getStatusString());
         }
+    }
+
+    /** The keys of partitions are integers, also where the column is of text. */
+    @Test
+    void allPartitionsOfATextColumn() throws Exception {
+        for (int row = 0; row < ROWS; row++) {
+            call("JNAME.insert", "name " + row, row);
+        }
+        ClientResponseWithPartitionKey[] all = caller.callAllPartitions("JNames");
+        assertEquals(Target.sites(), all.length);
+        long sum = 0;
+        for (ClientResponseWithPartitionKey one : all) {
+            assertEquals(ClientResponse.SUCCESS, one.response.getStatus(),
+                    one.response.getStatusString());
+            sum += one.response.getResults()[0].asScalarLong();
+        }
+        assertEquals(ROWS, sum);
     }
 
     @Test

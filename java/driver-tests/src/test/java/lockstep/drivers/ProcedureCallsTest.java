@@ -298,4 +298,26 @@ class ProcedureCallsTest extends ProcedureContract {
         assertEquals(25, sum);
         sql("DROP PROCEDURE DirectedCount");
     }
+
+    /** The keys of partitions are integers, also where the column is of text. */
+    @Test
+    void allPartitionsOfATextColumn() throws Exception {
+        sql("DROP PROCEDURE NamesHere IF EXISTS");
+        sql("CREATE PROCEDURE PARTITION ON TABLE named COLUMN name WITH LOCAL DATA"
+                + " FROM CLASS procedures.NamesHere");
+        for (int row = 0; row < 40; row++) {
+            call("NAMED.insert", "name " + row);
+        }
+        ClientResponseWithPartitionKey[] all = caller.callAllPartitions("NamesHere", "name 7");
+        assertEquals(Target.sites(), all.length);
+        long sum = 0;
+        for (ClientResponseWithPartitionKey one : all) {
+            assertEquals(OK, one.response.getStatus(), one.response.getStatusString());
+            long here = one.response.getResults()[0].asScalarLong();
+            assertTrue(here > 0, () -> "key " + one.partitionKey);
+            sum += here;
+        }
+        assertEquals(39, sum);
+        sql("DROP PROCEDURE NamesHere");
+    }
 }

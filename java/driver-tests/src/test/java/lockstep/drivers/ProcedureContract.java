@@ -21,6 +21,7 @@ abstract class ProcedureContract extends Contract {
     static final byte ABORTED = ClientResponse.USER_ABORT;
     static final byte FAILED = ClientResponse.GRACEFUL_FAILURE;
     static final byte UNEXPECTED = ClientResponse.UNEXPECTED_FAILURE;
+    private static final List<String> TABLES = List.of("item", "note", "kinds", "place", "named");
     private static final String JAR = System.getProperty("lockstep.procedures", "");
 
     /** Classes of package {@code procedures} to call over all partitions. */
@@ -48,7 +49,12 @@ abstract class ProcedureContract extends Contract {
                 "CREATE TABLE kinds (k BIGINT NOT NULL, ti TINYINT, si SMALLINT, i INTEGER,"
                         + " b BIGINT, f FLOAT, d DECIMAL, s VARCHAR(60), vb VARBINARY(60),"
                         + " t TIMESTAMP, PRIMARY KEY (k))",
-                "PARTITION TABLE kinds ON COLUMN k");
+                "PARTITION TABLE kinds ON COLUMN k",
+                "CREATE TABLE place (id BIGINT NOT NULL PRIMARY KEY, p GEOGRAPHY_POINT,"
+                        + " g GEOGRAPHY(400))",
+                "PARTITION TABLE place ON COLUMN id",
+                "CREATE TABLE named (name VARCHAR(20) NOT NULL, PRIMARY KEY (name))",
+                "PARTITION TABLE named ON COLUMN name");
     }
 
     @Override
@@ -59,7 +65,7 @@ abstract class ProcedureContract extends Contract {
         for (String className : all) {
             statements.add("DROP PROCEDURE " + className + " IF EXISTS");
         }
-        for (String table : List.of("item", "note", "kinds")) {
+        for (String table : TABLES) {
             statements.add("DROP TABLE " + table + " IF EXISTS");
         }
         return statements;
@@ -79,7 +85,7 @@ abstract class ProcedureContract extends Contract {
 
     @AfterEach
     void empty() throws Exception {
-        for (String table : List.of("item", "note", "kinds")) {
+        for (String table : TABLES) {
             sql("DELETE FROM " + table);
         }
     }

@@ -29,7 +29,8 @@ class ProcedureTypesTest extends ProcedureContract {
                 "Takes$TakesTimes", "Takes$TakesPlaces", "Takes$TakesTable", "Takes$TakesTables",
                 "Takes$TakesNumberArrays", "Takes$TakesBoxedArrays", "Takes$TakesTextArrays",
                 "Takes$TakesOtherArrays", "Takes$TakesNothing", "Returns$ReturnsLong",
-                "Returns$ReturnsBoxed", "Returns$ReturnsTable", "Returns$ReturnsTables", "Tables");
+                "Returns$ReturnsBoxed", "Returns$ReturnsTable", "Returns$ReturnsTables", "Tables",
+                "Places");
     }
 
     @Override
@@ -70,6 +71,25 @@ class ProcedureTypesTest extends ProcedureContract {
         assertEquals("null | null", shown("Takes$TakesPlaces", null, null));
         assertEquals("null | null | null | null",
                 shown("Takes$TakesNumberArrays", null, null, null, null));
+    }
+
+    @Test
+    void placesInTables() throws Exception {
+        GeographyPointValue inside = new GeographyPointValue(0.25, 0.25);
+        String first = "1,POINT (0.25 0.25)," + TRIANGLE + ",0.25,4";
+        String second = "2,NULL,NULL,NULL,NULL";
+        assertEquals(first + " | 1 | 1 | POINT (0.25 0.25), 1; ",
+                results("Places", 1L, inside, POLYGON));
+        assertEquals(first + "; " + second + " | 0 | 0 | POINT (0.25 0.25), 1; null null, none; ",
+                results("Places", 2L, null, null));
+        assertEquals(first + "; " + second + "; 3,POINT (1.0 2.0)," + TRIANGLE + ",2.0,4"
+                + " | 0 | 1 | POINT (0.25 0.25), 1; null null, none; POINT (1.0 2.0), 1; ",
+                results("Places", 3L, "POINT(1 2)", TRIANGLE));
+        VoltTable[] tables = call("Places", 4L, POINT, null);
+        assertEquals("ID:BIGINT P:GEOGRAPHY_POINT G:GEOGRAPHY C4:FLOAT C5:INTEGER",
+                columns(tables[0]));
+        refused(FAILED, "TYPE ERROR FOR PARAMETER 1", "Places", 5L, 7, null);
+        assertEquals(4, number("SELECT COUNT(*) FROM place"));
     }
 
     private void wrongNumber(int parameter, String part, Object... values) throws Exception {
@@ -186,7 +206,11 @@ class ProcedureTypesTest extends ProcedureContract {
         assertTrue(stored.startsWith("1 | 2" + row), stored);
         stored = results("Arguments", 3L, "other types");
         assertTrue(stored.startsWith("1 | 3,1,2,3,4,1.0,2.500000000000,12,[10, 11],"), stored);
-        assertEquals(3, number("SELECT COUNT(*) FROM kinds WHERE SINCE_EPOCH(MICROSECOND, t)"
+        stored = results("Arguments", 16L, "fractions");
+        assertTrue(stored.startsWith("1 | 16" + row), stored);
+        stored = results("Arguments", 17L, "decimals");
+        assertTrue(stored.startsWith("1 | 17" + row), stored);
+        assertEquals(5, number("SELECT COUNT(*) FROM kinds WHERE SINCE_EPOCH(MICROSECOND, t)"
                 + " = 1500000"));
         String nothing = ",NULL".repeat(9);
         assertEquals("1 | 4" + nothing, results("Arguments", 4L, "nulls"));
