@@ -27,6 +27,17 @@ impl Binder<'_> {
         expression: &ast::Expression,
         wanted: SqlType,
     ) -> Result<Expression, PlanError> {
+        match self.grouped_subquery(expression) {
+            Some(grouped) => Ok(grouped),
+            None => self.expression_of_kind(expression, wanted),
+        }
+    }
+
+    fn expression_of_kind(
+        &mut self,
+        expression: &ast::Expression,
+        wanted: SqlType,
+    ) -> Result<Expression, PlanError> {
         let span = expression.span;
         match &expression.kind {
             ExpressionKind::Literal(value) => literal(value, span),

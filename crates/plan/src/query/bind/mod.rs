@@ -9,6 +9,7 @@ pub(crate) mod dml;
 mod expression;
 mod from;
 mod function;
+mod group;
 mod literal;
 mod number;
 mod operator;

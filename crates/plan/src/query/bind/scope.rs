@@ -20,6 +20,20 @@ pub(super) struct Scope {
     pub(super) windows: Option<Windows>,
     /// Aliases of the select list, where they are known (ORDER BY).
     pub(super) aliases: Vec<(String, Expression)>,
+    /// The expressions of GROUP BY that contain subqueries.
+    pub(super) grouped: Vec<GroupedSubquery>,
+}
+
+/// An expression of GROUP BY that contains a subquery. Each binding of a subquery gets slots and a
+/// number of its own, so that such expressions are compared by their text.
+#[derive(Debug)]
+pub(super) struct GroupedSubquery {
+    /// Its text.
+    pub(super) text: String,
+    /// Its position in the statement.
+    pub(super) span: Span,
+    /// What it was bound to.
+    pub(super) expression: Expression,
 }
 
 /// Collects the aggregates of a SELECT.

@@ -5,7 +5,7 @@ use super::literal::constant;
 use super::number::settle;
 use super::scope::{Aggregates, Scope, Source, SourceColumn, Windows};
 use super::window::sort_key;
-use super::{BAD_OPERATION, Binder, is_untyped};
+use super::{BAD_OPERATION, Binder};
 use crate::error::PlanError;
 use crate::query::logical::{Aggregate, Body, Distinct, From, Output, Query, Select, Window};
 use crate::query::walk;
@@ -236,10 +236,7 @@ impl Binder<'_> {
             Some(condition) => self.conjuncts(condition)?,
             None => Vec::new(),
         };
-        let mut group = Vec::with_capacity(select.group_by.len());
-        for expression in &select.group_by {
-            group.push(self.group_expression(expression, &select.items)?);
-        }
+        let group = self.group_by(&select.group_by, &select.items)?;
         let aggregated = !group.is_empty() || select.having.is_some() || {
             let items = select.items.iter().filter_map(|item| match item {
                 SelectItem::Expression { expression, .. } => Some(expression),
@@ -328,50 +325,6 @@ impl Binder<'_> {
         }
         let body = Body::Select(select);
         Ok(Query { body, output, order: keys, limit: None, offset: None })
-    }
-
-    pub(super) fn group_expression(
-        &mut self,
-        expression: &ast::Expression,
-        items: &[SelectItem],
-    ) -> Result<Expression, PlanError> {
-        if let ExpressionKind::Literal(Literal::Integer(text)) = &expression.kind {
-            // GROUP BY 2: by the second item of the select list.
-            let position = text.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            return match position.and_then(|position| items.get(position)) {
-                Some(SelectItem::Expression { expression, .. }) => self.checked_group(expression),
-                _ => {
-                    let message = format!("invalid GROUP BY expression: there is no item {text}");
-                    Err(PlanError::at(expression.span, message))
-                }
-            };
-        }
-        if let ExpressionKind::Column(name) = &expression.kind
-            && name.table.is_none()
-        {
-            let scope = self.scopes.last().expect("the SELECT's scope");
-            let known = scope.column(name)?.is_some();
-            let aliased = items.iter().find_map(|item| match item {
-                SelectItem::Expression { expression, alias: Some(alias) }
-                    if *alias == name.name =>
-                {
-                    Some(expression)
-                }
-                _ => None,
-            });
-            if !known && let Some(aliased) = aliased {
-                return self.checked_group(aliased);
-            }
-        }
-        self.checked_group(expression)
-    }
-
-    fn checked_group(&mut self, expression: &ast::Expression) -> Result<Expression, PlanError> {
-        let bound = self.expression(expression)?;
-        if is_untyped(&bound) {
-            return Err(PlanError::at(expression.span, super::CAST_NEEDED));
-        }
-        Ok(bound)
     }
 
     /// The select list.

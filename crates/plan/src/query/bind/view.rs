@@ -96,10 +96,7 @@ pub(crate) fn bind_view_select(
         Some(condition) => binder.conjuncts(condition)?,
         None => Vec::new(),
     };
-    let mut group = Vec::with_capacity(select.group_by.len());
-    for expression in &select.group_by {
-        group.push(binder.group_expression(expression, &select.items)?);
-    }
+    let mut group = binder.group_by(&select.group_by, &select.items)?;
     let mut columns = binder.view_columns(&select.items, &group)?;
     let (sources, conjuncts) =
         match binder.view_sources(select_of(from, filter), &mut group, &mut columns) {
