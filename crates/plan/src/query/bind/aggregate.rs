@@ -111,11 +111,12 @@ impl Binder<'_> {
         }
     }
 
-    /// A call of an aggregate: a column of the group's row.
+    /// A call of an aggregate, for a value of the type `wanted`: a column of the group's row.
     pub(super) fn aggregate_call(
         &mut self,
         function: &Aggregate,
         call: &FunctionCall,
+        wanted: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.as_mut());
@@ -132,7 +133,7 @@ impl Binder<'_> {
             }
             Some(aggregates) => aggregates.inside = true,
         }
-        let bound = self.aggregate_parts(function, call, span);
+        let bound = self.aggregate_parts(function, call, wanted, span);
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.as_mut());
         let aggregates = aggregates.expect("the scope collected aggregates above");
         aggregates.inside = false;
@@ -150,11 +151,13 @@ impl Binder<'_> {
         Ok(Expression::column(aggregates.slot, column, sql_type))
     }
 
-    /// Function, argument and result type of an aggregate call.
+    /// Function, argument and result type of an aggregate call. Parameters in the argument hold
+    /// what a value of the type `wanted` does where that value is made of arguments.
     pub(super) fn aggregate_parts(
         &mut self,
         function: &Aggregate,
         call: &FunctionCall,
+        wanted: SqlType,
         span: Span,
     ) -> Result<AggregateCall, PlanError> {
         let function = match function {
@@ -184,7 +187,8 @@ impl Binder<'_> {
             let message = format!("{} takes one argument", call.name.text);
             return Err(PlanError::at(span, message));
         };
-        let bound = self.expression(argument)?;
+        let wanted = if keeps_type(function) { wanted } else { SqlType::Null };
+        let bound = self.settled_expression(argument, wanted)?;
         if is_untyped(&bound) {
             return Err(PlanError::at(argument.span, CAST_NEEDED));
         }
@@ -332,6 +336,12 @@ pub(super) fn only_where(condition: Expression, value: Expression) -> Expression
     let sql_type = value.sql_type;
     let node = Node::Case { branches: vec![(condition, value)], otherwise: None };
     Expression { node, sql_type }
+}
+
+/// Whether the aggregate's value is one of its arguments, or their sum or mean.
+pub(super) fn keeps_type(function: AggregateFunction) -> bool {
+    use AggregateFunction::{Average, Max, Min, Sum};
+    matches!(function, Min | Max | Sum | Average)
 }
 
 /// The type of an aggregate over arguments of a type; none if it does not take them.

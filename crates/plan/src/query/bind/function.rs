@@ -24,10 +24,10 @@ impl Binder<'_> {
         span: Span,
     ) -> Result<Expression, PlanError> {
         if let Some(window) = &call.over {
-            return self.window_call(call, window, span);
+            return self.window_call(call, window, wanted, span);
         }
         if let Some(function) = self.aggregate_named(&call.name.text) {
-            return self.aggregate_call(&function, call, span);
+            return self.aggregate_call(&function, call, wanted, span);
         }
         if call.distinct || call.star || call.filter.is_some() {
             return Err(PlanError::at(span, format!("unexpected token in {}", call.name.text)));

@@ -167,7 +167,17 @@ impl Binder<'_> {
         &mut self,
         expression: &ast::Expression,
     ) -> Result<Expression, PlanError> {
-        let mut bound = self.open_expression(expression)?;
+        self.settled_expression(expression, SqlType::Null)
+    }
+
+    /// As [`Binder::expression`], for a value of the type `wanted` (see
+    /// [`Binder::wanted_expression`]).
+    pub(super) fn settled_expression(
+        &mut self,
+        expression: &ast::Expression,
+        wanted: SqlType,
+    ) -> Result<Expression, PlanError> {
+        let mut bound = self.wanted_expression(expression, wanted)?;
         settle(&mut bound, SqlType::Decimal, expression.span)?;
         Ok(bound)
     }

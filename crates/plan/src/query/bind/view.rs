@@ -198,7 +198,7 @@ impl Binder<'_> {
             && call.over.is_none()
             && let Some(function) = self.aggregate_named(&call.name.text)
         {
-            let call = self.aggregate_parts(&function, call, expression.span)?;
+            let call = self.aggregate_parts(&function, call, SqlType::Null, expression.span)?;
             let kind = ViewColumnKind::Aggregate {
                 function: call.function,
                 distinct: call.distinct,

@@ -1,6 +1,6 @@
 //! Window functions.
 
-use super::aggregate::{only_where, result_type};
+use super::aggregate::{keeps_type, only_where, result_type};
 use super::function::aggregate_of;
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
@@ -13,11 +13,12 @@ use lockstep_sql::ast::{self, FunctionCall, NullsOrder, SortDirection, Span, Win
 use lockstep_types::{SqlType, Value};
 
 impl Binder<'_> {
-    /// A call with OVER: a column of the row of window values.
+    /// A call with OVER, for a value of the type `wanted`: a column of the row of window values.
     pub(super) fn window_call(
         &mut self,
         call: &FunctionCall,
         window: &Window,
+        wanted: SqlType,
         span: Span,
     ) -> Result<Expression, PlanError> {
         // While its parts are bound, further window functions have no place.
@@ -26,7 +27,7 @@ impl Binder<'_> {
             let message = "window functions are allowed in the select list and ORDER BY only";
             return Err(PlanError::at(span, message));
         };
-        let bound = self.window_parts(call, window, span);
+        let bound = self.window_parts(call, window, wanted, span);
         let result = bound.map(|bound| {
             let sql_type = bound.sql_type;
             let known = windows.calls.iter().position(|known| *known == bound);
@@ -49,6 +50,7 @@ impl Binder<'_> {
         &mut self,
         call: &FunctionCall,
         window: &Window,
+        wanted: SqlType,
         span: Span,
     ) -> Result<WindowCall, PlanError> {
         if call.distinct {
@@ -57,8 +59,10 @@ impl Binder<'_> {
         }
         let mut arguments = Vec::with_capacity(call.arguments.len());
         for (place, argument) in call.arguments.iter().enumerate() {
-            let mut bound = self.expression(argument)?;
             let counts = place == 1 || call.name.as_str() == "NTILE";
+            let is_value = !counts && aggregate_of(&call.name.text).is_none_or(keeps_type);
+            let wanted = if is_value { wanted } else { SqlType::Null };
+            let mut bound = self.settled_expression(argument, wanted)?;
             if counts {
                 self.give_type(&mut bound, SqlType::BigInt);
             } else if let (2, Some(first)) = (place, arguments.first()) {
