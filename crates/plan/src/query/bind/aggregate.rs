@@ -6,7 +6,8 @@ use crate::error::PlanError;
 use crate::query::logical::{From, Leaf, LeafKind};
 use crate::query::walk;
 use lockstep_plan_ir::relation::AggregateCall;
-use lockstep_plan_ir::{AggregateFunction, Expression, Node, UserAggregate};
+use lockstep_plan_ir::schema::{IndexDefinition, IndexKey};
+use lockstep_plan_ir::{AggregateFunction, Expression, Node, TableDefinition, UserAggregate};
 use lockstep_sql::ast::{self, FunctionCall, Span};
 use lockstep_types::{SqlType, Value};
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ pub(super) struct Groups<'a> {
     aggregate: &'a mut crate::query::logical::Aggregate,
     /// The slots of the SELECT's sources.
     sources: BTreeSet<u16>,
-    /// Those among them whose primary key is grouped: a group has the values of one row.
+    /// Those among them of which a unique key is grouped: a group has the values of one row.
     determined: BTreeSet<u16>,
 }
 
@@ -43,8 +44,28 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Adds the sources whose whole primary key is grouped. Outer joins add rows of NULLs, which a
-/// key that may be NULL does not tell from its own row.
+/// Whether the grouped columns hold all columns of a unique index over all rows, so that a group
+/// has the values of one row. Such an index takes each key with NULLs once, too.
+fn names_one_row(
+    table: &TableDefinition,
+    index: &IndexDefinition,
+    null_extended: bool,
+    grouped: &dyn Fn(u16) -> bool,
+) -> bool {
+    index.unique
+        && index.predicate.is_none()
+        && !index.building
+        && index.keys.iter().all(|key| match key {
+            IndexKey::Column(column) => {
+                let nullable = table.columns[usize::from(*column)].nullable;
+                !(nullable && null_extended) && grouped(*column)
+            }
+            IndexKey::Expression(_) => false,
+        })
+}
+
+/// Adds the sources of which a whole primary key or unique key is grouped. Outer joins add rows of
+/// NULLs, which a key that may be NULL does not tell from its own row.
 fn add_determined(
     from: &From,
     group: &[Expression],
@@ -54,13 +75,14 @@ fn add_determined(
     match from {
         From::Leaf(Leaf { slot, kind: LeafKind::Table(table) }) => {
             let definition = &table.definition;
-            let key = crate::schema::generated::key_columns(definition);
-            let grouped = key.iter().all(|column| {
-                let nullable = definition.columns[usize::from(*column)].nullable;
-                let wanted = Node::Column { slot: *slot, column: *column };
-                !(nullable && null_extended) && group.iter().any(|value| value.node == wanted)
-            });
-            if definition.view.is_none() && !key.is_empty() && grouped {
+            let grouped = |column: u16| {
+                let wanted = Node::Column { slot: *slot, column };
+                group.iter().any(|value| value.node == wanted)
+            };
+            let mut indexes = definition.indexes.iter();
+            let known =
+                indexes.any(|index| names_one_row(definition, index, null_extended, &grouped));
+            if definition.view.is_none() && known {
                 determined.insert(*slot);
             }
         }
