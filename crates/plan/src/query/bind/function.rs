@@ -207,8 +207,8 @@ impl Binder<'_> {
         self.give_type(&mut value, target);
         let hex = value.sql_type == SqlType::Varbinary && kind == Argument::Integer;
         if hex && let Some(Value::Bytes(bytes)) = constant(&value) {
-            let number = super::literal::bytes_to_integer(bytes, span)?;
-            return Ok(Expression::literal(Value::Int(number), SqlType::BigInt));
+            let number = super::literal::hex_integer(bytes, span)?;
+            return Ok(Expression::literal(number, SqlType::BigInt));
         }
         if kind == Argument::Time && matches!(constant(&value), Some(Value::Text(_))) {
             return self.assign(value, SqlType::Timestamp, "", span);

@@ -89,7 +89,7 @@ pub(super) fn cast_timestamp(text: &str) -> Option<i64> {
 }
 
 /// A hex constant as BIGINT: up to 16 digits, two's complement.
-pub(super) fn bytes_to_integer(bytes: &[u8], span: Span) -> Result<i64, PlanError> {
+fn bytes_to_integer(bytes: &[u8], span: Span) -> Result<i64, PlanError> {
     if bytes.is_empty() || bytes.len() > 8 {
         return Err(PlanError::at(
             span,
@@ -98,6 +98,18 @@ pub(super) fn bytes_to_integer(bytes: &[u8], span: Span) -> Result<i64, PlanErro
     }
     let value = bytes.iter().fold(0u64, |sum, byte| (sum << 8) | u64::from(*byte));
     Ok(value as i64)
+}
+
+/// A hex constant as a BIGINT value: X'8000000000000000' is NULL, the number that stands for it.
+///
+/// # Errors
+/// More than 16 digits, or none.
+pub(super) fn hex_integer(bytes: &[u8], span: Span) -> Result<Value, PlanError> {
+    Ok(integer_or_null(bytes_to_integer(bytes, span)?))
+}
+
+fn integer_or_null(value: i64) -> Value {
+    if value == i64::MIN { Value::Null } else { Value::Int(value) }
 }
 
 /// The value of a literal node.
@@ -129,6 +141,12 @@ pub(super) fn assign_constant(
     }
     Ok(match (value, target) {
         (Value::Null, _) => Value::Null,
+        (Value::Bytes(v), _)
+            if matches!(target, SqlType::Float | SqlType::Decimal | SqlType::Timestamp)
+                && bytes_to_integer(v, span)? == i64::MIN =>
+        {
+            Value::Null
+        }
         (Value::Float(v), SqlType::Float) => float_value(*v),
         (Value::Decimal(_), SqlType::Decimal)
         | (Value::Text(_), SqlType::Varchar)
@@ -171,9 +189,9 @@ fn assign_integer(
         Value::Null => return Some(Ok(Value::Null)),
         Value::Int(v) => *v,
         Value::Text(text) => text.trim().parse().ok()?,
-        Value::Bytes(bytes) => match bytes_to_integer(bytes, span) {
-            Ok(v) => v,
-            Err(error) => return Some(Err(error)),
+        Value::Bytes(bytes) => match hex_integer(bytes, span) {
+            Ok(Value::Int(v)) => v,
+            null_or_error => return Some(null_or_error),
         },
         _ => return None,
     };
@@ -314,7 +332,7 @@ pub(super) fn negated(value: &Value, span: Span) -> Result<Value, PlanError> {
             // 9223372036854775808 is a DECIMAL, its negative the sentinel of BIGINT.
             Ok(Value::Decimal(Decimal::from_raw(units)))
         }
-        Value::Bytes(bytes) => Ok(Value::Int(bytes_to_integer(bytes, span)?.wrapping_neg())),
+        Value::Bytes(bytes) => Ok(integer_or_null(bytes_to_integer(bytes, span)?.wrapping_neg())),
         _ => Err(PlanError::at(span, super::BAD_OPERATION)),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cast::widened_to;
 use super::expression::boolean;
-use super::literal::{bytes_to_integer, constant, integer_type, negated};
+use super::literal::{constant, hex_integer, integer_type, negated};
 use super::number::{negated_open, settle};
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
@@ -36,9 +36,9 @@ impl Binder<'_> {
         }
         if let Some(value) = constant(&bound) {
             let value = negated(value, operand.span)?;
-            let sql_type = match value {
-                Value::Int(_) if bound.sql_type == SqlType::Varbinary => SqlType::BigInt,
-                _ => bound.sql_type,
+            let sql_type = match bound.sql_type {
+                SqlType::Varbinary => SqlType::BigInt,
+                sql_type => sql_type,
             };
             return Ok(Expression::literal(value, sql_type));
         }
@@ -289,8 +289,7 @@ pub(super) fn widened(sql_type: SqlType) -> SqlType {
 /// A hex constant becomes a BIGINT where a number is expected.
 fn hex_as_integer(expression: &mut Expression, span: Span) -> Result<(), PlanError> {
     if let Some(Value::Bytes(bytes)) = constant(expression) {
-        let value = bytes_to_integer(bytes, span)?;
-        *expression = Expression::literal(Value::Int(value), SqlType::BigInt);
+        *expression = Expression::literal(hex_integer(bytes, span)?, SqlType::BigInt);
     }
     Ok(())
 }
