@@ -354,7 +354,7 @@ fn default_of(column: &ColumnDefinition) -> Result<Expression, PlanError> {
         DefaultValue::None if column.nullable => Expression::literal(Value::Null, column.sql_type),
         DefaultValue::None => {
             return Err(PlanError::new(format!(
-                "Column \"{}\" has no default and is not nullable.",
+                "Column {} has no default and is not nullable.",
                 column.name
             )));
         }
