@@ -164,13 +164,15 @@ impl Binder<'_> {
         let position = match aggregates.calls.iter().position(|known| *known == bound) {
             Some(position) => position,
             None => {
-                aggregates.calls.push(bound);
+                aggregates.calls.push(bound.clone());
                 aggregates.calls.len() - 1
             }
         };
+        let slot = aggregates.slot;
         let column = u16::try_from(aggregates.groups + position)
             .map_err(|_| PlanError::at(span, "too many aggregates (max is 65535)"))?;
-        Ok(Expression::column(aggregates.slot, column, sql_type))
+        self.note_aggregate(slot, column, &bound);
+        Ok(Expression::column(slot, column, sql_type))
     }
 
     /// Function, argument and result type of an aggregate call. Parameters in the argument hold

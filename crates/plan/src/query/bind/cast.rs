@@ -118,10 +118,33 @@ impl Binder<'_> {
         wanted: SqlType,
         span: Span,
     ) -> Result<SqlType, PlanError> {
+        let types: Vec<SqlType> = values.iter().map(|value| value.sql_type).collect();
+        self.unify_as(values, &types, wanted, span)
+    }
+
+    /// As [`Binder::unify_open`], with the values' nominal types.
+    pub(super) fn unify_nominal(
+        &mut self,
+        values: &mut [Expression],
+        wanted: SqlType,
+        span: Span,
+    ) -> Result<SqlType, PlanError> {
+        let types: Vec<SqlType> = values.iter().map(|value| self.nominal(value, wanted)).collect();
+        self.unify_as(values, &types, wanted, span)
+    }
+
+    /// Brings values to the type that `types` give together.
+    fn unify_as(
+        &mut self,
+        values: &mut [Expression],
+        types: &[SqlType],
+        wanted: SqlType,
+        span: Span,
+    ) -> Result<SqlType, PlanError> {
         let mut result = SqlType::Null;
-        for value in values.iter() {
-            result = combined(result, value.sql_type)
-                .ok_or_else(|| super::bad_combination(span, result, value.sql_type))?;
+        for sql_type in types {
+            result = combined(result, *sql_type)
+                .ok_or_else(|| super::bad_combination(span, result, *sql_type))?;
         }
         if values.iter().any(is_untyped_parameter) {
             result = widened_to(result, wanted);
@@ -132,7 +155,7 @@ impl Binder<'_> {
         for value in values.iter_mut() {
             if is_untyped(value) {
                 self.give_type(value, result);
-            } else if !same_kind(value.sql_type, result) {
+            } else if !same_kind(value.sql_type, result) || narrows(value, result) {
                 let taken = std::mem::replace(value, Expression::literal(Value::Null, result));
                 *value = match constant(&taken) {
                     _ if result == SqlType::Float => as_float(taken, span)?,
@@ -145,6 +168,11 @@ impl Binder<'_> {
         }
         Ok(result)
     }
+}
+
+/// Whether a value that is computed can be beyond the range of an integer type.
+fn narrows(value: &Expression, result: SqlType) -> bool {
+    constant(value).is_none() && result.is_integer() && value.sql_type > result
 }
 
 /// `value` with a conversion around it.

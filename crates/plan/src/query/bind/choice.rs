@@ -47,7 +47,7 @@ impl Binder<'_> {
         for argument in &call.arguments {
             values.push(self.wanted_expression(argument, wanted)?);
         }
-        self.unify_open(&mut values, wanted, span)?;
+        self.unify_nominal(&mut values, wanted, span)?;
         if is_untyped(&values[0]) {
             return Err(PlanError::at(span, CAST_NEEDED));
         }
@@ -76,7 +76,7 @@ impl Binder<'_> {
         }
         self.harmonize(&mut a, &mut b, span)?;
         let equal = self.compare(Comparison::Equal, a.clone(), b, span)?;
-        let null = Expression::literal(Value::Null, a.sql_type);
+        let null = Expression::literal(Value::Null, self.nominal(&a, wanted));
         self.searched_case(vec![equal], vec![null, a], wanted, span)
     }
 }

@@ -48,7 +48,7 @@ impl Binder<'_> {
         for result in &mut results {
             self.bring(result, wanted, span)?;
         }
-        self.searched_case(conditions, results, wanted_type, span)
+        self.case_of(conditions, results, wanted_type, span)
     }
 
     /// Gives what has no type the one that the others have, widened to `wanted`.

@@ -211,8 +211,21 @@ impl Binder<'_> {
         results.map(|result| self.wanted_expression(result, wanted)).collect()
     }
 
-    /// A searched CASE; one more result than conditions is the ELSE.
+    /// A searched CASE of the type that its results' nominal types give; one more result than
+    /// conditions is the ELSE.
     pub(super) fn searched_case(
+        &mut self,
+        conditions: Vec<Expression>,
+        mut results: Vec<Expression>,
+        wanted: SqlType,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        self.unify_nominal(&mut results, wanted, span)?;
+        self.case_of(conditions, results, wanted, span)
+    }
+
+    /// A searched CASE of the type that its results' types give.
+    pub(super) fn case_of(
         &mut self,
         conditions: Vec<Expression>,
         mut results: Vec<Expression>,

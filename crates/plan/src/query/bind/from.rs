@@ -67,6 +67,7 @@ impl Binder<'_> {
                 let table = Arc::clone(table);
                 self.reads_entries |= table.definition.entries_of.is_some();
                 let slot = self.new_slot()?;
+                self.note_view(slot, &table.definition);
                 let source = Source::of_table(shown.as_str(), &table.definition, slot);
                 self.add_source(source, shown, renamed)?;
                 Ok(Leaf { slot, kind: LeafKind::Table(table) })
@@ -76,6 +77,7 @@ impl Binder<'_> {
 
     fn derived(&mut self, query: Query, alias: &Name, renamed: &[Name]) -> Result<Leaf, PlanError> {
         let slot = self.new_slot()?;
+        self.note_nominal(slot, &query.output);
         let columns = (0..query.output.len()).map(|position| SourceColumn {
             name: query.column_name(position),
             sql_type: query.output[position].expression.sql_type,

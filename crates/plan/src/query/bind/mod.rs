@@ -11,6 +11,7 @@ mod from;
 mod function;
 mod group;
 mod literal;
+mod nominal;
 mod number;
 mod operator;
 mod predicate;
@@ -66,6 +67,7 @@ pub(crate) struct Binder<'c> {
     open_items: bool,
     /// The types of the columns that the items of a select list are assigned to, in its order.
     item_types: Vec<SqlType>,
+    nominal_columns: nominal::NominalColumns,
     rules: Rules,
 }
 
@@ -100,6 +102,7 @@ impl<'c> Binder<'c> {
             common_tables: Vec::new(),
             open_items: false,
             item_types: Vec::new(),
+            nominal_columns: nominal::NominalColumns::new(),
             rules: Rules { parameters: true, subqueries: true, user_functions: true },
         })
     }

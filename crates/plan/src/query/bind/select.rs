@@ -150,10 +150,12 @@ impl Binder<'_> {
         for position in 0..width {
             let column = branches.iter().map(|b| b.output[position].expression.clone());
             let mut values: Vec<Expression> = column.collect();
+            let nominal = self.nominal_together(&values);
             let sql_type = self.unify(&mut values, self.item_type(position), span)?;
             if sql_type == SqlType::Null {
                 return Err(PlanError::at(span, super::CAST_NEEDED));
             }
+            self.note_column(slot, position, sql_type, nominal.unwrap_or(sql_type));
             for (branch, value) in branches.iter_mut().zip(values) {
                 branch.output[position].expression = value;
             }
@@ -185,6 +187,7 @@ impl Binder<'_> {
     /// A query with an order of its own, to be ordered again.
     fn wrapped(&mut self, inner: Query, order: &[OrderItem]) -> Result<Query, PlanError> {
         let slot = self.new_slot()?;
+        self.note_nominal(slot, &inner.output);
         let output = (0..inner.output.len()).map(|position| Output {
             name: inner.output[position].name.clone(),
             expression: Expression::column(
@@ -247,6 +250,7 @@ impl Binder<'_> {
                 .any(|item| self.has_aggregate(item))
         };
         let aggregate_slot = self.new_slot()?;
+        self.note_groups(aggregate_slot, &group);
         let window_slot = self.new_slot()?;
         let groups = group.len();
         let scope = self.scopes.last_mut().expect("the SELECT's scope");
@@ -307,6 +311,7 @@ impl Binder<'_> {
         }
         if source.distinct {
             let slot = self.new_slot()?;
+            self.note_nominal(slot, &output);
             let expressions: Vec<Expression> =
                 output.iter().map(|column| column.expression.clone()).collect();
             for (position, column) in output.iter_mut().enumerate() {
