@@ -4,6 +4,7 @@ use super::cast::widened_to;
 use super::expression::boolean;
 use super::literal::{constant, hex_integer, integer_type, negated};
 use super::number::{negated_open, settle};
+use super::subquery::may_be_row;
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use lockstep_plan_ir::expression::Arithmetic;
@@ -178,6 +179,11 @@ impl Binder<'_> {
             }
             (ExpressionKind::Subquery(query), ExpressionKind::Row(_)) => {
                 self.compare_row_with_subquery(comparison.mirrored(), right, query)
+            }
+            (ExpressionKind::Subquery(a), ExpressionKind::Subquery(b))
+                if may_be_row(a) || may_be_row(b) =>
+            {
+                self.compare_subqueries(comparison, a, b, span)
             }
             _ => {
                 let a = self.open_expression(left)?;

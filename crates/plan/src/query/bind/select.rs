@@ -127,16 +127,19 @@ impl Binder<'_> {
                     });
                     branches.push(bound?);
                 }
-                self.set_operation(operator, *all, branches, *operator_span)
+                self.set_operation(operator, *all, branches, SqlType::Null, *operator_span)
             }
         }
     }
 
+    /// A set operation of bound branches. A column in which no branch has a type gets that of the
+    /// column that it is assigned to, else `untyped` ([`SqlType::Null`] to refuse it).
     fn set_operation(
         &mut self,
         operator: SetOperator,
         all: bool,
         mut branches: Vec<Query>,
+        untyped: SqlType,
         span: Span,
     ) -> Result<Query, PlanError> {
         let width = branches[0].output.len();
@@ -151,10 +154,16 @@ impl Binder<'_> {
             let column = branches.iter().map(|b| b.output[position].expression.clone());
             let mut values: Vec<Expression> = column.collect();
             let nominal = self.nominal_together(&values);
-            let sql_type = self.unify(&mut values, self.item_type(position), span)?;
+            let wanted = self.item_type(position);
+            let sql_type = match self.unify(&mut values, wanted, span)? {
+                SqlType::Null if wanted != SqlType::Null => wanted,
+                SqlType::Null => untyped,
+                sql_type => sql_type,
+            };
             if sql_type == SqlType::Null {
                 return Err(PlanError::at(span, super::CAST_NEEDED));
             }
+            values.iter_mut().for_each(|value| self.give_type(value, sql_type));
             self.note_column(slot, position, sql_type, nominal.unwrap_or(sql_type));
             for (branch, value) in branches.iter_mut().zip(values) {
                 branch.output[position].expression = value;
@@ -166,7 +175,8 @@ impl Binder<'_> {
         Ok(Query { body, output, order: Vec::new(), limit: None, offset: None })
     }
 
-    /// VALUES as a query: the rows' values brought to one type for each column.
+    /// VALUES as a query: the rows' values brought to one type for each column. Parameters and
+    /// NULLs without a value that has a type are VARCHAR, as in PostgreSQL.
     fn value_rows(
         &mut self,
         rows: &[Vec<ast::Expression>],
@@ -181,7 +191,7 @@ impl Binder<'_> {
             }
             branches.push(one_row(output));
         }
-        self.set_operation(SetOperator::Union, true, branches, span)
+        self.set_operation(SetOperator::Union, true, branches, SqlType::Varchar, span)
     }
 
     /// A query with an order of its own, to be ordered again.

@@ -2,13 +2,13 @@
 
 use super::expression::{boolean, negated_if};
 use super::number::settle;
-use super::operator::comparison_of;
+use super::operator::{comparison_of, widened};
 use super::{Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
 use crate::query::logical::Query;
 use lockstep_plan_ir::expression::{Quantifier, Subquery};
 use lockstep_plan_ir::{Comparison, Expression, Node, Relation};
-use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, Span};
+use lockstep_sql::ast::{self, BinaryOperator, ExpressionKind, QueryBody, SelectItem, Span};
 use lockstep_types::SqlType;
 
 impl Binder<'_> {
@@ -45,6 +45,9 @@ impl Binder<'_> {
         query: &ast::Query,
         wanted: SqlType,
     ) -> Result<Expression, PlanError> {
+        if let Some(parameter) = lone_parameter(query) {
+            return self.wanted_expression(parameter, wanted);
+        }
         let (subquery, types) = self.subquery_for(query, vec![wanted])?;
         let [sql_type] = types[..] else {
             let message = "Scalar subquery can have only one output column";
@@ -98,7 +101,12 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Expression, PlanError> {
         let mut row = self.row_of(operand)?;
-        let (subquery, types) = self.subquery(query)?;
+        // Parameters in VALUES take the types of what they are compared with.
+        let wanted = match &query.body {
+            QueryBody::Values(_) => row.iter().map(|value| widened(value.sql_type)).collect(),
+            _ => Vec::new(),
+        };
+        let (subquery, types) = self.subquery_for(query, wanted)?;
         self.match_row(&mut row, &types, operand.span)?;
         let subquery = Box::new(subquery);
         Ok(boolean(Node::Quantified { comparison, quantifier, row, subquery }))
@@ -112,6 +120,41 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Expression, PlanError> {
         self.quantify(comparison, Quantifier::Single, row, query)
+    }
+
+    /// `(SELECT x, y ...) op (SELECT v, w ...)`: each gives at most one row.
+    pub(super) fn compare_subqueries(
+        &mut self,
+        comparison: Comparison,
+        left: &ast::Query,
+        right: &ast::Query,
+        span: Span,
+    ) -> Result<Expression, PlanError> {
+        let mut row = self.columns_of_subquery(left)?;
+        let (subquery, types) = self.subquery(right)?;
+        self.match_row(&mut row, &types, span)?;
+        let (quantifier, subquery) = (Quantifier::Single, Box::new(subquery));
+        Ok(boolean(Node::Quantified { comparison, quantifier, row, subquery }))
+    }
+
+    /// The columns of a subquery of at most one row, each as a subquery of its own.
+    fn columns_of_subquery(&mut self, query: &ast::Query) -> Result<Vec<Expression>, PlanError> {
+        if !self.rules.subqueries {
+            return Err(PlanError::at(query.span, super::NO_SUBQUERIES));
+        }
+        let mut columns = Vec::new();
+        loop {
+            let mut bound = self.query(query)?;
+            let width = bound.output.len();
+            let column = bound.output.swap_remove(columns.len());
+            let sql_type = column.expression.sql_type;
+            bound.output = vec![column];
+            let subquery = Box::new(self.keep(bound)?);
+            columns.push(Expression { node: Node::ScalarSubquery(subquery), sql_type });
+            if columns.len() == width {
+                return Ok(columns);
+            }
+        }
     }
 
     fn row_of(&mut self, operand: &ast::Expression) -> Result<Vec<Expression>, PlanError> {
@@ -132,7 +175,7 @@ impl Binder<'_> {
         }
         for (value, other) in row.iter_mut().zip(types) {
             settle(value, *other, span)?;
-            self.give_type(value, super::operator::widened(*other));
+            self.give_type(value, widened(*other));
             let numbers = value.sql_type.is_number() && other.is_number();
             if is_untyped(value) {
                 return Err(PlanError::at(span, CAST_NEEDED));
@@ -142,5 +185,33 @@ impl Binder<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a query may have several columns, as far as its text shows.
+pub(super) fn may_be_row(query: &ast::Query) -> bool {
+    let mut body = &query.body;
+    loop {
+        body = match body {
+            QueryBody::Parenthesized(inner) => &inner.body,
+            QueryBody::SetOperation { left, .. } => left,
+            QueryBody::Values(rows) => return rows.iter().any(|row| row.len() > 1),
+            QueryBody::Select(select) => {
+                return !matches!(select.items[..], [SelectItem::Expression { .. }]);
+            }
+        };
+    }
+}
+
+/// The parameter that is all of `(VALUES ?)`, which is the same as the parameter alone.
+fn lone_parameter(query: &ast::Query) -> Option<&ast::Expression> {
+    let QueryBody::Values(rows) = &query.body else { return None };
+    let plain = query.with.is_none() && query.order_by.is_empty() && query.limit.is_empty();
+    match &rows[..] {
+        [row] if plain => match &row[..] {
+            [value] if matches!(value.kind, ExpressionKind::Parameter(_)) => Some(value),
+            _ => None,
+        },
+        _ => None,
     }
 }
