@@ -22,15 +22,29 @@ impl Parser<'_> {
             return Err(crate::SqlError::limit(what, "statement_bytes", most, start));
         }
         if statement.kind() == StatementKind::Ddl && self.parameters > 0 {
-            return Err(crate::SqlError {
-                message: "unexpected token: ?".to_string(),
-                span: self.first_parameter,
-                expected: vec!["a constant: a schema statement takes no parameters".to_string()],
-                found: Some("?".to_string()),
-            });
+            return Err(self.refused_parameter(&statement));
         }
         let text = self.source(span).to_string();
         Ok(ParsedStatement { statement, text, span, parameter_count: self.parameters })
+    }
+
+    /// The refusal of the first `?` in a schema statement.
+    fn refused_parameter(&self, statement: &Statement) -> crate::SqlError {
+        let span = self.first_parameter;
+        if let Statement::CreateView(view) = statement {
+            let message = format!(
+                "Materialized view \"{}\" contains placeholders (?), which are not allowed in the \
+                 SELECT query for a view.",
+                view.name.text
+            );
+            return crate::SqlError { message, span, expected: Vec::new(), found: None };
+        }
+        crate::SqlError {
+            message: "unexpected token: ?".to_string(),
+            span,
+            expected: vec!["a constant: a schema statement takes no parameters".to_string()],
+            found: Some("?".to_string()),
+        }
     }
 
     /// Any statement.
