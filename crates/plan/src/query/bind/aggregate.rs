@@ -411,14 +411,25 @@ pub(crate) fn any_call(
     expression: &ast::Expression,
     test: &mut dyn FnMut(&FunctionCall) -> bool,
 ) -> bool {
+    any_expression(expression, &mut |e| match &e.kind {
+        ast::ExpressionKind::Function(call) => test(call),
+        _ => false,
+    })
+}
+
+/// Whether a test holds for an expression or a part of it (those of subqueries do not count).
+pub(super) fn any_expression(
+    expression: &ast::Expression,
+    test: &mut dyn FnMut(&ast::Expression) -> bool,
+) -> bool {
     use ast::ExpressionKind as Kind;
     let mut each: Vec<&ast::Expression> = vec![expression];
     while let Some(next) = each.pop() {
+        if test(next) {
+            return true;
+        }
         match &next.kind {
             Kind::Function(call) => {
-                if test(call) {
-                    return true;
-                }
                 each.extend(&call.arguments);
                 if let Some(window) = &call.over {
                     each.extend(&window.partition_by);

@@ -54,6 +54,11 @@ pub(super) fn negated_open(expression: &Expression) -> Option<Expression> {
     }))
 }
 
+/// Whether the expression is a constant with a point, open or not, or an integer beyond BIGINT.
+pub(super) fn is_decimal_constant(expression: &Expression) -> bool {
+    matches!(expression.node, Node::Literal(Value::Decimal(_))) || open_text(expression).is_some()
+}
+
 /// Whether an open constant is the value, or may be it as the result of a CASE.
 fn is_open(expression: &Expression) -> bool {
     match &expression.node {

@@ -1,9 +1,10 @@
 //! Arithmetic and comparisons: which types go together, and what comes out.
 
-use super::cast::widened_to;
+use super::aggregate::any_expression;
+use super::cast::{is_untyped_parameter, widened_to};
 use super::expression::boolean;
 use super::literal::{constant, hex_integer, integer_type, negated};
-use super::number::{negated_open, settle};
+use super::number::{is_decimal_constant, negated_open, settle};
 use super::subquery::may_be_row;
 use super::{BAD_OPERATION, Binder, CAST_NEEDED, is_untyped};
 use crate::error::PlanError;
@@ -126,7 +127,8 @@ impl Binder<'_> {
         }
         hex_as_integer(&mut a, span)?;
         hex_as_integer(&mut b, span)?;
-        let (type_a, type_b) = (a.sql_type, b.sql_type);
+        let type_a = type_for_parameter(&a, &b, wanted);
+        let type_b = type_for_parameter(&b, &a, wanted);
         settle(&mut a, type_b, span)?;
         settle(&mut b, type_a, span)?;
         self.give_type(&mut a, widened_to(widened(type_b), wanted));
@@ -186,11 +188,29 @@ impl Binder<'_> {
                 self.compare_subqueries(comparison, a, b, span)
             }
             _ => {
-                let a = self.open_expression(left)?;
-                let b = self.open_expression(right)?;
+                let (a, b) = self.compared(left, right)?;
                 self.compare(comparison, a, b, span)
             }
         }
+    }
+
+    /// The two sides of a comparison. A FLOAT or DECIMAL on one side is what parameters in
+    /// arithmetic on the other side hold.
+    fn compared(
+        &mut self,
+        left: &ast::Expression,
+        right: &ast::Expression,
+    ) -> Result<(Expression, Expression), PlanError> {
+        let has_parameter =
+            |side: &ast::Expression| any_expression(side, &mut |e| is_parameter(&e.kind));
+        if !self.parameters.is_empty() && has_parameter(left) && !has_parameter(right) {
+            let b = self.open_expression(right)?;
+            let a = self.wanted_expression(left, fraction(b.sql_type))?;
+            return Ok((a, b));
+        }
+        let a = self.open_expression(left)?;
+        let b = self.wanted_expression(right, fraction(a.sql_type))?;
+        Ok((a, b))
     }
 
     fn compare_rows(
@@ -261,6 +281,26 @@ impl Binder<'_> {
         }
         Err(super::bad_combination(span, a.sql_type, b.sql_type))
     }
+}
+
+fn is_parameter(kind: &ExpressionKind) -> bool {
+    matches!(kind, ExpressionKind::Parameter(_))
+}
+
+/// The type itself if it is one of numbers with fractions, else none.
+fn fraction(sql_type: SqlType) -> SqlType {
+    match sql_type {
+        SqlType::Float | SqlType::Decimal => sql_type,
+        _ => SqlType::Null,
+    }
+}
+
+/// The type that `operand` gives to a parameter, which `other` may be: a number constant with a
+/// point stands for a FLOAT unless another type is wanted.
+fn type_for_parameter(operand: &Expression, other: &Expression, wanted: SqlType) -> SqlType {
+    let floats =
+        wanted == SqlType::Null && is_untyped_parameter(other) && is_decimal_constant(operand);
+    if floats { SqlType::Float } else { operand.sql_type }
 }
 
 /// The type of arithmetic between two numbers.
