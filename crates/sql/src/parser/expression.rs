@@ -218,9 +218,13 @@ impl Parser<'_> {
     fn number(&mut self) -> Parsed<Expression> {
         let token = self.advance();
         let next = self.token();
-        if next.span.offset == token.span.end()
-            && matches!(next.kind, TokenKind::Number | TokenKind::Word(_))
-        {
+        let is_number = match next.kind {
+            TokenKind::Number => true,
+            // A number ends before a word, but an exponent has digits.
+            TokenKind::Word(_) => self.source(next.span).starts_with(['e', 'E']),
+            _ => false,
+        };
+        if next.span.offset == token.span.end() && is_number {
             let span = token.span.to(next.span);
             let found = self.source(span).to_string();
             let message = format!("malformed numeric constant: {found}");
