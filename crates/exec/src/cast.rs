@@ -57,7 +57,7 @@ pub fn cast<'a>(
         SqlType::Decimal => decimal(value, from),
         SqlType::Varchar => match value {
             // Applications keep text as its bytes of UTF-8.
-            Datum::Bytes(bytes) => std::str::from_utf8(bytes)
+            Datum::Bytes(bytes) if from != SqlType::Geography => std::str::from_utf8(bytes)
                 .map(Datum::Text)
                 .map_err(|_| SqlError::cannot_cast(from, to)),
             _ => text(arena, value, from),
