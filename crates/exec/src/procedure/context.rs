@@ -287,7 +287,7 @@ impl<'c> ProcedureContext<'c> {
                 (Datum::Text(text), SqlType::Varchar) => {
                     *value = Datum::Text(arena.copy_text(text));
                 }
-                _ => *value = queued_parameter(own(arena, *given), *wanted, arena)?,
+                _ => *value = queued_parameter(own(arena, *given), *wanted, prepared, arena)?,
             }
         }
         if let Backend::Local { database, .. } = &self.backend {
@@ -332,7 +332,7 @@ impl<'c> ProcedureContext<'c> {
             let mut given = ParameterSet::from_parts(1, rest).iter();
             let parameter = given.next().ok_or_else(damaged_parameters)?;
             *value = match parameter.map_err(|error| unreadable(prepared, error))? {
-                Parameter::Scalar(_, given) => queued_parameter(given, *wanted, arena)?,
+                Parameter::Scalar(_, given) => queued_parameter(given, *wanted, prepared, arena)?,
                 list => queued_list(list, wanted, arena)?,
             };
             rest = given.rest();

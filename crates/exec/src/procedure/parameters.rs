@@ -144,6 +144,7 @@ fn wrong_type(definition: &ProcedureDefinition, number: usize, error: &SqlError)
 pub(super) fn queued_parameter<'a>(
     value: Datum<'a>,
     wanted: StatementParameter,
+    statement: &PreparedStatement,
     arena: &'a Arena,
 ) -> Result<Datum<'a>, SqlError> {
     match (value, wanted.sql_type) {
@@ -158,14 +159,27 @@ pub(super) fn queued_parameter<'a>(
         // outside of its range to be found.
         (Datum::Int(_), sql_type) if sql_type.is_integer() => Ok(value),
         (Datum::Bytes(bytes), SqlType::Varchar) => text_of_bytes(bytes),
-        // The whole microseconds, as VoltDB takes them.
         (Datum::Float(_) | Datum::Decimal(_), SqlType::Timestamp) => {
-            match cast(arena, value, value.natural_type(), SqlType::BigInt)? {
-                Datum::Int(micros) => Ok(Datum::Timestamp(micros)),
-                other => Ok(other),
-            }
+            time_of_fraction(value, statement, arena)
         }
         _ => cast(arena, value, value.natural_type(), wanted.sql_type),
+    }
+}
+
+/// A number with a fraction for a TIMESTAMP: a change takes its whole microseconds, as VoltDB does,
+/// and a query refuses it.
+#[cold]
+fn time_of_fraction<'a>(
+    value: Datum<'a>,
+    statement: &PreparedStatement,
+    arena: &'a Arena,
+) -> Result<Datum<'a>, SqlError> {
+    if statement.statement().read_only {
+        return cast(arena, value, value.natural_type(), SqlType::Timestamp);
+    }
+    match cast(arena, value, value.natural_type(), SqlType::BigInt)? {
+        Datum::Int(micros) => Ok(Datum::Timestamp(micros)),
+        other => Ok(other),
     }
 }
 
