@@ -6,8 +6,8 @@ mod java;
 mod parameter;
 
 pub use assign::assign;
+pub(crate) use parameter::{NULL_TEXT, queued_list, statement_value};
 pub use parameter::{procedure_parameter, statement_parameters};
-pub(crate) use parameter::{queued_list, statement_value};
 
 use crate::arena::Arena;
 use lockstep_base::bytes::ByteReader;

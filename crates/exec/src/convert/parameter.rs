@@ -178,8 +178,8 @@ fn scalar<'a>(value: Datum<'a>, from: SqlType, to: SqlType, arena: &'a Arena) ->
     }
 }
 
-/// VoltDB's text for NULL in CSV files and where numbers are wanted.
-const NULL_TEXT: &str = "\\N";
+/// VoltDB's text for NULL in CSV files and parameters.
+pub(crate) const NULL_TEXT: &str = "\\N";
 
 fn integer<'a>(value: Datum<'a>, from: SqlType, to: SqlType) -> Converted<'a> {
     match value {
@@ -288,6 +288,7 @@ fn time<'a>(value: Datum<'a>, from: SqlType) -> Converted<'a> {
 
 fn text<'a>(value: Datum<'a>, from: SqlType, arena: &'a Arena) -> Converted<'a> {
     match value {
+        Datum::Text(NULL_TEXT) => Ok(Datum::Null),
         Datum::Text(_) => Ok(value),
         Datum::Int(v) => Ok(Datum::Text(arena.copy_text(&v.to_string()))),
         Datum::Float(v) => Ok(Datum::Text(arena.copy_text(&java::double(v)))),

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::cast::cast;
 use crate::context::{Context, NoSubqueries};
-use crate::convert::{procedure_parameter, statement_parameters};
+use crate::convert::{NULL_TEXT, procedure_parameter, statement_parameters};
 use crate::error::{SqlError, state};
 use crate::evaluate::evaluate;
 use crate::frame::Frame;
@@ -65,9 +65,14 @@ fn value_of_type<'a>(
             Some((if number == i64::MIN { Datum::Null } else { Datum::Int(number) }, behind))
         }
         SqlType::Integer => integer(rest),
+        // What clients send of a polygon is to be completed.
+        SqlType::Geography => None,
         _ => {
             let mut reader = ByteReader::new(rest);
-            let value = read_datum(&mut reader, wanted.sql_type).ok()?;
+            let value = match read_datum(&mut reader, wanted.sql_type).ok()? {
+                Datum::Text(NULL_TEXT) => Datum::Null,
+                value => value,
+            };
             Some((value, reader.rest()))
         }
     }

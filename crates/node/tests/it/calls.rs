@@ -2,6 +2,7 @@
 
 use crate::support::{Answer, Peer, call_frame, parameters, start};
 use lockstep_types::Datum::{Bytes, Float, Int, Null, Text};
+use lockstep_types::geography::text::{incomplete_polygon, polygon_rings};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, SqlType};
 use lockstep_wire_volt::invocation::{CallOptions, encode};
@@ -315,6 +316,44 @@ fn keys_of_partitions_reach_each_partition_of_a_text_column() {
         }
         assert_eq!(found, 60, "{kind}: {table}");
     }
+}
+
+/// Clients send polygons without bounds, which the host works out whatever the call does with them.
+#[test]
+fn polygons_of_clients_are_completed() {
+    let rings = polygon_rings("POLYGON ((0 0, 1 0, 0 1, 0 0))").expect("a polygon");
+    let polygon = incomplete_polygon(&rings);
+    let server = start(2, &[]);
+    let mut peer = Peer::login(server.client_address());
+    peer.run(
+        "CREATE TABLE here (id BIGINT NOT NULL PRIMARY KEY, g GEOGRAPHY(300));
+         PARTITION TABLE here ON COLUMN id;
+         CREATE TABLE everywhere (id BIGINT NOT NULL PRIMARY KEY, g GEOGRAPHY(300));
+         CREATE PROCEDURE Equal AS SELECT COUNT(*) FROM everywhere WHERE g = ?;
+         CREATE PROCEDURE EqualHere PARTITION ON TABLE here COLUMN id
+             AS SELECT COUNT(*) FROM here WHERE id = ? AND g = ?;
+         CREATE PROCEDURE Around PARTITION ON TABLE here COLUMN id
+             AS SELECT COUNT(*) FROM here WHERE id = ?
+                AND CONTAINS(?, POINTFROMTEXT('POINT(0.25 0.25)'));",
+    );
+    let mut run = |procedure: &str, id: Option<i64>| {
+        let mut values = ParameterWriter::default();
+        if let Some(id) = id {
+            values.bigint(id);
+        }
+        values.scalar(SqlType::Geography, Bytes(&polygon));
+        let mut call = Vec::new();
+        encode(&mut call, procedure, 1, &CallOptions::default(), values.bytes());
+        peer.send(&call);
+        let answer = peer.answer();
+        assert_eq!((answer.status, answer.rows.as_str()), (1, "1"), "{procedure}: {answer:?}");
+    };
+    run("HERE.insert", Some(7));
+    run("EVERYWHERE.insert", Some(7));
+    run("EVERYWHERE.upsert", Some(7));
+    run("Equal", None);
+    run("EqualHere", Some(7));
+    run("Around", Some(7));
 }
 
 fn hexadecimal(digits: &str) -> Vec<u8> {

@@ -181,7 +181,7 @@ fn text_is_read_as_the_declared_type() {
         ("0A0b", Varbinary, "0A0B"),
         ("X'0A'", Varbinary, "0A"),
         (" 7 ", Varbinary, "java.lang.RuntimeException: String is not properly hex-encoded."),
-        ("\\N", Varchar, "'\\N'"),
+        ("\\N", Varchar, "NULL"),
     ] {
         assert_eq!(convert(Datum::Text(text), Varchar, to), expected, "{text} to {to}");
     }
