@@ -247,26 +247,24 @@ impl LogBuffer {
         assert!(!header.repeated, "what runs again is logged once");
         let base = self.base + u32::from(self.needs_base);
         let has_name = self.named.get(procedure as usize) == Some(&base);
-        let mut start = Short::default();
-        start.put(u64::from(procedure));
         let named = if has_name { 0 } else { NAMED };
         let addressed = if addresses_partition { ADDRESSED } else { 0 };
-        let mut middle = Short::default();
-        middle.put(parameters.count() as u64);
-        let mut name_length = Short::default();
-        let mut length = start.len() + middle.len() + parameters.bytes().len();
+        let (number, count) = (u64::from(procedure), parameters.count() as u64);
+        let mut length = varint_length(number) + varint_length(count) + parameters.bytes().len();
         if !has_name {
-            name_length.put(name.len() as u64);
-            length += name_length.len() + name.len();
+            length += varint_length(name.len() as u64) + name.len();
         }
-        self.begin(header, EntryKind::Command as u8 | named | addressed, length);
-        self.bytes.extend_from_slice(start.bytes());
+        let mut start = self.begin(header, EntryKind::Command as u8 | named | addressed, length);
+        start.put(number);
         if !has_name {
-            self.bytes.extend_from_slice(name_length.bytes());
+            start.put(name.len() as u64);
+            start.append_to(&mut self.bytes);
             self.bytes.extend_from_slice(name.as_bytes());
             self.note_named(procedure);
+            start = Short::default();
         }
-        self.bytes.extend_from_slice(middle.bytes());
+        start.put(count);
+        start.append_to(&mut self.bytes);
         self.bytes.extend_from_slice(parameters.bytes());
     }
 
@@ -286,13 +284,14 @@ impl LogBuffer {
         let again = matches!(kind, EntryKind::Withdrawn | EntryKind::Vote);
         assert!(!header.repeated || again, "what runs again is logged once");
         assert_ne!(kind, EntryKind::Command, "commands have a way of their own");
-        self.begin(header, kind as u8, body.len());
+        self.begin(header, kind as u8, body.len()).append_to(&mut self.bytes);
         self.bytes.extend_from_slice(body);
     }
 
-    /// Writes what stands in front of a body of so many bytes.
+    /// Begins an entry with a body of so many bytes: gives what stands in front of the body and is
+    /// not appended yet, so that the caller appends it together with the body's first numbers.
     #[inline]
-    fn begin(&mut self, header: &EntryHeader, kind: u8, length: usize) {
+    fn begin(&mut self, header: &EntryHeader, kind: u8, length: usize) -> Short {
         assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
         let transaction = header.transaction;
         assert_eq!(header.timestamp_us, transaction.time_ms() * 1000, "NOW is the id's time");
@@ -302,17 +301,17 @@ impl LogBuffer {
         self.entries += 1;
         let id = transaction.0 >> TransactionId::PARTITION_BITS;
         let head = kind | if multi { MULTI } else { 0 };
+        let mut start = Short::default();
         if self.needs_base {
             self.begin_with_base(head, id);
         } else {
-            self.bytes.push(head);
+            start.put_byte(head);
         }
         let change = id.wrapping_sub(self.last) as i64;
         self.last = id;
-        let mut numbers = Short::default();
-        numbers.put(((change << 1) ^ (change >> 63)) as u64);
-        numbers.put(length as u64);
-        self.bytes.extend_from_slice(numbers.bytes());
+        start.put(((change << 1) ^ (change >> 63)) as u64);
+        start.put(length as u64);
+        start
     }
 
     #[cold]
@@ -400,32 +399,52 @@ impl LogBuffer {
     }
 }
 
-/// A few numbers, encoded without a heap.
-#[derive(Default)]
+/// Bytes of a number, encoded by [`Short::put`].
+#[inline]
+fn varint_length(value: u64) -> usize {
+    // Seven bits a byte, one byte at least.
+    (70 - (value | 1).leading_zeros() as usize) / 7
+}
+
+/// The most that stands in front of the parameters of a call: a kind, an id of 50 bits and its
+/// sign, a length, a procedure of 32 bits, a count.
+const SHORT_BYTES: usize = 40;
+
+/// A few numbers, encoded without a heap and appended at once.
 struct Short {
-    bytes: [u8; 20],
-    length: u8,
+    bytes: [u8; SHORT_BYTES],
+    length: usize,
+}
+
+impl Default for Short {
+    #[inline]
+    fn default() -> Short {
+        Short { bytes: [0; SHORT_BYTES], length: 0 }
+    }
 }
 
 impl Short {
     #[inline]
-    fn put(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes[usize::from(self.length)] = value as u8 | 0x80;
-            self.length += 1;
-            value >>= 7;
-        }
-        self.bytes[usize::from(self.length)] = value as u8;
+    fn put_byte(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
         self.length += 1;
     }
 
     #[inline]
-    fn len(&self) -> usize {
-        usize::from(self.length)
+    fn put(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.put_byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.put_byte(value as u8);
     }
 
+    /// Copies all bytes, of which the last ones mean nothing, and takes those away again: a copy
+    /// of a fixed length needs no call.
     #[inline]
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        let end = bytes.len() + self.length;
+        bytes.extend_from_slice(&self.bytes);
+        bytes.truncate(end);
     }
 }
