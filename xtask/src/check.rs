@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::assertions::{self, Figure};
 use crate::finding::Finding;
 use crate::tree::Tree;
-use crate::{api_table, dependencies, documents, house, notice};
+use crate::{api_table, dependencies, documents, house, notice, words};
 
 /// What `check` found.
 pub struct Report {
@@ -28,6 +28,7 @@ pub fn run(root: &Path) -> Result<Report, String> {
     findings.extend(api_table::check(&tree));
     findings.extend(notice::check(&tree, &notice::read_linked(root)?));
     findings.extend(assertions::check(&tree));
+    findings.extend(words::check(&tree));
     findings.sort();
     findings.dedup();
     Ok(Report { files: tree.files.len(), findings, figures: assertions::figures(&tree) })

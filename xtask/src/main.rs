@@ -1,4 +1,5 @@
-//! Checks and chores of the workspace: `cargo xtask check` and `cargo xtask test`.
+//! Checks and chores of the workspace: `cargo xtask check`, `cargo xtask test` and
+//! `cargo xtask words`.
 //!
 //! `check` reads the tree and the cargo metadata and prints one line per finding,
 //! `file:line: rule: value > limit`. It changes nothing. `test` runs every test suite in turn
@@ -15,17 +16,20 @@ mod lexer;
 mod notice;
 mod suites;
 mod tree;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask check [--root DIR] [--figures]
+       cargo xtask words
        cargo xtask test [--only rust|check|python|java|java-api|golden]... [--list]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "check" => check_command(rest),
+        Some((command, [])) if command == "words" => lower_words(),
         Some((command, rest)) if command == "test" => suites::command(&repository_root(), rest),
         _ => Err(USAGE.to_string()),
     };
@@ -60,6 +64,13 @@ fn check_command(arguments: &[String]) -> Result<bool, String> {
     }
     println!("xtask check: {} files, {} findings", report.files, report.findings.len());
     Ok(report.findings.is_empty())
+}
+
+/// Lowers the limits of words to what is used.
+fn lower_words() -> Result<bool, String> {
+    let root = repository_root();
+    words::lower(&root, &tree::Tree::read(&root)?)?;
+    Ok(true)
 }
 
 /// The folder above this package: the package lives at the root's `xtask/`.

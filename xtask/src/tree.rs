@@ -7,7 +7,7 @@ use std::path::Path;
 const SKIPPED: &[&str] = &["target", ".git", ".venv", "node_modules", "__pycache__"];
 
 /// Endings of files whose text the checks read; of all others only the path counts.
-const READ: &[&str] = &[".rs", ".md", ".py", ".java", ".toml", "NOTICE"];
+const READ: &[&str] = &[".rs", ".md", ".py", ".java", ".toml", "NOTICE", "words.txt"];
 
 /// All paths below a root, with the text of those that checks read.
 #[derive(Debug, Default)]
