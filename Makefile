@@ -16,7 +16,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the server with optimisations
-	cargo build --release --bin lockstep
+	cargo build --release -p lockstep --bin lockstep
 
 demo: build ## run voter for 15 s in one process, with a live view
 	$(LOCKSTEP) demo
@@ -72,7 +72,7 @@ bench-reports: build ## pages of all workloads, studies and fits in target/repor
 	done > $(REPORTS)/index.tmp && mv $(REPORTS)/index.tmp $(REPORTS)/index.html
 
 bench-mp: ## ratios of transactions over several partitions, from one run
-	cargo run --release -p lockstep-bench --bin bench-mp
+	cargo run --release -p lockstep-bench-sim --bin bench-mp
 
 bench-durability: build ## what the log and snapshots cost: ratios against no log, Redis, PostgreSQL
 	cargo run --release -p lockstep-bench --bin bench-durability

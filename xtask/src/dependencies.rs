@@ -109,7 +109,14 @@ pub struct Package {
     pub uses: Vec<String>,
     /// Names of what only its tests need.
     pub test_uses: Vec<String>,
+    /// Names of what it builds with ways to break it ([`FAULTS`]), its tests aside.
+    pub breaks: Vec<String>,
 }
+
+/// The feature that compiles fault injection in.
+const FAULTS: &str = "faults";
+/// The package that users get.
+const RELEASED: &str = "apps/lockstep";
 
 /// The folder of the package that holds `path`, such as `crates/base`.
 pub fn folder_of(path: &str) -> &str {
@@ -156,6 +163,12 @@ fn parse_package(root: &str, package: &Value) -> Result<Package, String> {
     };
     for dependency in package["dependencies"].as_array().into_iter().flatten() {
         let name = text(dependency, "name")?;
+        let mut features = dependency["features"].as_array().into_iter().flatten();
+        if features.any(|feature| feature.as_str() == Some(FAULTS))
+            && dependency["kind"].as_str() != Some("dev")
+        {
+            parsed.breaks.push(name.clone());
+        }
         if dependency["kind"].as_str() == Some("dev") {
             parsed.test_uses.push(name);
         } else {
@@ -174,6 +187,14 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
         check_table(package, &graph, &mut findings);
         check_node(package, &graph, &mut findings);
         check_third_party(package, &graph, &mut findings);
+    }
+    let mut released = graph.reach(RELEASED);
+    released.insert(RELEASED);
+    for package in packages.iter().filter(|package| released.contains(package.folder.as_str())) {
+        for name in &package.breaks {
+            let message = format!("builds {name} with {FAULTS} > {RELEASED} is released without");
+            findings.push(finding(&package.folder, message));
+        }
     }
     for (from, to) in NEVER_SEES {
         if graph.reach(from).contains(*to) {
@@ -266,7 +287,7 @@ fn check_table(package: &Package, graph: &Graph<'_>, findings: &mut Vec<Finding>
 
 fn check_node(package: &Package, graph: &Graph<'_>, findings: &mut Vec<Finding>) {
     let top = ["apps/", "testing/"].iter().any(|prefix| package.folder.starts_with(prefix));
-    if top {
+    if top || package.folder == "crates/node" {
         return;
     }
     for name in package.uses.iter().chain(&package.test_uses) {

@@ -168,7 +168,7 @@ fn run_golden(root: &Path) -> Result<Counts, String> {
 
 fn run_instructions(root: &Path) -> Result<Counts, String> {
     require("valgrind", "valgrind")?;
-    let arguments = ["run", "--release", "-p", "lockstep-bench", "--bin", "bench-instructions"];
+    let arguments = ["run", "--release", "-p", "lockstep-bench-sim", "--bin", "bench-instructions"];
     counted(root, Command::new("cargo").args(arguments))
 }
 

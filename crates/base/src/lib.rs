@@ -8,6 +8,7 @@ pub mod arena;
 pub mod bytes;
 pub mod counting;
 pub mod elapsed;
+mod faults;
 pub mod growing;
 pub mod map;
 pub mod prefetch;

@@ -72,7 +72,7 @@ pub fn take_call<H: PartitionHost>(host: &mut H, call: H::Call) {
 /// The call, unless a schema change overtook it.
 #[inline]
 fn current<H: PartitionHost>(host: &mut H, call: H::Call) -> Option<H::Call> {
-    if host.faults().keep_old_plans { Some(call) } else { host.redirect(call) }
+    if host.faults().keep_old_plans() { Some(call) } else { host.redirect(call) }
 }
 
 #[inline]
@@ -103,7 +103,7 @@ pub fn speculate<H: PartitionHost>(host: &mut H, header: EntryHeader, call: H::C
 
 /// A call waits until its partition goes on, if there is room.
 pub fn hold<H: PartitionHost>(host: &mut H, call: H::Call) {
-    if host.faults().lose_held_calls {
+    if host.faults().lose_held_calls() {
         return;
     }
     if let Err(call) = host.site().hold(call) {

@@ -83,6 +83,21 @@ impl NativeProcedures for NativeRegistry {
     }
 }
 
+/// Whether transactions over several partitions stop all partitions: in builds to compare with.
+#[cfg(feature = "faults")]
+fn stop_everything(options: &Options) -> StopEverything {
+    match options.stop_everything {
+        0 => StopEverything::Never,
+        1 => StopEverything::ByFragments,
+        _ => StopEverything::ByCalls,
+    }
+}
+
+#[cfg(not(feature = "faults"))]
+fn stop_everything(_: &Options) -> StopEverything {
+    StopEverything::Never
+}
+
 /// The options that concern sites.
 pub fn site_limits(options: &Options) -> SiteLimits {
     SiteLimits {
@@ -93,11 +108,7 @@ pub fn site_limits(options: &Options) -> SiteLimits {
         transaction_timeout_ms: options.transaction_timeout_ms,
         write_timeout_ms: options.write_timeout_ms,
         active_multi: options.max_active_multi as usize,
-        stop_everything: match options.stop_everything {
-            0 => StopEverything::Never,
-            1 => StopEverything::ByFragments,
-            _ => StopEverything::ByCalls,
-        },
+        stop_everything: stop_everything(options),
         result_bytes: options.max_response_bytes as usize,
         temporary_bytes: options.max_temporary_bytes as usize,
         batch_rows_min: options.min_batch_rows,

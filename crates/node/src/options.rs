@@ -24,29 +24,30 @@ pub struct OptionInfo {
 }
 
 macro_rules! options {
-    ($($name:ident: $default:expr, $min:expr, $max:expr, $unit:literal, $meaning:literal;)*) => {
+    ($($(#[$row:meta])*
+       $name:ident: $default:expr, $min:expr, $max:expr, $unit:literal, $meaning:literal;)*) => {
         /// The options of a host, all within their ranges.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Options {
-            $(#[doc = $meaning] pub $name: u64,)*
+            $($(#[$row])* #[doc = $meaning] pub $name: u64,)*
         }
 
         /// The table.
-        pub const TABLE: &[OptionInfo] = &[$(OptionInfo {
+        pub const TABLE: &[OptionInfo] = &[$($(#[$row])* OptionInfo {
             name: stringify!($name), unit: $unit, default: $default, min: $min, max: $max,
             meaning: $meaning,
         }),*];
 
         impl Default for Options {
             fn default() -> Self {
-                Options { $($name: $default),* }
+                Options { $($(#[$row])* $name: $default),* }
             }
         }
 
         impl Options {
             fn field(&mut self, name: &str) -> Option<&mut u64> {
                 match name {
-                    $(stringify!($name) => Some(&mut self.$name),)*
+                    $($(#[$row])* stringify!($name) => Some(&mut self.$name),)*
                     _ => None,
                 }
             }
@@ -54,7 +55,7 @@ macro_rules! options {
             /// The value of an option by name.
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name {
-                    $(stringify!($name) => Some(self.$name),)*
+                    $($(#[$row])* stringify!($name) => Some(self.$name),)*
                     _ => None,
                 }
             }
@@ -140,6 +141,7 @@ options! {
     max_index_lookups: 8, 1, 1_000, "lookups",
         "How often a call asks a global index for its row's partition, when the row keeps moving \
          while the call is on its way to it.";
+    #[cfg(feature = "faults")]
     stop_everything: 0, 0, 2, "0 to 2",
         "With 1, a multi-partition transaction stops all partitions, planned fragment by \
          fragment, and nothing runs behind it: to compare with. With 2 the same, but calls of one \

@@ -180,14 +180,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         match message {
             FromPartition::Answer(answer) => {
                 let RoundAnswer { partition, transaction, round, run, .. } = *answer;
-                let run = if self.faults.keep_void_answers { u64::MAX } else { run };
+                let run = if self.faults.keep_void_answers() { u64::MAX } else { run };
                 let progress = self.initiator.answer(transaction, round, partition, run);
                 if progress == RoundProgress::Stale {
                     return;
                 }
                 let active = self.active.get_mut(&transaction).expect("it is under way");
                 active.take(*answer);
-                if self.faults.drop_vote && progress == RoundProgress::Pending {
+                if self.faults.drop_vote() && progress == RoundProgress::Pending {
                     self.pretend(transaction);
                 }
                 if self.initiator.may_go_on(transaction) {

@@ -77,41 +77,42 @@ impl StopEverything {
     }
 }
 
-/// Ways to break the protocol, for the tests of its checks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// An abort leaves the changes in place.
-    pub skip_undo: bool,
-    /// A call behind an undecided transaction is answered at once.
-    pub answer_early: bool,
-    /// The coordinator decides without the answer of the last participant.
-    pub drop_vote: bool,
-    /// A partition runs the coordinator's messages as they arrive.
-    pub lose_order: bool,
-    /// The coordinator goes by answers that an abort made void.
-    pub keep_void_answers: bool,
-    /// A partition acts again on a message that arrives twice.
-    pub accept_repeats: bool,
-    /// Partitions leave the entries of global indexes as they are.
-    pub skip_index_upkeep: bool,
-    /// A call that an index led to a partition runs there, whether its row is there or not.
-    pub skip_recheck: bool,
-    /// A transaction that meets a partition outside its set takes all partitions.
-    pub take_everyone: bool,
-    /// A step of building a global index takes in rows without their entries.
-    pub lose_build_entries: bool,
-    /// Calls that a schema change overtook are ordered anew, behind those that wait.
-    pub overtaken_go_last: bool,
-    /// A call that a schema change overtook runs where it was sent, as it was planned.
-    pub keep_old_plans: bool,
-    /// A call that has to wait at its partition is forgotten.
-    pub lose_held_calls: bool,
-    /// A host uses the catalog of a schema change that partitions refused.
-    pub use_refused_catalog: bool,
-    /// Calls that wait for the end of a schema change are forgotten.
-    pub lose_deferred_calls: bool,
-    /// A global index comes into force before all existing rows have entries.
-    pub end_builds_early: bool,
-    /// A global index whose build failed is not dropped.
-    pub keep_failed_builds: bool,
+lockstep_base::faults! {
+    /// Ways to break the protocol, for the tests of its checks.
+    pub struct Faults {
+        /// An abort leaves the changes in place.
+        skip_undo,
+        /// A call behind an undecided transaction is answered at once.
+        answer_early,
+        /// The coordinator decides without the answer of the last participant.
+        drop_vote,
+        /// A partition runs the coordinator's messages as they arrive.
+        lose_order,
+        /// The coordinator goes by answers that an abort made void.
+        keep_void_answers,
+        /// A partition acts again on a message that arrives twice.
+        accept_repeats,
+        /// Partitions leave the entries of global indexes as they are.
+        skip_index_upkeep,
+        /// A call that an index led to a partition runs there, whether its row is there or not.
+        skip_recheck,
+        /// A transaction that meets a partition outside its set takes all partitions.
+        take_everyone,
+        /// A step of building a global index takes in rows without their entries.
+        lose_build_entries,
+        /// Calls that a schema change overtook are ordered anew, behind those that wait.
+        overtaken_go_last,
+        /// A call that a schema change overtook runs where it was sent, as it was planned.
+        keep_old_plans,
+        /// A call that has to wait at its partition is forgotten.
+        lose_held_calls,
+        /// A host uses the catalog of a schema change that partitions refused.
+        use_refused_catalog,
+        /// Calls that wait for the end of a schema change are forgotten.
+        lose_deferred_calls,
+        /// A global index comes into force before all existing rows have entries.
+        end_builds_early,
+        /// A global index whose build failed is not dropped.
+        keep_failed_builds,
+    }
 }

@@ -85,6 +85,12 @@ pub struct Site<H, A, C> {
 }
 
 impl<H, A, C: Clone> Site<H, A, C> {
+    /// Which partition it is.
+    #[inline]
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
     /// An empty partition of a ring.
     pub fn new(partition: PartitionId, ring: HashRing, limits: &SiteLimits) -> Site<H, A, C> {
         let mut options = DatabaseOptions::new(partition, Arc::new(ring));
@@ -181,7 +187,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
     #[inline]
     pub fn admit(&mut self, now_us: i64) -> Admission {
         match self.initiator.admit(now_us / 1000) {
-            Admission::Speculate(header) if self.faults.answer_early => Admission::Run(header),
+            Admission::Speculate(header) if self.faults.answer_early() => Admission::Run(header),
             admission => admission,
         }
     }
@@ -399,7 +405,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         now_us: i64,
         effects: &mut Vec<PartitionEffect<H, A, C>>,
     ) {
-        if self.faults.lose_order {
+        if self.faults.lose_order() {
             return self.act(message, now_us, effects);
         }
         // Messages in order, which most are, go by nothing else.
@@ -407,7 +413,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             self.act(message, now_us, effects);
             return self.act_on_early(now_us, effects);
         }
-        let repeat = self.faults.accept_repeats.then(|| message.clone());
+        let repeat = self.faults.accept_repeats().then(|| message.clone());
         // A repeat has been acted upon already; more early messages than the limit cannot come
         // from a coordinator that awaits answers.
         if self.stream.receive(number, message).is_err() {
@@ -541,7 +547,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.log_decision(transaction, false);
         self.counts.aborted += 1;
         let Some(mark) = mark else { return };
-        if !self.faults.skip_undo {
+        if !self.faults.skip_undo() {
             self.database.rollback_to(mark);
         }
         // A change stops the partition: who is aborted while there is one is the change itself.

@@ -86,7 +86,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             },
             ViaLeg::Row => {
                 row = database.row_of_key(route, keys)?;
-                match row.is_some() || self.faults.skip_recheck {
+                match row.is_some() || self.faults.skip_recheck() {
                     true => ViaStep::Run,
                     false => ViaStep::AskAgain,
                 }

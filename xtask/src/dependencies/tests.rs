@@ -12,6 +12,7 @@ fn package(folder: &str, uses: &[&str]) -> Package {
         folder: folder.to_string(),
         uses: uses.iter().map(|name| name.to_string()).collect(),
         test_uses: Vec::new(),
+        breaks: Vec::new(),
     }
 }
 
@@ -45,6 +46,25 @@ fn the_table_refuses_what_it_does_not_name() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert_eq!(found[0], "uses crates/storage > allowed: [crates/base, crates/types]");
     assert_eq!(found[1], "crates/txn reaches crates/storage, which it must never see");
+}
+
+#[test]
+fn the_released_binary_has_no_fault_injection() {
+    let breaking = |folder: &str| {
+        let uses = ["lockstep-site"];
+        Package { breaks: uses.map(str::to_string).to_vec(), ..package(folder, &uses) }
+    };
+    let site = package("crates/site", &[]);
+    let sound = [
+        site.clone(),
+        breaking("testing/sim"),
+        package("testing/bench", &["lockstep-site"]),
+        package("apps/lockstep", &["lockstep-bench"]),
+    ];
+    assert_eq!(messages(&sound), Vec::<String>::new());
+    let broken = [site, breaking("testing/bench"), package("apps/lockstep", &["lockstep-bench"])];
+    let expected = "builds lockstep-site with faults > apps/lockstep is released without";
+    assert_eq!(messages(&broken), [expected]);
 }
 
 #[test]

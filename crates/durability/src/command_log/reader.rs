@@ -276,7 +276,7 @@ impl LogReader {
         let body = &bytes[BLOCK_HEADER_BYTES..];
         debug_assert_eq!(body.len(), padded(header.body_bytes as usize));
         let is_sound = crc32fast::hash(body) == header.body_checksum;
-        Ok((is_sound || self.faults.ignore_checksum).then_some(header))
+        Ok((is_sound || self.faults.ignore_checksum()).then_some(header))
     }
 
     /// So many bytes of the file from an offset, or none if they reach behind `limit` or the file.
@@ -307,7 +307,7 @@ impl LogReader {
     /// something behind it proves that there was one.
     fn expect_torn(&mut self, own: &SegmentHeader, position: LogPosition) -> Result<(), LogError> {
         if let Some((at, header)) = self.later_block(own, position)?
-            && !self.faults.ignore_watermark
+            && !self.faults.ignore_watermark()
         {
             let problem = format!(
                 "no whole block is here, but the block at byte {at} was written when everything \

@@ -304,7 +304,7 @@ impl LogWriter {
     pub fn sync(&mut self) -> Result<(), LogError> {
         let position = self.position();
         if self.synced < position {
-            if !self.faults.skip_sync {
+            if !self.faults.skip_sync() {
                 self.file.sync_data()?;
             }
             self.synced = position;
@@ -359,7 +359,7 @@ impl LogWriter {
     /// # Errors
     /// The disk failed.
     pub fn prune(&mut self, covered: &BTreeMap<u32, u64>) -> Result<usize, LogError> {
-        let (mut pruned, mut too_many) = (0, self.faults.prune_too_many);
+        let (mut pruned, mut too_many) = (0, self.faults.prune_too_many());
         while self.segments.len() > 1 {
             let oldest = &self.segments[0];
             let is_covered = |(partition, last): (&u32, &u64)| {
@@ -396,7 +396,7 @@ impl LogWriter {
         let fits = header.length == self.settings.segment_bytes;
         let spare = if fits { self.spares.pop_front() } else { None };
         let (file, header, filled) = make_segment(&*self.disk, header, spare)?;
-        if !self.faults.forget_next_segment {
+        if !self.faults.forget_next_segment() {
             hand_on(&mut *self.file, self.synced, (self.header.salt, self.header.length))?;
         }
         (self.file, self.header, self.filled) = (file, header, filled);
@@ -421,7 +421,7 @@ impl LogWriter {
                 body_bytes: part.body_bytes,
                 segment: self.header.number,
                 partition: part.partition,
-                watermark: match self.faults.forget_watermark {
+                watermark: match self.faults.forget_watermark() {
                     true => LogPosition::default(),
                     false => self.synced,
                 },

@@ -108,7 +108,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         let mut needed = self.initiator.participants(transaction);
         needed.extend(strangers);
-        if self.faults.take_everyone {
+        if self.faults.take_everyone() {
             needed = self.all_partitions();
         }
         let addressed = self.initiator.decide(transaction, false, false);

@@ -166,7 +166,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         result: OneRoundAnswer,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let run = if self.faults.keep_void_answers { u64::MAX } else { run };
+        let run = if self.faults.keep_void_answers() { u64::MAX } else { run };
         let progress = self.initiator.answer(transaction, ROUND, partition, run);
         if progress == RoundProgress::Stale {
             return;
@@ -174,7 +174,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
         under_way.take(partition, result);
         self.send_ready_late(outputs);
-        if self.faults.drop_vote && progress == RoundProgress::Pending {
+        if self.faults.drop_vote() && progress == RoundProgress::Pending {
             self.send_late(outputs);
             self.pretend_one_round(transaction);
         }

@@ -66,7 +66,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 Queued::OneRound(_, call) => call.catalog_version,
             };
             assert_eq!(version, self.catalog_version, "it is planned with the catalog in force");
-            match self.faults.overtaken_go_last {
+            match self.faults.overtaken_go_last() {
                 true => drop(self.initiator.submit(call, false)),
                 false => self.initiator.resubmit(call, false),
             }

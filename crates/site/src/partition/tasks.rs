@@ -71,7 +71,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             true => self.answer_memory.pop().unwrap_or_default(),
             false => Vec::new(),
         };
-        let here = call.parts_here(set, self.faults.skip_index_upkeep);
+        let here = call.parts_here(set, self.faults.skip_index_upkeep());
         match run_parts(&mut self.database, &here, &mut answer) {
             Ok(()) => Ok(answer),
             Err(failure) => {
@@ -94,7 +94,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
 
     /// Carries out what statements of earlier rounds asked for.
     pub(super) fn run_entries(&mut self, entries: &[PartitionEntries]) -> Result<(), Failure> {
-        let kept = if self.faults.skip_index_upkeep { &[] } else { entries };
+        let kept = if self.faults.skip_index_upkeep() { &[] } else { entries };
         for changes in kept {
             assert_eq!(changes.partition, self.partition, "entries go where they live");
             let applied = apply_entries(&mut self.database, &changes.removed, &changes.added);
@@ -124,7 +124,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             let known = matches!(upkeep, IndexUpkeep::Known(_) | IndexUpkeep::Truncated(_))
                 && task.part != FragmentPart::Load;
             database.begin_task(home, known);
-            let skips_entries = self.faults.skip_index_upkeep;
+            let skips_entries = self.faults.skip_index_upkeep();
             let mut table = Vec::new();
             let out = &mut table;
             let run = if task.part == FragmentPart::Load {
@@ -163,7 +163,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             tables.push(table);
             if self.database.has_entry_changes() {
                 let changes = self.database.take_entry_changes();
-                if !(self.faults.lose_build_entries && builds_index(bound.statement.statement())) {
+                if !(self.faults.lose_build_entries() && builds_index(bound.statement.statement()))
+                {
                     collected.push(TaskEntries { task: number, changes });
                 }
             }
