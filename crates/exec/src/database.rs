@@ -2,11 +2,13 @@
 
 use crate::arena::Arena;
 use crate::change::{EntryChanges, TableState};
+use crate::digest::ChangeDigest;
 use crate::error::{SqlError, state};
 use crate::lookup::RoutedKey;
 use crate::procedure::CallMemory;
 use crate::query::Settings;
 use crate::schema_change::PreparedChange;
+use crate::statement::PreparedStatement;
 use crate::watch::{StatementTime, StatementTimes, Watch};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{RowId, StorageError, Table, Tables, UndoLog, UndoMark};
@@ -119,6 +121,7 @@ pub struct Database {
     pub(crate) tables: Tables,
     pub(crate) states: Vec<Option<TableState>>,
     pub(crate) undo: UndoLog,
+    digest: ChangeDigest,
     pub(crate) arena: Arena,
     pub(crate) options: DatabaseOptions,
     pub(crate) transaction: TransactionContext,
@@ -155,6 +158,7 @@ impl Database {
             transaction_mark: undo.mark(),
             maintained: undo.mark(),
             undo,
+            digest: ChangeDigest::default(),
             arena: Arena::new(),
             options,
             transaction: TransactionContext {
@@ -260,12 +264,14 @@ impl Database {
     #[inline]
     pub fn commit(&mut self) {
         self.undo.release_all(&mut self.tables);
+        self.digest.commit();
         self.transaction_mark = self.undo.mark();
     }
 
     /// Makes everything before a mark final: the transactions behind it stay open.
     pub fn commit_to(&mut self, mark: UndoMark) {
         self.undo.release_to(mark, &mut self.tables);
+        self.digest.commit_to(mark);
     }
 
     /// Takes back the transaction that began last.
@@ -276,9 +282,36 @@ impl Database {
     /// Takes back everything since a mark.
     pub fn rollback_to(&mut self, mark: UndoMark) {
         self.undo.rollback_to(mark, &mut self.tables);
+        self.digest.rollback_to(mark);
         if !self.entries.is_empty() {
             self.entries.truncate(0);
         }
+    }
+
+    /// A statement has run: if it has changed rows since `mark`, the digest counts it.
+    #[inline]
+    pub(crate) fn note_changes(
+        &mut self,
+        mark: UndoMark,
+        prepared: &PreparedStatement,
+        parameters: &[Datum<'_>],
+    ) {
+        let changes = self.undo.changes_between(mark, self.undo.mark());
+        if changes > 0 {
+            self.digest.fold(mark, prepared.identity(), parameters, changes);
+        }
+    }
+
+    /// What was done since `mark` is logged as these images, and digested as those.
+    pub fn note_images(&mut self, mark: UndoMark, images: &[u8]) {
+        self.digest.fold_images(mark, images);
+    }
+
+    /// A running digest of what was done here since this process began: which statements changed
+    /// rows, with their parameters and the number of changes. Equal at two replicas that did the
+    /// same from the same position on; it means something while nothing is undecided.
+    pub fn change_digest(&self) -> u64 {
+        self.digest.value()
     }
 
     /// A batch of a procedure begins: every so often its time is checked, because the statements of

@@ -132,11 +132,14 @@ pub fn execute_fragment(
     let Some(fragment) = fragments(prepared).get(fragment) else {
         return Err(SqlError::sql(format!("the statement has no fragment {fragment}")));
     };
+    let mark = database.mark();
     atomically(database, out, |database, out| {
         check_start(database, statement, parameters)?;
         let work = Work { parameters, received: &[], slot_count: statement.slot_count.into() };
         run_operation(database, prepared, &fragment.operation, &fragment.result, work, out)
-    })
+    })?;
+    database.note_changes(mark, prepared, parameters);
+    Ok(())
 }
 
 /// Runs the second round of a shipped statement at this partition: `rows` is the table that
@@ -155,6 +158,7 @@ pub fn execute_apply(
     let Execution::Shipped { apply, finish, .. } = &statement.execution else {
         return Err(SqlError::sql("the statement ships no rows"));
     };
+    let mark = database.mark();
     atomically(database, out, |database, out| {
         check_start(database, statement, parameters)?;
         let received = [read_tables([rows].into_iter())?];
@@ -162,7 +166,9 @@ pub fn execute_apply(
         let work = Work { parameters, received: &received, slot_count };
         let result = finish.as_ref().map_or(&statement.result, |finish| &finish.sent);
         run_operation(database, prepared, apply, result, work, out)
-    })
+    })?;
+    database.note_changes(mark, prepared, parameters);
+    Ok(())
 }
 
 fn atomically(

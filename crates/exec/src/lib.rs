@@ -31,6 +31,7 @@ mod geography;
 mod analysis;
 mod change;
 pub mod database;
+mod digest;
 pub mod distributed;
 pub mod entries;
 mod images;

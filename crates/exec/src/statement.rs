@@ -29,6 +29,8 @@ pub struct PreparedStatement {
     counts: CountTable,
     /// The table into which VALUES go.
     inserted: Option<TableId>,
+    /// What it is to the digest of changes.
+    identity: u64,
     /// A distributed query for the only partition, once it was run there.
     joined_up: OnceLock<Option<Box<Operation>>>,
     origin: StatementOrigin,
@@ -97,7 +99,8 @@ impl PreparedStatement {
         let inserted = guard::inserted(&statement);
         let joined_up = OnceLock::new();
         let origin = StatementOrigin::Text { single_partition: false, rules_off: 0 };
-        PreparedStatement { statement, fast, counts, inserted, joined_up, origin }
+        let identity = crate::digest::statement_identity(&statement.text);
+        PreparedStatement { statement, fast, counts, inserted, identity, joined_up, origin }
     }
 
     /// Prepares a statement for a host with this many partitions: at the only one, a distributed
@@ -151,6 +154,12 @@ impl PreparedStatement {
         self.joined_up.get_or_init(joined_up).as_deref()
     }
 
+    /// What the statement is to the digest of changes.
+    #[inline]
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
     /// The result of a statement that changes rows.
     #[inline]
     pub(crate) fn counts(&self) -> &CountTable {
@@ -199,9 +208,12 @@ pub fn execute(
     if database.has_entry_changes() && result.is_ok() {
         result = database.settle_entries();
     }
-    if result.is_err() {
-        out.truncate(length);
-        database.rollback_to(mark);
+    match result {
+        Ok(()) => database.note_changes(mark, prepared, parameters),
+        Err(_) => {
+            out.truncate(length);
+            database.rollback_to(mark);
+        }
     }
     result
 }

@@ -90,6 +90,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.database.write_images(since, &mut body);
         if !body.is_empty() {
             self.log.append(header, EntryKind::Effects, &body);
+            self.database.note_images(since, &body);
         }
         self.log_body = body;
     }

@@ -116,6 +116,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
             read_only: false,
         });
         let made = self.database.apply_images(images);
+        if made.is_ok() {
+            self.database.note_images(mark, images);
+        }
         match made {
             Ok(()) => self.database.commit(),
             Err(_) => self.database.rollback_to(mark),
