@@ -44,6 +44,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(ServerConfiguration {
         sites,
+        first_partition_at: 0,
         client: loopback,
         admin: loopback,
         options: Options::default(),

@@ -256,10 +256,10 @@ pub fn run(
     let made = data.as_ref().map(|data| data.cluster.partition_count);
     let sites = asked.or(made).unwrap_or_else(default_sites);
     let kept = said_of_data(data.as_ref());
-    let place = data.as_ref().map(|data| (data.disk.shown(""), data.durability));
-    last_word::end_with_panics(place);
+    last_word::end_with_panics(data.as_ref().map(|data| (data.disk.shown(""), data.durability)));
     let configuration = ServerConfiguration {
         sites,
+        first_partition_at: 0,
         client: socket("client"),
         admin: socket("admin"),
         options,

@@ -11,6 +11,7 @@ pub mod failures;
 pub mod lead;
 pub mod load;
 pub mod partition;
+pub mod placement;
 pub mod recovery;
 pub mod routing;
 pub mod routing_values;

@@ -35,4 +35,4 @@ mod transaction_counters;
 pub use catalog::NativeRegistry;
 pub use inner_load::SiteLoad;
 pub use lockstep_plan::{Planning, RULES, Rule, RuleSet};
-pub use server::{Server, ServerConfiguration};
+pub use server::{ReplicaDigest, Server, ServerConfiguration};

@@ -10,6 +10,7 @@
 //! bounded by what is already in flight.
 
 use lockstep_base::ring::{Consumer, Producer, ring};
+use lockstep_types::ThreadId;
 use mio::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -177,16 +178,18 @@ pub fn mailboxes<M: Send>(bells: &[Arc<Bell>], capacity: usize) -> Vec<(Outbox<M
 
 impl<M: Send> Outbox<M> {
     /// Sends a message to another thread. It is seen at the latest after [`Outbox::flush`].
-    pub fn send(&mut self, to: usize, message: M) {
-        let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
+    pub fn send(&mut self, to: ThreadId, message: M) {
+        let lane =
+            self.lanes[to.index()].as_mut().expect("a thread sends to others, not to itself");
         lane.rung = true;
         self.overflowing += usize::from(lane.usual.put(message));
         lane.usual.producer.show();
     }
 
     /// Sends a message that is not urgent and is seen with the urgent ones.
-    pub fn send_beside_urgent(&mut self, to: usize, message: M) {
-        let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
+    pub fn send_beside_urgent(&mut self, to: ThreadId, message: M) {
+        let lane =
+            self.lanes[to.index()].as_mut().expect("a thread sends to others, not to itself");
         lane.rung = true;
         self.overflowing += usize::from(lane.usual.put(message));
         lane.unseen = true;
@@ -195,8 +198,9 @@ impl<M: Send> Outbox<M> {
 
     /// Sends a message that the receiver takes before its next call, before all usual ones. It is
     /// seen after [`Outbox::show_urgent`], at the latest after [`Outbox::flush`].
-    pub fn send_urgent(&mut self, to: usize, message: M) {
-        let lane = self.lanes[to].as_mut().expect("a thread sends to others, not to itself");
+    pub fn send_urgent(&mut self, to: ThreadId, message: M) {
+        let lane =
+            self.lanes[to.index()].as_mut().expect("a thread sends to others, not to itself");
         lane.rung = true;
         self.overflowing += usize::from(lane.urgent.put(message));
         lane.unseen = true;
@@ -314,7 +318,7 @@ mod tests {
         let (_, mut inbox) = boxes.pop().expect("two");
         let (mut outbox, _) = boxes.pop().expect("two");
         for i in 0..10 {
-            outbox.send(1, i);
+            outbox.send(ThreadId(1), i);
         }
         assert!(outbox.is_overflowing());
         let mut seen = Vec::new();
@@ -336,13 +340,13 @@ mod tests {
         let (mut second, _) = boxes.pop().expect("three");
         let (mut first, _) = boxes.pop().expect("three");
         assert!(inbox.is_empty() && inbox.take_urgent().is_none());
-        first.send(2, 100);
+        first.send(ThreadId(2), 100);
         assert!(!inbox.is_hurried() && !inbox.is_empty());
         // More than the ring holds.
-        (0..6).for_each(|number| first.send_urgent(2, number));
+        (0..6).for_each(|number| first.send_urgent(ThreadId(2), number));
         assert!(!inbox.is_hurried());
         first.show_urgent();
-        second.send_urgent(2, 10);
+        second.send_urgent(ThreadId(2), 10);
         second.show_urgent();
         let mut seen = Vec::new();
         while first.is_overflowing() || inbox.is_hurried() {

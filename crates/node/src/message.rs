@@ -12,7 +12,7 @@ use lockstep_site::{
     ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
     StatementCall, ToPartition, ViaLeg,
 };
-use lockstep_types::{Status, TableId, Value};
+use lockstep_types::{Status, TableId, ThreadId, Value};
 use mio::net::TcpStream;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// The thread that owns the connection.
-    pub shard: u16,
+    pub thread: ThreadId,
     /// The connection.
     pub connection: ConnectionKey,
     /// The client's number for the call.
@@ -43,21 +43,21 @@ impl Origin {
     /// Who waits, as queries know it; nobody for the host's own calls.
     #[inline]
     pub fn caller(&self) -> Caller {
-        caller(self.shard, self.connection)
+        caller(self.thread, self.connection)
     }
 }
 
 /// See [`Origin::caller`].
 #[inline]
-pub fn caller(shard: u16, connection: ConnectionKey) -> Caller {
+pub fn caller(thread: ThreadId, connection: ConnectionKey) -> Caller {
     let ConnectionKey { place, generation } = connection;
     if place >= 1 << PLACE_BITS {
         return Caller::NONE;
     }
-    let shard = u64::from(shard) + 1;
+    let thread = u64::from(thread.0) + 1;
     let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
     let place = u64::from(place);
-    Caller((shard << PLACE_BITS | place) << GENERATION_BITS | generation)
+    Caller((thread << PLACE_BITS | place) << GENERATION_BITS | generation)
 }
 
 /// [`Origin::weight`] of a call of a single-partition procedure.
@@ -189,17 +189,10 @@ pub enum ControlRequest {
         /// Whether it is in force.
         committed: bool,
     },
-    /// A step of building a global index has ended ([`BUILD_KEY`]).
-    BuildStep {
-        /// How.
-        status: Status,
-        /// The response frame, with its length in front.
-        frame: Vec<u8>,
-    },
     /// What a thread's tables hold, for the planner.
     Surveyed {
         /// The thread.
-        thread: usize,
+        thread: ThreadId,
         /// Its tables.
         tables: Vec<SurveyedTable>,
     },

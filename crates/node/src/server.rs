@@ -15,10 +15,12 @@ use crate::recovery::{
     Recovered, RecoveryProgress, RecoverySummary, ReplaySettings, directory_log, recover,
 };
 use crate::scheduling;
-use crate::shard::{HeldCall, HostFacts, KeptAnswer, Shard, ShardParts};
+pub use crate::shard::ReplicaDigest;
+use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer, Shard, ShardParts};
 use crate::ticker::Ticker;
+use lockstep_host::placement::Placement;
 use lockstep_plan::RuleSet;
-use lockstep_types::HashRing;
+use lockstep_types::{HashRing, PartitionId, ReplicaId, ThreadId};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -27,7 +29,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,8 +43,11 @@ pub(crate) const SITE_STACK_BYTES: usize = 8 << 20;
 /// What a host is started with.
 #[derive(Clone)]
 pub struct ServerConfiguration {
-    /// Number of sites, each a thread and a partition.
+    /// Number of sites, each a thread with one partition.
     pub sites: u32,
+    /// Which site has which partition: partition 0 is at this one, each further one at the next.
+    /// Anything but 0 is for tests.
+    pub first_partition_at: u32,
     /// Address of the client port; port 0 takes a free one.
     pub client: SocketAddr,
     /// Address of the admin port.
@@ -103,8 +108,7 @@ impl Server {
         let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
         let (log, logs) =
             start_log(&configuration, LogStart { end, sequences }, &facts, &bells[..sites])?;
-        let mut logs = logs.into_iter();
-        let mut site_states = state.sites.into_iter();
+        let mut replicas = Replicas::new(state.sites, logs);
         let site_bells = bells[..sites].to_vec();
         let capacity = configuration.options.mailbox_messages as usize;
         let mut boxes = mailboxes(&bells, capacity);
@@ -114,10 +118,11 @@ impl Server {
         let mut loads = loads.into_iter();
         let mut parts = polls.into_iter().zip(bells).zip(boxes);
         let mut memory = Vec::new();
-        for index in 0..sites {
+        for site in facts.placement.sites() {
             let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for each site");
+            let (replica, log) = replicas.take(facts.placement.replicas_of(site));
             let parts = ShardParts {
-                index,
+                thread: site,
                 poll,
                 bell,
                 outbox,
@@ -126,12 +131,12 @@ impl Server {
                 catalog: Arc::clone(&state.catalog),
                 listeners: listeners.take(),
                 inner_load: loads.next(),
-                log: logs.next(),
-                site: site_states.next().expect("one for each site"),
+                log,
+                site: replica,
                 last_multi,
             };
             let cores = &configuration.pin_to_cores;
-            let (thread, taken) = start_site(parts, cores.get(index).copied())?;
+            let (thread, taken) = start_site(parts, cores.get(site.index()).copied())?;
             threads.push(thread);
             memory.push(taken);
         }
@@ -167,18 +172,28 @@ impl Server {
     }
 
     /// Stops the host as [`Server::stop`] does, and gives a hash of the data of each partition:
-    /// equal where all rows are, with their places.
+    /// equal where all rows are, with their slots.
     ///
     /// # Errors
     /// As for [`Server::stop`].
-    pub fn stop_with_digests(mut self) -> io::Result<Vec<u64>> {
-        let sites = self.facts.partition_count as usize;
-        let digests =
-            self.facts.digests.get_or_init(|| (0..sites).map(|_| AtomicU64::new(0)).collect());
-        assert_eq!(digests.len(), sites, "each site leaves one");
+    pub fn stop_with_digests(self) -> io::Result<Vec<u64>> {
+        let digests = self.stop_with_replica_digests()?;
+        Ok(digests.into_iter().map(|digest| digest.content).collect())
+    }
+
+    /// The same, with the digest of what was done since this process began.
+    ///
+    /// # Errors
+    /// As for [`Server::stop`].
+    pub fn stop_with_replica_digests(mut self) -> io::Result<Vec<ReplicaDigest>> {
+        let partitions = self.facts.partition_count as usize;
+        let digests = self.facts.digests.get_or_init(|| {
+            (0..partitions).map(|_| Mutex::new(ReplicaDigest::default())).collect()
+        });
+        assert_eq!(digests.len(), partitions, "each replica leaves one");
         self.stop_threads()?;
         let digests = self.facts.digests.get().into_iter().flatten();
-        Ok(digests.map(|digest| digest.load(Ordering::Acquire)).collect())
+        Ok(digests.map(|digest| *digest.lock().expect("no site panicked with it")).collect())
     }
 
     /// Where administrators connect.
@@ -222,7 +237,7 @@ impl Server {
         let patience = Duration::from_millis(self.facts.options.stop_timeout_ms);
         let deadline = Instant::now() + patience;
         self.facts.drain.begin(sites);
-        for thread in 0..sites.min(self.threads.len()) {
+        for thread in self.facts.placement.sites().take(self.threads.len()) {
             self.main_outbox.send(thread, Envelope::Drain);
         }
         self.main_outbox.flush();
@@ -251,7 +266,7 @@ impl Server {
         if let Some(log) = &self.log {
             log.hurry();
         }
-        for thread in 0..self.threads.len() {
+        for thread in (0..).map(ThreadId).take(self.threads.len()) {
             self.main_outbox.send(thread, Envelope::Stop);
         }
         self.main_outbox.flush();
@@ -282,13 +297,29 @@ impl Drop for Server {
     }
 }
 
+/// The replicas that were brought back, by partition, each with its end of the command log.
+struct Replicas(Vec<Option<(HostSite, Option<SiteLog>)>>);
+
+impl Replicas {
+    fn new(sites: Vec<HostSite>, logs: Vec<SiteLog>) -> Replicas {
+        let logs = logs.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        Replicas(sites.into_iter().zip(logs).map(Some).collect())
+    }
+
+    /// The replica that a site owns.
+    fn take(&mut self, owned: &[ReplicaId]) -> (HostSite, Option<SiteLog>) {
+        assert_eq!(owned.len(), 1, "a site has one replica");
+        self.0[owned[0].partition.index()].take().expect("a replica has one owner")
+    }
+}
+
 type SiteThread = JoinHandle<io::Result<()>>;
 /// Tells whether a site has got the memory that it takes ahead.
 type MemoryTaken = Receiver<io::Result<()>>;
 
 /// Starts a site's thread, which tells when it has the memory that it is to take ahead.
 fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread, MemoryTaken)> {
-    let name = format!("site {}", parts.index);
+    let name = format!("site {}", parts.thread);
     let facts = Arc::clone(&parts.facts);
     let builder = std::thread::Builder::new().name(name.clone()).stack_size(SITE_STACK_BYTES);
     let (has_memory, waits) = channel();
@@ -361,9 +392,14 @@ fn start_log(
     let on_full = move |is_full| {
         facts_of_log.intake.set_log_waits(is_full);
     };
+    // The log keeps what it knows by partition.
+    let placement = &facts.placement;
+    let of_partition =
+        |number| Arc::clone(&bells[placement.thread_of(PartitionId(number)).index()]);
+    let bells: Vec<Arc<Bell>> = (0..placement.partition_count()).map(of_partition).collect();
     let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
     let options = &configuration.options;
-    let (log, ends) = LogThread::start(data, options, start, bells, events)?;
+    let (log, ends) = LogThread::start(data, options, start, &bells, events)?;
     Ok((Some(log), ends))
 }
 
@@ -445,6 +481,7 @@ fn host_facts(
         java_options: configuration.java_options.clone(),
         ring: HashRing::new(configuration.sites),
         partition_count: configuration.sites,
+        placement: Placement::rotated(configuration.sites, configuration.first_partition_at),
         cluster_created_ms: match &configuration.data {
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,

@@ -13,7 +13,7 @@ use lockstep_base::map::FixedHashMap;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::watch::StatementTimes;
 use lockstep_site::{FragmentRun, Site};
-use lockstep_types::{Outcome, Status, TableId};
+use lockstep_types::{Outcome, PartitionId, Status, TableId, ThreadId, Value};
 use std::collections::BTreeMap;
 
 /// One call in this many is timed.
@@ -446,7 +446,7 @@ impl ShardStatistics {
     /// Everything, for the control thread.
     pub fn snapshot<'c, H, A, C: Clone>(
         &self,
-        index: usize,
+        thread: ThreadId,
         catalog: &HostCatalog,
         site: &Site<H, A, C>,
         connections: impl Iterator<Item = &'c Connection>,
@@ -485,7 +485,8 @@ impl ShardStatistics {
             };
         let procedures = self.procedures.iter().zip(&transactions).map(once);
         ShardSnapshot {
-            index,
+            thread,
+            partition: site.partition(),
             initiators,
             statements: self.statements.clone(),
             procedures: (0..).map(name).zip(procedures).collect(),
@@ -505,11 +506,25 @@ impl ShardStatistics {
     }
 }
 
+impl ShardSnapshot {
+    /// Its site's number, as clients see it.
+    pub fn site(&self) -> Value {
+        Value::Int(self.thread.0.into())
+    }
+
+    /// Its partition's number, as clients see it.
+    pub fn partition(&self) -> Value {
+        Value::Int(self.partition.0.into())
+    }
+}
+
 /// One thread's numbers at one moment.
 #[derive(Clone)]
 pub struct ShardSnapshot {
-    /// The thread, site and partition.
-    pub index: usize,
+    /// The thread, which is a site.
+    pub thread: ThreadId,
+    /// Its partition.
+    pub partition: PartitionId,
     /// Connection id, its peer, procedure, counters.
     pub initiators: Vec<(i64, String, String, InitiatorCounters)>,
     /// Per procedure of the catalog.

@@ -25,6 +25,11 @@ id!(
     PartitionId, u32
 );
 id!(
+    /// One thread of a host that other threads send messages to, numbered from 0: its sites, then
+    /// the control thread. Which partitions a site serves is said by the placement alone.
+    ThreadId, u16
+);
+id!(
     /// A table's place in the dense table list of every site. Reused only after a drop.
     TableId, u32
 );
@@ -44,6 +49,23 @@ impl PartitionId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+impl ThreadId {
+    /// The number as an index into per-thread lists.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// One copy of a partition. A host has at most one of each partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplicaId {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The host that has the copy.
+    pub host: HostId,
 }
 
 impl TableId {

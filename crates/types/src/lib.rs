@@ -19,7 +19,7 @@ pub mod value;
 pub use cron::Cron;
 pub use decimal::Decimal;
 pub use hashing::HashRing;
-pub use ids::{HostId, IndexId, PartitionId, TableId, TransactionId};
+pub use ids::{HostId, IndexId, PartitionId, ReplicaId, TableId, ThreadId, TransactionId};
 pub use outcome::{Failure, Outcome, Status};
 pub use parameter::{Parameter, ParameterSet};
 pub use sql_type::SqlType;

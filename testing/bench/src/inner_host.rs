@@ -18,6 +18,7 @@ pub fn start(loads: Vec<Box<dyn SiteLoad>>, options: &Options) -> Result<Server,
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let configuration = ServerConfiguration {
         sites: loads.len() as u32,
+        first_partition_at: 0,
         client: any_port,
         admin: any_port,
         options: options.clone(),

@@ -89,6 +89,8 @@ impl TestHost {
         }
         let server = Server::start(ServerConfiguration {
             sites,
+            // Nothing may take a partition for its thread.
+            first_partition_at: u32::from(sites > 2),
             client: any_port,
             admin: any_port,
             options,

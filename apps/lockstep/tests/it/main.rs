@@ -37,6 +37,7 @@ fn host() -> Server {
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     Server::start(ServerConfiguration {
         sites: 2,
+        first_partition_at: 0,
         client: loopback,
         admin: loopback,
         options: Options::default(),

@@ -187,6 +187,7 @@ impl Terminal {
 fn host(client: SocketAddr) -> Server {
     let configuration = ServerConfiguration {
         sites: 2,
+        first_partition_at: 0,
         client,
         admin: SocketAddr::from(([127, 0, 0, 1], 0)),
         options: Options::default(),

@@ -198,7 +198,8 @@ impl Control {
             led: None,
             work,
         };
-        self.outbox.send(0, Envelope::Multi(Box::new(request)));
+        let coordinator = self.facts.placement.coordinator().thread;
+        self.outbox.send(coordinator, Envelope::Multi(Box::new(request)));
     }
 
     /// Sends planned statements to the one partition that has all they need, else to the
@@ -267,7 +268,8 @@ impl Control {
             call: work,
             via,
         };
-        self.outbox.send(partition.index(), Envelope::AdHoc(Box::new(ad_hoc)));
+        let thread = self.facts.placement.thread_of(partition);
+        self.outbox.send(thread, Envelope::AdHoc(Box::new(ad_hoc)));
     }
 
     /// `@AdHocSpForTest`: a statement, a partitioning value, and the statement's parameters. The

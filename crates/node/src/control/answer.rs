@@ -85,11 +85,11 @@ impl Control {
     }
 
     pub(super) fn send_answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
-        if u32::from(origin.shard) == self.facts.partition_count {
-            return self.own_answers.push_back((origin, frame));
-        }
         let answer = ForwardedAnswer { origin, status, frame };
-        self.outbox.send(usize::from(origin.shard), Envelope::Answer(answer));
+        if origin.thread == self.facts.placement.control_thread() {
+            return self.own_answers.push_back(answer);
+        }
+        self.outbox.send(origin.thread, Envelope::Answer(answer));
     }
 }
 

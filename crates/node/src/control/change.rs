@@ -4,9 +4,8 @@
 use super::{Control, SystemCall, answer};
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
-use crate::clock;
 use crate::intake::Changes;
-use crate::message::{BUILD_KEY, NO_PROCEDURE, Origin};
+use crate::message::{BUILD_KEY, Origin};
 pub(crate) use lockstep_host::schema::change::{CatalogChange, prepare_change as make_change};
 use lockstep_host::schema::change::{ChangeRuntime, OwnedChange, PreparedChange};
 pub(crate) use lockstep_host::schema::codec::{
@@ -68,7 +67,7 @@ impl SchemaHost for Control {
     fn order(&mut self, requester: Requester<Origin>, task: SchemaTask<Arc<HostCatalog>>) {
         let origin = match requester {
             Requester::Client(origin) => origin,
-            Requester::IndexBuild => build_origin(),
+            Requester::IndexBuild => self.build_origin(),
         };
         self.send_multi(origin, Arc::from(&[][..]), None, MultiWork::Schema(Arc::new(task)));
     }
@@ -104,7 +103,7 @@ impl SchemaHost for Control {
 
     fn order_build_step(&mut self, work: StatementCall) {
         let work = MultiWork::Statements(work);
-        self.send_multi(build_origin(), Arc::from(&[][..]), None, work);
+        self.send_multi(self.build_origin(), Arc::from(&[][..]), None, work);
     }
 
     fn build_ended(
@@ -134,6 +133,12 @@ impl Control {
         }
     }
 
+    /// The origin of the steps of index builds. Their responses come to this thread by the path by
+    /// which it is notified that a change is decided, so that none arrives before that.
+    fn build_origin(&self) -> Origin {
+        Origin { connection: BUILD_KEY, ..self.own_origin() }
+    }
+
     /// Continues with a change that a thread has prepared; whether there was one.
     pub(super) fn take_prepared(&mut self) -> bool {
         let Some(preparing) = &self.preparing else { return false };
@@ -147,18 +152,6 @@ impl Control {
         self.preparing = None;
         schema::prepared(self, prepared);
         true
-    }
-}
-
-/// The origin of the steps of index builds.
-fn build_origin() -> Origin {
-    Origin {
-        shard: 0,
-        connection: BUILD_KEY,
-        handle: 0,
-        arrived_us: clock::now_us(),
-        procedure: NO_PROCEDURE,
-        weight: 0,
     }
 }
 

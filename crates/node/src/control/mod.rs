@@ -35,7 +35,7 @@ use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;
 use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
-use crate::message::{ControlRequest, Envelope, Origin, TASK_KEY};
+use crate::message::{BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, Origin, TASK_KEY};
 use crate::shard::HostFacts;
 use files::FileWork;
 use lockstep_exec::watch::TimeLimit;
@@ -118,7 +118,7 @@ pub struct Control {
     /// Deletes rows whose time is over.
     expiry: Expiry,
     /// Answers of calls that this thread made itself, with who made them.
-    own_answers: VecDeque<(Origin, Vec<u8>)>,
+    own_answers: VecDeque<ForwardedAnswer>,
     stopping: bool,
 }
 
@@ -213,13 +213,15 @@ impl Control {
         self.attend_to_resources();
         self.attend_to_stop();
         self.attend_to_expiry();
-        while let Some((origin, frame)) = self.own_answers.pop_front() {
+        while let Some(ForwardedAnswer { origin, status, frame }) = self.own_answers.pop_front() {
             if Expiry::is_own(&origin) {
                 self.expiry_ended(origin, &frame);
-                continue;
+            } else if origin.connection == BUILD_KEY {
+                index_build::step_ended(self, read_count(status, &frame));
+            } else {
+                self.own_answer(origin, &frame);
+                self.attend_to_restore();
             }
-            self.own_answer(origin, &frame);
-            self.attend_to_restore();
         }
         // Behind what makes a new catalog and what ends a restore.
         self.attend_to_tasks();
@@ -245,9 +247,6 @@ impl Control {
                     self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
                 ControlRequest::SchemaDecided { committed } => schema::decided(self, committed),
-                ControlRequest::BuildStep { status, frame } => {
-                    index_build::step_ended(self, read_count(status, &frame));
-                }
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::ExpirySeen { catalog_version, seen } => {
                     self.expiry_seen(catalog_version, seen);
@@ -262,7 +261,7 @@ impl Control {
             Envelope::Answer(answer) if answer.origin.connection == TASK_KEY => {
                 self.task_ended(&answer);
             }
-            Envelope::Answer(answer) => self.own_answers.push_back((answer.origin, answer.frame)),
+            Envelope::Answer(answer) => self.own_answers.push_back(answer),
             Envelope::Stop => self.stopping = true,
             _ => unreachable!("site threads send requests only"),
         }
@@ -303,7 +302,7 @@ impl Control {
             answer::procedures(out, self.schema.catalog())
         });
         let frame: Arc<[u8]> = frame.into();
-        for thread in 0..self.facts.partition_count as usize {
+        for thread in self.facts.placement.sites() {
             self.outbox.send(thread, Envelope::Push(Arc::clone(&frame)));
         }
     }

@@ -88,10 +88,10 @@ impl Control {
                 "@SystemClockSkew cannot do {action}; it can COLLECT"
             )));
         }
-        let now_ms = clock::now_us() / 1000;
+        let (id, now_ms) = (self.facts.host_id(), clock::now_us() / 1000);
         let columns = &[("NODE_CURRENT_TIME", BigInt), ("HOST_ID", Integer)];
         self.answer_tables(origin, |out| {
-            write_table(out, columns, &[&[Datum::Int(now_ms), Datum::Int(0)]]);
+            write_table(out, columns, &[&[Datum::Int(now_ms), id]]);
             1
         });
         Ok(())

@@ -7,6 +7,7 @@ use crate::clock;
 use crate::log::LogPruner;
 use crate::message::{Envelope, Origin};
 use crate::statistics::ShardSnapshot;
+use lockstep_host::placement::{Placement, SitePlace};
 use lockstep_host::schema::Handled;
 use lockstep_types::{
     Datum, Failure, HostId, Parameter, PartitionId, SqlType, Status, TableBuilder, TableSchema,
@@ -148,7 +149,7 @@ impl Control {
         self.next_gather += 1;
         let validate = matches!(purpose, Purpose::Validation);
         self.gathers.insert(request, Gathering { origin, purpose, snapshots: Vec::new() });
-        for thread in 0..self.facts.partition_count as usize {
+        for thread in self.facts.placement.sites() {
             self.outbox.send(thread, Envelope::Gather { request, validate });
         }
     }
@@ -157,15 +158,16 @@ impl Control {
     pub(super) fn gathered(&mut self, request: u64, snapshot: Box<ShardSnapshot>) {
         let Some(gathering) = self.gathers.get_mut(&request) else { return };
         gathering.snapshots.push(*snapshot);
-        if gathering.snapshots.len() < self.facts.partition_count as usize {
+        if gathering.snapshots.len() < usize::from(self.facts.placement.site_count()) {
             return;
         }
         let Some(mut gathering) = self.gathers.remove(&request) else { return };
-        gathering.snapshots.sort_by_key(|snapshot| snapshot.index);
+        gathering.snapshots.sort_by_key(|snapshot| snapshot.thread);
         let (origin, snapshots) = (gathering.origin, gathering.snapshots);
         match gathering.purpose {
             Purpose::Validation => {
-                self.answer_tables(origin, |out| write_validation(out, &snapshots))
+                let host = self.facts.placement.host();
+                self.answer_tables(origin, |out| write_validation(out, host, &snapshots))
             }
             Purpose::Statistics { selector, interval } => {
                 let view = self.view(&selector, interval, origin, snapshots);
@@ -245,7 +247,7 @@ impl Control {
             true => gzip(json_ring(&facts.ring).as_bytes()),
         };
         let form = if json { RingForm::CompressedJson(&ring) } else { RingForm::Raw(&ring) };
-        let partitions = partition_sites(facts.partition_count);
+        let partitions = partition_sites(&facts.placement);
         self.answer_tables(origin, |out| write_topology(out, &partitions, form));
     }
 }
@@ -256,21 +258,23 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     written.and_then(|()| encoder.finish()).expect("writing to a vector cannot fail")
 }
 
-/// One host: every partition's only replica is its site here, and the coordinator is at site 0.
-fn partition_sites(partition_count: u32) -> Vec<PartitionSites> {
-    let place = |partition: PartitionId, site: u32| {
-        let address = SiteAddress { host: HostId(0), site };
+/// Where each partition is, and, under the number that clients know it by, the coordinator.
+fn partition_sites(placement: &Placement) -> Vec<PartitionSites> {
+    let at = |partition: PartitionId, place: SitePlace| {
+        let address = SiteAddress { host: place.host, site: place.thread.0.into() };
         PartitionSites { partition, sites: vec![address], leader: Some(address) }
     };
-    (0..partition_count)
-        .map(|number| place(PartitionId(number), number))
-        .chain([place(PartitionId::MULTI, 0)])
+    (0..placement.partition_count())
+        .map(PartitionId)
+        .map(|partition| at(partition, placement.leader_of(partition)))
+        .chain([at(PartitionId::MULTI, placement.coordinator())])
         .collect()
 }
 
 /// The tables of `@ValidatePartitioning`: misplaced rows per site and table, and that every site
 /// hashes alike, because they share one ring.
-fn write_validation(out: &mut Vec<u8>, snapshots: &[ShardSnapshot]) -> u16 {
+fn write_validation(out: &mut Vec<u8>, host: HostId, snapshots: &[ShardSnapshot]) -> u16 {
+    let host = Datum::Int(host.0.into());
     let site = [
         ("HOST_ID", SqlType::Integer),
         ("SITE_ID", SqlType::Integer),
@@ -280,13 +284,14 @@ fn write_validation(out: &mut Vec<u8>, snapshots: &[ShardSnapshot]) -> u16 {
     let schema = TableSchema::new(&[&site[..], &rows[..]].concat());
     let mut table = TableBuilder::begin(out, &schema);
     for snapshot in snapshots {
-        let number = Datum::Int(snapshot.index as i64);
+        let (site, partition) = (snapshot.site(), snapshot.partition());
         let misplaced = snapshot.mispartitioned.as_deref().unwrap_or(&[]);
         for statistics in &snapshot.tables {
             let found = misplaced.iter().find(|(id, _)| *id == statistics.table);
             let count = found.map_or(0, |(_, count)| *count as i64);
             let name = Datum::Text(&statistics.name);
-            table.row(&schema, &[Datum::Int(0), number, number, name, Datum::Int(count)]);
+            let (site, partition) = (site.as_datum(), partition.as_datum());
+            table.row(&schema, &[host, site, partition, name, Datum::Int(count)]);
         }
     }
     table.finish();
@@ -294,8 +299,8 @@ fn write_validation(out: &mut Vec<u8>, snapshots: &[ShardSnapshot]) -> u16 {
     let schema = TableSchema::new(&[&site[..], &hashing[..]].concat());
     let mut table = TableBuilder::begin(out, &schema);
     for snapshot in snapshots {
-        let number = Datum::Int(snapshot.index as i64);
-        table.row(&schema, &[Datum::Int(0), number, number, Datum::Int(1)]);
+        let (site, partition) = (snapshot.site(), snapshot.partition());
+        table.row(&schema, &[host, site.as_datum(), partition.as_datum(), Datum::Int(1)]);
     }
     table.finish();
     2

@@ -13,7 +13,7 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::IndexKey;
-use lockstep_types::{Datum, TableId, Value};
+use lockstep_types::{Datum, TableId, ThreadId, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,17 +79,17 @@ impl Control {
         let known = &self.planning.statistics.tables;
         let outdated = known.iter().filter(|(id, table)| survey.is_outdated(**id, table.rows));
         let sample: Arc<[TableId]> = outdated.map(|(id, _)| *id).collect();
-        let threads = self.facts.partition_count as usize;
-        survey.answers = (0..threads).map(|_| None).collect();
-        for thread in 0..threads {
+        let placement = &self.facts.placement;
+        survey.answers = placement.sites().map(|_| None).collect();
+        for thread in placement.sites() {
             let sample = Arc::clone(&sample);
             self.outbox.send(thread, Envelope::Survey { sample, rows: SAMPLED_ROWS });
         }
     }
 
     /// A site's answer.
-    pub(super) fn surveyed(&mut self, thread: usize, tables: Vec<SurveyedTable>) {
-        let Some(answer) = self.survey.answers.get_mut(thread) else { return };
+    pub(super) fn surveyed(&mut self, thread: ThreadId, tables: Vec<SurveyedTable>) {
+        let Some(answer) = self.survey.answers.get_mut(thread.index()) else { return };
         *answer = Some(tables);
         if self.survey.answers.iter().any(Option::is_none) {
             return;

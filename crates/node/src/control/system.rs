@@ -98,8 +98,8 @@ impl Control {
         };
         match selector.as_str() {
             "OVERVIEW" => {
-                let rows = self.overview();
-                self.answer_tables(origin, |out| write_overview(out, &rows));
+                let (id, rows) = (self.facts.host_id(), self.overview());
+                self.answer_tables(origin, |out| write_overview(out, id, &rows));
             }
             "DEPLOYMENT" => {
                 let rows = self.deployment();
@@ -191,7 +191,7 @@ fn uptime_text(uptime: Elapsed) -> String {
     )
 }
 
-fn write_overview(out: &mut Vec<u8>, rows: &[(&'static str, String)]) -> u16 {
+fn write_overview(out: &mut Vec<u8>, id: Datum<'_>, rows: &[(&'static str, String)]) -> u16 {
     let schema = TableSchema::new(&[
         ("HOST_ID", SqlType::Integer),
         ("KEY", SqlType::Varchar),
@@ -199,7 +199,7 @@ fn write_overview(out: &mut Vec<u8>, rows: &[(&'static str, String)]) -> u16 {
     ]);
     let mut table = TableBuilder::begin(out, &schema);
     for (key, value) in rows {
-        table.row(&schema, &[Datum::Int(0), Datum::Text(key), Datum::Text(value)]);
+        table.row(&schema, &[id, Datum::Text(key), Datum::Text(value)]);
     }
     table.finish();
     1

@@ -20,7 +20,7 @@ use lockstep_site::{
     StatementCall,
 };
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, PartitionId, SqlType, Status, Value};
+use lockstep_types::{Datum, PartitionId, SqlType, Status, ThreadId, Value};
 use lockstep_wire_volt::invocation::{self, CallOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,11 +104,12 @@ impl Control {
             return self.expiry.schedule.put_off(now_us);
         }
         let catalog_version = self.schema.catalog().version();
-        let mut of_partition: BTreeMap<usize, Vec<ExpiryLook>> = BTreeMap::new();
+        let placement = &self.facts.placement;
+        let mut of_thread: BTreeMap<ThreadId, Vec<ExpiryLook>> = BTreeMap::new();
         for look in self.expiry.schedule.begin_looks(now_us) {
-            of_partition.entry(look.partition.index()).or_default().push(look);
+            of_thread.entry(placement.thread_of(look.partition)).or_default().push(look);
         }
-        for (thread, looks) in of_partition {
+        for (thread, looks) in of_thread {
             let looks = Envelope::ExpiryLooks { catalog_version, looks };
             self.outbox.send(thread, looks);
         }

@@ -4,6 +4,7 @@ use super::{ADMIN_LISTENER, CLIENT_LISTENER, Shard};
 use crate::callers::Callers;
 use crate::connection::{Connection, ConnectionKey};
 use crate::message::{Envelope, caller};
+use lockstep_types::ThreadId;
 use lockstep_wire_volt::login::{LoginStatus, refusal};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Poll, Token};
@@ -14,7 +15,7 @@ use std::sync::atomic::Ordering;
 pub(super) struct Listener {
     client: TcpListener,
     admin: TcpListener,
-    next_thread: usize,
+    next_thread: ThreadId,
     next_id: i64,
 }
 
@@ -26,7 +27,7 @@ impl Listener {
     ) -> io::Result<Listener> {
         poll.registry().register(&mut client, CLIENT_LISTENER, Interest::READABLE)?;
         poll.registry().register(&mut admin, ADMIN_LISTENER, Interest::READABLE)?;
-        Ok(Listener { client, admin, next_thread: 0, next_id: 1 })
+        Ok(Listener { client, admin, next_thread: ThreadId(0), next_id: 1 })
     }
 }
 
@@ -72,13 +73,13 @@ impl Shard {
             }
             return;
         }
-        let threads = facts.partition_count as usize;
+        let threads = facts.placement.site_count();
         let Some(listener) = self.listener.as_mut() else { return };
         let id = listener.next_id;
         listener.next_id += 1;
         let thread = listener.next_thread;
-        listener.next_thread = (thread + 1) % threads;
-        if thread == self.index {
+        listener.next_thread = ThreadId((thread.0 + 1) % threads);
+        if thread == self.thread {
             self.adopt(stream, id, admin);
         } else {
             self.outbox.send(thread, Envelope::Connection { stream, id, admin });
@@ -108,7 +109,7 @@ impl Shard {
             return;
         }
         let until_us = self.now_us + self.facts.options.login_timeout_ms as i64 * 1000;
-        let caller = caller(self.index as u16, key);
+        let caller = caller(self.thread, key);
         let presence = Callers::enter(&self.facts.callers, caller, &stream);
         self.connections[index] = Some(Connection::new(stream, key, id, admin, until_us, presence));
     }

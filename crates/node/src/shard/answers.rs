@@ -2,8 +2,7 @@
 
 use super::Shard;
 use crate::message::{
-    BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, SurveyedTable,
-    TASK_KEY,
+    ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, SurveyedTable, TASK_KEY,
 };
 use lockstep_site::ExpiryLook;
 use lockstep_types::{Failure, Status, TableId};
@@ -14,10 +13,10 @@ impl Shard {
     /// behind this thread's partition, or has waited for its log.
     pub(super) fn answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
         let answer = ForwardedAnswer { origin, status, frame };
-        if usize::from(origin.shard) == self.index {
+        if origin.thread == self.thread {
             self.forwarded_answer(answer);
         } else {
-            self.outbox.send(usize::from(origin.shard), Envelope::Answer(answer));
+            self.outbox.send(origin.thread, Envelope::Answer(answer));
         }
     }
 
@@ -39,10 +38,6 @@ impl Shard {
             connection.traffic.messages_written += 1;
             connection.output.extend_from_slice(&answer.frame);
             self.list_for_write(origin.connection);
-        } else if origin.connection == BUILD_KEY {
-            let step = ControlRequest::BuildStep { status: answer.status, frame: answer.frame };
-            let control = self.control_thread();
-            return self.outbox.send(control, Envelope::Control(Box::new(step)));
         } else if origin.connection == TASK_KEY {
             if origin.procedure != NO_PROCEDURE {
                 self.statistics.count_answer(&origin, answer.status, self.now_us);
@@ -67,7 +62,7 @@ impl Shard {
             sample: sample.contains(&table).then(|| database.sample(table, rows)),
         };
         let tables = database.row_counts().map(surveyed).collect();
-        let request = ControlRequest::Surveyed { thread: self.index, tables };
+        let request = ControlRequest::Surveyed { thread: self.thread, tables };
         let control = self.control_thread();
         self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
@@ -90,7 +85,7 @@ impl Shard {
     pub(super) fn send_statistics(&mut self, request: u64, validate: bool) {
         let connections = self.connections.iter().flatten();
         let mut snapshot =
-            self.statistics.snapshot(self.index, &self.catalog, &self.site, connections);
+            self.statistics.snapshot(self.thread, &self.catalog, &self.site, connections);
         if let Some(log) = &mut self.log {
             let durable = log.refresh();
             snapshot.outstanding_entries = self.site.log_sequence().saturating_sub(durable);

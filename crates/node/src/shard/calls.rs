@@ -18,7 +18,7 @@ use lockstep_host::partition;
 use lockstep_host::several::HomeOf;
 use lockstep_site::ViaLeg;
 use lockstep_txn::{Admission, EntryHeader};
-use lockstep_types::{Datum, Failure, Parameter, Status};
+use lockstep_types::{Datum, Failure, Parameter, Status, ThreadId};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Shard {
             }
         };
         let origin = Origin {
-            shard: self.index as u16,
+            thread: self.thread,
             connection: key,
             handle: invocation.client_handle,
             arrived_us: self.now_us,
@@ -68,7 +68,7 @@ impl Shard {
         }
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts.ring) {
-            Destination::Partition(partition) if partition.index() == self.index => {
+            Destination::Partition(partition) if self.serves(partition) => {
                 self.call_here(origin, &invocation, body, output);
             }
             Destination::Partition(partition) => {
@@ -76,7 +76,7 @@ impl Shard {
                 copy.extend_from_slice(body);
                 let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
                 let call = ForwardedCall { origin, body: copy };
-                self.outbox.send(partition.index(), Envelope::Call(call));
+                self.outbox.send(self.thread_of(partition), Envelope::Call(call));
             }
             Destination::Via(index, key) => {
                 self.call_via(origin, &invocation, body, (index, key), output);
@@ -137,7 +137,7 @@ impl Shard {
         }
         // The thread that read the call found it in its own catalog; one that it was sent to
         // looks again, for the catalog may have changed on the way.
-        let procedure = match usize::from(origin.shard) == self.index && origin.weight == 0 {
+        let procedure = match origin.thread == self.thread && origin.weight == 0 {
             true => self.catalog.procedures().get(origin.procedure as usize),
             false => self.catalog.called(origin.procedure, invocation.procedure),
         };
@@ -239,7 +239,7 @@ impl Shard {
             }
             Destination::Partition(partition) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
-                self.send(partition.index(), Envelope::Call(call));
+                self.send(self.thread_of(partition), Envelope::Call(call));
             }
         }
         None
@@ -300,8 +300,8 @@ impl Shard {
 
     /// Sends to another thread, or to this one: what a thread sends itself it takes in the same
     /// round, after the sockets.
-    pub(super) fn send(&mut self, thread: usize, message: Envelope) {
-        if thread == self.index {
+    pub(super) fn send(&mut self, thread: ThreadId, message: Envelope) {
+        if thread == self.thread {
             self.own_messages.push_back(message);
         } else if message.is_urgent() {
             let is_awaited = message.is_of_a_round();

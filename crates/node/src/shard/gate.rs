@@ -14,6 +14,7 @@ use crate::connection::ConnectionKey;
 use crate::log::SiteLog;
 use crate::message::{Envelope, ForwardedAnswer};
 use lockstep_site::DurabilityGate;
+use lockstep_types::ThreadId;
 use std::collections::VecDeque;
 
 /// The number of an entry that is durable wherever the log is.
@@ -23,7 +24,7 @@ const DURABLE_EVERYWHERE: u64 = 0;
 #[derive(Default)]
 pub(super) struct Gate {
     /// Messages to threads.
-    messages: DurabilityGate<(usize, Envelope)>,
+    messages: DurabilityGate<(ThreadId, Envelope)>,
     /// Connections with output that waits, and the entry that it waits for.
     connections: VecDeque<(u64, ConnectionKey)>,
     /// Answers for the load inside the thread, and the entry that each stands behind.
@@ -132,7 +133,7 @@ impl Shard {
     }
 
     /// Sends to a thread, this one included, once the entry is durable.
-    pub(super) fn send_behind(&mut self, entry: u64, thread: usize, message: Envelope) {
+    pub(super) fn send_behind(&mut self, entry: u64, thread: ThreadId, message: Envelope) {
         let durable = self.durable();
         let passed = self.gate.messages.pass(entry, durable, (thread, message));
         if let Some((thread, message)) = passed {
@@ -142,8 +143,8 @@ impl Shard {
 
     /// Answers a call that ran here, once the entry is durable.
     pub(super) fn answer_behind(&mut self, entry: u64, answer: ForwardedAnswer) {
-        let thread = usize::from(answer.origin.shard);
-        let is_here = thread == self.index;
+        let thread = answer.origin.thread;
+        let is_here = thread == self.thread;
         match self.connection(answer.origin.connection) {
             Some(connection) if is_here => {
                 connection.stand_behind(entry);

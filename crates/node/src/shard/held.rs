@@ -33,6 +33,6 @@ impl Shard {
         // As a message, to this thread as well: a connection that is being read takes no answer
         // but by its reader.
         let answer = ForwardedAnswer { origin, status, frame };
-        self.send(usize::from(origin.shard), Envelope::Answer(answer));
+        self.send(origin.thread, Envelope::Answer(answer));
     }
 }

@@ -41,14 +41,14 @@ impl Shard {
         }
         // NULL lives at the first partition.
         let partition = self.facts.ring.partition_of(key);
-        if partition.index() == self.index {
+        if self.serves(partition) {
             return self.call_here(origin, invocation, body, output);
         }
         let mut copy = self.spare_buffer();
         copy.extend_from_slice(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
         let call = ForwardedCall { origin, body: copy };
-        self.outbox.send(partition.index(), Envelope::Call(call));
+        self.outbox.send(self.thread_of(partition), Envelope::Call(call));
     }
 
     /// Runs a load at this thread's partition and appends the answer to `output`.

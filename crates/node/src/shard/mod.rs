@@ -5,8 +5,8 @@
 //! in between waits. A call for another partition of this host goes through a mailbox as the
 //! bytes that the client sent, and its answer comes back as the bytes that the client gets.
 //!
-//! The first thread also accepts connections and runs the coordinator of multi-partition
-//! transactions.
+//! The first thread also accepts connections. One thread, which the placement names, runs the
+//! coordinator of multi-partition transactions.
 
 mod accept;
 mod answers;
@@ -51,17 +51,18 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_host::partition::take_call;
+use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{Coordinator, OneRoundCalls, Site};
-use lockstep_types::{HashRing, PartitionId, Status, TransactionId};
+use lockstep_types::{Datum, HashRing, PartitionId, Status, ThreadId, TransactionId};
 use looks::Looks;
 use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The token of the thread's own waker; connections have their place as token.
 const WAKER: Token = Token(usize::MAX);
@@ -87,8 +88,10 @@ pub struct HostFacts {
     pub java_options: Vec<String>,
     /// The ring.
     pub ring: HashRing,
-    /// Number of partitions, which is the number of site threads.
+    /// Number of partitions.
     pub partition_count: u32,
+    /// Which thread serves which partition.
+    pub placement: Placement,
     /// When the host's cluster was made, milliseconds since 1970.
     pub cluster_created_ms: i64,
     /// What clients see as version.
@@ -115,8 +118,9 @@ pub struct HostFacts {
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
     pub disabled_rules: AtomicU64,
-    /// Where sites leave a hash of their data when they stop, if it is wanted.
-    pub digests: OnceLock<Vec<AtomicU64>>,
+    /// By partition, where sites leave the digests of their replicas when they stop, if they are
+    /// wanted.
+    pub digests: OnceLock<Vec<Mutex<ReplicaDigest>>>,
     /// See the option `multi_spin_us`.
     pub multi_spin_ns: u64,
     /// The cluster's id; zeros for a host that keeps its data in memory only.
@@ -135,10 +139,27 @@ pub struct HostFacts {
     pub on_log_filter: OnceLock<LogFilter>,
 }
 
+/// What tells whether two replicas are equal, or did the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplicaDigest {
+    /// A hash of all rows with their slots.
+    pub content: u64,
+    /// The number of the last log entry.
+    pub position: u64,
+    /// A digest of what was done up to that entry since the process began: which statements
+    /// changed rows, with their parameters and the number of changes.
+    pub changes: u64,
+}
+
 /// Takes a filter for what is logged; an error says what is wrong with it.
 pub type LogFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 impl HostFacts {
+    /// The host's number, as clients see it.
+    pub fn host_id(&self) -> Datum<'static> {
+        Datum::Int(self.placement.host().0.into())
+    }
+
     /// How the JVM is started, if it is.
     pub fn java_settings(&self) -> JavaSettings {
         JavaSettings {
@@ -182,8 +203,8 @@ pub type HostSite = Site<HeldCall, KeptAnswer, Arc<HostCatalog>>;
 
 /// What a thread is made from.
 pub struct ShardParts {
-    /// Number of the thread, site and partition.
-    pub index: usize,
+    /// The thread.
+    pub thread: ThreadId,
     /// Its poll; the waker behind `bell` belongs to it.
     pub poll: Poll,
     /// Its bell.
@@ -210,7 +231,7 @@ pub struct ShardParts {
 
 /// A site's thread.
 pub struct Shard {
-    index: usize,
+    thread: ThreadId,
     poll: Poll,
     bell: Arc<Bell>,
     outbox: Outbox<Envelope>,
@@ -268,17 +289,18 @@ impl Shard {
         let limits = crate::catalog::site_limits(&facts.options);
         let mut site = parts.site;
         site.set_stopwatch(clock::stopwatch_for(&facts.callers));
-        let coordinator = (parts.index == 0).then(|| {
+        let has_coordinator = facts.placement.coordinator().thread == parts.thread;
+        let coordinator = has_coordinator.then(|| {
             let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
             coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers));
-            coordinator.serve_last(PartitionId(parts.index as u32));
+            coordinator.serve_last(site.partition());
             coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
             if parts.log.as_ref().is_some_and(SiteLog::gates) {
                 coordinator.await_durable_decisions();
             }
             coordinator
         });
-        let threads = (parts.index == 0).then(|| {
+        let threads = has_coordinator.then(|| {
             let limit = facts.options.max_procedure_threads as usize;
             ProcedureThreads::new(limit, Arc::clone(&parts.bell))
         });
@@ -289,7 +311,7 @@ impl Shard {
         let statistics = ShardStatistics::new(&parts.catalog);
         let outside = OutsideCalls::new(Arc::clone(&parts.bell));
         Ok(Shard {
-            index: parts.index,
+            thread: parts.thread,
             poll: parts.poll,
             bell: parts.bell,
             outbox: parts.outbox,
@@ -477,13 +499,24 @@ impl Shard {
     }
 
     /// Where the coordinator is.
-    fn coordinator_thread(&self) -> usize {
-        0
+    fn coordinator_thread(&self) -> ThreadId {
+        self.facts.placement.coordinator().thread
     }
 
-    /// The control thread's number: behind the sites.
-    fn control_thread(&self) -> usize {
-        self.facts.partition_count as usize
+    fn control_thread(&self) -> ThreadId {
+        self.facts.placement.control_thread()
+    }
+
+    /// Whether the partition is the one here.
+    #[inline]
+    fn serves(&self, partition: PartitionId) -> bool {
+        partition == self.site.partition()
+    }
+
+    /// The thread that serves a partition.
+    #[inline]
+    fn thread_of(&self, partition: PartitionId) -> ThreadId {
+        self.facts.placement.thread_of(partition)
     }
 
     fn connection(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
@@ -494,7 +527,7 @@ impl Shard {
     /// Says how much memory the next rows need not ask for.
     fn tell_reusable_memory(&self) {
         let bytes = self.site.database().reusable_bytes() as u64;
-        self.facts.reusable_bytes[self.index].store(bytes, Ordering::Relaxed);
+        self.facts.reusable_bytes[self.thread.index()].store(bytes, Ordering::Relaxed);
     }
 
     fn spare_buffer(&mut self) -> Vec<u8> {
@@ -509,11 +542,20 @@ impl Shard {
         }
     }
 
+    fn leave_digest(&self) {
+        let Some(digests) = self.facts.digests.get() else { return };
+        let database = self.site.database();
+        let digest = ReplicaDigest {
+            content: database.content_hash(),
+            position: self.site.log_sequence(),
+            changes: database.change_digest(),
+        };
+        *digests[self.site.partition().index()].lock().expect("no site panicked with it") = digest;
+    }
+
     /// Writes what is written already to the sockets, once, and closes them.
     fn stop(&mut self) {
-        if let Some(digests) = self.facts.digests.get() {
-            digests[self.index].store(self.site.database().content_hash(), Ordering::Release);
-        }
+        self.leave_digest();
         self.hand_over_all();
         self.write_ready();
         self.connections.clear();

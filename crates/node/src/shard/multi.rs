@@ -32,7 +32,7 @@ impl CoordinatorHost for Shard {
     fn coordinator_output(&mut self, output: Output) {
         match output {
             CoordinatorOutput::Send(message) => {
-                let thread = message.partition.index();
+                let thread = self.thread_of(message.partition);
                 self.send(thread, Envelope::ToPartition(message));
             }
             CoordinatorOutput::Finished(finished) => self.finish_multi(*finished),
@@ -120,7 +120,7 @@ impl Shard {
             declared,
             number: origin.procedure,
             time_limit: options.time_limit(invocation.query_timeout_ms, origin.caller()),
-            near: PartitionId(self.index as u32),
+            near: self.site.partition(),
         };
         let waiting = |body| MultiOrigin { origin, body };
         let (catalog, ring) = (&self.catalog, &self.facts.ring);

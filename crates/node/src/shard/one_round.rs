@@ -51,8 +51,8 @@ impl Shard {
         };
         self.statistics.count_multi(&origin, &ended, self.now_us);
         let end = OneRoundEnd { origin, call, result };
-        match usize::from(origin.shard) {
-            here if here == self.index => self.one_round_finished(end),
+        match origin.thread {
+            here if here == self.thread => self.one_round_finished(end),
             // The decision goes there too.
             thread => self.outbox.send_beside_urgent(thread, Envelope::OneRoundFinished(end)),
         }

@@ -21,7 +21,7 @@ impl Shard {
         }
         // Counted already, and read from the frame by who waits.
         let origin = Origin {
-            shard: self.index as u16,
+            thread: self.thread,
             connection: TASK_KEY,
             handle,
             arrived_us: self.now_us,

@@ -36,7 +36,7 @@ impl Shard {
         let key = ViaKey { catalog_version: self.catalog.version() as u32, integer };
         let (mut leg, mut partition) = (ViaLeg::Index, index);
         let mut speculates = None;
-        let is_here = index.index() == self.index;
+        let is_here = self.serves(index);
         let admission = match is_here {
             true => self.site.admit(self.now_us),
             false => Admission::Hold,
@@ -69,7 +69,7 @@ impl Shard {
     }
 
     pub(super) fn send_via(&mut self, call: ViaCall, partition: PartitionId) {
-        self.send(partition.index(), Envelope::Via(call));
+        self.send(self.thread_of(partition), Envelope::Via(call));
     }
 
     /// It is the call's turn at this partition: it goes on, or is given back to run here. What it
@@ -94,7 +94,7 @@ impl Shard {
                 }
             }
             Way::Home => {
-                let partition = PartitionId(self.index as u32);
+                let partition = self.site.partition();
                 let home = Home { partition, addresses_partition: false };
                 self.lead_in_transaction(via.call, Some(home));
             }
@@ -147,12 +147,12 @@ impl Shard {
             Err(error) => self.answer_failure(call.origin, &error.to_failure()),
             Ok(ViaNext::Row(partition)) => {
                 via.leg = ViaLeg::Row;
-                self.send(partition.index(), Envelope::AdHoc(call));
+                self.send(self.thread_of(partition), Envelope::AdHoc(call));
             }
             Ok(ViaNext::Index) => {
                 let index = via.index;
                 via.leg = ViaLeg::Index;
-                self.send(index.index(), Envelope::AdHoc(call));
+                self.send(self.thread_of(index), Envelope::AdHoc(call));
             }
             Ok(ViaNext::GiveUp | ViaNext::Run) => self.ask_in_transaction(*call),
         }

@@ -123,7 +123,7 @@ fn the_topology_names_every_partition_and_the_coordinator() {
         peer.call("@Statistics", &[Text("TOPO"), Int(0)]),
         peer.call("@Statistics", &[Text("topo"), Int(1)]),
     ] {
-        assert!(answer.rows.starts_with("0,0:0,0:0\n1,0:1,0:1\n2,0:2,0:2\n16383,0:0,0:0;ELASTIC,"));
+        assert!(answer.rows.starts_with("0,0:1,0:1\n1,0:2,0:2\n2,0:0,0:0\n16383,0:1,0:1;ELASTIC,"));
     }
 }
 

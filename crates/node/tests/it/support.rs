@@ -49,12 +49,15 @@ pub fn start_with_loads(
     natives.register(Arc::new(crate::transaction_time::ManyRounds));
     natives.register(Arc::new(crate::effects::Chance));
     natives.register(Arc::new(crate::multi::Catches));
+    natives.register(Arc::new(crate::digests::Counting));
     natives.register(Arc::new(crate::failed_writes::Stopped));
     natives.register(Arc::new(crate::failed_writes::Catching));
     natives.register(Arc::new(crate::failed_writes::Endless));
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let configuration = ServerConfiguration {
         sites,
+        // Nothing may take a partition for its thread.
+        first_partition_at: u32::from(sites > 2),
         client: any_port,
         admin: any_port,
         options: given,

@@ -85,6 +85,7 @@ fn host(jar: Option<&[u8]>) -> Result<(Server, Connection), String> {
     }
     let server = Server::start(ServerConfiguration {
         sites: 1,
+        first_partition_at: 0,
         client: any_port,
         admin: any_port,
         options: Options { java_call_limit_ms: 60_000, ..Options::default() },

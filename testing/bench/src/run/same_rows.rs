@@ -26,6 +26,7 @@ fn host(sites: u32) -> lockstep_node::Server {
     }
     let configuration = ServerConfiguration {
         sites,
+        first_partition_at: 0,
         client: any_port,
         admin: any_port,
         options: Options::default(),

@@ -71,7 +71,7 @@ impl Control {
     /// Who makes the calls of the control thread itself: their answers come back to it.
     pub(in crate::control) fn own_origin(&self) -> Origin {
         Origin {
-            shard: self.facts.partition_count as u16,
+            thread: self.facts.placement.control_thread(),
             connection: ConnectionKey { place: 0, generation: 0 },
             handle: 0,
             arrived_us: clock::now_us(),
@@ -237,7 +237,8 @@ impl Control {
         match partition.filter(|_| !self.schema.catalog().has_global_indexes()) {
             Some(partition) => {
                 let call = ForwardedCall { origin, body };
-                self.outbox.send(partition.index(), Envelope::Call(call));
+                let thread = self.facts.placement.thread_of(partition);
+                self.outbox.send(thread, Envelope::Call(call));
             }
             None => {
                 self.call(SystemCall { origin, admin: true, body: body.into(), time_limit: None });
@@ -265,7 +266,7 @@ impl Control {
 
     fn restore_ended(&mut self) {
         let Some(restoring) = self.restoring.take() else { return };
-        let host = self.facts.host_name.clone();
+        let (id, host) = (self.facts.host_id(), self.facts.host_name.clone());
         let sites = self.facts.partition_count;
         let result = restoring.ended.unwrap_or(Ok(()));
         if let Err(problem) = &result {
@@ -277,7 +278,7 @@ impl Control {
                 let text = |text: &str| Value::Text(text.into());
                 let result = if problem.is_none() { "SUCCESS" } else { "FAILURE" };
                 [
-                    Datum::Int(0).to_value(),
+                    id.to_value(),
                     text(&host),
                     number.to_value(),
                     text(table),

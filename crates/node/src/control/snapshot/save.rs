@@ -20,7 +20,7 @@ use lockstep_durability::snapshot::{ContentKind, TableKind};
 use lockstep_host::schema::{Handled, Turn};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
-use lockstep_types::Failure;
+use lockstep_types::{Failure, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -303,8 +303,9 @@ impl Control {
             format!("the system gives no thread for the snapshot: {error}")
         })?;
         let limits = self.lane_limits();
-        for (site, lane) in site_lanes.into_iter().enumerate() {
+        for (partition, lane) in (0..).map(PartitionId).zip(site_lanes) {
             let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
+            let site = self.facts.placement.thread_of(partition);
             self.outbox.send(site, Envelope::SnapshotLane(Box::new(lane)));
         }
         Ok(())

@@ -9,11 +9,11 @@ impl Control {
     pub(super) fn answer_begun(&mut self, origin: Origin) {
         let tables = self.snapshots.newest().map(|past| past.tables.clone());
         let tables = tables.unwrap_or_default();
-        let host = self.facts.host_name.clone();
+        let (id, host) = (self.facts.host_id(), self.facts.host_name.clone());
         self.answer_tables(origin, |out| {
             let row = |table| {
                 let texts = [host.as_str(), table, "SUCCESS", ""].map(Datum::Text);
-                [&[Datum::Int(0)][..], &texts].concat()
+                [&[id][..], &texts].concat()
             };
             let rows: Vec<_> = tables.iter().map(|table| row(table.as_str())).collect();
             write_table(out, SAVED_TABLES, &rows);
@@ -22,11 +22,12 @@ impl Control {
     }
 
     pub(super) fn answer_saved(&mut self, origin: Origin) {
-        let (host, sites) = (self.facts.host_name.clone(), self.facts.partition_count);
+        let (id, host) = (self.facts.host_id(), self.facts.host_name.clone());
+        let sites = self.facts.placement.site_count();
         self.answer_tables(origin, |out| {
             let rows: Vec<Vec<Datum<'_>>> = (0..sites)
                 .map(|site| {
-                    let numbers = [Datum::Int(0), Datum::Text(&host), Datum::Int(site.into())];
+                    let numbers = [id, Datum::Text(&host), Datum::Int(site.into())];
                     [&numbers[..], &["SUCCESS", ""].map(Datum::Text)].concat()
                 })
                 .collect();
@@ -36,10 +37,10 @@ impl Control {
     }
 
     pub(super) fn answer_save_failure(&mut self, origin: Origin, problem: &str) {
-        let host = self.facts.host_name.clone();
+        let (id, host) = (self.facts.host_id(), self.facts.host_name.clone());
         self.answer_tables(origin, |out| {
             let texts = [host.as_str(), "", "FAILURE", problem].map(Datum::Text);
-            write_table(out, SAVED_TABLES, &[[&[Datum::Int(0)][..], &texts].concat()]);
+            write_table(out, SAVED_TABLES, &[[&[id][..], &texts].concat()]);
             1
         });
     }

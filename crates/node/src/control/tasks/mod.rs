@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::statistics::Extent;
 use lockstep_plan::{CatalogTask, TaskErrorAction, TaskScope};
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Failure, Status};
+use lockstep_types::{Failure, PartitionId, Status};
 use lockstep_wire_volt::invocation::{self, CallOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,8 +30,9 @@ const LOG_PAUSE_NS: u64 = 1_000_000_000;
 
 /// A call that is to be made.
 pub(super) struct TaskCall {
-    /// The thread where it comes in.
-    pub(super) thread: usize,
+    /// The partition where it runs; none where it runs for the whole database, and may come in
+    /// anywhere.
+    pub(super) partition: Option<PartitionId>,
     /// The invocation, without the frame's length.
     pub(super) body: Vec<u8>,
 }
@@ -270,7 +271,7 @@ impl Task {
         let procedure = &self.declared.procedure;
         invocation::encode(&mut body, procedure, handle, &options, &self.parameters);
         body.drain(..LENGTH_BYTES);
-        TaskCall { thread: place.partition.unwrap_or(0) as usize, body }
+        TaskCall { partition: place.partition.map(PartitionId), body }
     }
 
     /// A call of this task has ended.

@@ -4,7 +4,7 @@ use super::timer::Now;
 use crate::clock;
 use crate::control::Control;
 use crate::message::{Envelope, ForwardedAnswer};
-use lockstep_types::{Failure, Status};
+use lockstep_types::{Failure, Status, ThreadId};
 use lockstep_wire_volt::response::Response;
 use std::time::Duration;
 
@@ -18,7 +18,9 @@ impl Control {
         let catalog = self.schema.catalog();
         self.tasks.follow(catalog.version(), &catalog.plan.tasks, now());
         for call in self.tasks.due(self.may_run_tasks(), &now) {
-            self.outbox.send(call.thread, Envelope::Task(call.body));
+            let placement = &self.facts.placement;
+            let thread = call.partition.map_or(ThreadId(0), |at| placement.thread_of(at));
+            self.outbox.send(thread, Envelope::Task(call.body));
         }
     }
 

@@ -17,8 +17,8 @@ struct Bench {
     now: Cell<Now>,
 }
 
-/// A call that was begun: its handle, the thread and the partition that it names.
-type Begun = (i64, usize, Option<i32>);
+/// A call that was begun: its handle, its partition, and the one that it names.
+type Begun = (i64, Option<PartitionId>, Option<i32>);
 
 impl Bench {
     fn new(ddl: &str) -> Bench {
@@ -55,7 +55,7 @@ impl Bench {
         let calls = self.tasks.due(may_run, &|| now.get());
         let read = |call: &TaskCall| {
             let invocation = Invocation::decode(&call.body).expect("a call");
-            (invocation.client_handle, call.thread, invocation.destination_partition)
+            (invocation.client_handle, call.partition, invocation.destination_partition)
         };
         calls.iter().map(read).collect()
     }
@@ -67,7 +67,7 @@ impl Bench {
     /// The handle of the only call that is due.
     fn one(&mut self) -> i64 {
         match self.due().as_slice() {
-            [(handle, 0, None)] => *handle,
+            [(handle, None, None)] => *handle,
             other => panic!("one call is due, not {other:?}"),
         }
     }
@@ -256,11 +256,12 @@ fn each_partition_by_itself() {
     let mut bench = Bench::new(create);
     bench.after(1);
     let calls = bench.due();
-    let places: Vec<_> = calls.iter().map(|(_, thread, at)| (*thread, *at)).collect();
-    assert_eq!(places, [(0, Some(0)), (1, Some(1)), (2, Some(2))]);
+    let places: Vec<_> =
+        calls.iter().map(|(_, partition, at)| (partition.map(|p| p.0), *at)).collect();
+    assert_eq!(places, [(Some(0), Some(0)), (Some(1), Some(1)), (Some(2), Some(2))]);
     bench.ended(calls[1].0, Ok(()));
     bench.after(1);
-    assert_eq!(bench.due().iter().map(|call| call.1).collect::<Vec<_>>(), [1]);
+    assert_eq!(bench.due().iter().map(|call| call.1).collect::<Vec<_>>(), [Some(PartitionId(1))]);
     // An error at one stops all; what is under way elsewhere ends and is counted.
     bench.failed(calls[2].0);
     bench.ended(calls[0].0, Ok(()));
@@ -287,7 +288,10 @@ fn places_that_are_gone_and_come_again_are_others() {
     bench.change(at_partitions);
     bench.after(1);
     let begun = bench.due();
-    assert_eq!(begun.iter().map(|call| call.1).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(
+        begun.iter().map(|call| call.1).collect::<Vec<_>>(),
+        [Some(PartitionId(1)), Some(PartitionId(2))]
+    );
     bench.failed(before[1].0);
     assert_eq!(bench.rows().iter().map(|row| row.3).collect::<Vec<_>>(), [0, 0, 0]);
     bench.after(1);

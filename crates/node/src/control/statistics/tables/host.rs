@@ -5,7 +5,7 @@ use crate::control::statistics::{physical_memory_kb, resident_kb};
 use crate::statistics::{ConnectionSnapshot, ShardSnapshot};
 use hdrhistogram::Histogram;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_types::Value;
+use lockstep_types::{ThreadId, Value};
 use std::sync::atomic::Ordering;
 
 const KIB: u64 = 1024;
@@ -93,9 +93,8 @@ pub(super) fn limits(view: &View) -> Vec<Row> {
 /// The connections, and the calls of each that wait for their answers. The call that asks is not
 /// among those: tools wait until none is left before they stop a host.
 pub(super) fn live_clients(view: &View) -> Vec<Row> {
-    let row = |shard: usize, connection: &ConnectionSnapshot| {
-        let asks =
-            usize::from(view.asking.shard) == shard && view.asking.connection == connection.key;
+    let row = |thread: ThreadId, connection: &ConnectionSnapshot| {
+        let asks = view.asking.thread == thread && view.asking.connection == connection.key;
         vec![
             Value::Int(connection.id),
             text(&connection.peer),
@@ -106,7 +105,7 @@ pub(super) fn live_clients(view: &View) -> Vec<Row> {
         ]
     };
     let of_shard = |snapshot: &ShardSnapshot| -> Vec<Row> {
-        snapshot.connections.iter().map(|connection| row(snapshot.index, connection)).collect()
+        snapshot.connections.iter().map(|connection| row(snapshot.thread, connection)).collect()
     };
     view.snapshots.iter().flat_map(of_shard).collect()
 }

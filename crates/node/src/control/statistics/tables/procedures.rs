@@ -31,9 +31,9 @@ fn called(view: &View) -> impl Iterator<Item = Called<'_>> {
     view.snapshots.iter().flat_map(|snapshot| {
         let all = snapshot.procedures.iter().zip(&snapshot.statements);
         let called = all.filter(|((_, counters), _)| counters.invocations > 0);
-        let site = Value::Int(snapshot.index as i64);
         called.map(move |((name, counters), statements)| Called {
-            site: site.clone(),
+            site: snapshot.site(),
+            partition: snapshot.partition(),
             name,
             counters,
             statements,
@@ -44,6 +44,7 @@ fn called(view: &View) -> impl Iterator<Item = Called<'_>> {
 /// A procedure that was called at a site.
 struct Called<'v> {
     site: Value,
+    partition: Value,
     name: &'v str,
     counters: &'v ProcedureCounters,
     /// What timed calls ran.
@@ -52,7 +53,7 @@ struct Called<'v> {
 
 pub(super) fn procedure(view: &View) -> Vec<Row> {
     let row = |called: Called<'_>| {
-        let mut row = vec![called.site.clone(), called.site, text(called.name)];
+        let mut row = vec![called.site, called.partition, text(called.name)];
         row.extend(counts(called.counters));
         row.extend([Value::Int(1), Value::Int(0)]);
         row
@@ -63,9 +64,9 @@ pub(super) fn procedure(view: &View) -> Vec<Row> {
 /// A row for each procedure and for each of its statements.
 pub(super) fn detail(view: &View) -> Vec<Row> {
     let mut rows = Vec::new();
-    for Called { site, name, counters, statements: timed } in called(view) {
+    for Called { site, partition, name, counters, statements: timed } in called(view) {
         let mut add = |statement: &str, counters: &ProcedureCounters| {
-            let mut row = vec![site.clone(), site.clone(), text(name), text(statement)];
+            let mut row = vec![site.clone(), partition.clone(), text(name), text(statement)];
             row.extend(counts(counters));
             rows.push(row);
         };
@@ -102,7 +103,7 @@ pub(super) fn initiator(view: &View) -> Vec<Row> {
     for snapshot in &view.snapshots {
         for (id, peer, procedure, counters) in &snapshot.initiators {
             rows.push(vec![
-                Value::Int(snapshot.index as i64),
+                snapshot.site(),
                 Value::Int(*id),
                 text(peer),
                 text(procedure),

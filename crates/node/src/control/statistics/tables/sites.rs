@@ -13,8 +13,8 @@ pub(super) fn table(view: &View) -> Vec<Row> {
             let limit = table.row_limit;
             let full = limit.map_or(0, |limit| table.rows * 100 / u64::from(limit.max(1)));
             rows.push(vec![
-                Value::Int(snapshot.index as i64),
-                Value::Int(snapshot.index as i64),
+                snapshot.site(),
+                snapshot.partition(),
                 text(&table.name),
                 text("PersistentTable"),
                 number(table.rows),
@@ -39,7 +39,7 @@ pub(super) fn idle_time(view: &View) -> Vec<Row> {
         let mean = idle.slept_ns.sum as f64 / idle.count.max(1) as f64;
         let variance = idle.squares_ns / idle.count.max(1) as f64 - mean * mean;
         vec![
-            Value::Int(snapshot.index as i64),
+            snapshot.site(),
             number(idle.count),
             Value::Float((idle.slept_ns.sum as f64 * 100.0 / elapsed_ns).min(100.0)),
             number(idle.slept_ns.mean(idle.count)),
@@ -56,7 +56,7 @@ pub(super) fn queue(view: &View) -> Vec<Row> {
     let row = |snapshot: &crate::statistics::ShardSnapshot| {
         let queue = &snapshot.queue;
         vec![
-            Value::Int(snapshot.index as i64),
+            snapshot.site(),
             small(snapshot.waiting),
             number(queue.polled),
             number(queue.waited_us.mean(queue.polled)),
@@ -72,8 +72,8 @@ pub(super) fn index(view: &View) -> Vec<Row> {
         for table in &snapshot.tables {
             for index in &table.indexes {
                 rows.push(vec![
-                    Value::Int(snapshot.index as i64),
-                    Value::Int(snapshot.index as i64),
+                    snapshot.site(),
+                    snapshot.partition(),
                     text(&index.name),
                     text(&table.name),
                     text(if index.unique { "OrderedUniqueIndex" } else { "OrderedIndex" }),

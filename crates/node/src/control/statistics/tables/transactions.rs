@@ -4,7 +4,6 @@
 use super::{Common, Row, Table, View, number, text};
 use crate::statistics::TransactionCounters;
 use lockstep_types::SqlType::{BigInt, Integer, Varchar};
-use lockstep_types::Value;
 use std::collections::BTreeMap;
 
 pub(super) const TABLES: &[Table] = &[
@@ -72,14 +71,13 @@ fn calls(view: &View) -> Vec<Row> {
 fn waits(view: &View) -> Vec<Row> {
     let mut rows = Vec::new();
     for snapshot in &view.snapshots {
-        let site = Value::Int(snapshot.index as i64);
         for (name, counters) in &snapshot.transactions {
             if counters.fragments + counters.held_calls + counters.speculative_calls == 0 {
                 continue;
             }
             rows.push(vec![
-                site.clone(),
-                site.clone(),
+                snapshot.site(),
+                snapshot.partition(),
                 text(name),
                 number(counters.fragments),
                 number(counters.waited_us.sum),
