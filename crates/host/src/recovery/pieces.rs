@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 /// The log of one partition, and what is broken in its replay.
 pub trait PartitionLog {
-    /// The next piece, as it was handed over, or several of them together; `None` at the end.
+    /// The next piece, as the log has it, or several of them together; `None` at the end.
     ///
     /// # Errors
     /// It cannot be read: the text for the user.
     fn next(&mut self) -> Result<Option<&[u8]>, String>;
 
-    /// So many entries more were gone through.
+    /// N more entries were read.
     #[inline]
     fn note_progress(&mut self, _entries: u64) {}
 

@@ -146,7 +146,7 @@ pub trait ChangeRuntime {
 /// What the procedures that are no transactions are in catalogs of a runtime.
 pub type OutsideOf<R> = <<R as ChangeRuntime>::Procedures as ProcedureRuntime>::Outside;
 
-/// A change that is ready for the partitions, and what its requester is told.
+/// A change that is ready for the partitions, and the advice for its requester.
 pub struct PreparedChange<O> {
     /// What partitions carry out.
     pub task: SchemaTask<Arc<HostCatalog<O>>>,

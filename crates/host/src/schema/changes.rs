@@ -386,7 +386,7 @@ fn send<H: SchemaHost>(
 
 /// The coordinator has decided the change that it had, or the beginning of a snapshot.
 pub fn decided<H: SchemaHost>(host: &mut H, committed: bool) {
-    let takes = committed || host.faults().use_refused_catalog;
+    let takes = committed || host.faults().use_refused_catalog();
     let schema = host.schema_changes();
     match std::mem::replace(&mut schema.phase, Phase::Idle) {
         Phase::Ordered(OrderedChange { catalog, advice, description }) if takes => {
@@ -403,7 +403,7 @@ pub fn decided<H: SchemaHost>(host: &mut H, committed: bool) {
 /// Handles the calls that waited for the end of a change, in their order. One of them may be
 /// another change: the others wait for its end.
 pub(super) fn resume_deferred<H: SchemaHost>(host: &mut H) {
-    if host.faults().lose_deferred_calls {
+    if host.faults().lose_deferred_calls() {
         host.schema_changes().deferred.clear();
     }
     while !host.schema_changes().is_changing() {

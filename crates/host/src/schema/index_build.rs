@@ -126,7 +126,7 @@ fn next(stage: &Stage, result: Result<i64, Failure>, faults: Faults) -> Next {
     match (stage, result) {
         (Stage::Declare, Ok(_)) => Next::Begin(Stage::Cover),
         (Stage::Declare, Err(why)) => Next::End(Err(why)),
-        (Stage::Cover, Ok(rows)) if rows > 0 && !faults.end_builds_early => {
+        (Stage::Cover, Ok(rows)) if rows > 0 && !faults.end_builds_early() => {
             Next::Begin(Stage::Cover)
         }
         (Stage::Cover, Ok(_)) => Next::Begin(Stage::Complete),
@@ -136,7 +136,7 @@ fn next(stage: &Stage, result: Result<i64, Failure>, faults: Faults) -> Next {
         (Stage::Cover | Stage::Complete, Err(why)) if why.status == Status::ServerUnavailable => {
             Next::Begin(stage.clone())
         }
-        (Stage::Cover | Stage::Complete, Err(why)) if faults.keep_failed_builds => {
+        (Stage::Cover | Stage::Complete, Err(why)) if faults.keep_failed_builds() => {
             Next::End(Err(why))
         }
         (Stage::Cover | Stage::Complete, Err(why)) => Next::Begin(Stage::Drop(why)),

@@ -196,13 +196,24 @@ impl Control {
             self.bell.awake();
             for lane in 0..self.inbox.lane_count() {
                 while let Some(message) = self.inbox.take(lane) {
+                    // A decision comes first that was sent before whatever led to this message.
+                    self.take_decisions();
                     self.take_message(message);
                 }
             }
+            self.take_decisions();
             self.attend_to_own_work();
             self.outbox.flush();
         }
         Ok(())
+    }
+
+    /// Takes the decisions of schema changes, which overtake all other messages: a client that has
+    /// the response to its change, from whichever thread, finds the new catalog here.
+    fn take_decisions(&mut self) {
+        while let Some(message) = self.inbox.take_urgent() {
+            self.take_message(message);
+        }
     }
 
     /// Snapshots and restores go on.

@@ -401,7 +401,7 @@ fn whoever_makes_a_procedure_hears_how_it_can_run_at_fewer_partitions() {
     let fix = "Declare it with PARTITION ON TABLE ACCOUNTS COLUMN ID PARAMETER 0.";
     assert!(made.note.contains("Procedure Look") && made.note.ends_with(fix), "{made:?}");
     let explained = peer.call("@ExplainProc", &[Text("Look")]);
-    assert_eq!(explained.note, made.note);
+    assert_eq!(explained.note, made.note, "{explained:?}");
     assert!(explained.rows.contains("because ACCOUNTS.ID = ?0"), "{explained:?}");
     let declared = peer.sql("PARTITION PROCEDURE Look ON TABLE accounts COLUMN id PARAMETER 0");
     assert_eq!((declared.status, declared.note.as_str()), (1, ""), "{declared:?}");
