@@ -8,7 +8,7 @@ use lockstep_bench::report::grouped;
 use lockstep_node::log::{Durability, directory};
 use lockstep_node::options::Options;
 use lockstep_node::recovery::{
-    PointTarget, RestoreSettings, RestoreSummary, TakenBack, restore, take_back,
+    PointTarget, RestoreSettings, RestoreSummary, UndoneRestore, restore, undo_restore,
 };
 use lockstep_types::{TransactionId, timestamp};
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ use std::time::Instant;
 
 pub fn command() -> Command {
     Command::new("restore")
-        .about("Bring a directory to a point of its past; what is behind the point is set aside")
+        .about("Point-in-time recovery of a directory; files of later times are set aside")
         .long_about(
-            "Bring the directory of a host that does not run to a point of its past: the newest \
-             snapshot before the point, and the command log behind that, up to the point. A \
-             transaction is in wholly or not at all. What was behind the point is moved into a \
-             folder of the directory, from where --take-back brings it again; `lockstep start` \
-             goes on from the point.",
+            "Restore the directory of a stopped host to a point in time: the newest snapshot \
+             before it, and the command log after that, up to the point in time. A transaction is \
+             restored wholly or not at all. Files of later times are moved into a folder of the \
+             directory, and --undo moves them back; `lockstep start` continues from the point in \
+             time.",
         )
         .arg(
             Arg::new("dir")
@@ -50,14 +50,12 @@ pub fn command() -> Command {
                 .help("The last transaction that is restored, as getUniqueId() gives it"),
         )
         .arg(
-            Arg::new("take-back")
-                .long("take-back")
+            Arg::new("undo")
+                .long("undo")
                 .value_name("FOLDER")
                 .help("Undo a restore: the folder that it named"),
         )
-        .group(
-            ArgGroup::new("what").args(["until", "until-transaction", "take-back"]).required(true),
-        )
+        .group(ArgGroup::new("what").args(["until", "until-transaction", "undo"]).required(true))
         .arg(
             Arg::new("option")
                 .long("option")
@@ -99,12 +97,12 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     // Nothing is logged: this host serves nobody.
     let data = directory::open(path, Durability::None).map_err(|error| error.to_string())?;
     let is_json = arguments.get_flag("json");
-    if let Some(folder) = arguments.get_one::<String>("take-back") {
+    if let Some(folder) = arguments.get_one::<String>("undo") {
         let name = Path::new(folder).file_name().and_then(|name| name.to_str());
-        let taken = take_back(&data, name.unwrap_or(folder))?;
+        let taken = undo_restore(&data, name.unwrap_or(folder))?;
         let text = match is_json {
-            true => format!("{}\n", taken_as_json(&taken)),
-            false => taken_told(&taken, path),
+            true => format!("{}\n", undone_as_json(&taken)),
+            false => undone_text(&taken, path),
         };
         write_out(&text)?;
         return Ok(ExitCode::SUCCESS);
@@ -159,7 +157,7 @@ fn told(restored: &RestoreSummary, seconds: f64, path: &Path) -> String {
          lockstep: the directory goes on with snapshot {nonce}; the log and {snapshots_set_aside} \
          later snapshot{} are set aside in {}\n\
          lockstep: `lockstep start --dir {shown}` goes on from here, `lockstep restore --dir \
-         {shown} --take-back {set_aside}` undoes it\n",
+         {shown} --undo {set_aside}` undoes it\n",
         grouped(recovery.replayed),
         transaction(point.last),
         transaction(point.next),
@@ -198,18 +196,18 @@ fn as_json(restored: &RestoreSummary, seconds: f64) -> Value {
     value
 }
 
-fn taken_told(taken: &TakenBack, path: &Path) -> String {
+fn undone_text(taken: &UndoneRestore, path: &Path) -> String {
     let shown = path.display();
     format!(
         "lockstep: {} files are back in {shown}; what was there instead is set aside in {}\n\
          lockstep: `lockstep start --dir {shown}` goes on from here, `lockstep restore --dir \
-         {shown} --take-back {}` undoes it\n",
+         {shown} --undo {}` undoes it\n",
         grouped(taken.files as u64),
         path.join(&taken.set_aside).display(),
         taken.set_aside
     )
 }
 
-fn taken_as_json(taken: &TakenBack) -> Value {
+fn undone_as_json(taken: &UndoneRestore) -> Value {
     json!({ "taken_back": { "files": taken.files, "set_aside": taken.set_aside } })
 }

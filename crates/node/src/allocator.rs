@@ -30,10 +30,10 @@ const PAGE_BYTES: usize = 4096;
 /// # Errors
 /// The options would take more memory ahead than the host may use; the text names both.
 pub(crate) fn prepare(options: &Options, sites: u32) -> io::Result<()> {
-    let (ahead, limit) = (options.memory_ahead_bytes, memory_limit_bytes(options));
+    let (ahead, limit) = (options.preallocate_bytes, memory_limit_bytes(options));
     if limit > 0 && ahead >= limit {
         return Err(io::Error::other(format!(
-            "memory_ahead_bytes is {ahead}, and the host may use {limit} bytes here (see \
+            "preallocate_bytes is {ahead}, and the host may use {limit} bytes here (see \
              memory_limit_percent and memory_limit_bytes): ask for less"
         )));
     }
@@ -88,7 +88,7 @@ pub(crate) fn take_ahead(bytes: u64) -> io::Result<()> {
             Some(piece) => pieces.push(piece),
             None => {
                 taken = Err(io::Error::other(format!(
-                    "memory_ahead_bytes: the system gave {} of {bytes} bytes that a site was to \
+                    "preallocate_bytes: the system gave {} of {bytes} bytes that a site was to \
                      take ahead: ask for less",
                     bytes - left
                 )));

@@ -112,9 +112,9 @@ options! {
          the limit; 0 for no limit.";
     memory_limit_bytes: 0, 0, 1 << 60, "bytes",
         "The same as a number of bytes; the lower one of both is the limit; 0 for none.";
-    memory_ahead_bytes: 0, 0, 1 << 60, "bytes",
-        "So much memory is taken, and touched, when the host starts, in equal parts for its sites, \
-         so that no call waits for the system to find it; it counts as used.";
+    preallocate_bytes: 0, 0, 1 << 60, "bytes",
+        "Memory that is allocated and touched when the host starts, in equal parts for its sites, \
+         so that no call waits for the operating system; it counts as used.";
     disk_reserve_bytes: 256 * MIB, 0, 1 << 60, "bytes",
         "With less space than this free on the disk of its directory the host is read-only, but \
          for deletes, until 105 % of it are free; with less than a quarter it takes no write at \
@@ -197,8 +197,8 @@ options! {
         "Sources of an inner join up to which all orders are weighed; above it, step by step.";
     disabled_rules: 0, 0, u64::MAX, "bits",
         "Planner rules that are switched off, for tests: a bit each, or their names with commas.";
-    planner_survey_ms: 1_000, 0, 3_600_000, "ms",
-        "How often the planner asks how many rows tables have and looks at some; 0 for never.";
+    statistics_interval_ms: 1_000, 0, 3_600_000, "ms",
+        "How often the planner collects row counts and samples of tables; 0 for never.";
     max_file_calls: 16, 1, 1_000, "calls",
         "Calls that wait for a file system at a time, such as @SnapshotScan of a folder on a disk \
          that does not answer; more are refused.";
@@ -212,14 +212,14 @@ options! {
         "What a site logged and the disk has not taken yet; above it, calls wait.";
     log_interval_ms: 200, 1, 60_000, "ms",
         "With asynchronous durability: how often the command log is made durable.";
-    log_gather_us: 500, 0, 100_000, "us",
-        "With synchronous durability and many calls under way: the least time from the beginning \
-         of a group commit to that of the next; few calls never wait for it.";
-    log_gather_busy_us: 2_000, 0, 100_000, "us",
-        "The same while the sites whose calls are in the group are busy: once one of them has \
-         nothing else to do, log_gather_us counts.";
+    group_commit_interval_us: 500, 0, 100_000, "us",
+        "With synchronous durability and many calls in flight: the least time from the start of a \
+         group commit to the start of the next; few calls never wait for it.";
+    group_commit_busy_interval_us: 2_000, 0, 100_000, "us",
+        "The same while the sites whose calls are in the group are busy: once one of them is idle, \
+         group_commit_interval_us applies.";
     topology_check_ms: 1_000, 10, 60_000, "ms",
-        "How often subscribers are told of a changed topology.";
+        "How often subscribers are notified of a changed topology.";
     max_procedure_threads: 16, 1, 10_000, "threads",
         "Threads for multi-partition procedures in Java, which wait while their batches run.";
     max_nontransactional_threads: 20, 1, 10_000, "threads",

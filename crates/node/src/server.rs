@@ -328,7 +328,7 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread,
             scheduling::pin_to_core(core);
         }
         scheduling::give_way_to_short_work();
-        let bytes = facts.options.memory_ahead_bytes / u64::from(facts.partition_count);
+        let bytes = facts.options.preallocate_bytes / u64::from(facts.partition_count);
         let taken = allocator::take_ahead(bytes);
         let is_taken = taken.is_ok();
         // Behind what takes seconds: others may want the core for that time.

@@ -251,7 +251,7 @@ fn check_procedures_at_the_limit(
 #[test]
 fn memory_that_is_taken_ahead_is_there_from_the_start_and_has_a_limit() {
     let folder = Folder::made("memory-ahead");
-    let options = ["memory_ahead_bytes=200000000".to_string()];
+    let options = ["preallocate_bytes=200000000".to_string()];
     let host = Host::spawn(&folder.0, &options).ready();
     let status = std::fs::read_to_string(format!("/proc/{}/status", host.child.id()));
     let status = status.expect("it runs");
@@ -259,11 +259,11 @@ fn memory_that_is_taken_ahead_is_there_from_the_start_and_has_a_limit() {
     let resident: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
     assert!(resident * 1024 > 200_000_000, "{resident} kB");
     drop(host);
-    let options = ["memory_ahead_bytes=200000000", "memory_limit_bytes=100000000"];
+    let options = ["preallocate_bytes=200000000", "memory_limit_bytes=100000000"];
     let refused = Host::command(&folder.0, &options.map(str::to_string)).output();
     let said = String::from_utf8_lossy(&refused.expect("it starts").stderr).into_owned();
     assert!(
-        said.contains("memory_ahead_bytes is 200000000, and the host may use 100000000"),
+        said.contains("preallocate_bytes is 200000000, and the host may use 100000000"),
         "{said}"
     );
 }

@@ -143,7 +143,7 @@ fn a_point_under_load_is_restored_whole_and_taken_back() {
         // It is served, again and again.
         (0..2).for_each(|_| check(&folder.0, &workload, clients, *ticks));
         let aside = told["restore"]["set_aside"].as_str().expect("a name");
-        let taken = restored(&folder.0, &["--take-back", aside]);
+        let taken = restored(&folder.0, &["--undo", aside]);
         assert!(taken["taken_back"]["files"].as_u64() > Some(0), "{taken}");
         assert!(contents(&folder.0).is_superset(&before), "something is gone");
     }
@@ -190,11 +190,10 @@ fn a_restored_directory_goes_on_and_its_restore_can_be_undone() {
     let output = restore(&folder.0, &until);
     let said = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for word in ["the beginning, ", "log entries replayed", "1 later snapshot ", "--take-back set-"]
-    {
+    for word in ["the beginning, ", "log entries replayed", "1 later snapshot ", "--undo set-"] {
         assert!(said.contains(word), "'{word}' is not in: {said}");
     }
-    let (_, aside) = said.rsplit_once("--take-back ").expect("how to undo it");
+    let (_, aside) = said.rsplit_once("--undo ").expect("how to undo it");
     let aside = aside.split('`').next().expect("its end");
     assert!(folder.0.join(aside).join("log/00000001.log").exists(), "{said}");
     assert_eq!(rows(&folder.0), (0..20).collect::<Vec<_>>());
@@ -202,12 +201,12 @@ fn a_restored_directory_goes_on_and_its_restore_can_be_undone() {
     let gone_on: Vec<i64> = (0..20).chain(100..110).collect();
     assert_eq!(rows(&folder.0), gone_on);
 
-    let taken = restored(&folder.0, &["--take-back", aside]);
+    let taken = restored(&folder.0, &["--undo", aside]);
     assert_eq!(rows(&folder.0), (0..40).collect::<Vec<_>>());
-    refused(&folder.0, &["--take-back", aside], &[aside, "no folder", "there are set-aside-"]);
+    refused(&folder.0, &["--undo", aside], &[aside, "no folder", "there are set-aside-"]);
     // And that is taken back in turn.
     let other = taken["taken_back"]["set_aside"].as_str().expect("a name");
-    restored(&folder.0, &["--take-back", other]);
+    restored(&folder.0, &["--undo", other]);
     assert_eq!(rows(&folder.0), gone_on);
     let snapshots = std::fs::read_dir(folder.0.join("snapshots")).expect("a folder");
     let names = snapshots.map(|entry| entry.expect("an entry").file_name());
@@ -228,7 +227,7 @@ fn a_transaction_is_the_last_one_that_is_restored() {
     let told = restored(&folder.0, &["--until", &time_text(ms)]);
     let next = told["restore"]["next"]["transaction"].as_u64().expect("an id").to_string();
     let aside = told["restore"]["set_aside"].as_str().expect("a name");
-    restored(&folder.0, &["--take-back", aside]);
+    restored(&folder.0, &["--undo", aside]);
     let told = restored(&folder.0, &["--until-transaction", &next]);
     assert_eq!(told["restore"]["last"]["transaction"].to_string(), next);
     assert_eq!(rows(&folder.0), (0..=10).collect::<Vec<_>>());
@@ -289,7 +288,7 @@ fn a_point_within_the_building_of_an_index_is_without_it() {
     assert_eq!(read(&mut host.connect(), "SELECT COUNT(*) FROM t WHERE b = 7"), [[410]]);
     drop(host);
     let aside = told["restore"]["set_aside"].as_str().expect("a name");
-    restored(&folder.0, &["--take-back", aside]);
+    restored(&folder.0, &["--undo", aside]);
     let host = Host::start(&folder.0);
     host.connect().sql("CREATE GLOBAL INDEX t_b ON t (b)").expect_err("it is there");
 }

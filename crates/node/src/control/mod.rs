@@ -134,7 +134,7 @@ pub struct SystemCall {
 impl Control {
     /// Assembles the thread's state.
     pub fn new(parts: ControlParts) -> Control {
-        let survey = Survey::new(parts.facts.options.planner_survey_ms);
+        let survey = Survey::new(parts.facts.options.statistics_interval_ms);
         let tasks = Tasks::new(parts.facts.partition_count, &parts.facts.options);
         let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
         let deferred_max = parts.facts.options.max_planner_queue;

@@ -25,8 +25,9 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(options: &Options) -> Group {
-        let least_time = Duration::from_micros(options.log_gather_us);
-        let busy_time = Duration::from_micros(options.log_gather_busy_us).max(least_time);
+        let least_time = Duration::from_micros(options.group_commit_interval_us);
+        let busy_time =
+            Duration::from_micros(options.group_commit_busy_interval_us).max(least_time);
         Group { least_time, busy_time, begun: Instant::now(), entries: 0, last_entries: 0 }
     }
 
@@ -56,8 +57,11 @@ mod tests {
 
     #[test]
     fn groups_of_many_calls_keep_their_distance_and_those_of_few_do_not() {
-        let options =
-            Options { log_gather_us: 500, log_gather_busy_us: 2_000, ..Options::default() };
+        let options = Options {
+            group_commit_interval_us: 500,
+            group_commit_busy_interval_us: 2_000,
+            ..Options::default()
+        };
         let mut group = Group::new(&options);
         let begun = group.begun;
         let (soon, late) = [100, 600].map(|us| begun + Duration::from_micros(us)).into();
@@ -74,7 +78,11 @@ mod tests {
 
     #[test]
     fn busy_sites_never_make_groups_come_sooner() {
-        let options = Options { log_gather_us: 500, log_gather_busy_us: 100, ..Options::default() };
+        let options = Options {
+            group_commit_interval_us: 500,
+            group_commit_busy_interval_us: 100,
+            ..Options::default()
+        };
         assert_eq!(Group::new(&options).busy_time, Duration::from_micros(500));
     }
 }

@@ -15,7 +15,7 @@ pub use lockstep_host::recovery::{
     LogPieces, PartitionLog, ReplayError, ReplayFaults, ReplaySummary,
 };
 pub(crate) use restore::RESTORED_PREFIX;
-pub use restore::{RestoreSettings, RestoreSummary, TakenBack, restore, take_back};
+pub use restore::{RestoreSettings, RestoreSummary, UndoneRestore, restore, undo_restore};
 pub use snapshot::SnapshotSummary;
 
 use crate::catalog::{HostCatalog, NativeRegistry};

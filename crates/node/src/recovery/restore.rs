@@ -1,11 +1,11 @@
-//! A host's directory as it was at a point of its past: the newest snapshot before the point and
-//! the log behind that, up to the point.
+//! Point-in-time recovery of a host's directory: the newest snapshot before the point in time and
+//! the log after that, up to the point in time.
 //!
-//! What comes out is saved as a snapshot, with which the directory goes on; the log, and what
-//! snapshots are of later times, are moved into a folder of the directory, from where
-//! [`take_back`] brings them again. Until the new snapshot is durable nothing is changed, and from
-//! then on the moves are carried out by whoever opens the directory next, should this process be
-//! stopped among them ([`lockstep_durability::switch`]).
+//! The result is saved as a snapshot, with which the directory continues; the log, and snapshots
+//! of later times, are moved into a folder of the directory, from where [`undo_restore`] moves
+//! them back. Until the new snapshot is durable nothing is changed. From then on the next process
+//! that opens the directory completes the moves, if this one is stopped among them
+//! ([`lockstep_durability::switch`]).
 
 use super::disk::{Recovered, RecoverySummary, directory_log, recover};
 use super::{HostState, ReplaySettings, carry_out};
@@ -84,7 +84,7 @@ pub struct RestoreSummary {
 
 /// What taking a restore back did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TakenBack {
+pub struct UndoneRestore {
     /// The folder with what was there instead, in the directory.
     pub set_aside: String,
     /// Files that are back.
@@ -199,7 +199,7 @@ fn take_builds_away(
 ///
 /// # Errors
 /// The text for the user: there is no such folder, or the disk failed.
-pub fn take_back(data: &Data, folder: &str) -> Result<TakenBack, String> {
+pub fn undo_restore(data: &Data, folder: &str) -> Result<UndoneRestore, String> {
     let (disk, folder) = (&*data.disk, folder.trim_end_matches('/'));
     let known = switch::set_aside(disk).map_err(|error| error.to_string())?;
     if !known.iter().any(|name| name == folder) {
@@ -249,7 +249,7 @@ pub fn take_back(data: &Data, folder: &str) -> Result<TakenBack, String> {
     }
     let _ = disk.remove(&format!("{folder}/{POINT_FILE}"));
     let _ = disk.remove_folder(folder);
-    Ok(TakenBack { set_aside, files })
+    Ok(UndoneRestore { set_aside, files })
 }
 
 /// Looks for the point in the log.

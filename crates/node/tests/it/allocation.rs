@@ -86,7 +86,7 @@ impl Voter {
 
 #[test]
 fn a_voter_call_allocates_nothing_on_the_sites_thread() {
-    let server = start(1, &["planner_survey_ms=0"]);
+    let server = start(1, &["statistics_interval_ms=0"]);
     let mut voter = Voter::new(&server);
     voter.peer.run(
         "CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM NATIVE Allocations",
@@ -166,7 +166,7 @@ impl Bank {
 
 #[test]
 fn a_transfer_between_two_partitions_allocates_nothing_on_either_sites_thread() {
-    let server = start(2, &["planner_survey_ms=0"]);
+    let server = start(2, &["statistics_interval_ms=0"]);
     let mut bank = Bank::new(&server);
     assert!(bank.allocations() > 0, "the allocator counts");
     const TRANSFERS: usize = 6_400;

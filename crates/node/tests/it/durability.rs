@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-const OPTIONS: &[&str] = &["log_segment_bytes=131072", "planner_survey_ms=0"];
+const OPTIONS: &[&str] = &["log_segment_bytes=131072", "statistics_interval_ms=0"];
 
 pub fn new_disk(partitions: u32) -> MemoryDisk {
     let disk = MemoryDisk::new();
@@ -383,10 +383,10 @@ fn a_group_commit_waits_for_no_more_of_a_site_that_is_idle() {
     const BURSTS: u32 = 40;
     const CALLS: i64 = 300;
     let distance = Duration::from_millis(100);
-    let busy = format!("log_gather_busy_us={}", distance.as_micros());
+    let busy = format!("group_commit_busy_interval_us={}", distance.as_micros());
     for sites in [1, 2] {
         let disk = new_disk(sites);
-        let options = [OPTIONS, &["log_gather_us=0", &busy, "busy_poll_us=50"]].concat();
+        let options = [OPTIONS, &["group_commit_interval_us=0", &busy, "busy_poll_us=50"]].concat();
         let server = start_with(sites, &options, Some(data(&disk, Durability::Sync)));
         let server = server.expect("the host starts");
         let mut peer = Peer::login(server.client_address());

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const SITES: u32 = 3;
 const OPTIONS: &[&str] = &[
-    "planner_survey_ms=0",
+    "statistics_interval_ms=0",
     "java_heap_bytes=268435456",
     "java_call_limit_ms=800",
     "log_segment_bytes=262144",

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// was not stopped in order: a snapshot and the log after it.
 const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/directories/format-1");
 
-const OPTIONS: &[&str] = &["planner_survey_ms=0", "log_segment_bytes=65536"];
+const OPTIONS: &[&str] = &["statistics_interval_ms=0", "log_segment_bytes=65536"];
 
 fn host(disk: &MemoryDisk, sites: u32) -> (Server, Peer) {
     let server = start_with(sites, OPTIONS, Some(data(disk, Durability::Sync)));

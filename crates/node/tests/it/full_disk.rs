@@ -13,7 +13,7 @@ const SEGMENT: &str = "log_segment_bytes=65536";
 const PLENTY: u64 = 1 << 40;
 
 fn start(disk: &MemoryDisk, reserve: &str) -> std::io::Result<Server> {
-    let options = [SEGMENT, "resource_check_ms=10", "planner_survey_ms=0", reserve];
+    let options = [SEGMENT, "resource_check_ms=10", "statistics_interval_ms=0", reserve];
     start_with(1, &options, Some(data(disk, Durability::Sync)))
 }
 

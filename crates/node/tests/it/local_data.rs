@@ -8,7 +8,7 @@ use lockstep_types::Datum::{Bytes, Float, Int, Text};
 
 const SITES: u32 = 3;
 const ROWS: i64 = 60;
-const OPTIONS: &[&str] = &["planner_survey_ms=0", "log_segment_bytes=262144"];
+const OPTIONS: &[&str] = &["statistics_interval_ms=0", "log_segment_bytes=262144"];
 
 const SCHEMA: &str = "\
     CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v BIGINT); PARTITION TABLE t ON COLUMN k;";

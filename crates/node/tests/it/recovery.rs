@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const SITES: u32 = 3;
-const OPTIONS: &[&str] = &["log_segment_bytes=131072", "planner_survey_ms=0"];
+const OPTIONS: &[&str] = &["log_segment_bytes=131072", "statistics_interval_ms=0"];
 /// A snapshot by schedule every two seconds, of which one stays.
 const SCHEDULE: &[&str] = &[
     "log_segment_bytes=131072",
-    "planner_survey_ms=0",
+    "statistics_interval_ms=0",
     "snapshot_interval_s=2",
     "snapshots_kept=1",
 ];
@@ -256,7 +256,7 @@ fn a_stop_in_the_middle_of_giving_up_segments_is_harmless() {
 #[test]
 fn an_index_that_was_being_built_is_built_behind_a_recovery() {
     let disk = new_disk(SITES);
-    let slowly = &["log_segment_bytes=131072", "planner_survey_ms=0", "index_build_rows=1"];
+    let slowly = &["log_segment_bytes=131072", "statistics_interval_ms=0", "index_build_rows=1"];
     let (server, mut peer) = host_with(&disk, Durability::Sync, slowly);
     peer.run(NOTES);
     for id in 0..1_500 {

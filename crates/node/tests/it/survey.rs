@@ -20,7 +20,7 @@ fn plan(peer: &mut Peer, text: &str) -> String {
 #[test]
 fn a_plan_follows_the_number_of_rows() {
     for sites in [1, 3] {
-        let server = start(sites, &["planner_survey_ms=20"]);
+        let server = start(sites, &["statistics_interval_ms=20"]);
         let mut peer = Peer::login(server.client_address());
         peer.run(SCHEMA);
         let text = "SELECT COUNT(*) FROM big, small WHERE big.g = small.g";

@@ -378,7 +378,7 @@ fn options_bound_tasks() {
 
 /// A host with a directory.
 fn kept(disk: &MemoryDisk, options: &[&str]) -> (Server, Peer) {
-    let options = [&["log_segment_bytes=131072", "planner_survey_ms=0"], options].concat();
+    let options = [&["log_segment_bytes=131072", "statistics_interval_ms=0"], options].concat();
     let server = start_with(SITES, &options, Some(data(disk, Durability::Sync)));
     let server = server.expect("the host starts");
     let peer = Peer::login(server.client_address());

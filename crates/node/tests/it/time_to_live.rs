@@ -209,7 +209,7 @@ fn a_paused_host_deletes_nothing() {
 }
 
 fn host(disk: &MemoryDisk, options: &[&str]) -> (Server, Peer) {
-    let options = [&["log_segment_bytes=131072", "planner_survey_ms=0"], options].concat();
+    let options = [&["log_segment_bytes=131072", "statistics_interval_ms=0"], options].concat();
     let server = start_with(3, &options, Some(data(disk, Durability::Sync)));
     let server = server.expect("the host starts");
     let peer = Peer::login(server.client_address());

@@ -94,7 +94,7 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
 /// Two sites with the bank.
 pub fn start_bank(plan: &Plan) -> Result<(BankHost, BankShape), String> {
     // Nothing but the load runs while the clock does.
-    let options = Options { planner_survey_ms: 0, ..Options::default() };
+    let options = Options { statistics_interval_ms: 0, ..Options::default() };
     let shape = BankShape {
         sites: 2,
         accounts: plan.accounts,

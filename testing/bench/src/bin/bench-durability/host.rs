@@ -89,7 +89,7 @@ impl Host {
         };
         command.args(["start", "--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         if options.ahead_bytes > 0 {
-            command.args(["--option", &format!("memory_ahead_bytes={}", options.ahead_bytes)]);
+            command.args(["--option", &format!("preallocate_bytes={}", options.ahead_bytes)]);
         }
         if options.cores == Cores::SiteOnServers {
             command.args(options_of_own_core());

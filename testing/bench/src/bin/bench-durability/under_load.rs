@@ -68,7 +68,7 @@ impl UnderLoad {
 pub fn options_in_words() -> String {
     let own_core = host::options_of_own_core().join(" ");
     format!(
-        "{own_core} --option memory_ahead_bytes=...; the open loop's load with real-time \
+        "{own_core} --option preallocate_bytes=...; the open loop's load with real-time \
          priority {}",
         host::PRIORITY
     )

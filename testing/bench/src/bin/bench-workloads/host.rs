@@ -98,7 +98,7 @@ impl Host {
             command.args(["--sites", &sites.to_string()]);
         }
         if sites == 1 {
-            command.args(["--option", &format!("memory_ahead_bytes={AHEAD_BYTES}")]);
+            command.args(["--option", &format!("preallocate_bytes={AHEAD_BYTES}")]);
         }
         options.iter().for_each(|option| {
             command.args(["--option", option]);

@@ -178,7 +178,7 @@ impl Plan {
         let studies = ["tpcc-strategies", "tatp-modes"];
         let beside_redis = self.figures.iter().any(|name| !studies.contains(&name.as_str()));
         let lockstep = format!(
-            "start --sites 1 --option memory_ahead_bytes={}, TATP and comparisons --sites 4 ({})",
+            "start --sites 1 --option preallocate_bytes={}, TATP and comparisons --sites 4 ({})",
             host::AHEAD_BYTES,
             self.lockstep.display()
         );
