@@ -2,11 +2,13 @@
 //! here. The server's threads call it, and so does the simulator.
 //!
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
-//! coordinator, how the schema changes, and how a log is replayed.
+//! coordinator, how the schema changes, which rows expire, and how a log is
+//! replayed.
 
 pub mod catalog;
 pub mod coordinator;
 pub mod destination;
+pub mod expiry;
 pub mod failures;
 pub mod lead;
 pub mod load;

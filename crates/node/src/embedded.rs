@@ -5,7 +5,7 @@
 use crate::catalog::{HostCatalog, NativeRegistry, site_limits};
 use crate::clock;
 use crate::control::ad_hoc::plan_text;
-use crate::control::change::{CatalogChange, ChangeSettings, make_change};
+use crate::control::change::ChangeSettings;
 use crate::control::plan_cache::{Found, PlanCache};
 use crate::execution::run_invocation;
 use crate::message::NO_PROCEDURE;
@@ -15,6 +15,7 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_exec::watch::TimeLimit;
+use lockstep_host::schema::change::{CatalogChange, prepare_change};
 use lockstep_jvm::JavaSettings;
 use lockstep_plan::{
     BatchKind, Catalog, PlanContext, Planning, classify_batch, plan_statement_with,
@@ -106,7 +107,7 @@ impl EmbeddedHost {
                 };
                 let planning = self.catalog.plan.planning.clone();
                 let change = CatalogChange::Ddl(text);
-                let task = make_change(&self.catalog, &settings, change, &planning)?.task;
+                let task = prepare_change(&self.catalog, &settings, change, &planning)?.task;
                 MultiWork::Schema(Arc::new(task))
             }
             BatchKind::DmlQueries => {

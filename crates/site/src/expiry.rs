@@ -81,6 +81,8 @@ pub struct ExpiryLook {
 pub struct ExpiryBatch {
     /// To be sent back with its end.
     pub leg: LegId,
+    /// The table.
+    pub table: TableId,
     /// Where it runs; none for all partitions.
     pub partition: Option<PartitionId>,
     /// What it runs.
@@ -285,6 +287,7 @@ impl ExpirySchedule {
         leg.began_us = Some(now_us);
         Some(ExpiryBatch {
             leg: id,
+            table: table.table,
             partition: (!table.is_replicated).then_some(leg.partition),
             statement: Arc::clone(statement),
             cut_off_us,

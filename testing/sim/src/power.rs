@@ -409,7 +409,7 @@ impl Run {
             if (expires && self.random.chance(1, 40)) || self.rivals.hurry() {
                 world.expire();
             }
-            self.draw_expiry(world)?;
+            self.draw_expiry(world);
             world.draw_save();
             self.hear_change(world)?;
             self.judge_answers(world)?;

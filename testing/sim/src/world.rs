@@ -35,7 +35,7 @@ use calls::At;
 pub use control::{ChangeAnswer, ChangeNumber};
 use control::{ControlCall, ControlThread, ToControl};
 pub(crate) use control::{NO_INTAKE, RequestedChange};
-use expiry::Expiry;
+use expiry::{Expiry, Poll};
 pub(crate) use expiry::{SentBatch, is_expiry};
 use invariants::Checks;
 use led::Journey;
@@ -91,8 +91,10 @@ pub(crate) enum Message {
     Ordered(u64, MultiCall<CallNumber, u64>),
     /// From the coordinator to the control thread, with its number: they arrive in order.
     ToControl(u64, ToControl),
-    /// From a thread that has prepared a schema change.
-    Prepared(ToControl),
+    /// From other threads to the control thread.
+    Unordered(ToControl),
+    /// From the control thread to a partition, which polls for expired rows.
+    Poll(PartitionId, Poll),
 }
 
 impl From<CoordinatorCall<CallNumber, u64>> for Message {
@@ -109,13 +111,13 @@ impl Message {
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
             Message::ToPartition(message) => Some(message.partition),
-            Message::Call(partition, _) => Some(*partition),
+            Message::Call(partition, _) | Message::Poll(partition, _) => Some(*partition),
             Message::FromPartition(_)
             | Message::Multi(_)
             | Message::OneRound(..)
             | Message::Ordered(..)
             | Message::ToControl(..)
-            | Message::Prepared(_) => None,
+            | Message::Unordered(_) => None,
         }
     }
 }
@@ -173,7 +175,6 @@ pub struct World {
     saves: Option<Saves>,
     /// Deletes rows whose time is over.
     expiry: Expiry,
-    overtaken_expiries: Vec<CallNumber>,
     checks: Checks,
 }
 
@@ -232,7 +233,6 @@ impl World {
             log: None,
             saves: None,
             expiry: Expiry::new(partitions),
-            overtaken_expiries: Vec::new(),
             checks: Checks::of(shape.faults),
         }
     }
@@ -441,9 +441,13 @@ impl World {
                 self.note(10);
                 self.deliver_to_control(message);
             }
-            Message::Prepared(message) => {
+            Message::Unordered(message) => {
                 self.note(11);
                 self.deliver_to_control(message);
+            }
+            Message::Poll(partition, poll) => {
+                self.note(12);
+                self.deliver_poll(partition, &poll);
             }
             Message::FromPartition(answer) => {
                 self.note(2);

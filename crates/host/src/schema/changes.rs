@@ -266,7 +266,8 @@ impl<W, O, P> SchemaChanges<W, O, P> {
         build.expect("only a build in progress ends")
     }
 
-    pub(super) fn partition_count(&self) -> u32 {
+    /// Number of partitions of the host.
+    pub fn partition_count(&self) -> u32 {
         self.partition_count
     }
 

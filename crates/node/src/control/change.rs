@@ -6,10 +6,9 @@ use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
 use crate::intake::Changes;
 use crate::message::{BUILD_KEY, Origin};
-pub(crate) use lockstep_host::schema::change::{CatalogChange, prepare_change as make_change};
-use lockstep_host::schema::change::{ChangeRuntime, OwnedChange, PreparedChange};
-pub(crate) use lockstep_host::schema::codec::{
-    decode, decode_saved_planning, encode_saved_planning,
+use lockstep_host::expiry;
+use lockstep_host::schema::change::{
+    CatalogChange, ChangeRuntime, OwnedChange, PreparedChange, prepare_change,
 };
 use lockstep_host::schema::{self, Requester, SchemaChanges, SchemaHost};
 use lockstep_jvm::{JavaNonTransactional, JavaSettings};
@@ -42,7 +41,7 @@ impl SchemaHost for Control {
     }
 
     fn prepare_change(&mut self, change: CatalogChange<'_>) -> Result<HostChange, Failure> {
-        make_change(self.schema.catalog(), &self.change_settings(), change, &self.planning)
+        prepare_change(self.schema.catalog(), &self.change_settings(), change, &self.planning)
     }
 
     fn prepare_on_own_thread(&mut self, change: OwnedChange) -> Result<(), Failure> {
@@ -51,7 +50,7 @@ impl SchemaHost for Control {
         let (sender, prepared) = std::sync::mpsc::sync_channel(1);
         let builder = std::thread::Builder::new().name("catalog change".to_string());
         let started = builder.stack_size(PREPARING_STACK_BYTES).spawn(move || {
-            let change = make_change(&catalog, &settings, change.borrowed(), &planning);
+            let change = prepare_change(&catalog, &settings, change.borrowed(), &planning);
             let _ = sender.send(change);
             bell.ring();
         });
@@ -76,7 +75,7 @@ impl SchemaHost for Control {
         let version = self.schema.catalog().version();
         tracing::info!(version, "schema changed: {description}");
         advice.iter().for_each(|text| tracing::warn!("{text}"));
-        self.set_expiring_tables();
+        expiry::set_tables(self);
         self.plans.clear();
         self.push_catalog();
     }

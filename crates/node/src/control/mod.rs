@@ -39,6 +39,7 @@ use crate::message::{BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, Origi
 use crate::shard::HostFacts;
 use files::FileWork;
 use lockstep_exec::watch::TimeLimit;
+use lockstep_host::expiry;
 use lockstep_host::schema::{self, index_build};
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
@@ -179,7 +180,7 @@ impl Control {
         let mut events = Events::with_capacity(16);
         index_build::resume(&mut self);
         self.outbox.flush();
-        self.set_expiring_tables();
+        expiry::set_tables(&mut self);
         while !self.stopping {
             self.begin_survey_in_time();
             self.bell.prepare_sleep();
@@ -260,7 +261,7 @@ impl Control {
                 ControlRequest::SchemaDecided { committed } => schema::decided(self, committed),
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::ExpirySeen { catalog_version, seen } => {
-                    self.expiry_seen(catalog_version, seen);
+                    expiry::polled(self, catalog_version, seen);
                 }
                 ControlRequest::Gathered { request, snapshot } => {
                     self.gathered(request, snapshot);

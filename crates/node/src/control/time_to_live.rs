@@ -1,10 +1,5 @@
-//! Deletes rows whose time is over (`USING TTL`): asks sites to look, and has transactions delete
-//! what they have seen. Which of both is due when, [`ExpirySchedule`] says.
-//!
-//! The transactions are ordinary ones: of one partition, of all for a replicated table, and of few
-//! where a table has global indexes. Their log entries hold the time up to which rows go and how
-//! many, so that replay needs no clock. What a change of the catalog overtakes is not repeated:
-//! the next look is by the new one.
+//! Row expiration (`USING TTL`) at the control thread: the surroundings of
+//! [`lockstep_host::expiry`], which has partitions poll and orders the transactions that delete.
 
 use super::own_answers::{LENGTH_BYTES, read_count};
 use super::{Control, SystemCall};
@@ -14,15 +9,13 @@ use crate::intake::Changes;
 use crate::message::{Envelope, Origin};
 use crate::options::Options;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::HostTime;
+use lockstep_host::expiry::{self, ExpiryHost};
 use lockstep_host::statements::StatementsDestination;
-use lockstep_site::{
-    BoundStatement, Expiring, ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId,
-    StatementCall,
-};
+use lockstep_site::{ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId, StatementCall};
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, PartitionId, SqlType, Status, ThreadId, Value};
+use lockstep_types::{PartitionId, Status, Value};
 use lockstep_wire_volt::invocation::{self, CallOptions};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,73 +78,51 @@ impl Expiry {
     }
 }
 
-impl Control {
-    /// Another catalog is in force: so are its tables.
-    pub(super) fn set_expiring_tables(&mut self) {
-        let partition_count = self.facts.partition_count;
-        let tables = self.schema.catalog().plan.expiring_tables();
-        let tables = tables.map(|table| Expiring::new(table, partition_count));
-        self.expiry.schedule.set_tables(tables, clock::now_us());
+impl HostTime for Control {
+    fn now_us(&self) -> i64 {
+        clock::now_us()
+    }
+}
+
+impl ExpiryHost for Control {
+    fn expiry(&mut self) -> &mut ExpirySchedule {
+        &mut self.expiry.schedule
     }
 
-    /// Asks the sites to look at what is due, unless nothing may be deleted at the moment.
-    pub(super) fn attend_to_expiry(&mut self) {
-        let now_us = clock::now_us();
-        if self.expiry.time_left(now_us).is_none_or(|left| !left.is_zero()) {
-            return;
-        }
-        if self.schema.is_changing() || self.facts.intake.check(Changes::Deletes, false).is_err() {
-            return self.expiry.schedule.put_off(now_us);
-        }
-        let catalog_version = self.schema.catalog().version();
-        let placement = &self.facts.placement;
-        let mut of_thread: BTreeMap<ThreadId, Vec<ExpiryLook>> = BTreeMap::new();
-        for look in self.expiry.schedule.begin_looks(now_us) {
-            of_thread.entry(placement.thread_of(look.partition)).or_default().push(look);
-        }
-        for (thread, looks) in of_thread {
-            let looks = Envelope::ExpiryLooks { catalog_version, looks };
-            self.outbox.send(thread, looks);
-        }
+    fn takes_deletes(&mut self) -> bool {
+        self.facts.intake.check(Changes::Deletes, false).is_ok()
     }
 
-    /// A site has looked: per leg, how many rows there are whose time is over.
-    pub(super) fn expiry_seen(&mut self, catalog_version: u64, seen: Vec<(LegId, Option<u64>)>) {
-        let now_us = clock::now_us();
-        let may_delete = self.facts.intake.check(Changes::Deletes, false).is_ok();
-        let is_current =
-            catalog_version == self.schema.catalog().version() && !self.schema.is_changing();
-        for (leg, rows) in seen {
-            let rows = rows.filter(|_| may_delete && is_current);
-            if let Some(batch) = self.expiry.schedule.seen(leg, rows, now_us) {
-                self.begin_expiry(batch);
-            }
-        }
+    fn poll_partition(
+        &mut self,
+        partition: PartitionId,
+        catalog_version: u64,
+        polls: Vec<ExpiryLook>,
+    ) {
+        let polls = Envelope::ExpiryLooks { catalog_version, looks: polls };
+        self.outbox.send(self.facts.placement.thread_of(partition), polls);
     }
 
-    fn begin_expiry(&mut self, batch: ExpiryBatch) {
-        let mut parameters = ParameterWriter::default();
-        parameters.scalar(SqlType::Timestamp, Datum::Timestamp(batch.cut_off_us));
-        parameters.bigint(batch.rows as i64);
-        let bound = BoundStatement {
-            statement: batch.statement,
-            parameters: Arc::from(parameters.bytes()),
-            shipped: None,
-            found: None,
-            profile: None,
-        };
-        let statements = vec![bound];
-        let work = StatementCall { statements, read_only: false, counted: false, answer: None };
+    fn order_deletion(
+        &mut self,
+        batch: &ExpiryBatch,
+        work: StatementCall,
+        destination: StatementsDestination,
+    ) {
         let origin =
             Origin { connection: EXPIRY_KEY, handle: batch.leg.0 as i64, ..self.own_origin() };
         let body = Arc::clone(&self.expiry.overtaken);
         let call = SystemCall { origin, admin: true, body, time_limit: None };
-        let destination = match batch.partition {
-            Some(partition) => StatementsDestination::One(partition),
-            None if self.facts.partition_count == 1 => StatementsDestination::One(PartitionId(0)),
-            None => StatementsDestination::Several,
-        };
         self.send_work(call, work, destination);
+    }
+}
+
+impl Control {
+    /// Has partitions poll what is due.
+    pub(super) fn attend_to_expiry(&mut self) {
+        if !self.expiry.is_stopped {
+            expiry::poll_due(self);
+        }
     }
 
     /// A transaction that deletes rows has ended.
@@ -163,18 +134,17 @@ impl Control {
             }
             Err(why) => {
                 if self.expiry.told.as_ref() != Some(&why.message) {
-                    tracing::warn!(%why, "rows whose time is over stay; it is tried again");
+                    tracing::warn!(%why, "expired rows are not deleted; the host tries again");
                     self.expiry.told = Some(why.message);
                 }
                 None
             }
         };
-        let leg = LegId(origin.handle as u64);
-        self.expiry.schedule.ended(leg, deleted, clock::now_us());
+        expiry::ended(self, LegId(origin.handle as u64), deleted);
     }
 
     /// A change of the catalog came before the transaction, which did nothing.
     pub(super) fn expiry_overtaken(&mut self, origin: Origin) {
-        self.expiry.schedule.ended(LegId(origin.handle as u64), None, clock::now_us());
+        expiry::ended(self, LegId(origin.handle as u64), None);
     }
 }

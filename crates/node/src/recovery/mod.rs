@@ -19,10 +19,12 @@ pub use restore::{RestoreSettings, RestoreSummary, UndoneRestore, restore, undo_
 pub use snapshot::SnapshotSummary;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
-use crate::control::change::{ChangeSettings, decode, make_change};
+use crate::control::change::ChangeSettings;
 use crate::options::Options;
 use lockstep_durability::recovery::Outcome;
 use lockstep_host::recovery::{LoggedChange, PartitionReplay, ReplayContext, ReplayHost, ReplayOf};
+use lockstep_host::schema::change::prepare_change;
+use lockstep_host::schema::codec::decode;
 use lockstep_jvm::{JavaNonTransactional, JavaSettings};
 use lockstep_plan::Catalog;
 use lockstep_site::{Coordinator, SchemaTask, Site, SnapshotBegun, change_quiet_sites};
@@ -156,7 +158,7 @@ impl<'a, H: Send, A: Send> ReplayHost for ThreadedReplay<'a, H, A> {
             limits: Options::greatest_sql_limits(),
             initialize_classes: false,
         };
-        let made = make_change(&self.catalog, &change_settings, logged, &planning);
+        let made = prepare_change(&self.catalog, &change_settings, logged, &planning);
         made.map(|made| Some(made.task)).map_err(|failure| failure.message)
     }
 

@@ -12,7 +12,7 @@ use super::{HostState, ReplaySettings, carry_out};
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
 use crate::clock;
-use crate::control::change::{CatalogChange, ChangeSettings, encode_saved_planning, make_change};
+use crate::control::change::ChangeSettings;
 use crate::log::Data;
 use crate::log::directory::random_bits;
 use crate::mailbox::Bell;
@@ -28,6 +28,8 @@ use lockstep_durability::snapshot::{ContentKind, FoundSnapshot, remove, saved_tr
 use lockstep_durability::switch::{self, SET_ASIDE_PREFIX, Switch};
 use lockstep_durability::{ClusterId, command_log};
 use lockstep_env::{Disk, OpenMode};
+use lockstep_host::schema::change::{CatalogChange, prepare_change};
+use lockstep_host::schema::codec::encode_saved_planning;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::{SchemaTask, Site};
 use lockstep_txn::TransactionClock;
@@ -179,7 +181,7 @@ fn take_builds_away(
         let Some(build) = build else { return Ok(taken_away) };
         let change = CatalogChange::EndIndex { index: &build.index, keep: false };
         let planning = state.catalog.plan.planning.clone();
-        let made = make_change(&state.catalog, &change_settings, change, &planning);
+        let made = prepare_change(&state.catalog, &change_settings, change, &planning);
         let task = made.map_err(|failure| failure.message)?.task;
         let catalog = Arc::clone(&task.catalog);
         let now_us = clock::now_us();

@@ -3,11 +3,11 @@
 use super::{HostState, ReplaySettings, carry_out};
 use crate::catalog::HostCatalog;
 use crate::classes;
-use crate::control::change::decode_saved_planning;
 use crate::snapshot::{Loaded, PartitionLoad, load_partition};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{Manifest, RowsReader, SnapshotError, verify_file};
 use lockstep_env::{Disk, OpenMode};
+use lockstep_host::schema::codec::decode_saved_planning;
 use lockstep_plan::Catalog;
 use lockstep_site::{SchemaTask, Site};
 use lockstep_sql::{Limits, parse_batch};

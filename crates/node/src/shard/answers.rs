@@ -4,6 +4,7 @@ use super::Shard;
 use crate::message::{
     ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, SurveyedTable, TASK_KEY,
 };
+use lockstep_host::expiry;
 use lockstep_site::ExpiryLook;
 use lockstep_types::{Failure, Status, TableId};
 use lockstep_wire_volt::response;
@@ -71,11 +72,7 @@ impl Shard {
     pub(super) fn look_at_expired(&mut self, catalog_version: u64, looks: &[ExpiryLook]) {
         let database = self.site.database();
         let is_current = catalog_version == self.catalog.version();
-        let rows = |look: &ExpiryLook| {
-            let ExpiryLook { table, index, cut_off_us, rows_max, .. } = *look;
-            database.rows_up_to(table, index, cut_off_us, rows_max).filter(|_| is_current)
-        };
-        let seen = looks.iter().map(|look| (look.leg, rows(look))).collect();
+        let seen = expiry::poll(database, is_current, looks);
         let request = ControlRequest::ExpirySeen { catalog_version, seen };
         let control = self.control_thread();
         self.outbox.send(control, Envelope::Control(Box::new(request)));

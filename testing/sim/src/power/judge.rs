@@ -13,6 +13,7 @@ const CHECK: CallNumber = usize::MAX - 4;
 
 impl Run {
     pub(super) fn judge_answers(&mut self, world: &mut World) -> Result<(), String> {
+        self.note_expiries(world)?;
         for answer in world.take_answers() {
             if self.hear_expiry(world, &answer)? {
                 continue;

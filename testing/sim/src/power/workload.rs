@@ -59,6 +59,10 @@ impl Run {
     }
 
     fn draw_call(&mut self, world: &mut World) -> Call {
+        // What a schema change overtakes is had in order, too.
+        if self.schema.is_changing() && self.random.chance(1, 3) {
+            return self.take_turn(world);
+        }
         match self.random.below(35) {
             0..=2 => self.move_money(world),
             3 | 4 => self.move_slowly(world),

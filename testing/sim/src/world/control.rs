@@ -7,10 +7,11 @@ use crate::plans::{Natives, NoCode, Planned, Request, SimCatalog};
 use crate::world::CallNumber;
 use lockstep_base::bytes::ByteReader;
 use lockstep_host::catalog::HostCatalog;
+use lockstep_host::expiry;
 use lockstep_host::schema::change::{CatalogChange, OwnedChange, PreparedChange, prepare_change};
 use lockstep_host::schema::{self, Requester, SchemaChanges, SchemaHost, Turn, index_build};
 use lockstep_plan::Catalog;
-use lockstep_site::{Faults, Finished, MultiCall, MultiWork, SchemaTask, StatementCall};
+use lockstep_site::{Faults, Finished, LegId, MultiCall, MultiWork, SchemaTask, StatementCall};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::{Datum, Failure, TableView};
 use std::collections::VecDeque;
@@ -68,6 +69,8 @@ pub(crate) enum ToControl {
     StepEnded(Result<i64, Failure>),
     /// A thread has prepared a change.
     Prepared(Box<Result<PreparedChange<NoCode>, Failure>>),
+    /// A partition has polled for expired rows, with this catalog in force.
+    Polled { catalog_version: u64, found: Vec<(LegId, Option<u64>)> },
 }
 
 /// The control thread.
@@ -104,7 +107,7 @@ pub(super) struct AtControl<'w> {
 }
 
 impl World {
-    fn at_control(&mut self) -> AtControl<'_> {
+    pub(super) fn at_control(&mut self) -> AtControl<'_> {
         AtControl { world: self }
     }
 
@@ -154,7 +157,7 @@ impl World {
     pub(super) fn restart_control(&mut self, catalog: Arc<HostCatalog<NoCode>>) {
         let partition_count = self.partition_count();
         self.control = ControlThread::new(catalog, partition_count);
-        self.set_expiring_tables();
+        expiry::set_tables(&mut self.at_control());
     }
 
     /// A call arrives at the control thread.
@@ -295,6 +298,9 @@ impl World {
         match message {
             ToControl::Decided { committed } => schema::decided(&mut self.at_control(), committed),
             ToControl::Prepared(change) => schema::prepared(&mut self.at_control(), *change),
+            ToControl::Polled { catalog_version, found } => {
+                expiry::polled(&mut self.at_control(), catalog_version, found);
+            }
             ToControl::StepEnded(result) => index_build::step_ended(&mut self.at_control(), result),
         }
     }
@@ -339,7 +345,7 @@ impl SchemaHost for AtControl<'_> {
     fn prepare_on_own_thread(&mut self, change: OwnedChange) -> Result<(), Failure> {
         let catalog = self.world.control.schema.catalog();
         let change = prepared(catalog, &self.world.natives, change.borrowed());
-        self.world.in_flight.push(Message::Prepared(ToControl::Prepared(Box::new(change))));
+        self.world.in_flight.push(Message::Unordered(ToControl::Prepared(Box::new(change))));
         Ok(())
     }
 
@@ -363,7 +369,7 @@ impl SchemaHost for AtControl<'_> {
     }
 
     fn in_force(&mut self, _: Vec<String>, _: String) {
-        self.world.set_expiring_tables();
+        expiry::set_tables(self);
     }
 
     fn snapshot_decided(&mut self, committed: bool) {

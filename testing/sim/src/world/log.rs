@@ -331,7 +331,8 @@ pub(super) fn copy_of(message: &Message) -> Option<Message> {
         | Message::OneRound(..)
         | Message::Ordered(..)
         | Message::ToControl(..)
-        | Message::Prepared(_) => None,
+        | Message::Unordered(_)
+        | Message::Poll(..) => None,
         Message::FromPartition(message) => Some(Message::FromPartition(message.clone())),
         Message::ToPartition(message) => Some(Message::ToPartition(message.clone())),
     }
