@@ -9,6 +9,7 @@ use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::procedure::BatchResult;
 use lockstep_exec::watch::{Caller, LimitSource, StopCheck, Stopwatch, TimeLimit, Watch};
+use lockstep_txn::log_entry::WriterRound;
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -74,6 +75,9 @@ pub(crate) struct Active<O, C> {
     /// The partitions that vote in the round that was sent last: those that write, if it is the
     /// transaction's last one.
     pub(crate) writers: Arc<[PartitionId]>,
+    /// The partitions that have logged something of it, if all rounds succeed; none if only the
+    /// last round writes, which names them.
+    pub(crate) logged: Vec<WriterRound>,
     /// When it began first; it goes on when the transaction is ordered again.
     pub(crate) begun_us: i64,
     /// When its time is over, if it is limited.
@@ -88,6 +92,36 @@ pub(crate) struct Active<O, C> {
 }
 
 impl<O, C> Active<O, C> {
+    /// These partitions write in a round. If it is the last one, and no earlier one wrote, its
+    /// entries name them: there is nothing to be kept.
+    pub(crate) fn note_logged(&mut self, round: u32, writers: &[PartitionId], last: bool) {
+        assert!(self.logged.iter().all(|logged| logged.round < round), "rounds grow");
+        if last && self.logged.is_empty() {
+            return;
+        }
+        self.logged.retain(|logged| !writers.contains(&logged.partition));
+        self.logged
+            .extend(writers.iter().map(|partition| WriterRound { partition: *partition, round }));
+    }
+
+    /// These partitions write in a round; gives those that vote in it.
+    pub(crate) fn note_round(
+        &mut self,
+        round: u32,
+        wrote: Arc<[PartitionId]>,
+        last: bool,
+    ) -> Arc<[PartitionId]> {
+        self.note_logged(round, &wrote, last);
+        self.writers = if last { wrote } else { Arc::default() };
+        Arc::clone(&self.writers)
+    }
+
+    /// The partitions that have logged something; nothing where all of them did so in the last
+    /// round, whose entries name them.
+    pub(crate) fn unnamed_writers(&self) -> Option<Arc<[WriterRound]>> {
+        (!self.logged.is_empty()).then(|| Arc::from(self.logged.as_slice()))
+    }
+
     /// A partition has answered the round.
     pub(crate) fn take(&mut self, answer: RoundAnswer) {
         let RoundAnswer { partition, result, entries, misled, .. } = answer;

@@ -30,7 +30,7 @@ mod overtaken;
 mod placing;
 mod schema;
 use awaited::{AwaitedAnswer, Awaits};
-use ending::{Ended, finished, send_decision};
+use ending::{Decision, Ended, finished, send_decision};
 use one_round::OneRound;
 pub use one_round::OneRoundFinished;
 
@@ -253,6 +253,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 answers: Vec::new(),
                 rounds: 0,
                 writers: Arc::default(),
+                logged: Vec::new(),
                 begun_us,
                 deadline_us,
                 partition_count: 0,
@@ -400,8 +401,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("it is under way");
         let procedure_number = active.call.procedure_number;
         let time_limit = time_limit(active, self.limits, self.now_us);
-        let writers = round.writers(last);
-        active.writers = Arc::clone(&writers);
+        let writers = active.note_round(number, round.writers(), last);
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
             let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
@@ -537,9 +537,10 @@ impl<O, C: Clone> Coordinator<O, C> {
             // heard the decision yet answers nobody, so nobody can see a state from before.
             self.catalog_version = task.catalog_version;
             active.finished = Some((outcome, tables));
+            let decision = Decision::of(commit, active);
             let addressed = self.initiator.decide(transaction, commit, true);
             let awaited = !addressed.is_empty();
-            send_decision(transaction, commit, true, addressed, outputs);
+            send_decision((transaction, &decision), true, addressed, outputs);
             if !awaited {
                 self.answer(transaction, outputs);
             }
@@ -553,10 +554,11 @@ impl<O, C: Clone> Coordinator<O, C> {
             (false, false) => Awaits::OneOf(active.writers.to_vec()),
             _ => Awaits::Nobody,
         };
+        let decision = Decision::of(commit, active);
         active.finished = Some((outcome, tables));
         let addressed = self.initiator.decide(transaction, commit, false);
         let answer = self.finish(transaction);
-        self.conclude((transaction, commit), addressed, awaits, answer, outputs);
+        self.conclude((transaction, decision), addressed, awaits, answer, outputs);
     }
 
     /// The transaction is over; gives its answer.

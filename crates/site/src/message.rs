@@ -5,6 +5,7 @@ use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::watch::{Profiler, TimeLimit};
 use lockstep_exec::{PreparedProcedure, PreparedStatement};
 use lockstep_plan_ir::StorageChange;
+use lockstep_txn::log_entry::WriterRound;
 use lockstep_types::{Failure, PartitionId, TableId, TransactionId};
 use std::sync::Arc;
 
@@ -227,6 +228,9 @@ pub enum ToPartition<C> {
         run: u64,
         /// Whether the coordinator wants to hear that it is done.
         acknowledge: bool,
+        /// With a commit, all partitions that logged something of the transaction; nothing where
+        /// they are those that the last round named to each of them.
+        writers: Option<Arc<[WriterRound]>>,
         /// Memory of an answer of the partition, which it gets back.
         memory: Vec<u8>,
     },

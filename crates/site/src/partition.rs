@@ -26,12 +26,13 @@ use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
-use lockstep_txn::log_entry::{LogSource, Vote};
+use lockstep_txn::log_entry::{LogSource, WriterRound};
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{Admission, EntryHeader, LogBuffer, OrderedStream, SinglePartitionInitiator};
 use lockstep_types::{
     Failure, HashRing, Outcome, ParameterSet, PartitionId, TableView, TransactionId,
 };
+use logging::Logged;
 pub(crate) use logging::writes;
 use std::sync::Arc;
 
@@ -64,7 +65,7 @@ pub struct Site<H, A, C> {
     pub(crate) database: Database,
     log: LogBuffer,
     /// Of undecided transactions that the log has something of, what it has.
-    logged: GrowingMap<TransactionId, Vote>,
+    logged: GrowingMap<TransactionId, Logged>,
     /// Memory of the entry that is made.
     log_body: Vec<u8>,
     /// Whether the operators of the statement that runs are counted.
@@ -463,11 +464,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
             ToPartition::Build { transaction, round, entries } => {
                 self.initiator.arrive(arrived(transaction, round, false, Work::Build(entries)));
             }
-            ToPartition::Decision { transaction, commit, run, acknowledge, memory } => {
+            ToPartition::Decision { transaction, commit, run, acknowledge, writers, memory } => {
                 self.take_back(memory);
                 self.count_stop(transaction, now_us, effects);
                 match commit {
-                    true => self.commit(transaction, effects),
+                    true => self.commit(transaction, writers.as_deref(), effects),
                     false => self.abort(transaction, run),
                 }
                 if acknowledge {
@@ -513,12 +514,17 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }
     }
 
-    fn commit(&mut self, transaction: TransactionId, effects: &mut Vec<PartitionEffect<H, A, C>>) {
+    fn commit(
+        &mut self,
+        transaction: TransactionId,
+        writers: Option<&[WriterRound]>,
+        effects: &mut Vec<PartitionEffect<H, A, C>>,
+    ) {
         self.initiator.commit(transaction);
         while let Some((call, answer)) = self.initiator.release() {
             effects.push(PartitionEffect::Answer(call, answer));
         }
-        self.log_decision(transaction, true);
+        self.log_commit(transaction, writers);
         match self.initiator.safe_to() {
             Some(mark) => self.database.commit_to(mark),
             None => self.database.commit(),
@@ -544,7 +550,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let mark = self.initiator.abort(transaction, run);
         let again = self.initiator.waiting_count().saturating_sub(waiting);
         self.counts.repeated += again as u64;
-        self.log_decision(transaction, false);
+        self.log_abort(transaction);
         self.counts.aborted += 1;
         let Some(mark) = mark else { return };
         if !self.faults.skip_undo() {

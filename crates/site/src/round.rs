@@ -223,9 +223,9 @@ impl Round {
         self.tasks.iter().enumerate().filter_map(busy).collect()
     }
 
-    /// Of the last round, the partitions that write.
-    pub(crate) fn writers(&self, last: bool) -> Arc<[PartitionId]> {
-        let mut partitions = if last { self.partitions() } else { Vec::new() };
+    /// The partitions that write.
+    pub(crate) fn writers(&self) -> Arc<[PartitionId]> {
+        let mut partitions = self.partitions();
         partitions.retain(|partition| {
             let mut tasks = self.tasks[partition.index()].iter();
             self.entries.contains_key(partition) || tasks.any(|task| writes(&task.bound, task.part))

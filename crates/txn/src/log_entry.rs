@@ -31,7 +31,9 @@
 //! schema     := catalog version that it makes | what the control thread wrote
 //! snapshot   := what whoever takes snapshots wrote
 //! effects    := images of rows, as the executor writes them
-//! commit, abort, withdrawn := nothing
+//! commit     := writers (or nothing: an earlier release)
+//! abort, withdrawn := nothing
+//! writers    := how many | (partition | the round of its last entry)*
 //! vote       := 0 none yet: rounds are to come, 1 yes, 2 no
 //! participants := how many | partition*
 //! part       := u8 what | entry changes: bytes removed | bytes added
@@ -53,6 +55,11 @@
 //! A call that failed has no entry either, unless it ran after an undecided transaction: it may run
 //! again and succeed. Then a vote of no follows its entry in the same batch, and another vote for
 //! each time that it runs again. The last vote counts; without one, the call succeeded.
+//!
+//! Every decision on a transaction over several partitions is an entry of each partition that
+//! logged something of it, so that a follower knows it from its own stream alone. A commit names
+//! all that did. Where votes imply it, it need not be durable before anybody hears of the
+//! transaction: recovery counts the votes.
 
 mod body;
 mod read;
@@ -60,9 +67,9 @@ mod read;
 mod tests;
 
 pub use body::{
-    CallEntry, FragmentsEntry, LoadEntry, LoggedPart, LoggedStatement, PartKind, StatementSource,
-    Vote, begin_fragments, put_call, put_entry_changes, put_load, put_part, put_schema,
-    put_statement,
+    CallEntry, CommitEntry, FragmentsEntry, LoadEntry, LoggedPart, LoggedStatement, PartKind,
+    StatementSource, Vote, WriterRound, begin_fragments, put_call, put_commit, put_entry_changes,
+    put_load, put_part, put_schema, put_statement,
 };
 pub use read::{CommandEntry, Entry, EntryBody, EntryError, EntryReader};
 
@@ -186,6 +193,8 @@ pub struct LogBuffer {
     catalog_version: u64,
     /// The number of the entry that was appended last.
     sequence: u64,
+    /// The number of the last entry that others may depend on.
+    needed: u64,
     /// The transaction id of the entry before, without its partition.
     last: u64,
     /// The next entry begins with a base.
@@ -210,6 +219,7 @@ impl LogBuffer {
             source,
             catalog_version: 0,
             sequence,
+            needed: sequence,
             last: 0,
             needs_base: true,
             base: 0,
@@ -232,6 +242,7 @@ impl LogBuffer {
     pub fn continue_behind(&mut self, sequence: u64) {
         assert_eq!(self.sequence, 0, "nothing was logged before the log was read");
         self.sequence = sequence;
+        self.needed = sequence;
     }
 
     /// Appends a single-partition call.
@@ -288,6 +299,14 @@ impl LogBuffer {
         self.bytes.extend_from_slice(body);
     }
 
+    /// Appends a commit that votes in the logs of its writers imply: nobody depends on this entry,
+    /// so it may be forwarded with the next that somebody does depend on.
+    pub fn append_implied_commit(&mut self, header: &EntryHeader, body: &[u8]) {
+        let needed = self.needed;
+        self.append(header, EntryKind::Commit, body);
+        self.needed = needed;
+    }
+
     /// Begins an entry with a body of so many bytes: gives what stands in front of the body and is
     /// not appended yet, so that the caller appends it together with the body's first numbers.
     #[inline]
@@ -298,6 +317,7 @@ impl LogBuffer {
         let multi = transaction.partition() == PartitionId::MULTI;
         assert!(multi || transaction.partition() == self.partition, "a log has its own calls");
         self.sequence += 1;
+        self.needed = self.sequence;
         self.entries += 1;
         let id = transaction.0 >> TransactionId::PARTITION_BITS;
         let head = kind | if multi { MULTI } else { 0 };
@@ -336,6 +356,19 @@ impl LogBuffer {
     /// The number of the last entry.
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// The number of the last entry that others may depend on: responses that depend on the log
+    /// are released when it is durable up to there.
+    #[inline]
+    pub fn needed_sequence(&self) -> u64 {
+        self.needed
+    }
+
+    /// Whether entries wait to be forwarded that others may depend on.
+    #[inline]
+    pub fn is_needed(&self) -> bool {
+        self.needed + self.entries > self.sequence
     }
 
     /// Who orders its entries.
@@ -382,6 +415,7 @@ impl LogBuffer {
     pub fn check_invariants(&self) {
         assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
         assert!(self.entries <= self.sequence, "every entry has taken a number of its own");
+        assert!(self.needed <= self.sequence, "others depend on entries that there are");
         assert!(self.needs_base || self.entries > 0, "what is handed over next begins with a base");
         assert!(
             self.named.iter().all(|base| *base <= self.base),

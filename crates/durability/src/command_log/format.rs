@@ -15,7 +15,7 @@ pub const BLOCK_ALIGNMENT: usize = 8;
 pub const SEGMENT_BYTES_MIN: u32 = 64 * 1024;
 
 pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 3;
 /// The partition of a block that only carries a watermark.
 pub(super) const NO_PARTITION: u32 = u32::MAX;
 

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!  0  8 bytes   "LOCKSLOG"
-//!  8  u32       format version, 2; files of format 1 are read as well
+//!  8  u32       format version, 3; files of formats 1 and 2 are read as well
 //! 12  16 bytes  id of the cluster
 //! 28  u32       number of the segment, as in its name
 //! 32  u32       length of the file

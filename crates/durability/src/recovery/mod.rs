@@ -8,6 +8,10 @@
 //! Everything else is not committed: its parts are left out, and what was logged after them is
 //! replayed without.
 //!
+//! A commit that is logged names the partitions that logged something of the transaction, and the
+//! round in which each of them did so last. It counts only if their logs have that: an end of a log
+//! that is lost takes whole transactions with it. A commit of an earlier release names nobody.
+//!
 //! A call at one partition votes too, where it failed and has an entry, and whenever it runs again:
 //! one whose last vote is a no has changed nothing and is left out.
 //!
@@ -27,10 +31,11 @@ pub use point::{PassEnd, Point, PointFinder, PointTarget};
 pub use replaced::Replaced;
 
 use lockstep_txn::EntryReader;
-use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, LogSource, Vote};
+use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, LogSource, Vote, WriterRound};
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Bound;
 
 /// Settled transactions that are remembered, for parts of theirs that stand a little behind.
 const SETTLED_REMEMBERED: usize = 1 << 20;
@@ -136,6 +141,18 @@ enum SettledBy {
     Commit,
 }
 
+/// What a partition logged of a transaction.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// The last round.
+    round: u32,
+    /// It has voted yes, and nothing made that void.
+    accepts: bool,
+}
+
+/// The round of what is one entry of each partition: a change of the catalog, a snapshot.
+const WHOLE: u32 = u32::MAX;
+
 /// How often votes changed after all participants of a transaction had voted yes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangedVotes {
@@ -163,9 +180,13 @@ pub struct Survey {
     open: BTreeMap<TransactionId, Open>,
     settled: BTreeMap<TransactionId, SettledBy>,
     aborted: BTreeSet<TransactionId>,
-    /// By partition, transactions over several that it has voted yes on, in their order, which is
-    /// that in which it ran them.
-    accepted: Vec<BTreeSet<TransactionId>>,
+    /// By partition, what it logged of transactions over several, in their order, which is that in
+    /// which it ran them.
+    parts: Vec<BTreeMap<TransactionId, Part>>,
+    /// Transactions with a commit in a log, and the last entries of theirs that are not found.
+    incomplete: BTreeMap<TransactionId, Vec<WriterRound>>,
+    /// Only the log of this partition is read.
+    alone: Option<PartitionId>,
     /// By partition, calls that failed or were withdrawn.
     void_calls: Vec<BTreeSet<TransactionId>>,
     last_multi: TransactionId,
@@ -188,6 +209,8 @@ pub struct Outcome {
     pub changed_votes: ChangedVotes,
     /// Transactions over several partitions that are not to be replayed.
     left_out: BTreeSet<TransactionId>,
+    /// Those of them with a commit in a log whose parts are not all in their logs.
+    incomplete: usize,
     /// By partition, calls that are not to be replayed.
     void_calls: Vec<BTreeSet<TransactionId>>,
     replaced: Replaced,
@@ -204,7 +227,9 @@ impl Survey {
             open: BTreeMap::new(),
             settled: BTreeMap::new(),
             aborted: BTreeSet::new(),
-            accepted: vec![BTreeSet::new(); behind.len()],
+            parts: vec![BTreeMap::new(); behind.len()],
+            incomplete: BTreeMap::new(),
+            alone: None,
             void_calls: vec![BTreeSet::new(); behind.len()],
             last_multi: TransactionId(0),
             last_source: LogSource::default(),
@@ -212,6 +237,14 @@ impl Survey {
             cut: None,
             changed_votes: ChangedVotes::default(),
         }
+    }
+
+    /// A survey of the log of one of several partitions, which begins after a number: what is
+    /// decided on its transactions is what its own entries say.
+    pub fn of_one(partition: PartitionId, partitions: usize, after: u64) -> Survey {
+        let mut all = vec![0; partitions];
+        all[partition.index()] = after;
+        Survey { alone: Some(partition), ..Survey::new(&all) }
     }
 
     /// Entries that a later epoch replaced, which are passed over.
@@ -276,14 +309,17 @@ impl Survey {
         }
         match &entry.body {
             EntryBody::Command(_) | EntryBody::Statements | EntryBody::Load(_) => {}
-            EntryBody::Effects(_) | EntryBody::Snapshot(_) => {}
+            EntryBody::Effects(_) => {}
+            EntryBody::Snapshot(_) => self.note_part(partition, transaction, WHOLE),
             EntryBody::Withdrawn => {
                 self.void_calls[partition.index()].insert(transaction);
             }
             EntryBody::Fragments(fragments) => {
+                self.note_part(partition, transaction, fragments.round);
                 self.vote(partition, transaction, fragments.vote, fragments.participants());
             }
             EntryBody::Call(call) => {
+                self.note_part(partition, transaction, 1);
                 self.vote(partition, transaction, call.vote, call.participants());
             }
             EntryBody::Vote(vote) if transaction.partition() != PartitionId::MULTI => {
@@ -297,9 +333,10 @@ impl Survey {
                 self.vote(partition, transaction, *vote, std::iter::empty());
             }
             EntryBody::Schema { .. } => {
+                self.note_part(partition, transaction, WHOLE);
                 self.vote(partition, transaction, Vote::None, std::iter::empty());
             }
-            EntryBody::Commit => self.settle(transaction, SettledBy::Commit),
+            EntryBody::Commit(commit) => self.commit(transaction, commit.writers()),
             EntryBody::Abort => {
                 self.open.remove(&transaction);
                 self.aborted.insert(transaction);
@@ -311,8 +348,14 @@ impl Survey {
     /// An abort stands in the log of a partition: what the partition ran after the aborted
     /// transaction runs again, and each yes is void until it votes again.
     fn void_after(&mut self, partition: PartitionId, aborted: TransactionId) {
-        let mut void = self.accepted[partition.index()].split_off(&aborted);
-        void.remove(&aborted);
+        let after = (Bound::Excluded(aborted), Bound::Unbounded);
+        let parts = self.parts[partition.index()].range_mut(after);
+        let accepted = parts.filter(|(_, part)| part.accepts);
+        let void = accepted.map(|(transaction, part)| {
+            part.accepts = false;
+            *transaction
+        });
+        let void: Vec<TransactionId> = void.collect();
         for transaction in void {
             match self.settled.get(&transaction) {
                 Some(SettledBy::Commit) => continue,
@@ -345,8 +388,8 @@ impl Survey {
         if self.aborted.contains(&transaction) || settled == Some(SettledBy::Commit) {
             return;
         }
-        if vote == Vote::Yes {
-            self.note_accepted(partition, transaction);
+        if let Some(part) = self.parts[partition.index()].get_mut(&transaction) {
+            part.accepts = vote == Vote::Yes;
         }
         match (settled, vote) {
             (Some(_), Vote::No) => self.reopen(transaction),
@@ -368,12 +411,57 @@ impl Survey {
         }
     }
 
-    fn note_accepted(&mut self, partition: PartitionId, transaction: TransactionId) {
-        let accepted = &mut self.accepted[partition.index()];
-        accepted.insert(transaction);
-        if accepted.len() > SETTLED_REMEMBERED {
-            // The coordinator decided it long ago.
-            accepted.pop_first();
+    /// A partition logged a round of a transaction.
+    fn note_part(&mut self, partition: PartitionId, transaction: TransactionId, round: u32) {
+        let parts = &mut self.parts[partition.index()];
+        let part = parts.entry(transaction).or_insert(Part { round, accepts: false });
+        part.round = part.round.max(round);
+        if parts.len() > SETTLED_REMEMBERED {
+            // It was decided long ago.
+            parts.pop_first();
+        }
+        if let Some(missing) = self.incomplete.get_mut(&transaction) {
+            missing.retain(|writer| writer.partition != partition || writer.round > round);
+            if missing.is_empty() {
+                self.incomplete.remove(&transaction);
+                self.settle(transaction, SettledBy::Commit);
+            }
+        }
+    }
+
+    /// A log says that a transaction is committed, and who logged something of it.
+    fn commit(&mut self, transaction: TransactionId, writers: impl Iterator<Item = WriterRound>) {
+        if self.settled.get(&transaction) == Some(&SettledBy::Commit) {
+            return;
+        }
+        let named: Vec<WriterRound> = writers.collect();
+        let missing = named.iter().filter(|writer| self.is_missing(transaction, writer));
+        let missing: Vec<WriterRound> = missing.copied().collect();
+        if !missing.is_empty() {
+            self.incomplete.insert(transaction, missing);
+            return;
+        }
+        self.settle(transaction, SettledBy::Commit);
+        for writer in named {
+            if let Some(parts) = self.parts.get_mut(writer.partition.index()) {
+                parts.remove(&transaction);
+            }
+        }
+    }
+
+    /// Whether the log of a partition, if it is read, does not have its last part of a transaction.
+    fn is_missing(&self, transaction: TransactionId, writer: &WriterRound) -> bool {
+        let is_read = self.alone.is_none_or(|alone| alone == writer.partition);
+        let Some(parts) = self.parts.get(writer.partition.index()).filter(|_| is_read) else {
+            return false;
+        };
+        match parts.get(&transaction) {
+            Some(part) => part.round < writer.round,
+            // Those long ago are not remembered.
+            None => {
+                let first = parts.first_key_value().filter(|_| parts.len() == SETTLED_REMEMBERED);
+                first.is_none_or(|(first, _)| *first < transaction)
+            }
         }
     }
 
@@ -388,6 +476,8 @@ impl Survey {
 
     /// All logs have been read to their ends.
     pub fn finish(mut self) -> Outcome {
+        let incomplete = self.incomplete.len();
+        self.aborted.extend(self.incomplete.into_keys());
         self.aborted.extend(self.open.into_keys());
         for (tail, cut) in self.tails.iter_mut().zip(self.cut.iter().flatten()) {
             tail.sequence = tail.sequence.min(*cut);
@@ -399,6 +489,7 @@ impl Survey {
             replaced: self.replaced,
             changed_votes: self.changed_votes,
             left_out: self.aborted,
+            incomplete,
             void_calls: self.void_calls,
             cut: self.cut,
         }
@@ -456,6 +547,12 @@ impl Outcome {
     /// Number of calls at one partition that failed, and have an entry, or were withdrawn.
     pub fn void_calls(&self) -> usize {
         self.void_calls.iter().map(BTreeSet::len).sum()
+    }
+
+    /// Number of transactions that are left out although a log has their commit, because the log of
+    /// another partition does not have its part.
+    pub fn incomplete(&self) -> usize {
+        self.incomplete
     }
 
     /// Number of transactions over several partitions that are left out.

@@ -521,13 +521,13 @@ fn a_later_format_is_refused_by_its_number() {
     let disk = new_disk();
     written(&disk, &groups(3));
     let (name, mut bytes) = files(&disk).pop().unwrap();
-    bytes[11] = 3;
+    bytes[11] = 4;
     let checksum = crc32fast::hash(&bytes[..60]);
     bytes[60..64].copy_from_slice(&checksum.to_be_bytes());
     disk.replace(&name, bytes);
     let error = read(&disk).unwrap_err();
     assert_eq!(error.kind, LogErrorKind::Newer);
-    let said = "format version is 3 (written by release ";
+    let said = "format version is 4 (written by release ";
     assert!(error.to_string().contains(said), "{error}");
 }
 

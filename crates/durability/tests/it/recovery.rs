@@ -4,7 +4,9 @@
 use lockstep_durability::recovery::{
     Outcome, PassEnd, Point, PointFinder, PointTarget, Replaced, Survey, SurveyError,
 };
-use lockstep_txn::log_entry::{LogSource, Vote, begin_fragments, put_schema};
+use lockstep_txn::log_entry::{
+    LogSource, Vote, WriterRound, begin_fragments, put_commit, put_schema,
+};
 use lockstep_txn::sp::first_entry;
 use lockstep_txn::{EntryHeader, EntryKind, LogBuffer};
 use lockstep_types::{ParameterSet, PartitionId, TransactionId};
@@ -53,6 +55,14 @@ impl Logs {
         let mut body = Vec::new();
         begin_fragments(&mut body, round, vote, &[A, B]);
         self.add(partition, |log| log.append(&multi(ms), EntryKind::Fragments, &body));
+    }
+
+    /// A commit that names who logged something of the transaction, and in which round last.
+    fn commit(&mut self, partition: PartitionId, ms: i64, writers: &[(PartitionId, u32)]) {
+        let mut body = Vec::new();
+        let writers = writers.iter();
+        put_commit(&mut body, writers.map(|&(partition, round)| WriterRound { partition, round }));
+        self.add(partition, |log| log.append(&multi(ms), EntryKind::Commit, &body));
     }
 
     fn vote(&mut self, partition: PartitionId, ms: i64, vote: Vote) {
@@ -268,6 +278,72 @@ fn what_nobody_votes_on_is_committed_by_one_commit() {
     logs.entry(A, &multi(2), EntryKind::Commit);
     logs.entry(B, &multi(3), EntryKind::Commit);
     assert!(is_committed(&logs.whole(), 2) && is_committed(&logs.whole(), 3));
+}
+
+/// With asynchronous logs, or logs of several hosts, the end of one may be lost that others have
+/// decisions on.
+#[test]
+fn a_commit_counts_if_every_writer_has_its_last_part() {
+    let mut logs = Logs::new();
+    for partition in [A, B] {
+        logs.round(partition, 2, 1, Vote::None);
+        logs.round(partition, 2, 2, Vote::None);
+    }
+    logs.round(A, 3, 1, Vote::None);
+    logs.round(B, 3, 2, Vote::Yes);
+    let mut body = Vec::new();
+    put_schema(&mut body, 1, b"change");
+    for partition in [A, B] {
+        logs.add(partition, |log| log.append(&multi(4), EntryKind::Schema, &body));
+    }
+    for partition in [A, B] {
+        logs.entry(partition, &multi(5), EntryKind::Snapshot);
+    }
+    logs.commit(B, 5, &[(A, 1), (B, 1)]);
+    logs.commit(B, 2, &[(A, 2), (B, 2)]);
+    logs.commit(B, 3, &[(A, 1), (B, 2)]);
+    logs.commit(B, 4, &[(A, 1), (B, 1)]);
+    let needed_of_a = [(2, 2), (3, 3), (4, 4), (5, 5)];
+    for cut in 0..=logs.pieces[0].len() {
+        let outcome = logs.survey([cut, logs.pieces[1].len()]).expect("sound");
+        for (ms, needed) in needed_of_a {
+            assert_eq!(is_committed(&outcome, ms), cut >= needed, "{ms}, {cut} parts of A");
+        }
+        let missing = needed_of_a.iter().filter(|(_, needed)| cut < *needed).count();
+        assert_eq!(outcome.incomplete(), missing);
+    }
+    // In whatever order they are read.
+    for order in [[A, B], [B, A]] {
+        for alternating in [false, true] {
+            let outcome = logs.read_in(&order, alternating);
+            assert!([2, 3, 4, 5].iter().all(|ms| is_committed(&outcome, *ms)));
+            assert_eq!(outcome.incomplete(), 0);
+        }
+    }
+}
+
+/// What the log of one partition says is enough for its own part.
+#[test]
+fn one_log_is_enough_where_it_has_the_decision() {
+    let mut logs = Logs::new();
+    for partition in [A, B] {
+        (2..=4).for_each(|ms| logs.round(partition, ms, 1, Vote::Yes));
+        logs.commit(partition, 2, &[(A, 1), (B, 1)]);
+        logs.entry(partition, &multi(3), EntryKind::Abort);
+        logs.vote(partition, 4, Vote::Yes);
+    }
+    let alone = |partition: PartitionId| {
+        let mut survey = Survey::of_one(partition, 2, 0);
+        for piece in &logs.pieces[partition.index()] {
+            survey.read(partition, piece).expect("sound");
+        }
+        let outcome = survey.finish();
+        [2, 3, 4].map(|ms| outcome.replays(partition, multi(ms).transaction))
+    };
+    assert_eq!(alone(A), [true, false, false], "nothing is decided on the last one");
+    assert_eq!(alone(B), alone(A));
+    let all = logs.whole();
+    assert_eq!([2, 3, 4].map(|ms| is_committed(&all, ms)), [true, false, true]);
 }
 
 #[test]

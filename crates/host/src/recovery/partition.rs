@@ -302,7 +302,7 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             EntryBody::Schema { .. }
             | EntryBody::Snapshot(_)
             | EntryBody::Vote(_)
-            | EntryBody::Commit
+            | EntryBody::Commit(_)
             | EntryBody::Abort
             | EntryBody::Withdrawn => {}
         }

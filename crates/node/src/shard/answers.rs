@@ -85,9 +85,11 @@ impl Shard {
             self.statistics.snapshot(self.thread, &self.catalog, &self.site, connections);
         if let Some(log) = &mut self.log {
             let durable = log.refresh();
-            snapshot.outstanding_entries = self.site.log_sequence().saturating_sub(durable);
-            snapshot.outstanding_bytes =
-                log.unwritten_bytes() + self.site.waiting_log_bytes() as u64;
+            snapshot.outstanding_entries = self.site.needed_log_sequence().saturating_sub(durable);
+            // Entries that nobody depends on are no backlog.
+            let is_waiting = self.site.has_log_to_hand_over();
+            let waiting = if is_waiting { self.site.waiting_log_bytes() as u64 } else { 0 };
+            snapshot.outstanding_bytes = log.unwritten_bytes() + waiting;
         }
         if validate {
             let database = self.site.database();

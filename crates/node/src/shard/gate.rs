@@ -50,7 +50,7 @@ impl Shard {
     #[inline]
     pub(super) fn stands_behind(&self) -> u64 {
         match &self.log {
-            Some(log) if log.gates() => self.site.log_sequence(),
+            Some(log) if log.gates() => self.site.needed_log_sequence(),
             _ => DURABLE_EVERYWHERE,
         }
     }
@@ -60,7 +60,7 @@ impl Shard {
     /// of the log a power cut takes, no decision is left in it without what was decided on.
     #[inline]
     pub(super) fn told_behind(&self) -> u64 {
-        self.log.as_ref().map_or(DURABLE_EVERYWHERE, |_| self.site.log_sequence())
+        self.log.as_ref().map_or(DURABLE_EVERYWHERE, |_| self.site.needed_log_sequence())
     }
 
     /// How far the log was durable when it was last looked at; written, if it is asynchronous.
@@ -175,7 +175,7 @@ impl Shard {
     pub(super) fn hand_over_log(&mut self) {
         match &mut self.log {
             None => self.site.drop_log(),
-            Some(_) if self.site.waiting_log_bytes() == 0 => {}
+            Some(_) if !self.site.has_log_to_hand_over() => {}
             Some(log) => log.hand_over(|spare| self.site.take_log(spare)),
         }
     }
@@ -183,7 +183,10 @@ impl Shard {
     /// The thread ends: everything that was logged goes to the log's thread.
     pub(super) fn hand_over_all(&mut self) {
         while self.site.waiting_log_bytes() > 0 {
-            self.hand_over_log();
+            match &mut self.log {
+                None => self.site.drop_log(),
+                Some(log) => log.hand_over(|spare| self.site.take_log(spare)),
+            }
             if self.log.as_ref().is_none_or(SiteLog::has_failed) {
                 return;
             }

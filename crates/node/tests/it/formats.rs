@@ -16,9 +16,12 @@ use lockstep_types::{PartitionId, TransactionId};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A directory of two sites that release 0.1.0 wrote before the second format of the log, and that
-/// was not stopped in order: a snapshot and the log after it.
-const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/directories/format-1");
+/// Directories of two sites that release 0.1.0 wrote when the log had these formats, and that were
+/// not stopped in order: a snapshot and the log after it.
+const FORMATS: &[&str] = &[
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/directories/format-1"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/directories/format-2"),
+];
 
 const OPTIONS: &[&str] = &["statistics_interval_ms=0", "log_segment_bytes=65536"];
 
@@ -68,8 +71,11 @@ fn check_rows(peer: &mut Peer) {
 }
 
 #[test]
-fn a_directory_of_the_format_before_opens() {
-    let disk = copied(FORMAT_1);
+fn directories_of_earlier_formats_open() {
+    FORMATS.iter().for_each(|root| open_earlier(copied(root)));
+}
+
+fn open_earlier(disk: MemoryDisk) {
     let without_snapshot = disk.copy();
     for name in without_snapshot.list("snapshots").expect("it is there") {
         without_snapshot.remove(&format!("snapshots/{name}")).expect("it is there");

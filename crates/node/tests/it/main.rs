@@ -26,6 +26,7 @@ mod limits;
 mod local_data;
 mod memory;
 mod multi;
+mod one_log;
 mod plans;
 mod recovery;
 mod replicated;

@@ -6,7 +6,7 @@
 //! acknowledge such a decision, and their acknowledgements wait until it is durable there. The
 //! transaction itself is over at once: what comes behind it is behind the decision in each log.
 
-use super::ending::send_decision;
+use super::ending::{Decision, send_decision};
 use super::{Coordinator, CoordinatorOutput};
 use lockstep_txn::Addressed;
 use lockstep_types::{Failure, Outcome, PartitionId, Status, TransactionId};
@@ -42,13 +42,12 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// Sends a decision, and the answer when it has been acknowledged as it needs to be.
     pub(super) fn conclude(
         &mut self,
-        decision: (TransactionId, bool),
+        (transaction, decision): (TransactionId, Decision),
         addressed: Vec<Addressed>,
         awaits: Awaits,
         answer: CoordinatorOutput<O, C>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let (transaction, commit) = decision;
         let (from, needed) = match awaits {
             Awaits::Nobody => (Vec::new(), 0),
             Awaits::OneOf(partitions) => (partitions, 1),
@@ -59,7 +58,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             }
         };
         let acknowledge = needed > 0;
-        send_decision(transaction, commit, acknowledge, addressed, outputs);
+        send_decision((transaction, &decision), acknowledge, addressed, outputs);
         self.keep_answer(transaction, (from, needed), answer, outputs);
     }
 

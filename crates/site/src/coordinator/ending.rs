@@ -6,8 +6,10 @@ use super::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, numbered
 use crate::active::{Active, Leading, Queued, Submitted};
 use crate::message::{MultiCall, MultiWork, ToPartition};
 use crate::tables::write_modified;
+use lockstep_txn::log_entry::WriterRound;
 use lockstep_txn::{Addressed, RoundProgress};
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
+use std::sync::Arc;
 
 impl<O, C: Clone> Coordinator<O, C> {
     /// Goes on where another coordinator ended: with the catalog in force, and with transaction
@@ -112,7 +114,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             needed = self.all_partitions();
         }
         let addressed = self.initiator.decide(transaction, false, false);
-        send_decision(transaction, false, false, addressed, outputs);
+        send_decision((transaction, &Decision::Abort), false, addressed, outputs);
         let mut active = *self.active.remove(&transaction).expect("it is under way");
         if active.leading == Leading::Found {
             active.call.home = None;
@@ -173,7 +175,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             false => Awaits::Nobody,
         };
         let answer = self.finish(transaction);
-        self.conclude((transaction, false), addressed, awaits, answer, outputs);
+        self.conclude((transaction, Decision::Abort), addressed, awaits, answer, outputs);
     }
 }
 
@@ -206,9 +208,25 @@ pub(super) fn finished<O, C>(
     }))
 }
 
+/// What becomes of a transaction.
+#[derive(Debug, Clone)]
+pub(super) enum Decision {
+    /// With the partitions that logged something of it, unless its last round named them.
+    Commit(Option<Arc<[WriterRound]>>),
+    Abort,
+}
+
+impl Decision {
+    pub(super) fn of<O, C>(commit: bool, active: &Active<O, C>) -> Decision {
+        match commit {
+            true => Decision::Commit(active.unnamed_writers()),
+            false => Decision::Abort,
+        }
+    }
+}
+
 pub(super) fn send_decision<O, C>(
-    transaction: TransactionId,
-    commit: bool,
+    (transaction, decision): (TransactionId, &Decision),
     acknowledge: bool,
     addressed: Vec<Addressed>,
     outputs: &mut Vec<CoordinatorOutput<O, C>>,
@@ -216,7 +234,12 @@ pub(super) fn send_decision<O, C>(
     for address in addressed {
         let run = address.run;
         let memory = Vec::new();
-        let message = ToPartition::Decision { transaction, commit, run, acknowledge, memory };
+        let (commit, writers) = match decision {
+            Decision::Commit(writers) => (true, writers.clone()),
+            Decision::Abort => (false, None),
+        };
+        let message =
+            ToPartition::Decision { transaction, commit, run, acknowledge, writers, memory };
         outputs.push(CoordinatorOutput::Send(numbered(address, message)));
     }
 }

@@ -2,6 +2,7 @@
 //! when all have answered. It does not look into them or their answers.
 
 use super::awaited::Awaits;
+use super::ending::Decision;
 use super::{Coordinator, CoordinatorOutput, numbered};
 use crate::active::{Queued, over_limit};
 use crate::message::{OneRoundAnswer, ToPartition};
@@ -216,7 +217,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         for address in addressed.drain(..) {
             let memory = ended.memory_of(address.partition);
             let (run, acknowledge) = (address.run, awaits_one);
-            let message = ToPartition::Decision { transaction, commit, run, acknowledge, memory };
+            let message = ToPartition::Decision {
+                transaction,
+                commit,
+                run,
+                acknowledge,
+                writers: None,
+                memory,
+            };
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }
         let OneRound { origin, call, mut answers, .. } = ended;
@@ -259,7 +267,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let result = Err(Box::new(failure));
         let finished = OneRoundFinished { origin, call, result, partition_count, rounds: ROUND };
         let answer = CoordinatorOutput::OneRoundFinished(finished);
-        self.conclude((transaction, false), addressed, awaits, answer, outputs);
+        self.conclude((transaction, Decision::Abort), addressed, awaits, answer, outputs);
     }
 }
 

@@ -26,6 +26,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.initiator.enlist(transaction, &all);
         let (round, addressed) = self.initiator.begin_round(transaction, &all, false);
         self.begun_round(transaction, None);
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
+        active.note_logged(round, &all, false);
         for address in addressed {
             let message = ToPartition::Schema { transaction, round, task: Arc::clone(task) };
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));

@@ -3,11 +3,27 @@
 use super::Site;
 use lockstep_txn::HandedLog;
 
+/// Entries that nobody depends on are forwarded when they have this many bytes.
+const IMPLIED_BYTES_MAX: usize = 16 << 10;
+
 impl<H, A, C: Clone> Site<H, A, C> {
     /// The number of the last entry: what is read now may stand behind all up to it.
     #[inline]
     pub fn log_sequence(&self) -> u64 {
         self.log.sequence()
+    }
+
+    /// The number of the last entry that a response sent now may depend on. Those after it are
+    /// commits that votes in the log imply.
+    #[inline]
+    pub fn needed_log_sequence(&self) -> u64 {
+        self.log.needed_sequence()
+    }
+
+    /// Whether entries are to be forwarded: others may depend on one, or they are many.
+    #[inline]
+    pub fn has_log_to_hand_over(&self) -> bool {
+        self.log.is_needed() || self.log.bytes().len() >= IMPLIED_BYTES_MAX
     }
 
     /// Bytes of entries that were not handed over yet.

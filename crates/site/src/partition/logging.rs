@@ -11,20 +11,44 @@
 //! it is the last one: so a crash in between leaves no yes of a partition that would have said no.
 //! A transaction whose every participant has logged a yes is committed, unless an abort is logged
 //! somewhere; one without votes, because nobody knew that its last round was the last, is
-//! committed where a commit is logged.
+//! committed where a commit is logged. Every decision is logged by each partition that logged
+//! something of the transaction; a commit names all of them.
 
 use super::{Site, Work};
 use crate::message::{BoundStatement, FragmentPart, RoundTasks, SchemaTask, StatementCall};
 use crate::one_round::OneRoundCall;
+use lockstep_base::short_list::ShortList;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::{
-    PartKind, StatementSource, Vote, begin_fragments, put_call, put_entry_changes, put_load,
-    put_part, put_schema, put_statement,
+    PartKind, StatementSource, Vote, WriterRound, begin_fragments, put_call, put_commit,
+    put_entry_changes, put_load, put_part, put_schema, put_statement,
 };
 use lockstep_txn::sp::{Fragments, first_entry};
 use lockstep_txn::{EntryHeader, EntryKind};
-use lockstep_types::{TableView, TransactionId};
+use lockstep_types::{PartitionId, TableView, TransactionId};
+
+/// Writers of a round that are kept without memory of their own.
+const FEW_WRITERS: usize = 6;
+
+/// What the log has of a transaction over several partitions that is not decided.
+#[derive(Debug)]
+pub(super) struct Logged {
+    /// The vote that counts.
+    vote: Vote,
+    /// The last round that is logged.
+    round: u32,
+    /// With its vote, who else votes.
+    writers: ShortList<PartitionId, FEW_WRITERS>,
+}
+
+impl Logged {
+    fn new(vote: Vote, round: u32, voters: &[PartitionId]) -> Logged {
+        let mut writers = ShortList::default();
+        writers.set(voters);
+        Logged { vote, round, writers }
+    }
+}
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// Whether a write that has run gets an entry: what runs again has one, and nothing needs
@@ -136,15 +160,15 @@ impl<H, A, C: Clone> Site<H, A, C> {
     ) {
         match &fragments.work {
             Work::Tasks(work, _) => self.log_tasks(fragments, work, header, succeeded),
-            Work::OneRound(call, _) => self.log_one_round(fragments.last, call, header, succeeded),
+            Work::OneRound(call, _) => self.log_one_round(fragments, call, header, succeeded),
             // What fails takes the transaction with it: there is nothing to be told.
-            Work::Schema(task) if succeeded => self.log_schema(task, header),
+            Work::Schema(task) if succeeded => self.log_schema(task, header, fragments.round),
             // The entries of the other partitions' rows come again when the change is replayed.
             Work::Schema(_) | Work::Build(_) => {}
         }
     }
 
-    fn log_schema(&mut self, task: &SchemaTask<C>, header: &EntryHeader) {
+    fn log_schema(&mut self, task: &SchemaTask<C>, header: &EntryHeader, round: u32) {
         let mut body = std::mem::take(&mut self.log_body);
         body.clear();
         let kind = match task.snapshot {
@@ -159,7 +183,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         };
         self.log.append(header, kind, &body);
         self.log_body = body;
-        self.note_logged(header.transaction, Vote::None);
+        self.note_logged(header.transaction, Logged::new(Vote::None, round, &[]));
     }
 
     fn log_tasks(
@@ -200,18 +224,19 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }
         self.log.append(header, EntryKind::Fragments, &body);
         self.log_body = body;
-        self.note_logged(header.transaction, vote);
+        let logged = Logged::new(vote, fragments.round, &work.writers);
+        self.note_logged(header.transaction, logged);
     }
 
     fn log_one_round(
         &mut self,
-        last: bool,
+        fragments: &Fragments<Work<C>>,
         call: &OneRoundCall,
         header: &EntryHeader,
         succeeded: bool,
     ) {
         let writes = call.writers().contains(&self.partition);
-        let Some(vote) = vote(last, succeeded).filter(|_| writes) else { return };
+        let Some(vote) = vote(fragments.last, succeeded).filter(|_| writes) else { return };
         if header.repeated {
             return self.log_vote(header, vote);
         }
@@ -221,7 +246,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         put_call(&mut body, vote, call.writers(), call.home(), name, call.parameter_set());
         self.log.append(header, EntryKind::Call, &body);
         self.log_body = body;
-        self.note_logged(header.transaction, vote);
+        let logged = Logged::new(vote, fragments.round, call.writers());
+        self.note_logged(header.transaction, logged);
     }
 
     /// The last round ran again after an abort, which makes the vote before it void: the partition
@@ -229,28 +255,61 @@ impl<H, A, C: Clone> Site<H, A, C> {
     #[cold]
     fn log_vote(&mut self, header: &EntryHeader, vote: Vote) {
         if let Some(logged) = self.logged.get_mut(header.transaction) {
-            *logged = vote;
+            logged.vote = vote;
             self.log.append(header, EntryKind::Vote, &[vote as u8]);
         }
     }
 
-    fn note_logged(&mut self, transaction: TransactionId, vote: Vote) {
+    fn note_logged(&mut self, transaction: TransactionId, logged: Logged) {
         // A partition runs transactions in the order of their ids.
         match self.logged.get_mut(transaction) {
-            Some(logged) => *logged = vote,
-            None => self.logged.push(transaction, vote),
+            Some(before) => {
+                debug_assert!(before.round < logged.round, "each round is logged once");
+                *before = logged;
+            }
+            None => self.logged.push(transaction, logged),
         }
     }
 
-    /// A decision: told where the log has something of the transaction, and does not say it
-    /// already by its vote.
-    pub(super) fn log_decision(&mut self, transaction: TransactionId, commit: bool) {
-        let Some(vote) = self.logged.remove(transaction) else { return };
-        if commit && vote == Vote::Yes {
-            return;
+    /// A commit, with all that logged something of the transaction: logged where the log has
+    /// something of it. `writers` are none where the last round named them.
+    pub(super) fn log_commit(
+        &mut self,
+        transaction: TransactionId,
+        writers: Option<&[WriterRound]>,
+    ) {
+        let Some(logged) = self.logged.remove(transaction) else { return };
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        match writers {
+            Some(writers) => {
+                debug_assert!(
+                    writers
+                        .contains(&WriterRound { partition: self.partition, round: logged.round }),
+                    "a commit names this partition"
+                );
+                put_commit(&mut body, writers.iter().copied());
+            }
+            None => {
+                let (named, round) = (logged.writers.as_slice(), logged.round);
+                debug_assert!(named.contains(&self.partition), "a commit names this partition");
+                let writers = named.iter().map(|&partition| WriterRound { partition, round });
+                put_commit(&mut body, writers);
+            }
         }
-        let kind = if commit { EntryKind::Commit } else { EntryKind::Abort };
-        self.log.append(&first_entry(transaction), kind, &[]);
+        let header = first_entry(transaction);
+        match logged.vote {
+            Vote::Yes => self.log.append_implied_commit(&header, &body),
+            Vote::No | Vote::None => self.log.append(&header, EntryKind::Commit, &body),
+        }
+        self.log_body = body;
+    }
+
+    /// An abort: logged where the log has something of the transaction.
+    pub(super) fn log_abort(&mut self, transaction: TransactionId) {
+        if self.logged.remove(transaction).is_some() {
+            self.log.append(&first_entry(transaction), EntryKind::Abort, &[]);
+        }
     }
 
     /// A call does not run here, although it is its turn: it belongs to another partition, or is

@@ -150,6 +150,21 @@ pub struct LoadEntry<'a> {
     pub rows: &'a [u8],
 }
 
+/// A partition that logged something of a transaction, and in which round it did so last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriterRound {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The round, from 1.
+    pub round: u32,
+}
+
+/// The decision to commit a transaction over several partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitEntry<'a> {
+    writers: &'a [u8],
+}
+
 /// Begins the body of [`super::EntryKind::Fragments`]; [`put_part`] and [`put_entry_changes`] add
 /// to it. `participants` are the partitions that log something for the transaction, and count
 /// with a vote only.
@@ -226,6 +241,17 @@ pub fn put_schema(body: &mut Vec<u8>, catalog_version: u64, change: &[u8]) {
     body.extend_from_slice(change);
 }
 
+/// Writes the body of [`super::EntryKind::Commit`]: all partitions that logged something of the
+/// transaction, one at least.
+pub fn put_commit(body: &mut Vec<u8>, writers: impl ExactSizeIterator<Item = WriterRound>) {
+    assert!(writers.len() > 0, "a commit is logged where something of its transaction is");
+    body.put_varint(writers.len() as u64);
+    for writer in writers {
+        body.put_varint(u64::from(writer.partition.0));
+        body.put_varint(u64::from(writer.round));
+    }
+}
+
 /// Writes the body of [`super::EntryKind::Load`].
 pub fn put_load(body: &mut Vec<u8>, procedure: &str, rows: &[u8]) {
     body.put_counted(procedure.as_bytes());
@@ -296,6 +322,35 @@ impl<'a> CallEntry<'a> {
     pub fn participants(&self) -> impl Iterator<Item = PartitionId> + 'a {
         partitions(self.participants)
     }
+}
+
+impl<'a> CommitEntry<'a> {
+    pub(super) fn read(body: &'a [u8]) -> Result<CommitEntry<'a>, EntryError> {
+        if body.is_empty() {
+            return Ok(CommitEntry { writers: body });
+        }
+        let mut reader = ByteReader::new(body);
+        let count = reader.varint()?;
+        let writers = reader.rest();
+        for _ in 0..count {
+            read_writer(&mut reader)?;
+        }
+        if count == 0 || reader.remaining() > 0 {
+            return Err(EntryError::writers());
+        }
+        Ok(CommitEntry { writers })
+    }
+
+    /// All partitions that logged something of the transaction; none if an earlier release wrote
+    /// the entry, which did not name them.
+    pub fn writers(&self) -> impl Iterator<Item = WriterRound> + 'a {
+        each(self.writers, read_writer).map_while(Result::ok)
+    }
+}
+
+fn read_writer(reader: &mut ByteReader<'_>) -> Result<WriterRound, EntryError> {
+    let partition = PartitionId(number(reader)?);
+    Ok(WriterRound { partition, round: number(reader)? })
 }
 
 impl<'a> LoadEntry<'a> {

@@ -1,6 +1,8 @@
 //! Reading entries back.
 
-use super::body::{CallEntry, FragmentsEntry, LoadEntry, LoggedStatement, Vote, number, text};
+use super::body::{
+    CallEntry, CommitEntry, FragmentsEntry, LoadEntry, LoggedStatement, Vote, number, text,
+};
 use super::{
     ADDRESSED, BASE, EntryHeader, EntryKind, KIND, LogSource, MULTI, NAMED, NUMBERED_PROCEDURES,
     WITH_EPOCH,
@@ -31,6 +33,11 @@ impl EntryError {
     #[cold]
     pub(super) fn number(value: u64) -> EntryError {
         EntryError::new(format!("the number {value} is over 32 bits"))
+    }
+
+    #[cold]
+    pub(super) fn writers() -> EntryError {
+        EntryError::new("the writers of a commit are not as many as it says, or none")
     }
 
     #[cold]
@@ -92,7 +99,7 @@ pub enum EntryBody<'a> {
     /// See [`EntryKind::Effects`].
     Effects(&'a [u8]),
     /// See [`EntryKind::Commit`].
-    Commit,
+    Commit(CommitEntry<'a>),
     /// See [`EntryKind::Abort`].
     Abort,
     /// See [`EntryKind::Withdrawn`].
@@ -277,7 +284,7 @@ impl<'a> EntryReader<'a> {
             }
             EntryKind::Snapshot => EntryBody::Snapshot(raw),
             EntryKind::Effects => EntryBody::Effects(raw),
-            EntryKind::Commit => EntryBody::Commit,
+            EntryKind::Commit => EntryBody::Commit(CommitEntry::read(raw)?),
             EntryKind::Abort => EntryBody::Abort,
             EntryKind::Withdrawn => EntryBody::Withdrawn,
         })

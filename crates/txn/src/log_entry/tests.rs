@@ -40,6 +40,9 @@ fn told(entry: &Entry<'_>) -> String {
         EntryBody::Call(call) => {
             format!("{call:?} {:?}", call.participants().collect::<Vec<_>>())
         }
+        EntryBody::Commit(commit) => {
+            format!("Commit {:?}", commit.writers().collect::<Vec<_>>())
+        }
         EntryBody::Statements => format!("{:?}", entry.statements().collect::<Vec<_>>()),
         other => format!("{other:?}"),
     };
@@ -108,6 +111,11 @@ fn all_kinds(log: &mut LogBuffer) {
     }
     let again = EntryHeader { repeated: true, ..own(2, 1) };
     log.append(&again, EntryKind::Withdrawn, &[]);
+    let writers = [(0, 300), (5, 2)]
+        .map(|(partition, round)| WriterRound { partition: PartitionId(partition), round });
+    let mut body = Vec::new();
+    put_commit(&mut body, writers.into_iter());
+    log.append(&multi(20), EntryKind::Commit, &body);
 }
 
 #[test]
@@ -123,8 +131,8 @@ fn entries_of_every_kind_are_read_back() {
         (OWN, LogSource { epoch: 2, incarnation: 3 }, 8)
     );
     let read = read_all(log.bytes()).unwrap();
-    assert_eq!(read.len(), 13);
-    assert!(read[0].starts_with("42 ") && read[12].starts_with("54 "), "{read:#?}");
+    assert_eq!(read.len(), 14);
+    assert!(read[0].starts_with("42 ") && read[13].starts_with("55 "), "{read:#?}");
     for expected in [
         "Vote false",
         "DELETE FROM t",
@@ -137,9 +145,43 @@ fn entries_of_every_kind_are_read_back() {
         "home: Some((PartitionId(5), true))",
         "Vote(Yes)",
         "catalog_version: 9",
+        "[WriterRound { partition: PartitionId(0), round: 300 }, \
+         WriterRound { partition: PartitionId(5), round: 2 }]",
     ] {
         assert!(read.iter().any(|told| told.contains(expected)), "{expected} in {read:#?}");
     }
+}
+
+#[test]
+fn a_commit_names_as_many_writers_as_it_says() {
+    let read = |body: &[u8]| {
+        let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+        log.append(&multi(1), EntryKind::Commit, body);
+        read_all(log.bytes())
+    };
+    // Those of earlier releases name nobody.
+    assert!(read(&[]).is_ok());
+    assert!(read(&[1, 5, 1]).is_ok());
+    for unsound in [&[0][..], &[1], &[1, 5], &[1, 5, 1, 0], &[2, 5, 1], &[1, 0x80]] {
+        assert!(read(unsound).is_err(), "{unsound:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_votes_imply_is_handed_over_with_the_next_entry() {
+    let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+    assert_eq!((log.needed_sequence(), log.is_needed()), (0, false));
+    vote(&mut log, &own(0, 0), 1);
+    assert_eq!((log.needed_sequence(), log.is_needed()), (1, true));
+    log.append_implied_commit(&multi(1), &[1, 5, 1]);
+    assert_eq!((log.needed_sequence(), log.is_needed()), (1, true), "the call waits");
+    log.take(Vec::new());
+    log.append_implied_commit(&multi(2), &[1, 5, 1]);
+    assert_eq!((log.sequence(), log.needed_sequence(), log.is_needed()), (3, 1, false));
+    log.append(&multi(3), EntryKind::Commit, &[1, 5, 1]);
+    assert_eq!((log.sequence(), log.needed_sequence(), log.is_needed()), (4, 4, true));
+    assert_eq!(log.take(Vec::new()).entries, 2);
+    log.check_invariants();
 }
 
 #[test]
@@ -188,7 +230,7 @@ fn bytes_that_are_cut_or_changed_are_errors_or_other_entries_and_never_more() {
     let bytes = log.bytes().to_vec();
     for cut in 0..bytes.len() {
         if let Ok(entries) = read_all(&bytes[..cut]) {
-            assert!(entries.len() < 13, "cut at {cut}");
+            assert!(entries.len() < 14, "cut at {cut}");
         }
     }
     for place in 0..bytes.len() {
@@ -228,9 +270,10 @@ fn entries_are_written_as_the_record_has_them() {
     assert_eq!(written, record("log_entries.txt"));
 }
 
-/// What releases before epochs wrote is read: the same entries, of the first epoch.
+/// What earlier releases wrote is read: the same entries, before epochs of the first one; before
+/// commits named who wrote, without such a commit.
 #[test]
-fn entries_of_the_format_before_are_read() {
+fn entries_of_earlier_formats_are_read() {
     let bytes = |file: &str| -> Vec<u8> {
         let digits = record(file);
         let pairs = digits.as_bytes().chunks(2);
@@ -239,15 +282,23 @@ fn entries_of_the_format_before_are_read() {
             .map(|pair| u8::from_str_radix(pair, 16).expect("two digits"))
             .collect()
     };
-    let (before, now) = (bytes("log_entries_format_1.txt"), bytes("log_entries.txt"));
-    let (mut before, mut now) = (EntryReader::new(&before), EntryReader::new(&now));
-    let mut count = 0;
-    while let Some(entry) = before.read().expect("it is read") {
-        let same = now.read().expect("it is read").expect("as many entries");
-        assert_eq!(before.source(), LogSource::of_run(3));
-        assert_eq!((entry.sequence, entry.header), (same.sequence, same.header));
-        assert_eq!(format!("{:?}", entry.body), format!("{:?}", same.body));
-        count += 1;
+    let now = bytes("log_entries.txt");
+    let second = LogSource { epoch: 2, incarnation: 3 };
+    for (file, source) in
+        [("log_entries_format_1.txt", LogSource::of_run(3)), ("log_entries_format_2.txt", second)]
+    {
+        let before = bytes(file);
+        let (mut before, mut now) = (EntryReader::new(&before), EntryReader::new(&now));
+        let mut count = 0;
+        while let Some(entry) = before.read().expect("it is read") {
+            let same = now.read().expect("it is read").expect("as many entries");
+            assert_eq!(before.source(), source);
+            assert_eq!((entry.sequence, entry.header), (same.sequence, same.header));
+            assert_eq!(format!("{:?}", entry.body), format!("{:?}", same.body));
+            count += 1;
+        }
+        let more = now.read().expect("it is read").expect("one entry more");
+        assert!(matches!(more.body, EntryBody::Commit(commit) if commit.writers().count() == 2));
+        assert!(now.read().expect("it is read").is_none() && count > 10, "{count} entries");
     }
-    assert!(now.read().expect("it is read").is_none() && count > 10, "{count} entries");
 }

@@ -146,7 +146,7 @@ impl HostLog {
     }
 
     fn has_work(&self, sites: &[SimSite]) -> bool {
-        let handed_over = || sites.iter().any(|site| site.waiting_log_bytes() > 0);
+        let handed_over = || sites.iter().any(SimSite::has_log_to_hand_over);
         let is_busy = self.phase != Phase::Gather || !self.is_sealed || self.covered.is_some();
         self.failed.is_none() && (is_busy || handed_over())
     }
@@ -168,7 +168,7 @@ impl HostLog {
         let phase = self.phase;
         match phase {
             Phase::Gather => {
-                let gathered = self.gather(sites);
+                let gathered = self.gather(sites, false);
                 if let Some(covered) = self.covered.take() {
                     self.pruned += self.writer.prune(&covered)? as u64;
                 }
@@ -234,10 +234,13 @@ impl HostLog {
         }
     }
 
-    /// Takes what the sites have logged; false if that is nothing.
-    fn gather(&mut self, sites: &mut [SimSite]) -> bool {
+    /// Takes what the sites have logged, without `all` only what others may depend on; false if
+    /// that is nothing.
+    fn gather(&mut self, sites: &mut [SimSite], all: bool) -> bool {
         for (partition, site) in sites.iter_mut().enumerate() {
-            if site.waiting_log_bytes() == 0 {
+            let is_taken =
+                if all { site.waiting_log_bytes() > 0 } else { site.has_log_to_hand_over() };
+            if !is_taken {
                 continue;
             }
             let handed = site.take_log(Vec::new());
@@ -268,6 +271,9 @@ impl World {
     /// durable.
     pub(crate) fn finish_log(&mut self) -> Option<LogPosition> {
         let log = self.log.as_mut()?;
+        if log.gather(&mut self.sites, true) {
+            log.writer.make_room().and_then(|()| log.writer.write()).ok()?;
+        }
         let synced = log.writer.position();
         let finished = log.writer.sync().and_then(|()| log.writer.seal());
         finished.and_then(|()| log.writer.sync()).ok()?;
@@ -304,7 +310,7 @@ impl World {
 
     /// Something leaves a partition as soon as the log allows.
     pub(super) fn leave(&mut self, partition: PartitionId, held: Held) {
-        let entry = self.sites[partition.index()].log_sequence();
+        let entry = self.sites[partition.index()].needed_log_sequence();
         let left = match &mut self.log {
             Some(log) => log.pass(partition, entry, held),
             None => Some(held),

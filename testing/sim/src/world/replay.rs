@@ -87,6 +87,10 @@ impl HostDisk {
         let mut host = SimRecovery { disk: self, seed, shape };
         let recovered = recover(&mut host, &self.log(), shape.partitions, found, 0)?;
         let outcome = &recovered.outcome;
+        // One host has one sequence of blocks: what it loses of it is its end.
+        if outcome.incomplete() > 0 {
+            return Err("a commit is in a log, and not all parts of its transaction".to_string());
+        }
         let sequences = outcome.tails.iter().map(|tail| tail.sequence).collect();
         Ok(Recovered {
             end: (recovered.end, sequences),
