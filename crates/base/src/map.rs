@@ -30,6 +30,20 @@ impl FixedHasher {
     }
 }
 
+/// Fewer than eight bytes as the low bytes of a word, without a copy of variable length: reads that
+/// overlap bring some bytes twice, each time to the same position.
+#[inline]
+fn last_word(bytes: &[u8]) -> u64 {
+    debug_assert!(!bytes.is_empty() && bytes.len() < 8, "whole words are read before");
+    let count = bytes.len();
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let last = u64::from(u32::from_le_bytes(*last)) << (8 * (count - 4));
+        return u64::from(u32::from_le_bytes(*first)) | last;
+    }
+    let at = |position: usize| u64::from(bytes[position]) << (8 * position);
+    at(0) | at(count / 2) | at(count - 1)
+}
+
 impl Hasher for FixedHasher {
     #[inline]
     fn write(&mut self, mut bytes: &[u8]) {
@@ -38,9 +52,7 @@ impl Hasher for FixedHasher {
             bytes = rest;
         }
         if !bytes.is_empty() {
-            let mut last = [0u8; 8];
-            last[..bytes.len()].copy_from_slice(bytes);
-            self.add(u64::from_le_bytes(last) ^ ((bytes.len() as u64) << 56));
+            self.add(last_word(bytes) ^ ((bytes.len() as u64) << 56));
         }
     }
     #[inline]
@@ -68,6 +80,16 @@ impl Hasher for FixedHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bytes_after_the_last_whole_word_are_a_padded_word() {
+        let bytes = [0xff, 2, 0, 4, 0x80, 6, 7];
+        for count in 1..=bytes.len() {
+            let mut padded = [0; 8];
+            padded[..count].copy_from_slice(&bytes[..count]);
+            assert_eq!(last_word(&bytes[..count]), u64::from_le_bytes(padded), "{count} bytes");
+        }
+    }
 
     #[test]
     fn order_is_a_function_of_the_operations() {

@@ -55,9 +55,17 @@ impl ChangeDigest {
             "statements are folded in their order"
         );
         self.before.push((mark, self.hasher));
+        let mut hasher = self.hasher;
         // One step for both: the counts of a statement are small numbers.
-        self.hasher.write_u64(statement ^ changes);
-        parameters.iter().for_each(|value| fold_value(&mut self.hasher, *value));
+        hasher.write_u64(statement ^ changes);
+        for value in parameters {
+            // What most parameters are, before all else.
+            match value {
+                Datum::Int(number) => hasher.write_u64(*number as u64),
+                other => fold_value(&mut hasher, *other),
+            }
+        }
+        self.hasher = hasher;
     }
 
     /// What was done since `mark` is logged as images of rows, and is digested as those.

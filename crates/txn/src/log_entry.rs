@@ -309,7 +309,7 @@ impl LogBuffer {
 
     /// Begins an entry with a body of so many bytes: gives what stands in front of the body and is
     /// not appended yet, so that the caller appends it together with the body's first numbers.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, header: &EntryHeader, kind: u8, length: usize) -> Short {
         assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
         let transaction = header.transaction;
@@ -327,6 +327,7 @@ impl LogBuffer {
         } else {
             start.put_byte(head);
         }
+        assert!(length <= u32::MAX as usize, "an entry is shorter than 4 GiB");
         let change = id.wrapping_sub(self.last) as i64;
         self.last = id;
         start.put(((change << 1) ^ (change >> 63)) as u64);
@@ -441,8 +442,9 @@ fn varint_length(value: u64) -> usize {
 }
 
 /// The most that stands in front of the parameters of a call: a kind, an id of 50 bits and its
-/// sign, a length, a procedure of 32 bits, a count.
-const SHORT_BYTES: usize = 40;
+/// sign, a length, a procedure of 32 bits, a count. A power of two, so that masks stand for tests
+/// of bounds.
+const SHORT_BYTES: usize = 32;
 
 /// A few numbers, encoded without a heap and appended at once.
 struct Short {
@@ -458,13 +460,14 @@ impl Default for Short {
 }
 
 impl Short {
-    #[inline]
+    #[inline(always)]
     fn put_byte(&mut self, byte: u8) {
-        self.bytes[self.length] = byte;
+        debug_assert!(self.length < SHORT_BYTES, "the numbers of a call are short");
+        self.bytes[self.length % SHORT_BYTES] = byte;
         self.length += 1;
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.put_byte(value as u8 | 0x80);

@@ -145,7 +145,7 @@ fn wrong_type(definition: &ProcedureDefinition, number: usize, error: &SqlError)
 }
 
 /// A value that a procedure queues, as its statement declares it.
-#[inline]
+#[inline(never)]
 pub(super) fn queued_parameter<'a>(
     value: Datum<'a>,
     wanted: StatementParameter,
