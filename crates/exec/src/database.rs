@@ -62,6 +62,8 @@ pub struct DatabaseOptions {
     pub entry_changes_limit_bytes: usize,
     /// Whether queries may work on batches of rows; tests compare both ways.
     pub batches: bool,
+    /// Whether a digest of changes is kept: see [`Database::change_digest`].
+    pub digests: bool,
     /// Tables of fewer rows are not read in batches.
     pub batch_rows_min: u64,
 }
@@ -77,6 +79,7 @@ impl DatabaseOptions {
             undo_limit_bytes: lockstep_storage::DEFAULT_UNDO_LIMIT_BYTES,
             entry_changes_limit_bytes: DEFAULT_ENTRY_CHANGES_LIMIT_BYTES,
             batches: true,
+            digests: false,
             batch_rows_min: BATCH_ROWS_MIN,
         }
     }
@@ -296,20 +299,29 @@ impl Database {
         prepared: &PreparedStatement,
         parameters: &[Datum<'_>],
     ) {
+        if self.options.digests {
+            self.fold_changes(mark, prepared.identity(), parameters);
+        }
+    }
+
+    #[inline(never)]
+    fn fold_changes(&mut self, mark: UndoMark, statement: u64, parameters: &[Datum<'_>]) {
         let changes = self.undo.changes_between(mark, self.undo.mark());
         if changes > 0 {
-            self.digest.fold(mark, prepared.identity(), parameters, changes);
+            self.digest.fold(mark, statement, parameters, changes);
         }
     }
 
     /// What was done since `mark` is logged as these images, and digested as those.
     pub fn note_images(&mut self, mark: UndoMark, images: &[u8]) {
-        self.digest.fold_images(mark, images);
+        if self.options.digests {
+            self.digest.fold_images(mark, images);
+        }
     }
 
     /// A running digest of what was done here since this process began: which statements changed
-    /// rows, with their parameters and the number of changes. Equal at two replicas that did the
-    /// same from the same position on; it means something while nothing is undecided.
+    /// rows, with their parameters and the number of changes; 0 where none is kept. Equal at two
+    /// replicas that did the same from the same position on; valid while nothing is undecided.
     pub fn change_digest(&self) -> u64 {
         self.digest.value()
     }

@@ -115,5 +115,6 @@ pub fn site_limits(options: &Options) -> SiteLimits {
         faults: Faults::default(),
         undo_bytes: options.max_undo_bytes,
         entry_changes_bytes: options.max_entry_changes_bytes as usize,
+        digests: options.replica_digests != 0,
     }
 }

@@ -170,6 +170,9 @@ options! {
         "Intermediate results of one statement at one site.";
     max_undo_bytes: 4 << 30, 64 * 1_024, 1 << 40, "bytes",
         "What a site keeps to take back open transactions; one that changes more fails.";
+    replica_digests: 0, 0, 1, "0 or 1",
+        "With 1, each partition keeps a running digest of the statements that changed rows, their \
+         parameters and the numbers of changes.";
     max_entry_changes_bytes: 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Changes of global indexes' entries that one statement may ask for at a site; one that \
          asks for more fails.";

@@ -32,6 +32,8 @@ pub struct SiteLimits {
     pub undo_bytes: u64,
     /// Changes of global indexes' entries that one statement may ask for at a partition, bytes.
     pub entry_changes_bytes: usize,
+    /// Whether replicas keep a digest of their changes.
+    pub digests: bool,
     /// Broken on purpose, to see that checks notice; nothing in a server.
     pub faults: Faults,
 }

@@ -100,6 +100,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         options.batch_rows_min = limits.batch_rows_min;
         options.undo_limit_bytes = limits.undo_bytes;
         options.entry_changes_limit_bytes = limits.entry_changes_bytes;
+        options.digests = limits.digests;
         let partition_limits = PartitionLimits {
             held_calls: limits.held_calls,
             speculative_calls: if limits.stop_everything.is_on() {

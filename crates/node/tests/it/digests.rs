@@ -41,7 +41,7 @@ impl NativeProcedure for Counting {
 }
 
 fn host(disk: &MemoryDisk) -> (Server, Peer) {
-    let server = start_with(SITES, &[], Some(data(disk, Durability::Sync)));
+    let server = start_with(SITES, &["replica_digests=1"], Some(data(disk, Durability::Sync)));
     let server = server.expect("the host starts");
     let peer = Peer::login(server.client_address());
     (server, peer)

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SITES: u32 = 3;
 /// A disk in memory copies a whole file at each sync: segments are small.
 const OPTIONS: &[&str] = &[
+    "replica_digests=1",
     "statistics_interval_ms=0",
     "java_heap_bytes=268435456",
     "java_call_limit_ms=800",

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const SITES: u32 = 3;
 const OPTIONS: &[&str] = &[
+    "replica_digests=1",
     "statistics_interval_ms=0",
     "java_heap_bytes=268435456",
     "java_call_limit_ms=800",
