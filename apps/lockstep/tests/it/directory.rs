@@ -196,9 +196,9 @@ fn damage_to_a_log_is_told_with_its_place_and_nothing_is_overwritten() {
     assert_eq!((&told["damage"]["file"], &told["damage"]["offset"]), (&file.into(), &4_096.into()));
     // The first page: of a later version, of another cluster, damaged.
     change(&segment, 4_096 + 60, 1, false);
-    change(&segment, 11, 1, true);
-    folder.start_is_refused(&[], &[file, "byte 8", "the format version is 3", "Remedy: "]);
-    change(&segment, 11, 1, true);
+    change(&segment, 11, 4, true);
+    folder.start_is_refused(&[], &[file, "byte 8", "the format version is 7", "Remedy: "]);
+    change(&segment, 11, 4, true);
     change(&segment, 12, 1, true);
     folder.start_is_refused(&[], &[file, "belongs to cluster", "Remedy: "]);
     change(&segment, 12, 1, false);

@@ -2,7 +2,7 @@
 //! effects: hosts come back with what they had, slot by slot.
 
 use crate::durability::{data, new_disk};
-use crate::support::{Peer, parameters, start_with};
+use crate::support::{Peer, digests, parameters, start_with};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
 use lockstep_node::Server;
@@ -105,12 +105,6 @@ impl Drop for SetAtTheEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
-}
-
-/// By partition: its rows, and what was done since the process began.
-fn digests(server: Server) -> Vec<(u64, u64)> {
-    let digests = server.stop_with_replica_digests().expect("it stops");
-    digests.into_iter().map(|digest| (digest.content, digest.changes)).collect()
 }
 
 /// Calls of the procedures in turns, some of them behind transactions of all partitions of which

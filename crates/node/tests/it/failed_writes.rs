@@ -2,7 +2,7 @@
 //! else, and those that succeeded are replayed without the host's limits.
 
 use crate::durability::{data, new_disk};
-use crate::support::{Peer, eventually, start_with};
+use crate::support::{Peer, digests, eventually, start_with};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
 use lockstep_node::Server;
@@ -170,13 +170,13 @@ fn writes_that_failed_at_their_host_are_run_nowhere_else() {
     let rows = (600 - failed).to_string();
     assert_eq!(peer.run("SELECT COUNT(*) FROM spread WHERE a >= 1000"), rows);
     let survivor = disk.survivor(|_| Survival::Lost);
-    let before = server.stop_with_replica_digests().expect("it stops");
+    let before = digests(server);
     IS_SERVING.store(false, Ordering::SeqCst);
     let (server, mut peer) = host(&survivor, &[]);
     assert_eq!(peer.run("SELECT COUNT(*) FROM spread WHERE a >= 1000"), rows);
     let summary = server.recovery().expect("it has a directory");
     assert!(summary.left_out > 0, "some failed after an undecided transaction: {summary:?}");
-    assert_eq!(server.stop_with_replica_digests().expect("it stops"), before);
+    assert_eq!(digests(server), before);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn writes_that_succeeded_come_back_under_lower_limits() {
     peer.run(&long);
     peer.run("DELETE FROM texts WHERE id IN (SELECT id FROM texts WHERE id > 5)");
     let survivor = disk.survivor(|_| Survival::Lost);
-    let before = server.stop_with_replica_digests().expect("it stops");
+    let before = digests(server);
     let lower = [
         "max_response_bytes=1024",
         "max_undo_bytes=65536",
@@ -228,7 +228,7 @@ fn writes_that_succeeded_come_back_under_lower_limits() {
     // From now on they are in force.
     let answer = peer.call("Wide", &[Int(100_000), Int(100_000)]);
     assert!(answer.text.contains("option max_response_bytes"), "{answer:?}");
-    assert_eq!(server.stop_with_replica_digests().expect("it stops"), before);
+    assert_eq!(digests(server), before);
 }
 
 #[test]
@@ -247,10 +247,10 @@ fn calls_in_java_are_replayed_without_the_watchdog_and_those_it_stopped_not_at_a
     });
     assert_eq!(peer.run("SELECT a FROM spread"), "2");
     let survivor = disk.survivor(|_| Survival::Lost);
-    let before = server.stop_with_replica_digests().expect("it stops");
+    let before = digests(server);
     let (server, mut peer) = host(&survivor, &[]);
     assert_eq!(peer.run("SELECT a FROM spread"), "2");
-    assert_eq!(server.stop_with_replica_digests().expect("it stops"), before);
+    assert_eq!(digests(server), before);
 }
 
 /// Rows of which all combinations of four take far longer than any test.
@@ -326,10 +326,10 @@ fn writes_that_the_clock_stopped_are_undone_and_not_replayed() {
         }
         assert_eq!(peer.run("UPDATE t SET v = v + 1"), "10");
         let survivor = disk.survivor(|_| Survival::Lost);
-        let before = server.stop_with_replica_digests().expect("it stops");
+        let before = digests(server);
         // Without a limit none of them would end.
         let (server, mut peer) = host_with(sites, &survivor, &["write_timeout_ms=0"]);
         assert_eq!(peer.run(sums), "10,55");
-        assert_eq!(server.stop_with_replica_digests().expect("it stops"), before, "{sites} sites");
+        assert_eq!(digests(server), before, "{sites} sites");
     }
 }

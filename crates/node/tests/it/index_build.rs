@@ -1,6 +1,6 @@
 //! Global indexes that are built on tables with rows while clients go on.
 
-use crate::support::{Peer, start};
+use crate::support::{Peer, eventually, start};
 use lockstep_base::random::SeededRandom;
 use lockstep_types::Datum;
 use std::net::SocketAddr;
@@ -97,6 +97,7 @@ fn indexes_are_right_that_are_built_beside_every_kind_of_change() {
         let address = server.client_address();
         let writers: Vec<_> =
             (0..3).map(|client| writer(address, client, &going, &answered)).collect();
+        eventually("the writers write", || answered.load(Ordering::Relaxed) >= 30);
         for round in 0..4 {
             if round > 0 {
                 peer.run("DROP INDEX sub_nbr");

@@ -59,7 +59,7 @@ fn call(peer: &mut Peer, number: i64) {
 /// Runs a host until it is stopped in order; gives its disk, and what each partition had.
 fn run_host() -> (MemoryDisk, Vec<u64>) {
     let disk = new_disk(SITES);
-    let options = &["planner_survey_ms=0", "log_segment_bytes=131072"];
+    let options = &["statistics_interval_ms=0", "log_segment_bytes=131072"];
     let server = start_with(SITES, options, Some(data(&disk, Durability::Sync)));
     let server = server.expect("the host starts");
     let mut peer = Peer::login(server.client_address());
