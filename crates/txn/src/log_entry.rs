@@ -442,8 +442,7 @@ fn varint_length(value: u64) -> usize {
 }
 
 /// The most that stands in front of the parameters of a call: a kind, an id of 50 bits and its
-/// sign, a length, a procedure of 32 bits, a count. A power of two, so that masks stand for tests
-/// of bounds.
+/// sign, a length, a procedure of 32 bits, a count.
 const SHORT_BYTES: usize = 32;
 
 /// A few numbers, encoded without a heap and appended at once.
@@ -462,8 +461,7 @@ impl Default for Short {
 impl Short {
     #[inline(always)]
     fn put_byte(&mut self, byte: u8) {
-        debug_assert!(self.length < SHORT_BYTES, "the numbers of a call are short");
-        self.bytes[self.length % SHORT_BYTES] = byte;
+        self.bytes[self.length] = byte;
         self.length += 1;
     }
 
