@@ -89,12 +89,16 @@ impl Binder<'_> {
     /// Notes the nominal types of a view's columns.
     pub(super) fn note_view(&mut self, slot: u16, table: &TableDefinition) {
         let Some(view) = &table.view else { return };
+        // Slots in the view's definition are those of its own tables, not of this query: columns of
+        // tables have no other nominal type than their own.
+        let of_query = std::mem::take(&mut self.nominal_columns);
         let groups = view.group.iter().map(|value| Some(self.nominal(value, SqlType::Null)));
         let aggregates = view.aggregates.iter().map(|aggregate| {
             let argument = aggregate.argument.as_ref()?;
             aggregate_type(aggregate.function, self.nominal(argument, SqlType::Null))
         });
         let nominal: Vec<Option<SqlType>> = groups.chain(aggregates).collect();
+        self.nominal_columns = of_query;
         let visible = table.columns.iter().take(usize::from(table.visible_columns));
         for (position, (column, nominal)) in visible.zip(nominal).enumerate() {
             let nominal = nominal.unwrap_or(column.sql_type);
