@@ -16,7 +16,7 @@ macro_rules! faults {
         $(#[$meta])*
         #[cfg(not(feature = "faults"))]
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct $name;
+        pub struct $name {}
 
         impl $name {
             $($(#[$doc])*
