@@ -2,7 +2,7 @@
 //! threads, and where the coordinator of multi-partition transactions runs.
 //!
 //! A partition, the thread that serves it and the host of that thread have numbers of their own.
-//! Whoever sends something asks the placement; nothing is computed from one number to another.
+//! Senders ask the placement; no number is computed from another.
 
 use lockstep_types::{HostId, PartitionId, ReplicaId, ThreadId};
 

@@ -84,7 +84,7 @@ lockstep_base::faults! {
     pub struct Faults {
         /// An abort leaves the changes in place.
         skip_undo,
-        /// A call behind an undecided transaction is answered at once.
+        /// A call that ran after an undecided transaction is answered at once.
         answer_early,
         /// The coordinator decides without the answer of the last participant.
         drop_vote,
@@ -102,7 +102,7 @@ lockstep_base::faults! {
         take_everyone,
         /// A step of building a global index takes in rows without their entries.
         lose_build_entries,
-        /// Calls that a schema change overtook are ordered anew, behind those that wait.
+        /// Calls that a schema change overtook are ordered again, after those that wait.
         overtaken_go_last,
         /// A call that a schema change overtook runs where it was sent, as it was planned.
         keep_old_plans,

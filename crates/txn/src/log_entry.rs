@@ -307,8 +307,8 @@ impl LogBuffer {
         self.needed = needed;
     }
 
-    /// Begins an entry with a body of so many bytes: gives what stands in front of the body and is
-    /// not appended yet, so that the caller appends it together with the body's first numbers.
+    /// Begins an entry whose body has `length` bytes: gives what precedes the body and is not
+    /// appended yet, so that the caller appends it together with the body's first numbers.
     #[inline(always)]
     fn begin(&mut self, header: &EntryHeader, kind: u8, length: usize) -> Short {
         assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
