@@ -34,5 +34,6 @@ mod transaction_counters;
 
 pub use catalog::NativeRegistry;
 pub use inner_load::SiteLoad;
+pub use lockstep_plan::system_procedures;
 pub use lockstep_plan::{Planning, RULES, Rule, RuleSet};
 pub use server::{ReplicaDigest, Server, ServerConfiguration};

@@ -18,6 +18,7 @@ pub mod planning;
 mod query;
 pub mod rules;
 mod schema;
+pub mod system_procedures;
 mod task;
 mod time_to_live;
 
@@ -35,6 +36,5 @@ pub use query::explain::{Explaining, OperatorCount, explain, explain_json};
 pub use query::{PlanContext, function_names, plan_statement, plan_statement_with};
 pub use rules::{RULES, Rule, RuleSet};
 pub use schema::roles::warning_of;
-pub use schema::task::task_procedures;
 pub use task::{CatalogTask, TaskErrorAction, TaskSchedule, TaskScope};
 pub use time_to_live::TimeToLive;

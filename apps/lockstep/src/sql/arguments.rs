@@ -2,6 +2,7 @@
 
 use super::command::CommandError;
 use lockstep_client::ParameterWriter;
+use lockstep_node::system_procedures::{self, ParameterKind};
 use lockstep_types::float::float_of_word;
 use lockstep_types::{Datum, Decimal, SqlType, Value, timestamp};
 
@@ -239,20 +240,18 @@ fn looks_like(text: &str) -> SqlType {
     }
 }
 
-/// Parameter types of system procedures, which the server's catalog does not list. An empty slice
-/// for those not known: their values are passed as what they look like.
-pub fn system_types(procedure: &str) -> &'static [SqlType] {
-    const TEXT: SqlType = SqlType::Varchar;
-    const INTEGER: SqlType = SqlType::Integer;
-    match procedure.to_ascii_lowercase().as_str() {
-        "@statistics" | "@snapshotscan" => &[TEXT, INTEGER],
-        "@adhoc" | "@explain" | "@explainproc" | "@explainview" | "@explainjson"
-        | "@getpartitionkeys" | "@note" | "@querystats" | "@subscribe" | "@systemcatalog"
-        | "@systeminformation" | "@updatelogging" => &[TEXT],
-        "@preparestopnode" | "@stopnode" => &[INTEGER],
-        "@snapshotdelete" | "@snapshotrestore" | "@snapshotsave" => &[TEXT, TEXT, SqlType::TinyInt],
-        _ => &[],
-    }
+/// Parameter types of system procedures, which the server's catalog does not list, up to the first
+/// one that takes several types. Values after them are passed as what they look like.
+pub fn system_types(procedure: &str) -> Vec<Declared> {
+    let mut known = system_procedures::TABLE.iter();
+    let found = known.find(|row| row.name.eq_ignore_ascii_case(procedure));
+    let longest = found.and_then(|row| row.forms.last()).copied().unwrap_or_default();
+    let declared = |(_, kind): &(&str, ParameterKind)| match (kind, kind.sql_type()) {
+        (ParameterKind::Texts, _) => Some(Declared { sql_type: SqlType::Varchar, is_array: true }),
+        (_, Some(sql_type)) => Some(Declared { sql_type, is_array: false }),
+        (_, None) => None,
+    };
+    longest.iter().map_while(declared).collect()
 }
 
 #[cfg(test)]
@@ -328,6 +327,22 @@ mod tests {
             let expected = result.map(str::to_string).map_err(str::to_string);
             assert_eq!(written(literal, declared), expected, "{literal}");
         }
+    }
+
+    #[test]
+    fn types_of_system_procedures_are_those_of_their_table() {
+        use SqlType::*;
+        let of = |name: &str| -> Vec<(SqlType, bool)> {
+            let declared = system_types(name).into_iter();
+            declared.map(|declared| (declared.sql_type, declared.is_array)).collect()
+        };
+        assert_eq!(of("@statistics"), [(Varchar, false), (Integer, false)]);
+        assert_eq!(of("@SnapshotDelete"), [(Varchar, true), (Varchar, true), (Varchar, false)]);
+        assert_eq!(of("@SnapshotSave"), [(Varchar, false), (Varchar, false), (Integer, false)]);
+        // The parameters of the statement are of any types.
+        assert_eq!(of("@AdHoc"), [(Varchar, false)]);
+        assert_eq!(of("@Shutdown"), []);
+        assert_eq!(of("@nosuch"), []);
     }
 
     /// An array as it reaches the server.

@@ -419,8 +419,7 @@ impl<'o> Session<'o> {
     /// What a procedure declares of its parameters; empty where that is not listed.
     fn parameter_types(&mut self, procedure: &str) -> Result<Vec<Declared>, Trouble> {
         if procedure.starts_with('@') {
-            let one = |&sql_type: &SqlType| Declared { sql_type, is_array: false };
-            return Ok(arguments::system_types(procedure).iter().map(one).collect());
+            return Ok(arguments::system_types(procedure));
         }
         let key = procedure.to_ascii_lowercase();
         if self.types.as_ref().is_none_or(|types| !types.contains_key(&key)) {

@@ -1,131 +1,75 @@
-//! The arguments of system procedures: how many there are and of which types, held against what
-//! a procedure declares before its handler sees them.
+//! Checks of the arguments of system procedures: against the table's row before the handler has the
+//! call, and those of the procedures about snapshots, which have rules and texts of their own.
 
 use super::operations::is_null;
 use super::system::text_parameter;
+use lockstep_plan::system_procedures::{ParameterKind, SystemProcedure};
 use lockstep_types::{Datum, Failure, Parameter, SqlType};
 use lockstep_wire_volt::Invocation;
 
 /// What the nonces of snapshots begin with that a call gave no nonce for.
 pub(super) const UNNAMED: &str = "MANUAL";
 
-/// The type of an argument. NULL is of every type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// VARCHAR.
-    Text,
-    /// An integer of any width, or a text with its digits.
-    Integer,
-    /// VARCHAR or an integer.
-    TextOrInteger,
-    /// VARBINARY, an array of bytes, or a text of hexadecimal digits.
-    Bytes,
-}
-
-/// What the arguments of a procedure must be.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Arguments {
-    /// Its handler checks them, or takes any.
-    Own,
-    /// One for each type; the first number of them must be there.
-    Declared(usize, &'static [Kind]),
-    /// A folder. What is wrong is answered as a table.
-    SnapshotScan,
-    /// Folders and, of the same number, nonces, then how the folders are meant. What is wrong is
-    /// answered as a table.
-    SnapshotDelete,
-    /// Nothing, a text of JSON, or a folder, a nonce and whether to wait.
-    SnapshotSave,
-    /// A text of JSON, or a folder and a nonce.
-    SnapshotRestore,
-}
-
-/// How a call with wrong arguments is answered.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// As a failure.
-    Failure(Failure),
-    /// As a success with a table ERR_MSG.
-    Table(String),
-}
-
-impl Arguments {
-    /// As many as types, of these types.
-    pub(super) const fn declared(kinds: &'static [Kind]) -> Arguments {
-        Arguments::Declared(kinds.len(), kinds)
-    }
-
-    /// As many as types or fewer.
-    pub(super) const fn upto(kinds: &'static [Kind]) -> Arguments {
-        Arguments::Declared(0, kinds)
-    }
-
-    /// Holds the arguments of a call against these.
-    pub(super) fn check(&self, invocation: &Invocation<'_>) -> Result<(), Refusal> {
-        let failed = |text| Refusal::Failure(Failure::graceful(text));
-        match self {
-            Arguments::Own => Ok(()),
-            Arguments::Declared(least, kinds) => declared(*least, kinds, invocation),
-            Arguments::SnapshotScan => scan(invocation).map_err(Refusal::Table),
-            Arguments::SnapshotDelete => delete(invocation).map_err(Refusal::Table),
-            Arguments::SnapshotSave => save(invocation).map_err(failed),
-            Arguments::SnapshotRestore => restore(invocation).map_err(failed),
-        }
-    }
-}
-
-fn declared(least: usize, kinds: &[Kind], invocation: &Invocation<'_>) -> Result<(), Refusal> {
-    let (name, count) = (invocation.procedure, invocation.parameters.count());
-    if !(least..=kinds.len()).contains(&count) {
-        let expected = kinds.len();
-        return Err(Refusal::Failure(Failure::graceful(format!(
-            "VOLTDB ERROR: PROCEDURE {name} EXPECTS {expected} PARAMS, BUT RECEIVED {count}"
-        ))));
-    }
-    for (place, (kind, parameter)) in kinds.iter().zip(invocation.parameters.iter()).enumerate() {
+/// Holds the arguments of a call against those of the table's row.
+///
+/// # Errors
+/// There are too few or too many, or one is of another type. NULL is of every type.
+pub(super) fn check(
+    procedure: &SystemProcedure,
+    invocation: &Invocation<'_>,
+) -> Result<(), Failure> {
+    let (name, count) = (procedure.name, invocation.parameters.count());
+    let longest = procedure.forms.last().map_or(0, |form| form.len());
+    let Some(form) = procedure.form(count) else {
+        return Err(Failure::graceful(format!(
+            "VOLTDB ERROR: PROCEDURE {name} EXPECTS {longest} PARAMS, BUT RECEIVED {count}"
+        )));
+    };
+    for (number, ((_, kind), parameter)) in
+        form.iter().zip(invocation.parameters.iter()).enumerate()
+    {
         let given = match parameter {
-            Ok(parameter) if kind.takes(&parameter) => continue,
+            Ok(parameter) if takes(*kind, &parameter) => continue,
             Ok(parameter) => described(&parameter),
             Err(error) => error.to_string(),
         };
         let wanted = kind.name();
-        return Err(Refusal::Failure(Failure::graceful(format!(
-            "VOLTDB ERROR: PROCEDURE {name} TYPE ERROR FOR PARAMETER {place}: the value ({given}) \
+        return Err(Failure::graceful(format!(
+            "VOLTDB ERROR: PROCEDURE {name} TYPE ERROR FOR PARAMETER {number}: the value ({given}) \
              is not a match for the target parameter type: {wanted}"
-        ))));
+        )));
     }
     Ok(())
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Text => "STRING",
-            Kind::Integer => "BIGINT",
-            Kind::TextOrInteger => "STRING or BIGINT",
-            Kind::Bytes => "VARBINARY",
+/// Whether a parameter of a kind takes a value. An integer may be given as a text of its digits.
+fn takes(kind: ParameterKind, parameter: &Parameter<'_>) -> bool {
+    use ParameterKind::{Any, BigInt, Bytes, Integer, Rows, TextOrInteger, TinyInt, Values};
+    let is_hex = |text: &str| {
+        text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    match (kind, parameter) {
+        (Any | Values, _) | (_, Parameter::Scalar(_, Datum::Null)) => true,
+        (ParameterKind::Text | TextOrInteger, Parameter::Scalar(_, Datum::Text(_))) => true,
+        (TextOrInteger, Parameter::Scalar(sql_type, Datum::Int(_))) => sql_type.is_integer(),
+        (TinyInt | Integer | BigInt, Parameter::Scalar(sql_type, Datum::Int(value))) => {
+            sql_type.is_integer() && is_within(kind, *value)
         }
+        (TinyInt | Integer | BigInt, Parameter::Scalar(_, Datum::Text(text))) => {
+            text.trim().parse().is_ok_and(|value| is_within(kind, value))
+        }
+        (Bytes, Parameter::Scalar(_, Datum::Bytes(_))) => true,
+        (Bytes, Parameter::Scalar(_, Datum::Text(text))) => is_hex(text),
+        (Bytes, Parameter::Array(array)) => array.element_type == SqlType::TinyInt,
+        (ParameterKind::Texts, Parameter::Array(array)) => array.element_type == SqlType::Varchar,
+        (Rows, Parameter::Table(_)) => true,
+        _ => false,
     }
+}
 
-    fn takes(self, parameter: &Parameter<'_>) -> bool {
-        let is_hex = |text: &str| {
-            text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-        };
-        match (self, parameter) {
-            (_, Parameter::Scalar(_, Datum::Null)) => true,
-            (Kind::Text | Kind::TextOrInteger, Parameter::Scalar(_, Datum::Text(_))) => true,
-            (Kind::Integer | Kind::TextOrInteger, Parameter::Scalar(sql_type, Datum::Int(_))) => {
-                sql_type.is_integer()
-            }
-            (Kind::Integer, Parameter::Scalar(_, Datum::Text(text))) => {
-                text.trim().parse::<i64>().is_ok()
-            }
-            (Kind::Bytes, Parameter::Scalar(_, Datum::Bytes(_))) => true,
-            (Kind::Bytes, Parameter::Scalar(_, Datum::Text(text))) => is_hex(text),
-            (Kind::Bytes, Parameter::Array(array)) => array.element_type == SqlType::TinyInt,
-            _ => false,
-        }
-    }
+fn is_within(kind: ParameterKind, value: i64) -> bool {
+    let range = kind.sql_type().and_then(SqlType::integer_range);
+    range.is_none_or(|(least, greatest)| (least..=greatest).contains(&value))
 }
 
 /// A parameter as an error names it.
@@ -137,7 +81,8 @@ fn described(parameter: &Parameter<'_>) -> String {
     }
 }
 
-fn scan(invocation: &Invocation<'_>) -> Result<(), String> {
+/// Checks the arguments of `@SnapshotScan`: one folder. What is wrong is answered as a table.
+pub(super) fn scan(invocation: &Invocation<'_>) -> Result<(), String> {
     let count = invocation.parameters.count();
     if count != 1 {
         return Err(format!(
@@ -160,7 +105,9 @@ fn scan(invocation: &Invocation<'_>) -> Result<(), String> {
     }
 }
 
-fn delete(invocation: &Invocation<'_>) -> Result<(), String> {
+/// Checks the arguments of `@SnapshotDelete`: folders and as many nonces, then how the folders are
+/// meant. What is wrong is answered as a table.
+pub(super) fn delete(invocation: &Invocation<'_>) -> Result<(), String> {
     let count = invocation.parameters.count();
     if count < 2 {
         return Err(format!("@SnapshotDelete expects 2 or 3 arguments, received {count}"));
@@ -194,7 +141,9 @@ fn texts(invocation: &Invocation<'_>, index: usize, what: &str) -> Result<usize,
     if count == 0 { Err(format!("No {what}s supplied")) } else { Ok(count) }
 }
 
-fn save(invocation: &Invocation<'_>) -> Result<(), String> {
+/// Checks the arguments of `@SnapshotSave`: none, a text of JSON, or a folder, a nonce and whether
+/// to wait.
+pub(super) fn save(invocation: &Invocation<'_>) -> Result<(), String> {
     let count = invocation.parameters.count();
     let names = match count {
         0 => return Ok(()),
@@ -219,7 +168,8 @@ fn save(invocation: &Invocation<'_>) -> Result<(), String> {
     }
 }
 
-fn restore(invocation: &Invocation<'_>) -> Result<(), String> {
+/// Checks the arguments of `@SnapshotRestore`: a text of JSON, or a folder and a nonce.
+pub(super) fn restore(invocation: &Invocation<'_>) -> Result<(), String> {
     match invocation.parameters.count() {
         1 | 2 => Ok(()),
         count => Err(format!(

@@ -16,6 +16,11 @@ pub(super) fn not_available(name: &str) -> Failure {
     Failure::unexpected(format!("{name} is not available to this client"))
 }
 
+/// `@Promote`: there is no other cluster that this one could be a replica of.
+pub(super) fn promote() -> Result<(), Failure> {
+    Err(Failure::graceful("@Promote issued on a non-replica cluster. No action taken."))
+}
+
 type Columns = [(&'static str, SqlType)];
 
 /// Appends one table.

@@ -3,6 +3,7 @@
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::clock;
 use crate::connection::ConnectionKey;
+use crate::control::system::write_ping;
 use crate::execution::run_invocation;
 use crate::intake::Changes;
 use crate::message::{
@@ -16,6 +17,7 @@ use lockstep_host::lead::ViaKey;
 use lockstep_host::load::LOAD_AT_PARTITION;
 use lockstep_host::partition;
 use lockstep_host::several::HomeOf;
+use lockstep_plan::system_procedures::{SystemProcedure, SystemProcedureId};
 use lockstep_site::ViaLeg;
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, Status, ThreadId};
@@ -254,10 +256,13 @@ impl Shard {
         body: &[u8],
         output: &mut Vec<u8>,
     ) {
-        match invocation.procedure {
-            "@Ping" => crate::control::system::write_ping(output, origin.handle),
-            LOAD_AT_PARTITION => self.load(origin, invocation, body, output),
-            "@Subscribe" => self.subscribe(origin, invocation, output),
+        match SystemProcedure::find(invocation.procedure).map(|procedure| procedure.id) {
+            Some(SystemProcedureId::Ping) => write_ping(output, origin.handle),
+            Some(SystemProcedureId::LoadSinglepartitionTable) => {
+                self.load(origin, invocation, body, output);
+            }
+            Some(SystemProcedureId::Subscribe) => self.subscribe(origin, invocation, output),
+            // The control thread answers for those that there are not, too.
             _ => {
                 let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);

@@ -189,6 +189,60 @@ fn a_pause_refuses_system_procedures_that_do_not_read() {
     assert_eq!(client.call("@Quiesce", &[]).status, 1);
 }
 
+/// For each row of the table: what a client and an administrator get in each state of the host.
+#[test]
+fn each_procedure_is_refused_as_its_row_says() {
+    let server = start(2, &[]);
+    let mut admin = Peer::login(server.admin_address());
+    let mut client = Peer::login(server.client_address());
+    let refusal = |peer: &mut Peer, name: &str| {
+        let answer = peer.call(name, &[]);
+        let texts = [
+            (" is not available to this client", "administrators"),
+            ("Server is paused", "paused"),
+            ("Server is shutting down", "stopping"),
+            ("was not found", "missing"),
+            ("is not available in this release", "missing"),
+        ];
+        texts.iter().find(|(text, _)| answer.text.contains(text)).map(|(_, refusal)| *refusal)
+    };
+    // These change the state, or end it.
+    let changes = ["@CancelShutdown", "@Pause", "@PrepareShutdown", "@Resume", "@Shutdown"];
+    let procedures = || {
+        let all = lockstep_node::system_procedures::TABLE.iter();
+        all.map(|row| (row, row.name, row.administrators))
+    };
+    for (_, name, administrators) in procedures() {
+        let expected = administrators.then_some("administrators");
+        assert_eq!(refusal(&mut client, name), expected, "{name}");
+    }
+    assert_eq!(admin.call("@Pause", &[]).status, 1);
+    for (row, name, administrators) in procedures() {
+        let expected = match (administrators, row.while_paused) {
+            (true, _) => Some("administrators"),
+            (false, while_paused) => (!while_paused).then_some("paused"),
+        };
+        assert_eq!(refusal(&mut client, name), expected, "{name} while the host is paused");
+        if !changes.contains(&name) {
+            assert_eq!(refusal(&mut admin, name), None, "{name} by an administrator");
+        }
+    }
+    assert_eq!(admin.call("@Resume", &[]).status, 1);
+    assert_eq!(admin.call("@PrepareShutdown", &[]).status, 1);
+    for (row, name, administrators) in procedures() {
+        let expected = match (row.while_stopping, administrators) {
+            (false, _) => Some("stopping"),
+            (true, administrators) => administrators.then_some("administrators"),
+        };
+        assert_eq!(refusal(&mut client, name), expected, "{name} while a stop is prepared");
+        if !changes.contains(&name) {
+            let expected = (!row.while_stopping).then_some("stopping");
+            assert_eq!(refusal(&mut admin, name), expected, "{name} by an administrator");
+        }
+    }
+    assert_eq!(admin.call("@CancelShutdown", &[]).status, 1);
+}
+
 #[test]
 fn plans_of_several_names_and_statements() {
     let server = start(2, &[]);

@@ -5,6 +5,7 @@ use super::message::ddl_error;
 use crate::catalog::Catalog;
 use crate::error::PlanError;
 use crate::query::bind_argument;
+use crate::system_procedures::{ParameterKind, SystemProcedure};
 use crate::task::{CatalogTask, TaskErrorAction, TaskSchedule, TaskScope};
 use lockstep_plan_ir::procedure::{ProcedureParameter, ProcedurePartitioning};
 use lockstep_plan_ir::schema::DefaultValue;
@@ -17,25 +18,6 @@ use std::sync::Arc;
 
 /// The longest interval: ten years.
 const MAX_INTERVAL_MS: u64 = 3_650 * 24 * 60 * 60 * 1_000;
-
-/// The system procedures that tasks may call: the types of their parameters, and how many of them
-/// a call may have.
-const SYSTEM_PROCEDURES: &[(&str, &[SqlType], &[usize])] = &[
-    ("@AdHoc", &[SqlType::Varchar], &[1]),
-    ("@GC", &[], &[0]),
-    ("@Note", &[SqlType::Varchar], &[1]),
-    ("@Ping", &[], &[0]),
-    ("@Quiesce", &[], &[0]),
-    ("@SnapshotSave", &[SqlType::Varchar, SqlType::Varchar, SqlType::Integer], &[1, 3]),
-    ("@Statistics", &[SqlType::Varchar, SqlType::Integer], &[1, 2]),
-    ("@SystemCatalog", &[SqlType::Varchar], &[1]),
-    ("@ValidatePartitioning", &[], &[0]),
-];
-
-/// The names of the system procedures that tasks may call.
-pub fn task_procedures() -> impl Iterator<Item = &'static str> {
-    SYSTEM_PROCEDURES.iter().map(|(name, ..)| *name)
-}
 
 impl Draft<'_> {
     pub(super) fn create_task(&mut self, create: &CreateTask) -> Result<(), PlanError> {
@@ -182,9 +164,9 @@ fn call_of(catalog: &Catalog, task: &CatalogTask) -> Result<Vec<(SqlType, Value)
     };
     let at_partitions = task.scope == TaskScope::Partitions;
     if procedure.starts_with('@') {
-        let mut known = SYSTEM_PROCEDURES.iter();
-        let Some((_, types, counts)) = known.find(|(name, ..)| name == procedure) else {
-            let names: Vec<&str> = SYSTEM_PROCEDURES.iter().map(|(name, ..)| *name).collect();
+        let known = SystemProcedure::find(procedure).filter(|row| !row.task_arguments.is_empty());
+        let Some(row) = known else {
+            let names: Vec<&str> = SystemProcedure::of_tasks().map(|row| row.name).collect();
             return Err(format!(
                 "system procedure {procedure} is none that tasks call; they call {}",
                 names.join(", ")
@@ -193,10 +175,13 @@ fn call_of(catalog: &Catalog, task: &CatalogTask) -> Result<Vec<(SqlType, Value)
         if at_partitions {
             return Err(needs_directed(procedure));
         }
-        check_count(procedure, counts, arguments.len())?;
-        let scalar =
-            |sql_type: &SqlType| ProcedureParameter { sql_type: *sql_type, is_array: false };
-        let parameters: Vec<ProcedureParameter> = types.iter().map(scalar).collect();
+        check_count(procedure, row.task_arguments, arguments.len())?;
+        let form = row.form(arguments.len()).expect("tasks call it in one of its forms");
+        let scalar = |(_, kind): &(&str, ParameterKind)| {
+            let sql_type = kind.sql_type().expect("tasks give scalars to system procedures");
+            ProcedureParameter { sql_type, is_array: false }
+        };
+        let parameters: Vec<ProcedureParameter> = form.iter().map(scalar).collect();
         return values(procedure, &parameters, arguments);
     }
     let Some(definition) = catalog.procedure(procedure) else {

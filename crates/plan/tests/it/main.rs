@@ -4,3 +4,4 @@ mod interpreter;
 mod join_order;
 mod query;
 mod schema;
+mod system_procedures;

@@ -2,12 +2,13 @@
 
 use super::save::PastSnapshot;
 use super::{DELETED, SCAN_FILES, SCAN_FOUND, SCAN_SPACE, STATUS, SUMMARY, write_table};
-use crate::control::Control;
 use crate::control::system::text_parameter;
+use crate::control::{Control, arguments};
 use crate::log::disk::RealDisk;
 use crate::message::Origin;
 use lockstep_durability::snapshot::{self, FoundSnapshot, TableKind};
 use lockstep_env::Disk;
+use lockstep_host::schema::Handled;
 use lockstep_types::{Datum, Failure, Parameter, Value};
 use lockstep_wire_volt::Invocation;
 use std::path::Path;
@@ -36,7 +37,11 @@ impl Control {
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
+        if let Err(text) = arguments::scan(invocation) {
+            self.answer_error_table(origin, &text);
+            return Ok(Handled::Answered);
+        }
         let Some(path) = text_parameter(invocation, 0) else {
             return Err(Failure::graceful("@SnapshotScan requires a folder as its parameter"));
         };
@@ -59,7 +64,8 @@ impl Control {
                 write_files(out, &path, &host, found);
                 3
             });
-        })
+        })?;
+        Ok(Handled::Pending)
     }
 
     /// `@SnapshotDelete`.
@@ -67,7 +73,11 @@ impl Control {
         &mut self,
         origin: Origin,
         invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Handled, Failure> {
+        if let Err(text) = arguments::delete(invocation) {
+            self.answer_error_table(origin, &text);
+            return Ok(Handled::Answered);
+        }
         let (paths, nonces) = (texts(invocation, 0), texts(invocation, 1));
         let paths = paths.unwrap_or_default();
         let nonces = nonces.unwrap_or_default();
@@ -93,7 +103,8 @@ impl Control {
                 write_table(out, DELETED, &rows);
                 1
             });
-        })
+        })?;
+        Ok(Handled::Pending)
     }
 
     /// The rows of the statistics SNAPSHOTSTATUS, without the columns of a host.

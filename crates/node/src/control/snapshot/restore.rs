@@ -7,7 +7,7 @@ use super::request::{self, ChosenTables, SnapshotRequest};
 use super::{RESTORED, write_table};
 use crate::clock;
 use crate::connection::ConnectionKey;
-use crate::control::{Control, SystemCall};
+use crate::control::{Control, SystemCall, arguments};
 use crate::intake::Changes;
 use crate::mailbox::Bell;
 use crate::message::{Envelope, ForwardedCall, NO_PROCEDURE, Origin};
@@ -86,6 +86,7 @@ impl Control {
         call: SystemCall,
         invocation: &Invocation<'_>,
     ) -> Result<Handled, Failure> {
+        arguments::restore(invocation).map_err(Failure::graceful)?;
         if self.schema.is_changing() {
             self.schema.defer(call)?;
             return Ok(Handled::Pending);

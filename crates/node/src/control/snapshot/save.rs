@@ -5,7 +5,7 @@ use super::place::{Place, check_not_reserved, check_place};
 use super::request::{self, ChosenTables, SnapshotRequest};
 use crate::classes;
 use crate::clock;
-use crate::control::arguments::UNNAMED;
+use crate::control::arguments::{self, UNNAMED};
 use crate::control::{Control, SystemCall};
 use crate::log::LogPruner;
 use crate::log::disk::RealDisk;
@@ -150,6 +150,7 @@ impl Control {
         call: SystemCall,
         invocation: &Invocation<'_>,
     ) -> Result<Handled, Failure> {
+        arguments::save(invocation).map_err(Failure::graceful)?;
         // An index that is half built would be whole in the schema that is saved.
         let Turn::Now(call) = self.schema.change_turn(call)? else { return Ok(Handled::Pending) };
         // As VoltDB's, a save without arguments is answered when it has begun.
