@@ -354,8 +354,9 @@ impl Database {
     /// An invariant is broken.
     pub fn check_invariants(&self) {
         self.undo.check_invariants();
-        if let Err(problem) = self.tables.check() {
-            panic!("rows and indexes of a table fit: {problem}");
+        let checked = self.tables.check().and_then(|()| self.undo.check_against(&self.tables));
+        if let Err(problem) = checked {
+            panic!("rows, indexes and undo of a table fit: {problem}");
         }
     }
 

@@ -8,6 +8,8 @@
 //! free list, which is kept apart until one of their slots is taken again. So when that happens
 //! makes no difference to which slot a row takes.
 
+mod check;
+
 use crate::layout::TableLayout;
 use crate::row::RowId;
 use crate::snapshot::Pending;
@@ -257,12 +259,15 @@ impl BlockStore {
 
     /// The free list begins here.
     pub(crate) fn put_free_head(&mut self, head: u32) {
+        let is_free = head == NO_ROW || head < self.fresh && !self.is_live(RowId(head));
+        assert!(is_free, "the free list begins with a slot that was used and has no row");
         self.free_head = head;
         self.search_below = u32::MAX;
     }
 
     /// Takes never-used slots, at most up to `end`, at least one: those of one block.
     pub(crate) fn extend(&mut self, end: u32) {
+        assert!(end > self.fresh, "slots {end} and below are taken once");
         let block = (self.fresh >> self.block_shift) as usize;
         let in_block = self.fresh & ((1 << self.block_shift) - 1);
         let room = |store: &BlockStore| store.blocks.get(block).map_or(0, |block| block.slots);
@@ -276,6 +281,7 @@ impl BlockStore {
     /// Makes room for slot `fresh`, which is the first without any, in `block`.
     #[cold]
     fn grow(&mut self, block: usize) {
+        assert!(block <= self.blocks.len(), "blocks come one after the other");
         let whole = 1u32 << self.block_shift;
         let first = ((FIRST_BLOCK_BYTES / self.slot_bytes).max(1) as u32).min(whole);
         let slots = match self.blocks.get(block) {
@@ -367,6 +373,7 @@ impl BlockStore {
         let layout = block_layout(self.slot_bytes, 1 << self.block_shift);
         let block = &mut self.blocks[number];
         assert!(block.links.is_none(), "memory is given back once");
+        assert_eq!(block.slots, 1 << self.block_shift, "only whole blocks are given back");
         let slots = block.memory.as_ptr();
         // SAFETY: every slot of the block is in the free list, and so holds the next one's id.
         let link = |slot: usize| unsafe {
@@ -387,9 +394,11 @@ impl BlockStore {
         let memory = self.take_whole_block();
         let block = &mut self.blocks[number];
         block.memory = memory;
-        let Some(links) = block.links.take() else { return };
+        let links = block.links.take().expect("a block without memory has the links of its slots");
         assert_eq!(links.len(), block.slots as usize, "links are kept for all slots of a block");
-        self.allocated_bytes -= links.len() * size_of::<u32>();
+        let link_bytes = links.len() * size_of::<u32>();
+        assert!(self.allocated_bytes >= link_bytes, "links are counted until they are freed");
+        self.allocated_bytes -= link_bytes;
         self.search_below = u32::MAX;
         for (slot, next) in links.iter().enumerate() {
             // SAFETY: the new memory has room for each slot, and a slot has at least 4 bytes.

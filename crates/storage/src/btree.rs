@@ -10,6 +10,7 @@
 //! separator owns its key; all leaves lie at the same depth.
 
 mod append;
+mod check;
 mod counts;
 mod expected;
 mod node;
@@ -325,7 +326,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     unsafe fn insert_at(leaf: *mut Leaf<K>, position: usize, key: K, row: u32) {
         // SAFETY: by the contract all moves stay within the arrays.
         unsafe {
-            let behind = (*leaf).length as usize - position;
+            let length = (*leaf).length as usize;
+            debug_assert!(position <= length && length < LEAF_CAPACITY, "the leaf has space");
+            let behind = length - position;
             let key_at = (&raw mut (*leaf).keys).cast::<K>().add(position);
             copy(key_at, key_at.add(1), behind);
             key_at.write(key);
@@ -350,6 +353,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     ) {
         self.expected.set((0, null_mut()));
         let right = self.take_leaf();
+        // SAFETY: both are live.
+        let lengths = unsafe { (leaf_length(leaf), leaf_length(right)) };
+        debug_assert_eq!(lengths, (LEAF_CAPACITY, 0), "a full leaf is split into an empty one");
         self.leaves += 1;
         // SAFETY: both leaves are live and ours; the moved entries are initialised.
         unsafe {
@@ -444,7 +450,9 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     ) {
         // SAFETY: by the contract all moves stay within the arrays.
         unsafe {
-            let behind = (*inner).length as usize - index;
+            let length = (*inner).length as usize;
+            debug_assert!(index <= length && length < FAN_OUT - 1, "the node has space");
+            let behind = length - index;
             let key_at = (&raw mut (*inner).keys).cast::<K>().add(index);
             copy(key_at, key_at.add(1), behind);
             key_at.write(key);
@@ -479,6 +487,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         let keep = if index == FULL { FULL - 2 } else { FULL / 2 };
         // SAFETY: both nodes are live; the moved separators and children are initialised.
         unsafe {
+            debug_assert_eq!((*inner).length as usize, FULL, "a full node is split");
             let moved = FULL - keep - 1;
             let source = &raw const *inner;
             copy_nonoverlapping(
@@ -533,6 +542,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
             let behind = length - position - 1;
             copy(keys.add(position + 1), keys.add(position), behind);
             copy(rows.add(position + 1), rows.add(position), behind);
+            debug_assert!(self.length > 0, "an entry that is removed was counted");
             (*leaf).length -= 1;
             (*leaf).last_insert = NO_INSERT;
             self.length -= 1;

@@ -10,6 +10,8 @@
 //!
 //! Addresses are stable for the life of a value and are no part of the replicated state.
 
+mod check;
+
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut};
 
@@ -139,6 +141,7 @@ impl StringHeap {
     /// Memory for a value of `length` bytes, above 0, not yet written.
     #[inline]
     pub(crate) fn reserve(&mut self, length: usize) -> NonNull<u8> {
+        debug_assert!(length > 0, "an empty value has no cell");
         self.used_bytes += length;
         if length <= LARGEST_CLASS_BYTES {
             self.take_cell(class_of(length))
@@ -161,7 +164,7 @@ impl StringHeap {
         self.used_bytes -= length;
         if length <= LARGEST_CLASS_BYTES {
             // SAFETY: by the contract the cell lies in a chunk of this heap.
-            unsafe { self.return_cell(cell.as_ptr()) };
+            unsafe { self.return_cell(cell.as_ptr(), class_of(length)) };
         } else {
             // SAFETY: by the contract the cell follows a large header of this heap.
             unsafe { self.release_large(cell.as_ptr(), length) };
@@ -185,11 +188,14 @@ impl StringHeap {
         // SAFETY: chunks in the open list are live, ours, and have a free or a fresh cell.
         unsafe {
             let header = &mut *chunk;
+            debug_assert_eq!(header.class as usize, class, "an open chunk serves its class");
             if header.used == 0 {
                 self.classes[class].empty -= 1;
             }
             header.used += 1;
             let cell = if header.free.is_null() {
+                let end = header.fresh as usize + bytes;
+                debug_assert!(end <= CHUNK_BYTES, "an open chunk has space");
                 let cell = chunk.cast::<u8>().add(header.fresh as usize);
                 header.fresh += bytes as u32;
                 cell
@@ -206,8 +212,8 @@ impl StringHeap {
     }
 
     /// # Safety
-    /// `cell` is a used cell of a chunk of this heap.
-    unsafe fn return_cell(&mut self, cell: *mut u8) {
+    /// `cell` is a used cell of a chunk of this heap, which serves the class of its length.
+    unsafe fn return_cell(&mut self, cell: *mut u8, class_of_length: usize) {
         let chunk = cell.map_addr(|address| address & !(CHUNK_BYTES - 1)).cast::<ChunkHeader>();
         // SAFETY: chunks are aligned to their size, so the mask finds the header; cells are at
         // least 8 bytes, aligned to 8, so the link fits.
@@ -215,6 +221,11 @@ impl StringHeap {
             let header = &mut *chunk;
             let class = header.class as usize;
             let bytes = class_bytes(class);
+            debug_assert_eq!(class, class_of_length, "a cell is released with its length");
+            let offset = cell.addr() - chunk.addr();
+            let is_cell = (HEADER_BYTES..header.fresh as usize).contains(&offset)
+                && (offset - HEADER_BYTES).is_multiple_of(bytes);
+            debug_assert!(is_cell, "what is released was reserved");
             let was_full = header.free.is_null() && header.fresh as usize + bytes > CHUNK_BYTES;
             cell.cast::<*mut u8>().write(header.free);
             header.free = cell;
@@ -241,11 +252,14 @@ impl StringHeap {
             self.add_slab();
         }
         let chunk = self.spare;
+        assert!(!chunk.is_null(), "a new slab has spare chunks");
         // SAFETY: spare chunks are live, ours, and used by nobody.
         unsafe {
             unlink(&mut self.spare, chunk);
             let header = &mut *chunk;
+            assert_eq!(header.used, 0, "a spare chunk has no cell in use");
             (*header.slab).used += 1;
+            assert!((*header.slab).used <= (*header.slab).chunks, "a chunk is in use once");
             header.free = null_mut();
             header.fresh = HEADER_BYTES as u32;
             header.used = 0;
@@ -344,6 +358,7 @@ impl StringHeap {
         // SAFETY: the header lies before the value; it and its neighbours are live and ours.
         unsafe {
             let header = value.cast::<LargeHeader>().sub(1);
+            assert_eq!((*header).bytes, length, "a large value is released with its length");
             let LargeHeader { previous, next, .. } = header.read();
             if previous.is_null() {
                 self.large = next;

@@ -190,6 +190,12 @@ impl Index {
         &self.reads
     }
 
+    /// Whether each live row of the table has an entry: neither a part of the rows only, nor an
+    /// index that is still being built.
+    pub(crate) fn holds_all_rows(&self) -> bool {
+        self.evaluator.is_none()
+    }
+
     /// Types of the key parts.
     pub fn key_types(&self) -> impl ExactSizeIterator<Item = SqlType> + '_ {
         self.shape.parts.iter().map(|part| part.sql_type)
@@ -572,8 +578,8 @@ fn insert_key(tree: &mut AnyTree, key: &RowKey<'_>, row: RowId) -> Result<(), In
         (AnyTree::UniqueDouble(tree), RowKey::Double(key)) => tree.insert(*key, row.0),
         (AnyTree::Bytes(tree), RowKey::Bytes(key)) => tree.insert(key.probe(false), row.0),
         (AnyTree::UniqueBytes(tree), RowKey::Bytes(key)) => tree.insert(key.probe(false), row.0),
-        // `Absent`; a key never has another form than its index's tree.
-        _ => Ok(()),
+        (_, RowKey::Absent) => Ok(()),
+        _ => unreachable!("a key has the form of its index's tree"),
     };
     result.map_err(|existing| IndexFault::Duplicate(RowId(existing)))
 }
@@ -587,7 +593,7 @@ fn remove_key(tree: &mut AnyTree, key: &RowKey<'_>, row: RowId) -> bool {
         (AnyTree::UniqueDouble(tree), RowKey::Double(key)) => tree.remove(*key, row.0),
         (AnyTree::Bytes(tree), RowKey::Bytes(key)) => tree.remove(key.probe(false), row.0),
         (AnyTree::UniqueBytes(tree), RowKey::Bytes(key)) => tree.remove(key.probe(false), row.0),
-        // `Absent`; a key never has another form than its index's tree.
-        _ => true,
+        (_, RowKey::Absent) => true,
+        _ => unreachable!("a key has the form of its index's tree"),
     }
 }

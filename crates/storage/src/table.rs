@@ -172,6 +172,7 @@ impl Table {
             from = row.0 + 1;
         }
         self.indexes.push(index);
+        assert!(self.indexes_hold_all_rows(), "a new index has each row once");
         self.map_columns();
         Ok(IndexId(position as u16))
     }
@@ -187,7 +188,14 @@ impl Table {
         Ok(())
     }
 
+    /// Whether each index that holds every row has as many entries as there are rows.
+    pub(crate) fn indexes_hold_all_rows(&self) -> bool {
+        let (rows, holds_all) = (self.row_count(), Index::holds_all_rows);
+        self.indexes.iter().filter(|index| holds_all(index)).all(|index| index.entries() == rows)
+    }
+
     fn map_columns(&mut self) {
+        assert!(self.indexes.len() <= MAX_INDEXES, "a bit mask has a bit for each index");
         self.column_indexes.fill(0);
         for (position, index) in self.indexes.iter().enumerate() {
             for column in index.reads() {

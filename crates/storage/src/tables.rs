@@ -32,6 +32,7 @@ impl Tables {
         if id.index() >= self.tables.len() {
             self.tables.resize_with(id.index() + 1, || None);
         }
+        assert!(id.0 != u32::MAX, "the id of a table that is in no set");
         table.set_id(id);
         self.tables[id.index()].replace(table)
     }

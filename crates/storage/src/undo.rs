@@ -7,6 +7,8 @@
 //! of deleted and updated rows stay in the heap until the release: their addresses are no part of
 //! the replicated state.
 
+mod check;
+
 use crate::error::StorageError;
 use crate::row::RowId;
 use crate::table::TruncatedState;
@@ -139,6 +141,8 @@ impl UndoLog {
 
     /// The records since a mark, oldest first.
     pub(crate) fn records_since(&self, mark: UndoMark) -> &[UndoRecord] {
+        let is_held = mark.0 >= self.base + self.released_records as u64;
+        debug_assert!(is_held || self.is_empty(), "changes that were released are not read");
         let before = mark.0.saturating_sub(self.base) as usize;
         &self.records[before.clamp(self.released_records, self.records.len())..]
     }
@@ -163,6 +167,7 @@ impl UndoLog {
         while self.mark() > mark && self.records.len() > self.released_records {
             let Some(record) = self.records.pop() else { break };
             let start = self.bytes.len() - record.bytes as usize;
+            debug_assert!(start >= self.released_bytes, "a record's bytes go with it");
             if record.holds_strings || record.kind == UndoKind::Truncate {
                 debug_assert!(self.to_release > 0, "what is to be freed is counted");
                 self.to_release -= 1;
@@ -177,6 +182,7 @@ impl UndoLog {
             }
             self.bytes.truncate(start);
         }
+        debug_assert!(self.mark() <= mark, "nothing after the mark is left");
         self.clear_if_empty();
     }
 
@@ -201,6 +207,7 @@ impl UndoLog {
     /// Releases records that hold nothing.
     #[inline]
     fn skip_to(&mut self, mark: UndoMark) {
+        debug_assert!(self.truncated.is_empty(), "records that hold something are released each");
         if mark >= self.mark() {
             self.released_records = self.records.len();
             return;
@@ -219,12 +226,15 @@ impl UndoLog {
             self.released_bytes += record.bytes as usize;
             self.released_records += 1;
             if record.kind == UndoKind::Truncate {
+                debug_assert!(self.to_release > 0, "a truncation is counted");
                 self.to_release -= 1;
                 let state = self.truncated.pop_front();
-                if let (Some(state), Some(table)) = (state, tables.get_mut(record.table)) {
+                let state = state.expect("a truncation has what it replaced");
+                if let Some(table) = tables.get_mut(record.table) {
                     table.release_truncated(state);
                 }
             } else if record.holds_strings {
+                debug_assert!(self.to_release > 0, "a record that holds strings is counted");
                 self.to_release -= 1;
                 if let Some(table) = tables.get_mut(record.table) {
                     table.release_bytes(&self.bytes[start..self.released_bytes]);
@@ -236,6 +246,8 @@ impl UndoLog {
     #[inline]
     fn clear_if_empty(&mut self) {
         if self.records.len() == self.released_records {
+            debug_assert_eq!(self.to_release, 0, "an empty log holds nothing");
+            debug_assert!(self.truncated.is_empty(), "an empty log holds no table's content");
             self.base += self.records.len() as u64;
             self.records.clear();
             self.bytes.clear();

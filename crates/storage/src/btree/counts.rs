@@ -135,6 +135,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         unsafe {
             if (*inner).entries != UNKNOWN {
                 (*inner).entries = UNKNOWN;
+                debug_assert!(self.counted.get() > 0, "nodes with a count are counted");
                 self.counted.set(self.counted.get() - 1);
             }
         }

@@ -50,6 +50,7 @@ impl Tree<u64, true> {
             if is_packed(leaf) {
                 return self.get(key);
             }
+            debug_assert!(std::ptr::eq(self.find_leaf(key, 0), leaf), "a split forgets the leaf");
             let position = Self::position_at_or_after(leaf, key);
             let found = position < (*leaf).length as usize
                 && (*leaf).keys.get_unchecked(position).assume_init() == key;
@@ -66,6 +67,7 @@ impl Tree<u64, true> {
             if is_packed(leaf) {
                 return self.insert(key, row);
             }
+            debug_assert!(std::ptr::eq(self.find_leaf(key, row), leaf), "a split forgets the leaf");
             let length = (*leaf).length as usize;
             let position = Self::position_at_or_after(leaf, key);
             if position < length && (*leaf).keys.get_unchecked(position).assume_init() == key {

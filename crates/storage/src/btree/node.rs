@@ -44,6 +44,13 @@ pub(crate) trait TreeKey: Copy {
     fn arena_bytes(arena: &Self::Arena) -> usize;
     /// The probe that finds this key.
     fn as_probe(&self) -> Self::Probe<'_>;
+    /// Bytes of the arena that the key uses.
+    fn held_bytes(&self) -> usize;
+    /// Checks the arena, of which keys use `used_bytes`.
+    ///
+    /// # Errors
+    /// What is wrong first, in words.
+    fn check_arena(arena: &Self::Arena, used_bytes: usize) -> Result<(), String>;
     /// How far a number key is above another.
     fn difference(&self, base: &Self) -> u128;
     /// The number key that is that far above another.
@@ -81,6 +88,12 @@ macro_rules! number_key {
             unsafe fn release(self, (): &mut ()) {}
             fn arena_bytes((): &()) -> usize {
                 0
+            }
+            fn held_bytes(&self) -> usize {
+                0
+            }
+            fn check_arena((): &(), _used_bytes: usize) -> Result<(), String> {
+                Ok(())
             }
             fn as_probe(&self) -> $number {
                 *self
@@ -205,6 +218,16 @@ impl TreeKey for BytesKey {
     }
     fn arena_bytes(arena: &StringHeap) -> usize {
         arena.allocated_bytes()
+    }
+    fn held_bytes(&self) -> usize {
+        if self.tail.is_none() { 0 } else { TAIL_LENGTH_BYTES + self.tail().len() }
+    }
+    fn check_arena(arena: &StringHeap, used_bytes: usize) -> Result<(), String> {
+        arena.check()?;
+        match arena.used_bytes() {
+            counted if counted == used_bytes => Ok(()),
+            counted => Err(format!("keys use {used_bytes} bytes of the arena, not {counted}")),
+        }
     }
     fn as_probe(&self) -> BytesProbe<'_> {
         BytesProbe { words: self.words, tail: self.tail(), high: false }

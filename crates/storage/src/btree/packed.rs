@@ -24,7 +24,7 @@ pub(crate) struct Packed<K> {
     key_bytes: u8,
     row_bytes: u8,
     first_row: u32,
-    size_bytes: usize,
+    pub(super) size_bytes: usize,
     previous: *mut Leaf<K>,
     next: *mut Leaf<K>,
     /// The smallest key.
@@ -202,6 +202,7 @@ impl<K: TreeKey> Packed<K> {
             if size_bytes * 4 > size_of::<Leaf<K>>() * 3 {
                 return None;
             }
+            debug_assert!(key_bytes <= 16 && row_bytes <= 4, "differences are of keys in order");
             let layout = layout::<K>(size_bytes);
             let packed = alloc(layout).cast::<Packed<K>>();
             if packed.is_null() {
@@ -391,9 +392,11 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 (*leaf).keys[at].write(Packed::key(packed, at));
                 (*leaf).rows[at].write(rows.row(at));
             }
+            debug_assert!((1..=LEAF_CAPACITY).contains(&length), "a packed leaf was a full one");
             (*leaf).length = length as u16;
             (*leaf).previous = (*packed).previous;
             (*leaf).next = (*packed).next;
+            debug_assert!(self.packed_leaves > 0, "a packed leaf is counted");
             self.packed_leaves -= 1;
             self.packed_bytes -= (*packed).size_bytes;
             self.replace_leaf(parent, child, leaf);

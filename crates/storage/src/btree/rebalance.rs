@@ -17,6 +17,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     /// `path` is a path of this tree as it is, whose height is above 0.
     #[cold]
     pub(super) unsafe fn fill_leaf(&mut self, path: &Path<K>) {
+        debug_assert!(self.height > 0, "a lone root has no neighbour");
         let level = self.height - 1;
         // SAFETY: the parent has a separator, so at least two children; all nodes are live.
         unsafe {
@@ -58,6 +59,8 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         // SAFETY: by the contract all moves stay within the arrays of initialised entries.
         unsafe {
             let left_length = (*left).length as usize;
+            let fits = count <= (*right).length as usize && left_length + count <= LEAF_CAPACITY;
+            debug_assert!(fits, "{count} entries fit into the left leaf");
             let rest = (*right).length as usize - count;
             let (left_keys, right_keys) =
                 ((&raw mut (*left).keys).cast::<K>(), (&raw mut (*right).keys).cast::<K>());
@@ -79,8 +82,10 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     unsafe fn prepend_entries(left: *mut Leaf<K>, right: *mut Leaf<K>, count: usize) {
         // SAFETY: by the contract all moves stay within the arrays of initialised entries.
         unsafe {
-            let keep = (*left).length as usize - count;
             let right_length = (*right).length as usize;
+            let fits = count <= (*left).length as usize && right_length + count <= LEAF_CAPACITY;
+            debug_assert!(fits, "{count} entries fit into the right leaf");
+            let keep = (*left).length as usize - count;
             let (left_keys, right_keys) =
                 ((&raw mut (*left).keys).cast::<K>(), (&raw mut (*right).keys).cast::<K>());
             copy(right_keys, right_keys.add(count), right_length);
@@ -106,6 +111,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     ) {
         // SAFETY: by the contract both are initialised; the old separator is dropped once.
         unsafe {
+            debug_assert!((*right).length > 0, "the leaf after a separator has an entry");
             (*parent).keys[index].assume_init_read().release(&mut self.arena);
             let key = (*right).keys[0].assume_init_ref().duplicate(&mut self.arena);
             (*parent).keys[index].write(key);
@@ -122,6 +128,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         // SAFETY: by the contract all moves stay within the initialised parts of live nodes.
         unsafe {
             let (inner, _) = path.step(level);
+            debug_assert!(index < (*inner).length as usize, "the separator is there");
             (*inner).keys[index].assume_init_read().release(&mut self.arena);
             self.close_gap(inner, index);
             let length = (*inner).length as usize;
@@ -228,6 +235,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
                 return false;
             }
             let length = (*left).length as usize;
+            debug_assert!(length < FAN_OUT - 1, "the left node has space for a child");
             (*left).keys[length].write((*parent).keys[index].assume_init_read());
             (*left).rows[length].write((*parent).rows[index].assume_init());
             (*left).children[length + 1].write((*right).children[0].assume_init());
@@ -256,6 +264,8 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         // SAFETY: by the contract all moves stay within the initialised parts.
         unsafe {
             let rest = (*right).length as usize;
+            let has_both = rest < FAN_OUT - 1 && (*left).length > 0;
+            debug_assert!(has_both, "the right node has space for a child of the left one");
             let last = (*left).length as usize - 1;
             (*right).keys.copy_within(0..rest, 1);
             (*right).rows.copy_within(0..rest, 1);

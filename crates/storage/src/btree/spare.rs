@@ -31,11 +31,34 @@ impl<K> Spare<K> {
 }
 
 impl<K> Spare<K> {
+    /// Checks that the list has as many leaves as are counted, all of them empty.
+    ///
+    /// # Errors
+    /// What is wrong first, in words.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (mut leaf, mut count) = (self.leaf, 0);
+        while !leaf.is_null() && count <= self.leaf_count {
+            // SAFETY: the list holds live leaves.
+            let (length, next) = unsafe { ((*leaf).length, (*leaf).next) };
+            if length != 0 {
+                return Err(format!("a spare leaf has {length} entries"));
+            }
+            (leaf, count) = (next, count + 1);
+        }
+        match count == self.leaf_count {
+            true => Ok(()),
+            false => Err(format!("{} spare leaves are counted, not {count}", self.leaf_count)),
+        }
+    }
+
     /// # Safety
     /// `leaf` is an empty leaf that nobody uses.
     unsafe fn push(&mut self, leaf: *mut Leaf<K>) {
         // SAFETY: by the contract.
-        unsafe { (*leaf).next = self.leaf };
+        unsafe {
+            debug_assert_eq!((*leaf).length, 0, "a spare leaf is empty");
+            (*leaf).next = self.leaf;
+        }
         self.leaf = leaf;
         self.leaf_count += 1;
     }
@@ -44,6 +67,7 @@ impl<K> Spare<K> {
         if self.leaf.is_null() {
             return None;
         }
+        debug_assert!(self.leaf_count > 0, "spare leaves are counted");
         let leaf = self.leaf;
         // SAFETY: the list holds live leaves.
         unsafe { self.leaf = std::mem::replace(&mut (*leaf).next, null_mut()) };

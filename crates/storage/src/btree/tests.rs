@@ -52,67 +52,9 @@ fn rank<K: TestKey>(number: u64) -> (u64, u64) {
 }
 
 impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
-    /// All rows in order, by the leaf links, after a walk that checks shape and books.
+    /// All rows in order, after a check of everything.
     fn checked_rows(&self) -> Vec<u32> {
-        let mut leaves = Vec::new();
-        let mut books = (0, 0);
-        // SAFETY: the tree is borrowed; every node is live.
-        unsafe { self.walk(self.root, self.height, &mut leaves, &mut books) };
-        assert_eq!((leaves.len(), books), (self.leaves, (self.inners, self.counted.get())));
-        assert_eq!((leaves[0], leaves[leaves.len() - 1]), (self.first, self.last));
-        let mut rows = Vec::new();
-        let mut previous = null_mut();
-        for leaf in leaves {
-            // SAFETY: as above.
-            unsafe {
-                assert_eq!(*links(leaf).0, previous);
-                if !previous.is_null() {
-                    assert_eq!(*links(previous).1, leaf);
-                }
-                assert!(leaf_length(leaf) > 0 || self.height == 0, "an empty leaf");
-                let reader = RowReader::of(leaf);
-                rows.extend((0..leaf_length(leaf)).map(|at| reader.row(at)));
-            }
-            previous = leaf;
-        }
-        // SAFETY: as above.
-        assert!(unsafe { (*links(self.last).1).is_null() });
-        assert_eq!(rows.len() as u64, self.len());
-        rows
-    }
-
-    /// Gives the entries below a node; `books` counts inner nodes, and those that know that.
-    unsafe fn walk(
-        &self,
-        node: *mut u8,
-        height: usize,
-        leaves: &mut Vec<*mut Leaf<K>>,
-        books: &mut (usize, usize),
-    ) -> u64 {
-        if height == 0 {
-            leaves.push(node.cast());
-            // SAFETY: the node is a live leaf.
-            return unsafe { leaf_length(node.cast::<Leaf<K>>()) } as u64;
-        }
-        books.0 += 1;
-        let (inners, knowing) = *books;
-        let inner = node.cast::<Inner<K>>();
-        // SAFETY: the node is live and `height` levels above the leaves.
-        unsafe {
-            let length = (*inner).length as usize;
-            assert!((1..FAN_OUT).contains(&length), "{length} separators");
-            let mut entries = 0;
-            for child in 0..=length {
-                let child = (*inner).children[child].assume_init();
-                entries += self.walk(child, height - 1, leaves, books);
-            }
-            if (*inner).entries != node::UNKNOWN {
-                assert_eq!(u64::from((*inner).entries), entries, "a node knows its entries");
-                assert_eq!(books.0 - inners, books.1 - knowing, "all nodes below know theirs");
-                books.1 += 1;
-            }
-            entries
-        }
+        self.check().expect("a sound tree")
     }
 
     /// Entries between two places: by the nodes' numbers, and leaf by leaf.

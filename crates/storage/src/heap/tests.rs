@@ -44,12 +44,16 @@ fn values_survive_random_stores_and_releases() {
             // SAFETY: stored above with this length, released once.
             unsafe { heap.release(cell, value.len()) };
         }
+        if step % 1_009 == 0 {
+            assert_eq!(heap.check(), Ok(()), "step {step}");
+        }
         assert_eq!(heap.used_bytes() == 0, live.iter().all(|(_, value)| value.is_empty()));
     }
     for (cell, value) in live.drain(..) {
         // SAFETY: stored above with this length, released once.
         unsafe { heap.release(cell, value.len()) };
     }
+    assert_eq!(heap.check(), Ok(()));
     assert_eq!(heap.used_bytes(), 0);
     let slab = SLAB_CHUNKS * CHUNK_BYTES;
     assert!(heap.allocated_bytes() <= CLASS_COUNT * slab, "at most a slab per class is held");

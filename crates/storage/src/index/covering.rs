@@ -24,6 +24,7 @@ impl Index {
     /// The rows below a number are in the index, at first none. Its key goes by an evaluator
     /// meanwhile, where the number is looked at: other indexes know nothing of it.
     pub(crate) fn begin_covering(&mut self) {
+        assert_eq!(self.entries(), 0, "an index that is built beside changes begins empty");
         let columns = self.columns.clone().expect("an index over columns is built beside changes");
         self.evaluator = Some(Box::new(ColumnKeys { columns }));
         self.covered = 0;
@@ -44,6 +45,7 @@ impl Index {
 
     /// Changes of rows below a number change the index.
     pub(crate) fn cover_to(&mut self, covered: u32) {
+        assert!(self.is_covering(), "only an index that is being built covers some rows");
         self.covered = covered;
     }
 }

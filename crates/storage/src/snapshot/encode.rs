@@ -74,6 +74,7 @@ impl Pending {
         while out.len() < end
             && let Some(mut forced) = self.forced.pop()
         {
+            assert!(self.forced_bytes >= forced.len(), "records that wait are counted");
             self.forced_bytes -= forced.len();
             out.append(&mut forced);
         }
@@ -104,7 +105,24 @@ impl Pending {
                 self.encode(blocks, unit, out);
             }
         }
+        debug_assert_eq!(self.check(), Ok(()), "as many units are marked as are left");
         self.left == 0
+    }
+
+    /// Checks that as many units are marked as are left, and as many bytes wait as are counted.
+    ///
+    /// # Errors
+    /// What is wrong first, in words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let marked: u32 = self.units.iter().map(|word| word.count_ones()).sum();
+        let waiting: usize = self.forced.iter().map(Vec::len).sum();
+        match (marked, waiting) == (self.left, self.forced_bytes) {
+            true => Ok(()),
+            false => Err(format!(
+                "a snapshot has {marked} units left and {waiting} bytes waiting, not {} and {}",
+                self.left, self.forced_bytes
+            )),
+        }
     }
 
     fn take_unit(&mut self, unit: u32) -> bool {
@@ -112,6 +130,7 @@ impl Pending {
         match self.units.get_mut(word) {
             Some(word) if *word & bit != 0 => {
                 *word &= !bit;
+                debug_assert!(self.left > 0, "units that are left are counted");
                 self.left -= 1;
                 true
             }
@@ -121,6 +140,7 @@ impl Pending {
 
     fn encode(&self, blocks: &BlockStore, unit: u32, out: &mut Vec<u8>) {
         let first = unit << self.unit_shift;
+        debug_assert!(first < self.used_slots, "a unit has a slot that was in use");
         let slots = (1 << self.unit_shift).min(self.used_slots - first);
         out.extend_from_slice(&self.table.0.to_le_bytes());
         out.extend_from_slice(&first.to_le_bytes());

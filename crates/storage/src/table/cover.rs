@@ -15,6 +15,7 @@ pub(super) const ALL: u32 = u32::MAX;
 impl Table {
     /// From now on no row is covered, until [`Table::cover_to`] says so.
     pub fn begin_covering(&mut self) {
+        assert_eq!(self.covered, ALL, "one index of a table is built at a time");
         self.covered = 0;
     }
 
@@ -70,6 +71,7 @@ impl Table {
     pub fn complete_index(&mut self, index: IndexId) -> Result<(), StorageError> {
         self.index(index)?;
         self.indexes[index.index()].end_covering();
+        assert!(self.indexes_hold_all_rows(), "an index is complete when all rows are covered");
         Ok(())
     }
 
@@ -105,6 +107,7 @@ impl Table {
     /// Takes the latest step of covering back.
     pub(super) fn take_back_cover(&mut self, from: RowId) {
         let to = std::mem::replace(&mut self.covered, from.0);
+        assert!(from.0 <= to, "undo of a step covers fewer rows");
         for index in self.indexes.iter_mut().filter(|index| index.is_covering()) {
             let mut next = from.0;
             while let Some(row) = self.blocks.next_live(next).filter(|row| row.0 < to) {

@@ -63,6 +63,7 @@ impl Table {
             }
         }
         self.blocks.publish(row);
+        debug_assert!(self.indexes_hold_all_rows(), "a row is inserted into each index");
         undo.push_insert(self.id, row, fresh);
         Ok(row)
     }
@@ -85,6 +86,7 @@ impl Table {
             self.layout.release_tail(slot, &mut self.heap);
         }
         self.blocks.give_back(row, fresh);
+        assert!(self.indexes_hold_all_rows(), "a failed insert leaves no entry");
         self.index_error(fault, indexes, self.indexes[indexes].name())
     }
 
@@ -130,6 +132,7 @@ impl Table {
             undo.push_delete(self.id, row, bytes, self.layout.has_tail());
         }
         self.blocks.free(row);
+        debug_assert!(self.indexes_hold_all_rows(), "a row is deleted from each index");
         Ok(())
     }
 
@@ -181,6 +184,7 @@ impl Table {
             self.blocks.about_to_change(row);
             std::ptr::copy_nonoverlapping(self.scratch.as_ptr(), slot, slot_bytes);
         }
+        debug_assert!(self.indexes_hold_all_rows(), "an update leaves a row its entries");
         Ok(())
     }
 
@@ -240,6 +244,7 @@ impl Table {
         undo.check_room()?;
         let blocks = std::mem::replace(&mut self.blocks, BlockStore::new(&self.layout));
         let trees = self.indexes.iter_mut().map(Index::take_tree).collect();
+        assert!(self.indexes_hold_all_rows(), "an empty table has empty indexes");
         undo.push_truncate(self.id, TruncatedState { blocks, trees });
         Ok(())
     }

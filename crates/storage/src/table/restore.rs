@@ -90,12 +90,14 @@ impl TableRestore {
             let reason = format!("records tell of {told} of {used_slots} slots");
             return Err(table.bad_record(&reason));
         }
+        assert_eq!(table.blocks.fresh(), used_slots, "the table has the slots of its records");
         if used_slots > 0 && !table.blocks.set_free_list(free_head) {
             return Err(table.bad_record("the free list is broken"));
         }
         for position in 0..table.indexes.len() {
             table.fill_index(position)?;
         }
+        assert!(table.indexes_hold_all_rows(), "each index has the rows of the records");
         Ok(table)
     }
 }
@@ -138,9 +140,12 @@ impl BlockStore {
             }
             next = self.link(RowId(next));
         }
-        self.put_free_head(head);
         // A slot met twice would have led back into the list, which then has no end here.
-        next == crate::blocks::NO_ROW
+        let ends_here = next == crate::blocks::NO_ROW;
+        if ends_here {
+            self.put_free_head(head);
+        }
+        ends_here
     }
 }
 

@@ -8,6 +8,7 @@ impl Table {
     pub(crate) fn begin_snapshot(&mut self, unit_bytes: usize) -> SnapshotTable {
         let tail_bytes = self.heap.used_bytes();
         let pending = Pending::new(self.id, &self.layout, &self.blocks, tail_bytes, unit_bytes);
+        assert!(!self.has_snapshot(), "one snapshot of a table runs at a time");
         self.blocks.pending = Some(Box::new(pending));
         SnapshotTable {
             table: self.id,
@@ -69,6 +70,7 @@ impl Table {
     /// What the table held before it was emptied is needed no more, or by a snapshot only.
     pub(crate) fn release_truncated(&mut self, state: TruncatedState) {
         if state.blocks.pending.is_some() {
+            assert!(self.emptied.is_none(), "a snapshot needs one content of a table");
             self.emptied = Some(state);
         } else {
             self.free_truncated(state);

@@ -30,6 +30,7 @@ impl Table {
                 for (index, tree) in self.indexes.iter_mut().zip(trees) {
                     index.tree = tree;
                 }
+                assert!(self.indexes_hold_all_rows(), "rows and entries come back together");
             }
             _ => unreachable!("the record is of another table"),
         }
@@ -46,6 +47,7 @@ impl Table {
         }
         self.blocks.retract(row);
         self.blocks.give_back(row, fresh);
+        debug_assert!(self.indexes_hold_all_rows(), "undo of an insert leaves no entry");
     }
 
     fn take_back_delete(&mut self, row: RowId, bytes: &[u8]) {
@@ -62,6 +64,7 @@ impl Table {
             }
         }
         self.blocks.publish(row);
+        debug_assert!(self.indexes_hold_all_rows(), "undo of a delete inserts all entries");
     }
 
     fn take_back_update(&mut self, row: RowId, old: &[u8], changed_tail: bool) {

@@ -139,6 +139,7 @@ impl Table {
         // SAFETY: rows of an index are live; the count is a BIGINT within the slot.
         unsafe {
             let slot = self.blocks.slot(row);
+            debug_assert!(self.blocks.is_live(row), "rows of an index are live");
             let before = std::slice::from_raw_parts(slot, self.layout.slot_bytes);
             undo.push_update(self.id, row, before, false);
             self.blocks.about_to_change(row);
@@ -166,6 +167,7 @@ impl Table {
             slot.add(tally.count_offset as usize).cast::<i64>().write_unaligned(1);
         }
         self.blocks.publish(row);
+        debug_assert!(self.indexes_hold_all_rows(), "a group and its entry come together");
         undo.push_insert(self.id, row, fresh);
     }
 }

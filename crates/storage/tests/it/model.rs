@@ -95,7 +95,7 @@ fn compare_keys(a: &[Value], b: &[Value], columns: &[usize]) -> Ordering {
     columns.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-fn check_against(table: &Table, mirror: &Mirror) {
+fn check_mirror(table: &Table, mirror: &Mirror) {
     table.check().expect("nothing is wrong");
     let stored: Mirror = table
         .scan()
@@ -254,7 +254,9 @@ fn tables_match_a_mirror_whatever_is_taken_back() {
         for step in 0..4000 {
             run.step();
             if step % 200 == 0 {
-                check_against(&run.tables[run.id], &run.mirror);
+                check_mirror(&run.tables[run.id], &run.mirror);
+                run.undo.check_invariants();
+                assert_eq!(run.undo.check_against(&run.tables), Ok(()), "seed {seed}");
             }
         }
         assert!(run.refused > 50, "constraints were tried: {}", run.refused);
