@@ -145,6 +145,8 @@ pub struct Database {
     pub(crate) change: Option<PreparedChange>,
     /// The undo log's place when the tables were last maintained.
     maintained: UndoMark,
+    /// Changes since the tables were last checked, in builds that check them.
+    unchecked: u64,
     /// Batches of procedures that have run, over all calls.
     batches_run: u32,
     /// Out while a procedure runs.
@@ -160,6 +162,7 @@ impl Database {
             states: Vec::new(),
             transaction_mark: undo.mark(),
             maintained: undo.mark(),
+            unchecked: 0,
             undo,
             digest: ChangeDigest::default(),
             arena: Arena::new(),
@@ -372,6 +375,19 @@ impl Database {
         if self.undo.changes_between(self.maintained, self.undo.mark()) >= CHANGES_A_MAINTENANCE {
             self.maintained = self.undo.mark();
             self.tables.maintain();
+            if cfg!(debug_assertions) {
+                self.check_sometimes();
+            }
+        }
+    }
+
+    /// Checks everything, once for about as many changes as there are rows.
+    fn check_sometimes(&mut self) {
+        self.unchecked += CHANGES_A_MAINTENANCE;
+        let rows = self.tables.iter().map(|(_, table)| table.row_count()).sum::<u64>();
+        if self.unchecked >= rows {
+            self.unchecked = 0;
+            self.check_invariants();
         }
     }
 

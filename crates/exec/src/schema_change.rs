@@ -61,6 +61,7 @@ impl Database {
     /// Rows in a table that must be empty, values that do not fit, duplicates under a new unique
     /// index. The database is then as it was.
     pub fn prepare_change(&mut self, changes: &[StorageChange]) -> Result<(), SqlError> {
+        assert!(self.change.is_none(), "one schema change at a time");
         let timestamp_us = self.transaction.timestamp_us;
         self.begin_statement();
         let mut prepared = PreparedChange::default();
@@ -79,6 +80,7 @@ impl Database {
     /// # Errors
     /// A table is gone, or a row breaks a constraint of its new table.
     pub fn prepare_swap(&mut self, pairs: &[(TableId, TableId)]) -> Result<u64, SqlError> {
+        assert!(self.change.is_none(), "one schema change at a time");
         let timestamp_us = self.transaction.timestamp_us;
         let mut prepared = PreparedChange::default();
         let mut rows = 0;

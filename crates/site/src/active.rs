@@ -128,6 +128,7 @@ impl<O, C> Active<O, C> {
         if misled && self.leading == Leading::Guessed && self.call.led.is_some() {
             self.leading = Leading::Misled;
         }
+        assert!(self.finished.is_none(), "no answer is awaited once the outcome is known");
         self.answers[partition.index()] = Some(result.map(|tables| (tables, entries)));
     }
 
@@ -144,6 +145,7 @@ impl<O, C> Active<O, C> {
             let owners = owners_of_questions(asked, ring, self.context.timestamp_us);
             owners.ok().and_then(|owners| owners.first().copied()).unwrap_or(PartitionId(0))
         });
+        assert!(self.call.home.is_none(), "the row of a call is looked up once");
         self.call.home = Some(Home { partition, addresses_partition: false });
         self.leading = Leading::Found;
         self.batch.pop_front();
@@ -275,6 +277,7 @@ pub(crate) fn take_answers<O, C>(active: &mut Active<O, C>) -> Result<RoundAnswe
     let mut tables = Vec::with_capacity(active.answers.len());
     let mut collected = Vec::with_capacity(active.answers.len());
     let mut failure: Option<(bool, Failure)> = None;
+    assert!(!active.answers.is_empty(), "the answers of a round are taken once");
     for (partition, answer) in std::mem::take(&mut active.answers).into_iter().enumerate() {
         match answer.unwrap_or_else(|| Ok(Default::default())) {
             Ok((answered, entries)) => {

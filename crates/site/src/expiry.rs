@@ -228,6 +228,34 @@ impl ExpirySchedule {
         Some(first.1)
     }
 
+    /// Checks what holds between two calls: what waits for its time is listed with it, once.
+    /// Visits everything.
+    ///
+    /// # Panics
+    /// An invariant is broken.
+    pub fn check_invariants(&self) {
+        for (due_us, id) in &self.waiting {
+            let leg = self.legs.get(id).expect("what waits is of a table that expires");
+            assert_eq!(leg.phase, Phase::Waiting, "what is polled or deleted does not wait");
+            assert_eq!(leg.due_us, *due_us, "what waits is listed under its time");
+        }
+        let mut units = BTreeSet::new();
+        for (id, leg) in &self.legs {
+            let table = self.tables.get(&leg.table).expect("a table that expires has its row");
+            assert!(id.0 < self.next_leg, "ids are given upwards, once");
+            assert!(units.insert((leg.table, leg.partition)), "a table is polled once a partition");
+            let count = if table.is_replicated { 1 } else { self.partition_count };
+            assert!(leg.partition.0 < count, "a table is polled where it has rows");
+            let waits = leg.phase == Phase::Waiting && table.by.is_some() && self.check_us > 0;
+            assert_eq!(
+                self.waiting.contains(&(leg.due_us, *id)),
+                waits,
+                "what waits for its time is listed"
+            );
+            assert!(leg.deleted >= leg.deleted_last, "the last transaction is counted in the sum");
+        }
+    }
+
     /// When the next leg is due, if any will be by itself.
     pub fn due_us(&self) -> Option<i64> {
         self.waiting.first().map(|(due_us, _)| *due_us)

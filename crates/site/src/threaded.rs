@@ -93,6 +93,8 @@ impl<O, C: Clone> Coordinator<O, C> {
                     outcome = Outcome::failed(failure);
                     tables.clear();
                 }
+                assert!(active.thread != ThreadState::New, "a thread that ends has begun");
+                assert!(active.thread != ThreadState::Ended, "a thread ends once");
                 active.thread = ThreadState::Ended;
                 self.finish_thread(transaction, outcome, tables, outputs);
             }
@@ -192,6 +194,10 @@ impl<O, C: Clone> Coordinator<O, C> {
                 ToThread::Results(Ok(BatchResult { tables }))
             }
         };
+        assert!(
+            matches!(active.thread, ThreadState::New | ThreadState::Running),
+            "a thread whose transaction is undone waits for nothing"
+        );
         active.thread = ThreadState::Running;
         self.tell(transaction, message, outputs);
     }
@@ -208,6 +214,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         if !blocks(&active.call.work) || !thread_waits {
             return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
         }
+        assert!(active.finished.is_none(), "a transaction that is decided does not fail");
         active.batch.clear();
         active.results.clear();
         active.thread = ThreadState::Doomed(failure.clone());

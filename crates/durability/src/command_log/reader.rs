@@ -241,6 +241,7 @@ impl LogReader {
     fn step_over(&mut self, header: &BlockHeader) {
         // `whole_block` saw the block end within the segment, whose length is a u32.
         self.offset += header.block_bytes() as u32;
+        assert!(self.offset > self.end.position.offset, "blocks are read one after the other");
         self.end.position.offset = self.offset;
         let summary = self.end.segments.last_mut().expect("pushed when the segment was opened");
         summary.end = self.offset;

@@ -202,6 +202,13 @@ impl LogWriter {
         body: &[u8],
     ) {
         let body_bytes = u32::try_from(body.len()).expect("a hand-over is far below 4 GiB");
+        let is_seal = partition == NO_PARTITION;
+        assert_eq!(entries == 0, is_seal, "entries of a partition come with their number");
+        let last = self.parts.iter().rev().find(|part| part.partition == partition);
+        let is_next = last
+            .filter(|last| last.source == source && !is_seal)
+            .is_none_or(|last| first_sequence == last.first_sequence + u64::from(last.entries));
+        debug_assert!(is_next, "entries of a partition come in the order of its log");
         if let Some(part) = self.parts.last_mut()
             && (part.partition, part.source) == (partition, source)
             && part.first_sequence + u64::from(part.entries) == first_sequence
@@ -236,10 +243,12 @@ impl LogWriter {
         let end = u64::from(self.offset) + self.group.len() as u64 + HAND_ON_BYTES;
         let is_new = self.filled < u64::from(self.header.length);
         let leaves = is_new && self.is_in_use() && !self.spares.is_empty();
-        match end > u64::from(self.header.length) || leaves {
-            true => self.rotate(),
-            false => Ok(()),
+        if end > u64::from(self.header.length) || leaves {
+            self.rotate()?;
         }
+        let end = u64::from(self.offset) + self.group.len() as u64 + HAND_ON_BYTES;
+        assert!(end <= u64::from(self.header.length), "a new segment is as long as its group");
+        Ok(())
     }
 
     /// Whether the present segment has more than a few blocks.
@@ -263,6 +272,7 @@ impl LogWriter {
         assert!(self.spare_is_ordered, "a spare was asked for");
         self.spare_is_ordered = false;
         if is_there {
+            assert!(!self.spares.contains(&order.name), "spare files have different names");
             self.spares.push_back(order.name);
         }
     }
@@ -303,6 +313,7 @@ impl LogWriter {
     /// The disk failed: nothing behind the sync before may be taken for durable, ever.
     pub fn sync(&mut self) -> Result<(), LogError> {
         let position = self.position();
+        assert!(self.synced <= position, "nothing is durable that was not written");
         if self.synced < position {
             if !self.faults.skip_sync() {
                 self.file.sync_data()?;
@@ -369,7 +380,6 @@ impl LogWriter {
                 break;
             }
             let name = file_name(oldest.number);
-            assert!(oldest.number < self.header.number, "the present segment stays");
             let fits = oldest.length == self.settings.segment_bytes;
             if fits && self.spares.len() < SPARE_FILES {
                 self.spares_made += 1;
@@ -384,12 +394,15 @@ impl LogWriter {
             self.segments.pop_front();
             pruned += 1;
         }
+        let present = self.segments.back().map(|last| last.number);
+        assert_eq!(present, Some(self.header.number), "the present segment stays");
         Ok(pruned)
     }
 
     /// Begins the next segment, long enough for the group.
     fn rotate(&mut self) -> Result<(), LogError> {
         self.sync()?;
+        assert_eq!(self.synced, self.position(), "a segment is durable before the next begins");
         let room = u64::from(FIRST_BLOCK) + self.group.len() as u64 + HAND_ON_BYTES;
         let number = self.header.number + 1;
         let header = new_header(&self.settings, number, self.offset, room, &mut self.seed);
@@ -416,6 +429,7 @@ impl LogWriter {
         for part in &self.parts {
             let whole = padded(BLOCK_HEADER_BYTES + part.body_bytes as usize);
             let block = &mut self.group[part.start..part.start + whole];
+            debug_assert_eq!(block[..BLOCK_HEADER_BYTES], [0; BLOCK_HEADER_BYTES], "written once");
             let header = BlockHeader {
                 body_checksum: crc32fast::hash(&block[BLOCK_HEADER_BYTES..]),
                 body_bytes: part.body_bytes,
@@ -448,6 +462,7 @@ impl LogWriter {
         let from = self.filled.max(offset);
         let to = (offset + FILL_BYTES).min(u64::from(self.header.length));
         self.zeros.resize(to.saturating_sub(from) as usize, 0);
+        assert!(from >= offset, "zeros never replace blocks");
         self.file.write_at(from, &self.zeros)?;
         self.filled = to;
         Ok(())

@@ -294,6 +294,8 @@ impl Survey {
                 return Err(SurveyError::Gap { partition, due, found: entry.sequence });
             }
             self.note(partition, &entry);
+            let read = self.tails[partition.index()].sequence;
+            assert_eq!(read, due, "entries are noted without a gap");
         }
     }
 
@@ -400,6 +402,7 @@ impl Survey {
         if open.participants.is_empty() && !open.was_unanimous {
             open.participants = participants.collect();
         }
+        assert!(!self.settled.contains_key(&transaction), "what is open is not settled");
         open.vote(partition, vote);
         if vote == Vote::No && open.was_unanimous && !open.was_refused {
             open.was_refused = true;
@@ -420,6 +423,7 @@ impl Survey {
             // It was decided long ago.
             parts.pop_first();
         }
+        assert!(parts.len() <= SETTLED_REMEMBERED, "what is remembered is limited");
         if let Some(missing) = self.incomplete.get_mut(&transaction) {
             missing.retain(|writer| writer.partition != partition || writer.round > round);
             if missing.is_empty() {
@@ -437,8 +441,12 @@ impl Survey {
         let named: Vec<WriterRound> = writers.collect();
         let missing = named.iter().filter(|writer| self.is_missing(transaction, writer));
         let missing: Vec<WriterRound> = missing.copied().collect();
-        if !missing.is_empty() {
-            self.incomplete.insert(transaction, missing);
+        if !missing.is_empty() || self.incomplete.contains_key(&transaction) {
+            // Another log has the commit too: what either of them names must be there.
+            let all = self.incomplete.entry(transaction).or_default();
+            let new = |one: &WriterRound| !all.contains(one);
+            let new: Vec<WriterRound> = missing.into_iter().filter(new).collect();
+            all.extend(new);
             return;
         }
         self.settle(transaction, SettledBy::Commit);
@@ -467,7 +475,8 @@ impl Survey {
 
     fn settle(&mut self, transaction: TransactionId, by: SettledBy) {
         self.open.remove(&transaction);
-        self.settled.insert(transaction, by);
+        let before = self.settled.insert(transaction, by);
+        assert!(before != Some(SettledBy::Commit), "a commit in a log is final");
         if self.settled.len() > SETTLED_REMEMBERED {
             self.settled.pop_first();
         }
@@ -477,6 +486,8 @@ impl Survey {
     /// All logs have been read to their ends.
     pub fn finish(mut self) -> Outcome {
         let incomplete = self.incomplete.len();
+        let by_commit = |one: &TransactionId| self.settled.get(one) == Some(&SettledBy::Commit);
+        assert!(!self.incomplete.keys().any(by_commit), "a commit whose parts lack does not count");
         self.aborted.extend(self.incomplete.into_keys());
         self.aborted.extend(self.open.into_keys());
         for (tail, cut) in self.tails.iter_mut().zip(self.cut.iter().flatten()) {
@@ -532,6 +543,7 @@ impl Outcome {
             epoch: epoch.max(source.epoch),
             incarnation: incarnation.max(source.incarnation),
         };
+        assert!(self.last_source >= source, "the last source is not earlier than any other");
     }
 
     /// Who orders what follows: the next run, in the same epoch.

@@ -197,6 +197,7 @@ impl PointFinder {
             return PassEnd::Again;
         }
         self.late_greatest = 0;
+        assert!(self.found_late.is_disjoint(&self.late), "each pass cuts off others");
         if !self.found_late.is_empty() {
             self.late.append(&mut self.found_late);
             return PassEnd::Again;

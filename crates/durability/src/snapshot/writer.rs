@@ -47,12 +47,14 @@ impl FileWriter {
         }
         self.unwritten.extend_from_slice(bytes);
         self.bytes += bytes.len() as u64;
+        assert!(self.unwritten.len() < WRITE_BYTES, "whole pieces are written at once");
         Ok(())
     }
 
     fn write_out(&mut self) -> Result<(), SnapshotError> {
         if !self.unwritten.is_empty() {
             let at = self.bytes - self.unwritten.len() as u64;
+            assert!(at.is_multiple_of(WRITE_BYTES as u64), "pieces lie one after the other");
             self.file.write_at(at, &self.unwritten)?;
             self.unwritten.clear();
         }
@@ -142,9 +144,12 @@ impl RowsWriter {
                 self.chunk(kind(before), &records[begun..at])?;
                 begun = at;
             }
+            let next_at = records.len() - input.len();
             if found.is_none() {
+                assert!(input.is_empty(), "the records are all in chunks");
                 return Ok(());
             }
+            assert!(next_at > at, "a record has bytes");
             last = found;
         }
     }

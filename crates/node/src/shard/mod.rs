@@ -401,6 +401,10 @@ impl Shard {
             }
         }
         self.stop();
+        if cfg!(debug_assertions) {
+            self.site.check_invariants();
+            self.site.database().check_invariants();
+        }
         Ok(())
     }
 

@@ -154,6 +154,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let near = self.near.expect("only its part is held back");
+        debug_assert!(self.one_rounds.contains(transaction), "a call that ended has no part left");
         let address = self.initiator.address_late(transaction, near);
         let message = ToPartition::OneRound { transaction, last: true, call };
         outputs.push(CoordinatorOutput::Send(numbered(address, message)));

@@ -188,6 +188,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             None => self.database.prepare_change(&task.changes).map(|()| 0),
         };
         self.schema = Some(task);
+        assert!(!self.database.has_undo(), "a schema change leaves nothing to undo");
         let rows = prepared.map_err(|error| error.to_failure())?;
         let Some(swap) = swap else { return Ok(Vec::new()) };
         let counts = !swap.replicated || self.partition == PartitionId(0);

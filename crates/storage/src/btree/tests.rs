@@ -327,3 +327,30 @@ fn expected_searches_hold_while_leaves_split_and_merge() {
     assert_eq!(tree.len(), model.len() as u64);
     assert!(model.iter().all(|(key, row)| tree.get(*key) == Some(*row)));
 }
+
+/// Breaks a tree of 1,000 entries in one way, then puts it right again.
+#[test]
+fn a_broken_tree_is_found() {
+    let mut tree = Tree::<u64, true>::new();
+    for key in 0..1_000u64 {
+        tree.insert(key * 7_919 % 1_000, key as u32).expect("keys differ");
+    }
+    let found = |tree: &Tree<u64, true>| tree.check().expect_err("a broken tree");
+    tree.length += 1;
+    assert_eq!(found(&tree), "1000 entries lie in the leaves, 1001 are counted");
+    tree.length -= 1;
+    // SAFETY: the tree has several leaves of several entries, and keys are numbers.
+    unsafe {
+        let leaf = tree.first;
+        let rows = [(*leaf).rows[0].assume_init(), (*leaf).rows[1].assume_init()];
+        let keys = &mut (*leaf).keys;
+        keys.swap(0, 1);
+        assert_eq!(found(&tree), format!("the entry of row {} is out of order", rows[1]));
+        (&mut (*leaf).keys).swap(0, 1);
+        let next = (*leaf).next;
+        (*next).previous = null_mut();
+        assert_eq!(found(&tree), "leaf 1 is not linked with its neighbours");
+        (*next).previous = leaf;
+    }
+    tree.check().expect("it is right again");
+}

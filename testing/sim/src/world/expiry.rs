@@ -55,6 +55,11 @@ impl Expiry {
         let schedule = ExpirySchedule::new(partition_count, CHECK_US, BATCH_ROWS_MAX);
         Expiry { schedule, sent: Vec::new(), overtaken: Vec::new() }
     }
+
+    /// See [`ExpirySchedule::check_invariants`].
+    pub(super) fn check_invariants(&self) {
+        self.schedule.check_invariants();
+    }
 }
 
 impl HostTime for AtControl<'_> {
