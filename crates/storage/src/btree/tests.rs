@@ -346,7 +346,8 @@ fn a_broken_tree_is_found() {
         let keys = &mut (*leaf).keys;
         keys.swap(0, 1);
         assert_eq!(found(&tree), format!("the entry of row {} is out of order", rows[1]));
-        (&mut (*leaf).keys).swap(0, 1);
+        let keys = &mut (*leaf).keys;
+        keys.swap(0, 1);
         let next = (*leaf).next;
         (*next).previous = null_mut();
         assert_eq!(found(&tree), "leaf 1 is not linked with its neighbours");
