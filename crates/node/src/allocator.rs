@@ -30,7 +30,7 @@ const PAGE_BYTES: usize = 4096;
 /// # Errors
 /// The options would take more memory ahead than the host may use; the text names both.
 pub(crate) fn prepare(options: &Options, sites: u32) -> io::Result<()> {
-    let (ahead, limit) = (options.preallocate_bytes, memory_limit_bytes(options));
+    let (ahead, limit) = (options.preallocate_bytes.get(), memory_limit_bytes(options));
     if limit > 0 && ahead >= limit {
         return Err(io::Error::other(format!(
             "preallocate_bytes is {ahead}, and the host may use {limit} bytes here (see \

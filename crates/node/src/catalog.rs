@@ -1,7 +1,7 @@
 //! What runs the procedures of this process's catalogs, and the options that concern sites.
 
 use crate::classes;
-use crate::options::Options;
+use crate::options::{OptionValue, Options};
 use lockstep_exec::procedure::{NativeProcedure, ProcedureCode};
 use lockstep_host::catalog::ProcedureRuntime;
 use lockstep_jvm::JavaNonTransactional;
@@ -86,11 +86,7 @@ impl NativeProcedures for NativeRegistry {
 /// Whether transactions over several partitions stop all partitions: in builds to compare with.
 #[cfg(feature = "faults")]
 fn stop_everything(options: &Options) -> StopEverything {
-    match options.stop_everything {
-        0 => StopEverything::Never,
-        1 => StopEverything::ByFragments,
-        _ => StopEverything::ByCalls,
-    }
+    options.stop_everything
 }
 
 #[cfg(not(feature = "faults"))]
@@ -101,20 +97,20 @@ fn stop_everything(_: &Options) -> StopEverything {
 /// The options that concern sites.
 pub fn site_limits(options: &Options) -> SiteLimits {
     SiteLimits {
-        held_calls: options.max_held_calls as usize,
-        speculative_calls: options.max_speculative_calls as usize,
-        speculative_bytes: options.max_speculative_bytes as usize,
-        waiting_multi: options.max_waiting_multi as usize,
-        transaction_timeout_ms: options.transaction_timeout_ms,
-        write_timeout_ms: options.write_timeout_ms,
-        active_multi: options.max_active_multi as usize,
+        held_calls: options.max_held_calls.to_usize(),
+        speculative_calls: options.max_speculative_calls.to_usize(),
+        speculative_bytes: options.max_speculative_bytes.to_usize(),
+        waiting_multi: options.max_waiting_multi.to_usize(),
+        transaction_timeout_ms: options.transaction_timeout_ms.number(),
+        write_timeout_ms: options.write_timeout_ms.number(),
+        active_multi: options.max_active_multi.to_usize(),
         stop_everything: stop_everything(options),
-        result_bytes: options.max_response_bytes as usize,
-        temporary_bytes: options.max_temporary_bytes as usize,
-        batch_rows_min: options.min_batch_rows,
+        result_bytes: options.max_response_bytes.to_usize(),
+        temporary_bytes: options.max_temporary_bytes.to_usize(),
+        batch_rows_min: options.min_batch_rows.get(),
         faults: Faults::default(),
-        undo_bytes: options.max_undo_bytes,
-        entry_changes_bytes: options.max_entry_changes_bytes as usize,
-        digests: options.replica_digests != 0,
+        undo_bytes: options.max_undo_bytes.get(),
+        entry_changes_bytes: options.max_entry_changes_bytes.to_usize(),
+        digests: options.replica_digests.is_on(),
     }
 }

@@ -68,7 +68,7 @@ impl EmbeddedHost {
             catalog: Arc::new(catalog),
             natives,
             planning,
-            plans: PlanCache::new(options.plan_cache_entries as usize),
+            plans: PlanCache::new(options.plan_cache_entries.to_usize()),
             now_us: clock::now_us(),
             calls_this_round: 0,
             time_limit: None,

@@ -1,8 +1,17 @@
 //! Every limit and option of a host, in one table: the help text, the reference page, the parser
 //! and the checks all come from it.
 
+mod values;
+
+pub use values::{
+    Bytes, BytesPerSecond, Count, Microseconds, Milliseconds, OnOff, OptionValue, Percent,
+    Priority, Seconds,
+};
+
 use lockstep_exec::watch::{Caller, LimitSource, TimeLimit};
 use lockstep_plan::{Planning, RuleSet};
+#[cfg(feature = "faults")]
+use lockstep_site::StopEverything;
 use lockstep_sql::Limits;
 use std::fmt;
 
@@ -25,11 +34,12 @@ pub struct OptionInfo {
 
 macro_rules! options {
     ($($(#[$row:meta])*
-       $name:ident: $default:expr, $min:expr, $max:expr, $unit:literal, $meaning:literal;)*) => {
+       $name:ident: $type:ty = $default:expr, $min:expr, $max:expr, $unit:literal, $meaning:literal;
+    )*) => {
         /// The options of a host, all within their ranges.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Options {
-            $($(#[$row])* #[doc = $meaning] pub $name: u64,)*
+            $($(#[$row])* #[doc = $meaning] pub $name: $type,)*
         }
 
         /// The table.
@@ -40,220 +50,228 @@ macro_rules! options {
 
         impl Default for Options {
             fn default() -> Self {
-                Options { $($(#[$row])* $name: $default),* }
+                Options { $($(#[$row])* $name: <$type>::from_number($default)),* }
             }
         }
 
         impl Options {
-            fn field(&mut self, name: &str) -> Option<&mut u64> {
+            /// Sets an option of the table by the number of its value.
+            fn set_number(&mut self, name: &str, number: u64) {
                 match name {
-                    $($(#[$row])* stringify!($name) => Some(&mut self.$name),)*
-                    _ => None,
+                    $($(#[$row])* stringify!($name) => {
+                        self.$name = <$type>::from_number(number);
+                    })*
+                    _ => unreachable!("the table and the fields come from one list"),
                 }
             }
 
-            /// The value of an option by name.
+            /// The number of an option's value, by name.
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name {
-                    $($(#[$row])* stringify!($name) => Some(self.$name),)*
+                    $($(#[$row])* stringify!($name) => Some(self.$name.number()),)*
                     _ => None,
                 }
             }
         }
+
+        /// The names of options with what the numbers of their types count.
+        #[cfg(test)]
+        const UNITS: &[(&str, Option<&str>)] =
+            &[$($(#[$row])* (stringify!($name), <$type>::UNIT)),*];
     };
 }
 
 const MIB: u64 = 1 << 20;
 
 options! {
-    max_connections: 20_000, 1, 1_000_000, "connections",
+    max_connections: Count = 20_000, 1, 1_000_000, "connections",
         "Client and admin connections at a time; the next one is refused.";
-    max_invocation_bytes: 50 * MIB, 1_024, 1_024 * MIB, "bytes",
+    max_invocation_bytes: Bytes = 50 * MIB, 1_024, 1_024 * MIB, "bytes",
         "Length of one message from a client; a longer one closes its connection.";
-    max_response_bytes: 50 * MIB, 1_024, 1_024 * MIB, "bytes",
+    max_response_bytes: Bytes = 50 * MIB, 1_024, 1_024 * MIB, "bytes",
         "Result tables of one call; a call that gives more fails.";
-    max_statement_bytes: MIB, 64, 50 * MIB, "bytes",
+    max_statement_bytes: Bytes = MIB, 64, 50 * MIB, "bytes",
         "Length of the SQL text of one call.";
-    max_nesting_depth: 500, 10, 500, "levels",
+    max_nesting_depth: Count = 500, 10, 500, "levels",
         "Nesting of expressions and subqueries in a statement.";
-    max_statements: 10_000, 1, 1_000_000, "statements",
+    max_statements: Count = 10_000, 1, 1_000_000, "statements",
         "Statements in the SQL text of one call, and in a procedure.";
-    max_columns: 1_024, 1, 1_024, "columns",
+    max_columns: Count = 1_024, 1, 1_024, "columns",
         "Columns that a table declares or a select list names, and expressions in GROUP BY, ORDER \
          BY and calls of functions; `*` gives up to 1,024 whatever is set here.";
-    max_parameters: 1_025, 0, 1_025, "parameters",
+    max_parameters: Count = 1_025, 0, 1_025, "parameters",
         "Parameters of a statement.";
-    max_joined_tables: 200, 1, 200, "tables",
+    max_joined_tables: Count = 200, 1, 200, "tables",
         "Tables that a statement reads, those of subqueries included.";
-    max_in_list: 100_000, 1, 10_000_000, "values",
-        "Values in a list behind IN, and rows behind VALUES.";
-    max_unread_bytes: 8 * MIB, 64 * 1_024, 1_024 * MIB, "bytes",
+    max_in_list: Count = 100_000, 1, 10_000_000, "values",
+        "Values in a list after IN, and rows after VALUES.";
+    max_unread_bytes: Bytes = 8 * MIB, 64 * 1_024, 1_024 * MIB, "bytes",
         "Answers that a client has not read, per connection; above it the connection is paused.";
-    unread_timeout_ms: 30_000, 100, 3_600_000, "ms",
+    unread_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
         "How long a connection may leave answers unread before it is closed.";
-    snapshot_share_percent: 15, 1, 1_000, "percent",
+    snapshot_share_percent: Percent = 15, 1, 1_000, "percent",
         "How long a site encodes for a running snapshot, in percent of the time that its other \
          work takes; without other work it only encodes.";
-    snapshot_bytes_per_s: 32 * MIB, 0, 1 << 40, "bytes/s",
-        "What all sites of a host together hand out for a running snapshot while they have other \
+    snapshot_bytes_per_s: Option<BytesPerSecond> = 32 * MIB, 0, 1 << 40, "bytes/s",
+        "What all sites of a host together read for a running snapshot while they have other \
          work; more if the snapshot would take longer than half of snapshot_interval_s, or if \
          changes force out more than memory should hold; 0 for as much as the disk takes.";
-    snapshot_interval_s: 600, 0, 31_536_000, "s",
+    snapshot_interval_s: Option<Seconds> = 600, 0, 31_536_000, "s",
         "Every so often a host with a directory takes a snapshot by itself, if something was \
          logged; 0 for never.";
-    snapshot_log_bytes: 1_024 * MIB, 0, 1 << 50, "bytes",
+    snapshot_log_bytes: Option<Bytes> = 1_024 * MIB, 0, 1 << 50, "bytes",
         "A snapshot is taken before its time once so much was logged since the last one, and as \
          much as that holds; 0 for never.";
-    snapshots_kept: 2, 1, 1_000, "snapshots",
-        "Of the snapshots that the host takes by itself so many stay, the newest.";
-    memory_limit_percent: 80, 0, 100, "percent",
+    snapshots_kept: Count = 2, 1, 1_000, "snapshots",
+        "Of the snapshots that the host takes by itself, the number of the newest that it keeps.";
+    memory_limit_percent: Option<Percent> = 80, 0, 100, "percent",
         "Of the machine's memory, or of what the system lets the process have, so much may be \
          resident. From there on the host is read-only, but for deletes, until it is below 95 % of \
          the limit; 0 for no limit.";
-    memory_limit_bytes: 0, 0, 1 << 60, "bytes",
+    memory_limit_bytes: Option<Bytes> = 0, 0, 1 << 60, "bytes",
         "The same as a number of bytes; the lower one of both is the limit; 0 for none.";
-    preallocate_bytes: 0, 0, 1 << 60, "bytes",
+    preallocate_bytes: Bytes = 0, 0, 1 << 60, "bytes",
         "Memory that is allocated and touched when the host starts, in equal parts for its sites, \
          so that no call waits for the operating system; it counts as used.";
-    disk_reserve_bytes: 256 * MIB, 0, 1 << 60, "bytes",
+    disk_reserve_bytes: Option<Bytes> = 256 * MIB, 0, 1 << 60, "bytes",
         "With less space than this free on the disk of its directory the host is read-only, but \
          for deletes, until 105 % of it are free; with less than a quarter it takes no write at \
          all; 0 to look at the disk only when it is full.";
-    resource_check_ms: 1_000, 10, 3_600_000, "ms",
+    resource_check_ms: Milliseconds = 1_000, 10, 3_600_000, "ms",
         "How often the host looks at its memory and at the disk.";
-    stop_timeout_ms: 10_000, 0, 3_600_000, "ms",
-        "How long a host that stops waits for the calls under way and for clients to take their \
+    stop_timeout_ms: Milliseconds = 10_000, 0, 3_600_000, "ms",
+        "How long a host that stops waits for the calls in progress and for clients to take their \
          answers.";
-    login_timeout_ms: 30_000, 100, 3_600_000, "ms",
+    login_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
-    max_outstanding_calls: 4_096, 16, 1_000_000, "calls",
+    max_outstanding_calls: Count = 4_096, 16, 1_000_000, "calls",
         "Calls of one connection that wait for another thread; above it the connection is paused. \
          Ad hoc and multi-partition calls count for 16.";
-    max_held_calls: 100_000, 1, 10_000_000, "calls",
+    max_held_calls: Count = 100_000, 1, 10_000_000, "calls",
         "Calls that a partition holds back while a multi-partition transaction runs.";
-    max_speculative_calls: 4_096, 0, 1_000_000, "calls",
-        "Calls that a partition runs behind multi-partition transactions whose outcome is not \
+    max_speculative_calls: Count = 4_096, 0, 1_000_000, "calls",
+        "Calls that a partition runs after multi-partition transactions whose outcome is not \
          known yet, their answers kept; 0 to wait for the outcome.";
-    max_speculative_bytes: 64 * MIB, 1_024, 1_024 * MIB, "bytes",
+    max_speculative_bytes: Bytes = 64 * MIB, 1_024, 1_024 * MIB, "bytes",
         "Answers that a partition keeps until such an outcome is known.";
-    max_active_multi: 256, 1, 10_000, "transactions",
-        "Multi-partition transactions under way at the same time.";
-    max_index_lookups: 8, 1, 1_000, "lookups",
+    max_active_multi: Count = 256, 1, 10_000, "transactions",
+        "Multi-partition transactions in progress at the same time.";
+    max_index_lookups: Count = 8, 1, 1_000, "lookups",
         "How often a call asks a global index for its row's partition, when the row keeps moving \
          while the call is on its way to it.";
     #[cfg(feature = "faults")]
-    stop_everything: 0, 0, 2, "0 to 2",
+    stop_everything: StopEverything = 0, 0, 2, "0 to 2",
         "With 1, a multi-partition transaction stops all partitions, planned fragment by \
-         fragment, and nothing runs behind it: to compare with. With 2 the same, but calls of one \
+         fragment, and nothing runs after it: to compare with. With 2 the same, but calls of one \
          round go to the partitions as they are.";
-    max_waiting_multi: 10_000, 1, 1_000_000, "calls",
+    max_waiting_multi: Count = 10_000, 1, 1_000_000, "calls",
         "Multi-partition calls that wait for their turn.";
-    mailbox_messages: 8_192, 16, 1_048_576, "messages",
+    mailbox_messages: Count = 8_192, 16, 1_048_576, "messages",
         "Messages in one direction between two threads of the host.";
-    query_timeout_ms: 10_000, 0, i32::MAX as u64, "ms",
+    query_timeout_ms: Option<Milliseconds> = 10_000, 0, i32::MAX as u64, "ms",
         "How long a query of a call that only reads may run at a site; 0 lets it run. A call may \
          bring another limit. For calls that write see write_timeout_ms.";
-    write_timeout_ms: 10_000, 0, i32::MAX as u64, "ms",
+    write_timeout_ms: Option<Milliseconds> = 10_000, 0, i32::MAX as u64, "ms",
         "How long the statements of a call that writes may run at a site, in each round of a \
          multi-partition transaction, before the call is undone; 0 lets them run. Schema changes \
          take the time they need.";
-    transaction_timeout_ms: 300_000, 0, i32::MAX as u64, "ms",
+    transaction_timeout_ms: Option<Milliseconds> = 300_000, 0, i32::MAX as u64, "ms",
         "How long a multi-partition transaction may take from its first round on, waiting for \
          partitions included, before it is undone; 0 for as long as it takes. Schema changes take \
          the time they need.";
-    min_batch_rows: 200, 0, u64::MAX, "rows",
+    min_batch_rows: Count = 200, 0, u64::MAX, "rows",
         "Queries read tables of fewer rows row by row, others in batches, column by column.";
-    slow_call_ms: 1_000, 0, 3_600_000, "ms",
+    slow_call_ms: Option<Milliseconds> = 1_000, 0, 3_600_000, "ms",
         "Calls that take at least this long have a line in the log, at most ten a second for each \
          site; 0 for none.";
-    max_temporary_bytes: 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
+    max_temporary_bytes: Bytes = 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
         "Intermediate results of one statement at one site.";
-    max_undo_bytes: 4 << 30, 64 * 1_024, 1 << 40, "bytes",
-        "What a site keeps to take back open transactions; one that changes more fails.";
-    replica_digests: 0, 0, 1, "0 or 1",
+    max_undo_bytes: Bytes = 4 << 30, 64 * 1_024, 1 << 40, "bytes",
+        "What a site keeps to undo open transactions; one that changes more fails.";
+    replica_digests: OnOff = 0, 0, 1, "0 or 1",
         "With 1, each partition keeps a running digest of the statements that changed rows, their \
          parameters and the numbers of changes.";
-    max_entry_changes_bytes: 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
+    max_entry_changes_bytes: Bytes = 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Changes of global indexes' entries that one statement may ask for at a site; one that \
          asks for more fails.";
-    index_build_rows: 1_000, 1, 1_000_000, "rows",
+    index_build_rows: Count = 1_000, 1, 1_000_000, "rows",
         "Rows at each site that one step of building a global index takes in, and for as long as \
          calls wait.";
-    max_tasks: 1_000, 0, 10_000, "tasks",
+    max_tasks: Count = 1_000, 0, 10_000, "tasks",
         "Tasks that a host has; CREATE TASK refuses more.";
-    task_min_interval_ms: 0, 0, 86_400_000, "ms",
-        "The least time from the begin of a task's run to that of the next, and behind its end for \
+    task_min_interval_ms: Milliseconds = 0, 0, 86_400_000, "ms",
+        "The least time from the begin of a task's run to that of the next, and after its end for \
          one with a DELAY, whatever its schedule says.";
-    ttl_check_ms: 1_000, 0, 3_600_000, "ms",
+    ttl_check_ms: Option<Milliseconds> = 1_000, 0, 3_600_000, "ms",
         "How often each site looks whether rows of tables with USING TTL have reached their time; \
          0 for never, so that none is deleted.";
-    max_ttl_batch_rows: 100_000, 1, 10_000_000, "rows",
+    max_ttl_batch_rows: Count = 100_000, 1, 10_000_000, "rows",
         "Rows that one transaction deletes because their time is over, whatever BATCH_SIZE says, \
          and for as long as calls wait.";
-    plan_cache_entries: 5_000, 1, 1_000_000, "statements",
+    plan_cache_entries: Count = 5_000, 1, 1_000_000, "statements",
         "Plans of ad hoc statements that are kept.";
-    local_data: 0, 0, 1, "0 or 1",
+    local_data: OnOff = 0, 0, 1, "0 or 1",
         "With 1, each procedure that is created with PARTITION ON is WITH LOCAL DATA: its \
          statements work on the rows of the call's partition, as in VoltDB, where they would \
          otherwise fail for not naming one. CREATE PROCEDURE warns of them.";
-    max_ordered_sources: 8, 1, 12, "sources",
+    max_ordered_sources: Count = 8, 1, 12, "sources",
         "Sources of an inner join up to which all orders are weighed; above it, step by step.";
-    disabled_rules: 0, 0, u64::MAX, "bits",
+    disabled_rules: RuleSet = 0, 0, u64::MAX, "bits",
         "Planner rules that are switched off, for tests: a bit each, or their names with commas.";
-    statistics_interval_ms: 1_000, 0, 3_600_000, "ms",
+    statistics_interval_ms: Option<Milliseconds> = 1_000, 0, 3_600_000, "ms",
         "How often the planner collects row counts and samples of tables; 0 for never.";
-    max_file_calls: 16, 1, 1_000, "calls",
+    max_file_calls: Count = 16, 1, 1_000, "calls",
         "Calls that wait for a file system at a time, such as @SnapshotScan of a folder on a disk \
          that does not answer; more are refused.";
-    max_planner_queue: 10_000, 1, 1_000_000, "calls",
+    max_planner_queue: Count = 10_000, 1, 1_000_000, "calls",
         "Ad hoc calls that wait for the planner.";
-    read_buffer_bytes: 256 * 1_024, 4_096, 64 * MIB, "bytes",
+    read_buffer_bytes: Bytes = 256 * 1_024, 4_096, 64 * MIB, "bytes",
         "What one read from a socket may bring; one buffer a thread.";
-    log_segment_bytes: 64 * MIB, 64 * 1_024, 2_048 * MIB, "bytes",
+    log_segment_bytes: Bytes = 64 * MIB, 64 * 1_024, 2_048 * MIB, "bytes",
         "Length of a file of the command log; files are written again once they are not needed.";
-    log_buffer_bytes: 64 * MIB, 4_096, 4_096 * MIB, "bytes",
+    log_buffer_bytes: Bytes = 64 * MIB, 4_096, 4_096 * MIB, "bytes",
         "What a site logged and the disk has not taken yet; above it, calls wait.";
-    log_interval_ms: 200, 1, 60_000, "ms",
+    log_interval_ms: Milliseconds = 200, 1, 60_000, "ms",
         "With asynchronous durability: how often the command log is made durable.";
-    group_commit_interval_us: 500, 0, 100_000, "us",
+    group_commit_interval_us: Microseconds = 500, 0, 100_000, "us",
         "With synchronous durability and many calls in flight: the least time from the start of a \
          group commit to the start of the next; few calls never wait for it.";
-    group_commit_busy_interval_us: 2_000, 0, 100_000, "us",
+    group_commit_busy_interval_us: Microseconds = 2_000, 0, 100_000, "us",
         "The same while the sites whose calls are in the group are busy: once one of them is idle, \
          group_commit_interval_us applies.";
-    topology_check_ms: 1_000, 10, 60_000, "ms",
+    topology_check_ms: Milliseconds = 1_000, 10, 60_000, "ms",
         "How often subscribers are notified of a changed topology.";
-    max_procedure_threads: 16, 1, 10_000, "threads",
+    max_procedure_threads: Count = 16, 1, 10_000, "threads",
         "Threads for multi-partition procedures in Java, which wait while their batches run.";
-    max_nontransactional_threads: 20, 1, 10_000, "threads",
+    max_nontransactional_threads: Count = 20, 1, 10_000, "threads",
         "Threads for non-transactional procedures in Java, which may wait for the calls that they \
          make; as many hand out the answers and run the stages of compound procedures.";
-    max_nontransactional_calls: 1_000, 1, 1_000_000, "calls",
+    max_nontransactional_calls: Count = 1_000, 1, 1_000_000, "calls",
         "Calls of non-transactional and compound procedures that the connections of a thread wait \
          for; more are refused.";
-    nontransactional_limit_ms: 150_000, 0, i32::MAX as u64, "ms",
+    nontransactional_limit_ms: Option<Milliseconds> = 150_000, 0, i32::MAX as u64, "ms",
         "How long a call of a non-transactional or compound procedure may take, with the calls \
          that it makes, before it is stopped; 0 for no limit.";
-    java_heap_bytes: 1_024 * MIB, 16 * MIB, 1 << 40, "bytes",
+    java_heap_bytes: Bytes = 1_024 * MIB, 16 * MIB, 1 << 40, "bytes",
         "The most memory that Java procedures have for their objects. As all Java options, it \
          counts when the JVM starts, at the first class that is loaded.";
-    java_call_limit_ms: 5_000, 0, i32::MAX as u64, "ms",
+    java_call_limit_ms: Option<Milliseconds> = 5_000, 0, i32::MAX as u64, "ms",
         "How long a call may run in Java code without executing a batch, before it is stopped and \
          undone: its partitions do nothing else meanwhile. Not counted is the time of garbage \
          collections, of batches, and of procedures outside of transactions; 0 for no limit.";
-    max_java_batch_bytes: 512 * MIB, MIB, 2_047 * MIB, "bytes",
+    max_java_batch_bytes: Bytes = 512 * MIB, MIB, 2_047 * MIB, "bytes",
         "The most that the parameters of a batch of a procedure in Java may hold.";
-    java_stuck_limit_ms: 10_000, 100, i32::MAX as u64, "ms",
+    java_stuck_limit_ms: Milliseconds = 10_000, 100, i32::MAX as u64, "ms",
         "How long a call in Java that was stopped may go on, because a loop inside the JDK does \
          not notice, before the host stops.";
-    busy_poll_us: 0, 0, 1_000_000, "us",
+    busy_poll_us: Microseconds = 0, 0, 1_000_000, "us",
         "How long an idle thread looks for work before it sleeps.";
-    realtime_priority: 0, 0, 98, "priority",
+    realtime_priority: Option<Priority> = 0, 0, 98, "priority",
         "Real-time priority of the sites' threads, that of the log's thread is one more: no \
          ordinary program takes their cores from them, the rest of this host neither, which needs \
          cores of its own then. It needs the right to (CAP_SYS_NICE or RLIMIT_RTPRIO); without \
          it, and with 0, they are ordinary threads.";
-    multi_spin_us: 50, 0, 1_000_000, "us",
+    multi_spin_us: Microseconds = 50, 0, 1_000_000, "us",
         "How long a thread that takes part in an undecided multi-partition transaction looks for \
          messages before it sleeps; where there are fewer cores than sites, not at all.";
 }
@@ -277,7 +295,7 @@ impl Options {
     pub fn time_limit(&self, of_call_ms: Option<i32>, caller: Caller) -> Option<TimeLimit> {
         let (timeout_ms, source) = match of_call_ms {
             Some(timeout_ms) => (timeout_ms.max(0) as u32, LimitSource::Call),
-            None => (self.query_timeout_ms as u32, LimitSource::Host),
+            None => (self.query_timeout_ms.number() as u32, LimitSource::Host),
         };
         let timeout_ms = if timeout_ms == 0 { TimeLimit::NO_TIMEOUT } else { timeout_ms };
         Some(TimeLimit { timeout_ms, source, caller })
@@ -318,7 +336,7 @@ impl Options {
         if !(info.min..=info.max).contains(&number) {
             return Err(refuse());
         }
-        *self.field(name).expect("the table and the fields come from one list") = number;
+        self.set_number(name, number);
         Ok(())
     }
 }
@@ -327,9 +345,9 @@ impl Options {
     /// What the options say to the planner.
     pub fn planning(&self) -> Planning {
         Planning {
-            disabled_rules: RuleSet::from_bits(self.disabled_rules),
-            max_ordered_sources: self.max_ordered_sources as u32,
-            local_data: self.local_data != 0,
+            disabled_rules: self.disabled_rules,
+            max_ordered_sources: self.max_ordered_sources.to_u32(),
+            local_data: self.local_data.is_on(),
             ..Planning::default()
         }
     }
@@ -338,8 +356,7 @@ impl Options {
     pub fn greatest_sql_limits() -> Limits {
         let mut greatest = Options::default();
         for row in TABLE {
-            *greatest.field(row.name).expect("the table and the fields come from one list") =
-                row.max;
+            greatest.set_number(row.name, row.max);
         }
         greatest.sql_limits()
     }
@@ -347,14 +364,14 @@ impl Options {
     /// The limits of SQL text.
     pub fn sql_limits(&self) -> Limits {
         Limits {
-            batch_bytes: self.max_statement_bytes as u32,
-            statement_bytes: self.max_statement_bytes as u32,
-            statements: self.max_statements as u32,
-            nesting_depth: self.max_nesting_depth as u32,
-            parameters: self.max_parameters as u32,
-            columns: self.max_columns as u32,
-            joined_tables: self.max_joined_tables as u32,
-            in_list: self.max_in_list as u32,
+            batch_bytes: self.max_statement_bytes.to_u32(),
+            statement_bytes: self.max_statement_bytes.to_u32(),
+            statements: self.max_statements.to_u32(),
+            nesting_depth: self.max_nesting_depth.to_u32(),
+            parameters: self.max_parameters.to_u32(),
+            columns: self.max_columns.to_u32(),
+            joined_tables: self.max_joined_tables.to_u32(),
+            in_list: self.max_in_list.to_u32(),
         }
     }
 }
@@ -425,6 +442,31 @@ pub fn help_text() -> String {
     text
 }
 
+/// The table as a page of documentation, `docs/options.md`.
+pub fn reference_page() -> String {
+    let mut page = String::from(PAGE_HEAD);
+    for row in TABLE.iter().filter(|row| row.name != COMPARED) {
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {} to {} | {} |\n",
+            row.name, row.unit, row.default, row.min, row.max, row.meaning
+        ));
+    }
+    page
+}
+
+/// The option of builds to compare with, which no release has.
+const COMPARED: &str = "stop_everything";
+
+const PAGE_HEAD: &str = "\
+# Options
+
+The limits and options of a host: `lockstep start --option name=value`. This page is made from the
+table of options, as `lockstep help options` is; a test compares both.
+
+| option | unit | default | range | meaning |
+|---|---|---|---|---|
+";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,11 +481,55 @@ mod tests {
         }
     }
 
+    /// `REWRITE=1 cargo test` writes the page again.
+    #[test]
+    fn the_reference_page_is_that_of_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+        if std::env::var("REWRITE").is_ok() {
+            std::fs::write(path, reference_page()).expect("the page is written");
+        }
+        let written = std::fs::read_to_string(path).expect("the page is there");
+        let help = "docs/options.md is not the table's: REWRITE=1 cargo test";
+        assert_eq!(written, reference_page(), "{help}");
+    }
+
+    /// The unit that errors and the help show is that of the type, and so is the end of the name.
+    #[test]
+    fn types_units_and_names_agree() {
+        let endings = [("bytes", "_bytes"), ("bytes/s", "_bytes_per_s"), ("percent", "_percent")];
+        let endings = endings.iter().chain(&[("ms", "_ms"), ("us", "_us"), ("s", "_interval_s")]);
+        for (info, (name, unit)) in TABLE.iter().zip(UNITS) {
+            assert_eq!(info.name, *name);
+            let ending = endings.clone().find(|(_, ending)| name.ends_with(ending));
+            match unit {
+                Some(unit) => assert_eq!(info.unit, *unit, "{name}"),
+                None => assert_eq!(ending, None, "{name} is not a count"),
+            }
+            assert!(ending.is_none_or(|(unit, _)| info.unit == *unit), "{name}: {}", info.unit);
+        }
+    }
+
+    #[test]
+    fn values_keep_their_numbers() {
+        let mut options = Options::default();
+        for info in TABLE {
+            for number in [info.min, info.max, info.default] {
+                options.set(&format!("{}={number}", info.name)).expect("within its range");
+                // Bits that are no rules are left out.
+                let is_kept = options.get(info.name) == Some(number);
+                assert!(is_kept || info.name == "disabled_rules", "{}={number}", info.name);
+            }
+        }
+        assert_eq!(options, Options::default());
+        options.set("query_timeout_ms=0").expect("0 is none");
+        assert_eq!(options.query_timeout_ms, None);
+    }
+
     #[test]
     fn wrong_settings_name_the_option_and_the_range() {
         let mut options = Options::default();
         assert_eq!(options.set("max_connections=12"), Ok(()));
-        assert_eq!(options.max_connections, 12);
+        assert_eq!(options.max_connections, Count(12));
         assert_eq!(options.set("disabled_rules=join_order,hash_joins"), Ok(()));
         assert_eq!(options.planning().disabled_rules.to_string(), "join_order,hash_joins");
         for (setting, part) in [

@@ -12,6 +12,8 @@
 //! milliseconds at a time. Who wants tails of latency that do not depend on it gives the sites
 //! real-time priority (`sched(7)`), which needs the right to.
 
+use crate::options::Priority;
+
 /// The slice of a thread that runs for moments: the least that there is.
 const SHORT_SLICE_NS: u64 = 100_000;
 
@@ -28,12 +30,10 @@ pub(crate) fn give_way_to_short_work() {
 }
 
 /// No program of the ordinary policy interrupts this thread any more, nor those of a lower
-/// priority; 0 changes nothing. Threads that it starts are ordinary ones again. Without the right
-/// to do so it stays as it is.
-pub(crate) fn run_in_real_time(priority: u64) {
-    if priority == 0 {
-        return;
-    }
+/// priority; none changes nothing. Threads that it starts are ordinary ones again. Without the
+/// right to do so it stays as it is.
+pub(crate) fn run_in_real_time(priority: Option<Priority>) {
+    let Some(Priority(priority)) = priority else { return };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the structure is plain numbers, for which zeros are values; the call reads it from
     // this stack frame while it runs; 0 is the thread that asks.
@@ -107,7 +107,8 @@ fn change_slice(to_ns: impl Fn(u64) -> u64) {
 #[cfg(test)]
 mod tests {
     use super::{
-        SHORT_SLICE_NS, change_slice, give_way_to_short_work, run_as_short_work, run_in_real_time,
+        Priority, SHORT_SLICE_NS, change_slice, give_way_to_short_work, run_as_short_work,
+        run_in_real_time,
     };
 
     /// The calling thread's slice; 0 where the system has none.
@@ -146,9 +147,9 @@ mod tests {
     #[test]
     fn a_thread_has_real_time_priority_where_that_is_allowed_and_its_children_have_none() {
         let ask = || {
-            run_in_real_time(0);
+            run_in_real_time(None);
             let ordinary = policy();
-            run_in_real_time(7);
+            run_in_real_time(Some(Priority(7)));
             let of_child = std::thread::spawn(policy).join().expect("it asks only");
             (ordinary, policy(), of_child)
         };

@@ -110,7 +110,7 @@ impl Server {
             start_log(&configuration, LogStart { end, sequences }, &facts, &bells[..sites])?;
         let mut replicas = Replicas::new(state.sites, logs);
         let site_bells = bells[..sites].to_vec();
-        let capacity = configuration.options.mailbox_messages as usize;
+        let capacity = configuration.options.mailbox_messages.to_usize();
         let mut boxes = mailboxes(&bells, capacity);
         let (main_outbox, _) = boxes.pop().expect("one for the caller");
         let mut threads = Vec::new();
@@ -234,7 +234,7 @@ impl Server {
     /// Waits until the calls under way are answered, but not for long.
     fn drain(&mut self) {
         let sites = self.facts.partition_count as usize;
-        let patience = Duration::from_millis(self.facts.options.stop_timeout_ms);
+        let patience = self.facts.options.stop_timeout_ms.duration();
         let deadline = Instant::now() + patience;
         self.facts.drain.begin(sites);
         for thread in self.facts.placement.sites().take(self.threads.len()) {
@@ -279,7 +279,7 @@ impl Server {
         }
         // Behind the sites, so that everything that they logged is written and durable.
         if let Some(mut log) = self.log.take() {
-            let patience = Duration::from_millis(self.facts.options.stop_timeout_ms);
+            let patience = self.facts.options.stop_timeout_ms.duration();
             result = result.and(log.stop(patience));
         }
         match self.facts.lost.get() {
@@ -328,7 +328,7 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread,
             scheduling::pin_to_core(core);
         }
         scheduling::give_way_to_short_work();
-        let bytes = facts.options.preallocate_bytes / u64::from(facts.partition_count);
+        let bytes = facts.options.preallocate_bytes.get() / u64::from(facts.partition_count);
         let taken = allocator::take_ahead(bytes);
         let is_taken = taken.is_ok();
         // Behind what takes seconds: others may want the core for that time.
@@ -501,7 +501,7 @@ fn host_facts(
         reusable_bytes: (0..configuration.sites).map(|_| AtomicU64::new(0)).collect(),
         on_shutdown: OnceLock::new(),
         digests: OnceLock::new(),
-        disabled_rules: AtomicU64::new(configuration.options.disabled_rules),
+        disabled_rules: AtomicU64::new(configuration.options.disabled_rules.bits()),
         multi_spin_ns: multi_spin_ns(configuration),
         cluster: configuration.data.as_ref().map(|data| data.cluster.cluster).unwrap_or_default(),
         started_ms: clock::now_us() / 1000,
@@ -517,7 +517,7 @@ fn host_facts(
 fn multi_spin_ns(configuration: &ServerConfiguration) -> u64 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     match configuration.sites as usize <= cores && configuration.sites > 1 {
-        true => configuration.options.multi_spin_us * 1000,
+        true => configuration.options.multi_spin_us.ns(),
         false => 0,
     }
 }

@@ -1,6 +1,7 @@
 //! The thread that keeps the coarse clock going, for what cannot read the clock itself.
 
 use crate::clock;
+use crate::options::Milliseconds;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,15 +18,14 @@ pub(crate) struct Ticker {
 }
 
 impl Ticker {
-    /// Starts it with readings ten times as fine as what they measure; none for 0.
+    /// Starts it with readings ten times as fine as what they measure; none where there is nothing
+    /// to measure.
     ///
     /// # Errors
     /// The system is out of threads.
-    pub(crate) fn start(measured_ms: u64) -> io::Result<Option<Ticker>> {
-        if measured_ms == 0 {
-            return Ok(None);
-        }
-        let between = Duration::from_millis((measured_ms / 10).max(1)).min(LONGEST);
+    pub(crate) fn start(measured: Option<Milliseconds>) -> io::Result<Option<Ticker>> {
+        let Some(measured) = measured else { return Ok(None) };
+        let between = (measured.duration() / 10).max(Duration::from_millis(1)).min(LONGEST);
         let ends = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&ends);
         let builder = std::thread::Builder::new().name("clock".to_string());

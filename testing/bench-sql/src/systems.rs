@@ -7,7 +7,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_client::{CallOptions, RepeatedCall, Response};
 use lockstep_node::NativeRegistry;
 use lockstep_node::embedded::EmbeddedHost;
-use lockstep_node::options::Options;
+use lockstep_node::options::{Bytes, Options};
 use lockstep_types::{Datum, TableView, Value};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Statement};
@@ -108,7 +108,7 @@ impl Ours {
     /// What it refused.
     pub fn new() -> Result<Ours, String> {
         // Sorting a million rows takes more than the limit that is meant to protect hosts.
-        let options = Options { max_temporary_bytes: TEMPORARY_BYTES, ..Options::default() };
+        let options = Options { max_temporary_bytes: Bytes(TEMPORARY_BYTES), ..Options::default() };
         let host = EmbeddedHost::new(&options, NativeRegistry::default());
         Ok(Ours {
             host: host.map_err(|failure| failure.message)?,

@@ -65,7 +65,7 @@ impl Configuration {
 
     /// The options of its hosts.
     pub fn options(&self) -> Options {
-        Options { disabled_rules: self.rules_off.bits(), ..Options::default() }
+        Options { disabled_rules: self.rules_off, ..Options::default() }
     }
 
     /// Makes what the statements of this configuration need.

@@ -56,7 +56,7 @@ impl Control {
         }
         let text =
             text_parameter(invocation, 0).ok_or_else(|| Failure::graceful(QUERY_IS_NO_TEXT))?;
-        let limit = self.facts.options.max_statement_bytes;
+        let limit = self.facts.options.max_statement_bytes.get();
         if text.len() as u64 > limit {
             return Err(Failure::graceful(format!(
                 "The SQL text has {} bytes, over the limit of {limit} bytes (option \

@@ -39,7 +39,7 @@ impl Control {
         let outcome = Outcome { application_text, ..Outcome::success(write(&mut frame)) };
         let waited = Elapsed::between_us(origin.arrived_us, clock::now_us());
         response::finish(&mut frame, start, origin.handle, &outcome, waited);
-        let limit = self.facts.options.max_response_bytes as usize;
+        let limit = self.facts.options.max_response_bytes.to_usize();
         if let Err(failure) = response::check_size(frame.len(), limit) {
             return self.answer_failure(origin, &failure);
         }
@@ -65,7 +65,7 @@ impl Control {
         let waited = Elapsed::between_us(origin.arrived_us, clock::now_us());
         let handle = origin.handle;
         response::finish_with_text(&mut frame, start, handle, &outcome, Some(text), waited);
-        let limit = self.facts.options.max_response_bytes as usize;
+        let limit = self.facts.options.max_response_bytes.to_usize();
         if let Err(failure) = response::check_size(frame.len(), limit) {
             return self.answer_failure(origin, &failure);
         }

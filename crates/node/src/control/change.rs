@@ -97,7 +97,7 @@ impl SchemaHost for Control {
     }
 
     fn build_rows_max(&mut self) -> u32 {
-        self.facts.options.index_build_rows as u32
+        self.facts.options.index_build_rows.to_u32()
     }
 
     fn order_build_step(&mut self, work: StatementCall) {

@@ -35,7 +35,7 @@ impl Control {
         work: impl FnOnce() -> T + Send + 'static,
         then: impl FnOnce(&mut Control, T) + Send + 'static,
     ) -> Result<(), Failure> {
-        let limit = self.facts.options.max_file_calls;
+        let limit = self.facts.options.max_file_calls.get();
         if self.files.calls >= limit {
             return Err(Failure::graceful(format!(
                 "too many calls wait for a file system (limit {limit}, option max_file_calls): \

@@ -138,7 +138,7 @@ impl Control {
         let survey = Survey::new(parts.facts.options.statistics_interval_ms);
         let tasks = Tasks::new(parts.facts.partition_count, &parts.facts.options);
         let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
-        let deferred_max = parts.facts.options.max_planner_queue;
+        let deferred_max = parts.facts.options.max_planner_queue.get();
         let schema =
             change::HostSchema::new(parts.catalog, parts.facts.partition_count, deferred_max);
         let logs = parts.log_pruner.is_some();
@@ -149,7 +149,7 @@ impl Control {
             outbox: parts.outbox,
             inbox: parts.inbox,
             planning: parts.facts.options.planning(),
-            plans: PlanCache::new(parts.facts.options.plan_cache_entries as usize),
+            plans: PlanCache::new(parts.facts.options.plan_cache_entries.to_usize()),
             facts: parts.facts,
             natives: parts.natives,
             schema,

@@ -11,7 +11,7 @@
 use super::Control;
 use super::statistics::{physical_memory_kb, resident_kb};
 use crate::clock;
-use crate::options::Options;
+use crate::options::{Bytes, OptionValue, Options, Percent};
 use lockstep_env::DiskError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Control {
         if now_ns < self.resources.next_ns {
             return;
         }
-        self.resources.next_ns = now_ns + self.facts.options.resource_check_ms * 1_000_000;
+        self.resources.next_ns = now_ns + self.facts.options.resource_check_ms.ns();
         self.look_at_memory();
         self.look_at_disk();
     }
@@ -72,7 +72,7 @@ impl Control {
             return;
         }
         let lock = self.facts.data_lock.clone();
-        let reserve = self.facts.options.disk_reserve_bytes;
+        let reserve = self.facts.options.disk_reserve_bytes.number();
         let look = move || {
             let locked = lock.map_or(Ok(false), |lock| lock.check());
             (locked, (reserve > 0).then(|| disk.free_bytes()))
@@ -114,7 +114,7 @@ impl Control {
             Ok(free) => free,
             Err(error) => return tracing::warn!(%error, "the disk's free space is not known"),
         };
-        let reserve = self.facts.options.disk_reserve_bytes;
+        let reserve = self.facts.options.disk_reserve_bytes.number();
         let intake = &self.facts.intake;
         match intake.note_disk(free, reserve) {
             Some(true) => tracing::warn!("{}", intake.said_of_disk()),
@@ -138,10 +138,10 @@ pub(crate) fn memory_limit_bytes(options: &Options) -> u64 {
 
 /// The lower one of the two limits; 0 for none.
 fn lower_limit_bytes(options: &Options, memory_bytes: u64) -> u64 {
-    let share = options.memory_limit_percent;
-    let by_share = (u128::from(memory_bytes) * u128::from(share) / 100) as u64;
-    let limits = [by_share, options.memory_limit_bytes];
-    limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(0)
+    let of_memory = |share: Percent| u128::from(memory_bytes) * u128::from(share.get()) / 100;
+    let by_share = options.memory_limit_percent.map(|share| of_memory(share) as u64);
+    let limits = [by_share, options.memory_limit_bytes.map(Bytes::get)];
+    limits.into_iter().flatten().filter(|limit| *limit > 0).min().unwrap_or(0)
 }
 
 /// The memory of the machine, or what the system lets this process and those beside it have.

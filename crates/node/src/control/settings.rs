@@ -4,6 +4,7 @@
 use super::Control;
 use super::snapshot::AUTOMATIC_PREFIX;
 use crate::log::Durability;
+use crate::options::OptionValue;
 use lockstep_durability::command_log::FOLDER as LOG_FOLDER;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 
@@ -42,7 +43,7 @@ impl Control {
         if let Some(mode) = mode {
             rows.extend([
                 ("commandlogmode", mode.to_string()),
-                ("commandlogfreqtime", options.log_interval_ms.to_string()),
+                ("commandlogfreqtime", options.log_interval_ms.get().to_string()),
                 // A group commit takes what there is: no number of transactions begins one.
                 ("commandlogfreqtxns", i32::MAX.to_string()),
                 ("commandlogpath", shown(LOG_FOLDER)),
@@ -55,8 +56,8 @@ impl Control {
             ("elasticduration", "0".to_string()),
             ("elasticthroughput", "0".to_string()),
             ("snapshotpriority", "0".to_string()),
-            ("temptablesmaxsize", (options.max_temporary_bytes >> 20).to_string()),
-            ("querytimeout", options.query_timeout_ms.to_string()),
+            ("temptablesmaxsize", (options.max_temporary_bytes.get() >> 20).to_string()),
+            ("querytimeout", options.query_timeout_ms.number().to_string()),
             ("drrole", "none".to_string()),
             ("prioritiesenabled", "false".to_string()),
         ]);
@@ -71,16 +72,16 @@ impl Control {
     /// The snapshots that the host takes by itself.
     fn snapshot_schedule(&self) -> Vec<(&'static str, String)> {
         let options = &self.facts.options;
-        let by_log = self.log_pruner.is_some() && options.snapshot_log_bytes > 0;
-        let by_clock = options.snapshot_interval_s > 0;
-        let is_enabled = self.facts.data_disk.is_some() && (by_log || by_clock);
+        let by_log = self.log_pruner.is_some() && options.snapshot_log_bytes.is_some();
+        let by_clock = options.snapshot_interval_s;
+        let is_enabled = self.facts.data_disk.is_some() && (by_log || by_clock.is_some());
         let mut rows = Vec::new();
         if is_enabled {
             rows.push(("snapshotprefix", AUTOMATIC_PREFIX.to_string()));
-            if by_clock {
-                rows.push(("snapshotfrequency", format!("{}s", options.snapshot_interval_s)));
+            if let Some(interval) = by_clock {
+                rows.push(("snapshotfrequency", format!("{}s", interval.get())));
             }
-            rows.push(("snapshotretain", options.snapshots_kept.to_string()));
+            rows.push(("snapshotretain", options.snapshots_kept.get().to_string()));
         }
         rows.push(("snapshotenabled", is_enabled.to_string()));
         rows

@@ -9,6 +9,7 @@ use super::Control;
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::message::{Envelope, SurveyedTable};
+use crate::options::Milliseconds;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
 use lockstep_plan_ir::TableDefinition;
@@ -27,8 +28,8 @@ const FEW_ROWS: u64 = 200;
 
 /// The surveys of a host.
 pub(super) struct Survey {
-    /// 0 for never.
-    interval_us: i64,
+    /// None for never.
+    interval: Option<Milliseconds>,
     next_us: i64,
     /// By thread, what has come in of the survey under way; `None` from those who owe it.
     answers: Vec<Option<Vec<SurveyedTable>>>,
@@ -39,9 +40,9 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn new(interval_ms: u64) -> Survey {
+    pub(super) fn new(interval: Option<Milliseconds>) -> Survey {
         Survey {
-            interval_us: interval_ms as i64 * 1000,
+            interval,
             next_us: 0,
             answers: Vec::new(),
             columns: BTreeMap::new(),
@@ -52,7 +53,7 @@ impl Survey {
     /// Until the next survey; `None` when there is nothing to wait for.
     pub(super) fn time_left(&self, now_us: i64) -> Option<Duration> {
         let left = Elapsed::between_us(now_us, self.next_us).duration();
-        (self.interval_us > 0).then(|| left.max(Duration::from_millis(1)))
+        self.interval.map(|_| left.max(Duration::from_millis(1)))
     }
 
     /// Whether rows of a table should be looked at again.
@@ -69,10 +70,8 @@ impl Control {
     pub(super) fn begin_survey_in_time(&mut self) {
         let now_us = clock::now_us();
         let survey = &mut self.survey;
-        if survey.interval_us == 0 || now_us < survey.next_us {
-            return;
-        }
-        survey.next_us = now_us + survey.interval_us;
+        let Some(interval) = survey.interval.filter(|_| now_us >= survey.next_us) else { return };
+        survey.next_us = now_us + interval.us();
         if survey.answers.iter().any(Option::is_none) {
             return;
         }

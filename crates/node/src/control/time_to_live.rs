@@ -7,7 +7,7 @@ use crate::clock;
 use crate::connection::ConnectionKey;
 use crate::intake::Changes;
 use crate::message::{Envelope, Origin};
-use crate::options::Options;
+use crate::options::{Milliseconds, Options};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::HostTime;
 use lockstep_host::expiry::{self, ExpiryHost};
@@ -36,8 +36,9 @@ pub(super) struct Expiry {
 
 impl Expiry {
     pub(super) fn new(options: &Options, partition_count: u32) -> Expiry {
-        let check_us = options.ttl_check_ms as i64 * 1_000;
-        let schedule = ExpirySchedule::new(partition_count, check_us, options.max_ttl_batch_rows);
+        let check_us = options.ttl_check_ms.map_or(0, Milliseconds::us);
+        let schedule =
+            ExpirySchedule::new(partition_count, check_us, options.max_ttl_batch_rows.get());
         let mut frame = Vec::new();
         let parameters = ParameterWriter::default();
         let call = CallOptions::default();

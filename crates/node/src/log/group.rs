@@ -25,9 +25,8 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(options: &Options) -> Group {
-        let least_time = Duration::from_micros(options.group_commit_interval_us);
-        let busy_time =
-            Duration::from_micros(options.group_commit_busy_interval_us).max(least_time);
+        let least_time = options.group_commit_interval_us.duration();
+        let busy_time = options.group_commit_busy_interval_us.duration().max(least_time);
         Group { least_time, busy_time, begun: Instant::now(), entries: 0, last_entries: 0 }
     }
 
@@ -52,14 +51,14 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::{BUSY_ENTRIES, Group};
-    use crate::options::Options;
+    use crate::options::{Microseconds, Options};
     use std::time::Duration;
 
     #[test]
     fn groups_of_many_calls_keep_their_distance_and_those_of_few_do_not() {
         let options = Options {
-            group_commit_interval_us: 500,
-            group_commit_busy_interval_us: 2_000,
+            group_commit_interval_us: Microseconds(500),
+            group_commit_busy_interval_us: Microseconds(2_000),
             ..Options::default()
         };
         let mut group = Group::new(&options);
@@ -79,8 +78,8 @@ mod tests {
     #[test]
     fn busy_sites_never_make_groups_come_sooner() {
         let options = Options {
-            group_commit_interval_us: 500,
-            group_commit_busy_interval_us: 100,
+            group_commit_interval_us: Microseconds(500),
+            group_commit_busy_interval_us: Microseconds(100),
             ..Options::default()
         };
         assert_eq!(Group::new(&options).busy_time, Duration::from_micros(500));

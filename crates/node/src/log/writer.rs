@@ -13,7 +13,7 @@ use super::site::SiteLog;
 use super::spare::SpareMaker;
 use crate::clock;
 use crate::mailbox::Bell;
-use crate::options::Options;
+use crate::options::{Options, Priority};
 use crate::scheduling;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_base::ring::{Consumer, Producer, ring};
@@ -142,7 +142,7 @@ impl LogThread {
     ) -> io::Result<(LogThread, Vec<SiteLog>)> {
         let settings = LogSettings {
             cluster: data.cluster.cluster,
-            segment_bytes: options.log_segment_bytes as u32,
+            segment_bytes: options.log_segment_bytes.to_u32(),
             seed: random_bits(),
         };
         let writer = LogWriter::open(Arc::clone(&data.disk), settings, start.end)
@@ -167,7 +167,7 @@ impl LogThread {
                 shared: Arc::clone(&shared),
                 site,
                 gates: data.durability == Durability::Sync,
-                limit_bytes: options.log_buffer_bytes,
+                limit_bytes: options.log_buffer_bytes.get(),
                 handed_bytes: 0,
                 durable: start.sequences[site],
             });
@@ -180,7 +180,7 @@ impl LogThread {
             lanes,
             shared: Arc::clone(&shared),
             syncs_groups: data.durability == Durability::Sync,
-            interval: Elapsed::from_ms(options.log_interval_ms),
+            interval: Elapsed::from_ms(options.log_interval_ms.get()),
             realtime_priority: above_sites(options.realtime_priority),
             group: Group::new(options),
             synced_us: clock::now_us(),
@@ -244,8 +244,8 @@ impl LogThread {
 }
 
 /// The log's priority where the sites have this one: it works for moments, and they wait for it.
-fn above_sites(priority: u64) -> u64 {
-    if priority == 0 { 0 } else { priority + 1 }
+fn above_sites(priority: Option<Priority>) -> Option<Priority> {
+    priority.map(|Priority(of_sites)| Priority(of_sites + 1))
 }
 
 /// What the thread works with.
@@ -259,7 +259,7 @@ struct Body {
     syncs_groups: bool,
     interval: Elapsed,
     /// See the option.
-    realtime_priority: u64,
+    realtime_priority: Option<Priority>,
     group: Group,
     synced_us: i64,
     is_sealed: bool,

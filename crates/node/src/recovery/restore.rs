@@ -16,7 +16,7 @@ use crate::control::change::ChangeSettings;
 use crate::log::Data;
 use crate::log::directory::random_bits;
 use crate::mailbox::Bell;
-use crate::options::Options;
+use crate::options::{OptionValue, Options};
 use crate::snapshot::lane::{LaneLimits, SiteLane, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start};
 use crate::snapshot::{SaveResult, Saved};
@@ -112,11 +112,11 @@ pub fn restore(
         natives,
         options,
         java: JavaSettings {
-            heap_bytes: options.java_heap_bytes,
-            call_limit_ms: options.java_call_limit_ms,
-            stuck_limit_ms: options.java_stuck_limit_ms,
-            nontransactional_threads: options.max_nontransactional_threads,
-            batch_bytes: options.max_java_batch_bytes,
+            heap_bytes: options.java_heap_bytes.get(),
+            call_limit_ms: options.java_call_limit_ms.number(),
+            stuck_limit_ms: options.java_stuck_limit_ms.get(),
+            nontransactional_threads: options.max_nontransactional_threads.get(),
+            batch_bytes: options.max_java_batch_bytes.get(),
             options: java_options.to_vec(),
         },
         ring: &ring,

@@ -62,12 +62,12 @@ impl Shard {
         let facts = &self.facts;
         facts.accepted_connections.fetch_add(1, Ordering::Relaxed);
         let open = facts.open_connections.fetch_add(1, Ordering::Relaxed);
-        if open >= facts.options.max_connections {
+        if open >= facts.options.max_connections.get() {
             facts.open_connections.fetch_sub(1, Ordering::Relaxed);
             facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
             // A fresh socket takes six bytes; if not, the peer sees the close alone.
             let _ = stream.write(&refusal(LoginStatus::TooManyConnections));
-            let limit = facts.options.max_connections;
+            let limit = facts.options.max_connections.get();
             if let Some(left_out) = self.notes.may_log(self.now_us) {
                 tracing::warn!(limit, left_out, "connection refused: option max_connections");
             }
@@ -108,7 +108,7 @@ impl Shard {
             self.facts.open_connections.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let until_us = self.now_us + self.facts.options.login_timeout_ms as i64 * 1000;
+        let until_us = self.now_us + self.facts.options.login_timeout_ms.us();
         let caller = caller(self.thread, key);
         let presence = Callers::enter(&self.facts.callers, caller, &stream);
         self.connections[index] = Some(Connection::new(stream, key, id, admin, until_us, presence));

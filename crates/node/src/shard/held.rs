@@ -22,7 +22,7 @@ impl Shard {
     #[cold]
     pub(super) fn refuse_call(&mut self, call: &HeldCall) {
         let origin = call.origin();
-        let limit = self.facts.options.max_held_calls;
+        let limit = self.facts.options.max_held_calls.get();
         let text = format!(
             "The partition holds {limit} calls behind a multi-partition transaction already \
              (option max_held_calls); try again later."

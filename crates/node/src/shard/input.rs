@@ -98,7 +98,7 @@ impl Shard {
     /// Handles all whole frames; returns the bytes that they took.
     fn take_frames(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
         let mut taken = 0;
-        let most_unread = self.facts.options.max_unread_bytes as usize;
+        let most_unread = self.facts.options.max_unread_bytes.to_usize();
         let Some(connection) = self.connection(key) else { return bytes.len() };
         let written_bytes = connection.output.len() - connection.unread_bytes();
         // The answers of calls that run here go straight into the connection's output.
@@ -115,7 +115,7 @@ impl Shard {
                 break;
             }
             let limit = match stage {
-                Stage::Ready => self.facts.options.max_invocation_bytes as usize,
+                Stage::Ready => self.facts.options.max_invocation_bytes.to_usize(),
                 _ => MAX_LOGIN_BYTES,
             };
             match next_frame(&bytes[taken..], limit) {

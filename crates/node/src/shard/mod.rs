@@ -39,7 +39,7 @@ use crate::intake::Intake;
 use crate::log::{DirectoryLock, Durability, SiteLog};
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
-use crate::options::Options;
+use crate::options::{OptionValue, Options};
 use crate::statistics::ShardStatistics;
 use crate::threads::ProcedureThreads;
 use accept::Listener;
@@ -163,11 +163,11 @@ impl HostFacts {
     /// How the JVM is started, if it is.
     pub fn java_settings(&self) -> JavaSettings {
         JavaSettings {
-            heap_bytes: self.options.java_heap_bytes,
-            call_limit_ms: self.options.java_call_limit_ms,
-            stuck_limit_ms: self.options.java_stuck_limit_ms,
-            nontransactional_threads: self.options.max_nontransactional_threads,
-            batch_bytes: self.options.max_java_batch_bytes,
+            heap_bytes: self.options.java_heap_bytes.get(),
+            call_limit_ms: self.options.java_call_limit_ms.number(),
+            stuck_limit_ms: self.options.java_stuck_limit_ms.get(),
+            nontransactional_threads: self.options.max_nontransactional_threads.get(),
+            batch_bytes: self.options.max_java_batch_bytes.get(),
             options: self.java_options.clone(),
         }
     }
@@ -301,7 +301,7 @@ impl Shard {
             coordinator
         });
         let threads = has_coordinator.then(|| {
-            let limit = facts.options.max_procedure_threads as usize;
+            let limit = facts.options.max_procedure_threads.to_usize();
             ProcedureThreads::new(limit, Arc::clone(&parts.bell))
         });
         let listener = match parts.listeners {
@@ -316,7 +316,7 @@ impl Shard {
             bell: parts.bell,
             outbox: parts.outbox,
             inbox: parts.inbox,
-            read_buffer: vec![0; facts.options.read_buffer_bytes as usize],
+            read_buffer: vec![0; facts.options.read_buffer_bytes.to_usize()],
             notes: notes::Notes::new(facts.options.slow_call_ms),
             facts,
             catalog: parts.catalog,

@@ -188,7 +188,7 @@ impl Shard {
     /// Too many calls wait for the coordinator.
     #[cold]
     pub(super) fn refuse_multi(&mut self, origin: Origin) {
-        let limit = self.facts.options.max_waiting_multi;
+        let limit = self.facts.options.max_waiting_multi.get();
         let text = format!(
             "{limit} multi-partition calls wait already (option max_waiting_multi); try again \
              later."

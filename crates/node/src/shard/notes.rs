@@ -6,6 +6,7 @@ use crate::clock;
 use crate::connection::ConnectionKey;
 use crate::line_limit::LineLimit;
 use crate::message::{NO_PROCEDURE, Origin};
+use crate::options::Milliseconds;
 use lockstep_base::elapsed::Elapsed;
 use std::fmt::Display;
 
@@ -16,10 +17,9 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// With the option `slow_call_ms`; 0 is never.
-    pub(super) fn new(slow_call_ms: u64) -> Notes {
-        let never = u64::MAX / 1000;
-        let slow_ms = if slow_call_ms == 0 { never } else { slow_call_ms };
+    /// With the option `slow_call_ms`; none is never.
+    pub(super) fn new(slow_call: Option<Milliseconds>) -> Notes {
+        let slow_ms = slow_call.map_or(u64::MAX / 1000, Milliseconds::get);
         Notes { lines: LineLimit::default(), slow: Elapsed::from_ms(slow_ms) }
     }
 }

@@ -50,8 +50,8 @@ impl Shard {
             || self.gate.is_shut()
             || self.outbox.is_overflowing()
             || self.connections[place].as_ref().is_some_and(|connection| {
-                connection.unread_bytes() as u64 >= options.max_unread_bytes
-                    || u64::from(connection.outstanding) >= options.max_outstanding_calls
+                connection.unread_bytes() as u64 >= options.max_unread_bytes.get()
+                    || u64::from(connection.outstanding) >= options.max_outstanding_calls.get()
                     || connection.stage == Stage::Closing
             })
     }
@@ -59,13 +59,13 @@ impl Shard {
     /// True while a connection has as many calls unanswered as it may.
     #[inline]
     pub(super) fn waits_for_too_many(&mut self, key: ConnectionKey) -> bool {
-        let most = self.facts.options.max_outstanding_calls;
+        let most = self.facts.options.max_outstanding_calls.get();
         self.connection(key).is_some_and(|c| u64::from(c.outstanding) >= most)
     }
 
     /// Closes connections that have not logged in or have not read for too long.
     pub(super) fn check_deadlines(&mut self) {
-        let patience = Elapsed::from_ms(self.facts.options.unread_timeout_ms);
+        let patience = Elapsed::from_ms(self.facts.options.unread_timeout_ms.get());
         let now_us = self.now_us;
         let mut late = Vec::new();
         for connection in self.connections.iter().flatten() {

@@ -5,6 +5,7 @@ use super::Shard;
 use crate::connection::ConnectionKey;
 use crate::mailbox::Bell;
 use crate::message::{ForwardedAnswer, HEAVY_WEIGHT, NO_PROCEDURE, Origin};
+use crate::options::OptionValue;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_jvm::nontransactional::{self, Ended, InnerCall, NonTransactionalHost};
 use lockstep_types::parameter::ParameterWriter;
@@ -155,7 +156,7 @@ impl Shard {
         invocation: &Invocation<'_>,
     ) -> Result<(), Failure> {
         let options = &self.facts.options;
-        let limit = options.max_nontransactional_calls;
+        let limit = options.max_nontransactional_calls.get();
         if self.outside.calls.len() as u64 >= limit {
             return Err(Failure::new(
                 Status::ServerUnavailable,
@@ -175,11 +176,8 @@ impl Shard {
         let number = begun.map_err(|error| {
             Failure::unexpected(format!("VOLTDB ERROR: UNEXPECTED FAILURE: {}", error.message))
         })?;
-        let limit_us = (options.nontransactional_limit_ms as i64).saturating_mul(1000);
-        let until_us = match limit_us {
-            0 => i64::MAX,
-            limit_us => self.now_us.saturating_add(limit_us),
-        };
+        let limit = options.nontransactional_limit_ms;
+        let until_us = limit.map_or(i64::MAX, |limit| self.now_us.saturating_add(limit.us()));
         let compound = found.definition.is_compound();
         let procedure = invocation.procedure.to_string();
         let call = OutsideCall { origin, procedure, compound, until_us };
@@ -204,7 +202,7 @@ impl Shard {
     fn end_outside(&mut self, call: u64, ended: Ended) {
         let Some(OutsideCall { origin, .. }) = self.outside.forget(call) else { return };
         let Ended { mut outcome, tables } = ended;
-        let limit = self.facts.options.max_response_bytes as usize;
+        let limit = self.facts.options.max_response_bytes.to_usize();
         if let Err(failure) = response::check_size(tables.len(), limit) {
             outcome = Outcome::failed(failure);
         }
@@ -288,7 +286,7 @@ impl Shard {
             calls.filter(|(_, call)| call.until_us <= now_us).map(|(number, _)| *number).collect();
         for number in late {
             let Some(call) = self.outside.forget(number) else { continue };
-            let limit = self.facts.options.nontransactional_limit_ms;
+            let limit = self.facts.options.nontransactional_limit_ms.number();
             let what = format!(
                 "Procedure {} took longer than {limit} ms (option nontransactional_limit_ms)",
                 call.procedure

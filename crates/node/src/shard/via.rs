@@ -83,7 +83,7 @@ impl Shard {
         }
         match way {
             Way::Step(step) => {
-                match step.next(&mut via.lookups, self.facts.options.max_index_lookups) {
+                match step.next(&mut via.lookups, self.facts.options.max_index_lookups.get()) {
                     ViaNext::Run => return Some(HeldCall::Via(via)),
                     ViaNext::Row(partition) => {
                         via.leg = ViaLeg::Row;
@@ -138,7 +138,7 @@ impl Shard {
         mut call: Box<AdHocCall>,
     ) -> Option<HeldCall> {
         let Some(via) = &mut call.via else { return Some(HeldCall::AdHoc(call)) };
-        let next = via.next(&mut self.site, header, self.facts.options.max_index_lookups);
+        let next = via.next(&mut self.site, header, self.facts.options.max_index_lookups.get());
         if matches!(next, Ok(ViaNext::Run)) {
             return Some(HeldCall::AdHoc(call));
         }

@@ -104,7 +104,7 @@ impl Shard {
     /// With the option `busy_poll_us`: looks for work for that long. True when there is some;
     /// `events` then holds it.
     fn poll_busily(&mut self, events: &mut Events) -> io::Result<bool> {
-        let span_ns = self.facts.options.busy_poll_us * 1000;
+        let span_ns = self.facts.options.busy_poll_us.ns();
         if span_ns == 0 {
             return Ok(false);
         }

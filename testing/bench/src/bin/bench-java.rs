@@ -10,7 +10,7 @@ use lockstep_bench::stalls::{self, Watch};
 use lockstep_bench::verdict::median;
 use lockstep_bench::voter::{Form, VoterLoad, schema_statements};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
-use lockstep_node::options::Options;
+use lockstep_node::options::{Milliseconds, Options};
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
 use lockstep_types::{Datum, SqlType};
 use lockstep_workloads::voter;
@@ -88,7 +88,7 @@ fn host(jar: Option<&[u8]>) -> Result<(Server, Connection), String> {
         first_partition_at: 0,
         client: any_port,
         admin: any_port,
-        options: Options { java_call_limit_ms: 60_000, ..Options::default() },
+        options: Options { java_call_limit_ms: Some(Milliseconds(60_000)), ..Options::default() },
         natives,
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),

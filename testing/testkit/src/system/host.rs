@@ -4,7 +4,7 @@ use super::{Answer, Cell, System};
 use crate::generator::Dialect;
 use crate::host::TestHost;
 use lockstep_client::Connection;
-use lockstep_node::options::Options;
+use lockstep_node::options::{Count, Milliseconds, Options};
 use lockstep_node::{RULES, RuleSet};
 use std::io;
 
@@ -37,9 +37,13 @@ impl HostSystem {
     /// # Errors
     /// It does not start.
     pub fn start(sites: u32, rules: Rules, batches: bool) -> io::Result<HostSystem> {
-        let min_batch_rows = if batches { 0 } else { u64::MAX };
+        let min_batch_rows = Count(if batches { 0 } else { u64::MAX });
         // A script that is made smaller may join everything with everything.
-        let options = Options { min_batch_rows, query_timeout_ms: 5_000, ..Options::default() };
+        let options = Options {
+            min_batch_rows,
+            query_timeout_ms: Some(Milliseconds(5_000)),
+            ..Options::default()
+        };
         let host = TestHost::start_with(sites, options)?;
         let connection = host.connect().map_err(io::Error::other)?;
         let mut name = format!("{sites} site{}", if sites == 1 { "" } else { "s" });

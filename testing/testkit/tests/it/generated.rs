@@ -3,7 +3,7 @@
 //! `SEED=n STATEMENTS=m cargo test -p lockstep-testkit generated` runs others than the kept ones;
 //! `random-sql` runs many, with its progress shown.
 
-use lockstep_node::options::Options;
+use lockstep_node::options::{Count, Options};
 use lockstep_node::{RULES, RuleSet};
 use lockstep_testkit::campaign::{Arena, Campaign, Reference};
 use lockstep_testkit::comparison::compare;
@@ -162,8 +162,8 @@ fn every_rule() -> RuleSet {
 
 /// Runs a kept script without these rules; batches are tried where rules are.
 fn check(file: &Path, text: &str, sites: u32, off: RuleSet) {
-    let min_batch_rows = if off == RuleSet::EMPTY { 0 } else { u64::MAX };
-    let options = Options { min_batch_rows, disabled_rules: off.bits(), ..Options::default() };
+    let min_batch_rows = Count(if off == RuleSet::EMPTY { 0 } else { u64::MAX });
+    let options = Options { min_batch_rows, disabled_rules: off, ..Options::default() };
     let host = TestHost::start_with(sites, options).expect("a host");
     let mut connection = host.connect().expect("a connection");
     for (sql, expected) in statements(text) {

@@ -4,7 +4,7 @@
 use lockstep_base::random::SeededRandom;
 use lockstep_client::{Connection, ParameterWriter};
 use lockstep_env::memory::{Survival, UnsyncedWrite};
-use lockstep_node::options::Options;
+use lockstep_node::options::{Bytes, Options};
 use lockstep_testkit::host::{MemoryDirectory, TestHost};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -29,7 +29,7 @@ const SCHEMA: &str = "
     END;";
 
 fn options() -> Options {
-    Options { log_segment_bytes: 64 << 10, ..Options::default() }
+    Options { log_segment_bytes: Bytes(64 << 10), ..Options::default() }
 }
 
 fn value(connection: &mut Connection, sql: &str) -> String {

@@ -4,7 +4,7 @@
 use super::{configurations, corpus_files};
 use lockstep_client::Connection;
 use lockstep_client::rows::Table;
-use lockstep_node::options::Options;
+use lockstep_node::options::{Bytes, Options};
 use lockstep_testkit::configuration::Configuration;
 use lockstep_testkit::host::{MemoryDirectory, TestHost};
 use lockstep_testkit::slt::run;
@@ -29,7 +29,7 @@ fn listings(connection: &mut Connection) -> Vec<Vec<Table>> {
 
 /// Files are short.
 fn options(configuration: &Configuration) -> Options {
-    Options { log_segment_bytes: 256 << 10, ..configuration.options() }
+    Options { log_segment_bytes: Bytes(256 << 10), ..configuration.options() }
 }
 
 fn check(name: &str, text: &str, configuration: &Configuration) -> Result<(), String> {

@@ -10,6 +10,7 @@ use crate::control::{Control, SystemCall};
 use crate::log::LogPruner;
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
+use crate::options::{OptionValue, Seconds};
 use crate::scheduling;
 use crate::snapshot::SaveResult;
 use crate::snapshot::lane::{LaneLimits, lane};
@@ -316,13 +317,14 @@ impl Control {
     /// the next may take more.
     fn lane_limits(&self) -> LaneLimits {
         let options = &self.facts.options;
-        let in_time = (self.expected_bytes() * 2).checked_div(options.snapshot_interval_s);
+        let in_time =
+            options.snapshot_interval_s.map(|interval| self.expected_bytes() * 2 / interval.get());
         let sites = u64::from(self.facts.partition_count);
         let bytes_per_s = match options.snapshot_bytes_per_s {
-            0 => 0,
-            rate => rate.max(in_time.unwrap_or(0)).div_ceil(sites),
+            None => 0,
+            Some(rate) => rate.get().max(in_time.unwrap_or(0)).div_ceil(sites),
         };
-        LaneLimits { share_percent: options.snapshot_share_percent, bytes_per_s }
+        LaneLimits { share_percent: options.snapshot_share_percent.get(), bytes_per_s }
     }
 
     /// The transaction at which the snapshot stands goes to the coordinator.
@@ -379,7 +381,7 @@ impl Control {
 
     /// Whether one is due, by the clock or by what was logged.
     fn is_snapshot_due(&mut self, now_us: i64) -> bool {
-        let interval_us = self.facts.options.snapshot_interval_s as i64 * 1_000_000;
+        let interval_us = self.facts.options.snapshot_interval_s.map_or(0, Seconds::us);
         if self.snapshots.next_us == 0 {
             self.snapshots.next_us = now_us + interval_us;
         }
@@ -393,7 +395,7 @@ impl Control {
             // Nobody counts.
             None => u64::MAX,
         };
-        let log_bytes = self.facts.options.snapshot_log_bytes;
+        let log_bytes = self.facts.options.snapshot_log_bytes.number();
         let is_long = log_bytes > 0 && unsaved >= log_bytes.max(self.expected_bytes());
         let by_log = is_long && self.log_pruner.is_some();
         if by_clock || by_log {
@@ -432,8 +434,8 @@ impl Control {
             return None;
         }
         let options = &self.facts.options;
-        let has_log = self.log_pruner.is_some() && options.snapshot_log_bytes > 0;
-        let has_clock = self.facts.data_disk.is_some() && options.snapshot_interval_s > 0;
+        let has_log = self.log_pruner.is_some() && options.snapshot_log_bytes.is_some();
+        let has_clock = self.facts.data_disk.is_some() && options.snapshot_interval_s.is_some();
         let by_log = has_log.then_some(self.snapshots.next_look_us);
         let by_clock = has_clock.then_some(self.snapshots.next_us);
         let next_us = by_log.into_iter().chain(by_clock).min()?;
@@ -481,7 +483,7 @@ impl Control {
             return;
         }
         let keeper = Arc::clone(&self.snapshots.keeper);
-        let kept = self.facts.options.snapshots_kept as usize;
+        let kept = self.facts.options.snapshots_kept.to_usize();
         let then = |control: &mut Control, covered| {
             control.snapshots.is_tidying = false;
             if let Some(pruner) = &control.log_pruner {

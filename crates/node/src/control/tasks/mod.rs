@@ -109,7 +109,7 @@ impl Tasks {
             look_ns: 0,
             might_run: true,
             partition_count,
-            least_ms: options.task_min_interval_ms,
+            least_ms: options.task_min_interval_ms.get(),
         }
     }
 

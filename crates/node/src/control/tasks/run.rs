@@ -61,7 +61,7 @@ impl Control {
         &self,
         next: &lockstep_plan::Catalog,
     ) -> Result<(), Failure> {
-        let limit = self.facts.options.max_tasks;
+        let limit = self.facts.options.max_tasks.get();
         let (before, after) = (self.schema.catalog().plan.tasks.len(), next.tasks.len());
         match after > before && after as u64 > limit {
             false => Ok(()),

@@ -41,7 +41,7 @@ pub fn measure(plan: &Plan, texts: bool) -> Result<AlternateKey, String> {
         elsewhere_per_mille: ELSEWHERE_PER_MILLE,
         texts,
         in_flight: plan.in_flight,
-        options: Options { statistics_interval_ms: 0, ..Options::default() },
+        options: Options { statistics_interval_ms: None, ..Options::default() },
     })?;
     let share_elsewhere = host.share_elsewhere()?;
     let mut samples = AlternateKey { share_elsewhere, ..AlternateKey::default() };

@@ -80,7 +80,7 @@ fn parse_totals(text: &str) -> Option<f64> {
 pub fn run(arguments: &ArgMatches) -> Result<(), String> {
     let calls = arguments.get_one::<u64>("calls").copied().unwrap_or(0);
     let busy = arguments.get_flag("busy");
-    let options = Options { statistics_interval_ms: 0, ..Options::default() };
+    let options = Options { statistics_interval_ms: None, ..Options::default() };
     let shape = BankShape {
         sites: SITES,
         accounts: 3_000,

@@ -33,7 +33,7 @@ impl Inserts {
 /// The host does not start, a call fails, or a row or entry is missing.
 pub fn measure(plan: &Plan) -> Result<Vec<Inserts>, String> {
     // Nothing but the load runs while the clock does.
-    let options = Options { statistics_interval_ms: 0, ..Options::default() };
+    let options = Options { statistics_interval_ms: None, ..Options::default() };
     let host = InsertHost::start(plan.in_flight, &options)?;
     let mut samples = Vec::with_capacity(plan.repeats);
     for repeat in 1..=plan.repeats {

@@ -51,7 +51,7 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
         let options = Options { stop_everything, ..shape.options.clone() };
         BankHost::start(&BankShape { options, ..shape.clone() })
     };
-    let stopping = [stopping(1)?, stopping(2)?];
+    let stopping = [stopping(StopEverything::ByFragments)?, stopping(StopEverything::ByCalls)?];
     let mut samples = Samples::default();
     let mut latencies = Latencies::new(&host, plan)?;
     for repeat in 1..=plan.repeats {
@@ -94,7 +94,7 @@ pub fn all(plan: &Plan) -> Result<Samples, String> {
 /// Two sites with the bank.
 pub fn start_bank(plan: &Plan) -> Result<(BankHost, BankShape), String> {
     // Nothing but the load runs while the clock does.
-    let options = Options { statistics_interval_ms: 0, ..Options::default() };
+    let options = Options { statistics_interval_ms: None, ..Options::default() };
     let shape = BankShape {
         sites: 2,
         accounts: plan.accounts,

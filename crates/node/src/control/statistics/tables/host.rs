@@ -83,7 +83,7 @@ pub(super) fn limits(view: &View) -> Vec<Row> {
     vec![vec![
         small(descriptors),
         small(open),
-        small(facts.options.max_connections),
+        small(facts.options.max_connections.get()),
         small(facts.open_connections.load(Ordering::Relaxed)),
         small(facts.accepted_connections.load(Ordering::Relaxed)),
         small(facts.dropped_connections.load(Ordering::Relaxed)),
