@@ -205,7 +205,7 @@ pub fn coordinate(
 ) -> Result<(), SqlError> {
     let statement = prepared.statement();
     let Execution::Distributed { coordinator, .. } = &statement.execution else {
-        return Err(SqlError::sql("the statement has no coordinator"));
+        unreachable!("only distributed statements are merged by the coordinator");
     };
     let length = out.len();
     let result = match coordinator {
@@ -250,7 +250,7 @@ pub fn coordinate_applied(
     out: &mut Vec<u8>,
 ) -> Result<(), SqlError> {
     let Execution::Shipped { replicated, finish, .. } = &prepared.statement().execution else {
-        return Err(SqlError::sql("the statement ships no rows"));
+        unreachable!("only statements that ship rows have a second round");
     };
     let Some(finish) = finish else { return add_counts(prepared, inputs, *replicated, out) };
     let length = out.len();
@@ -274,7 +274,7 @@ pub fn ship(
 ) -> Result<Vec<Vec<u8>>, SqlError> {
     let statement = prepared.statement();
     let Execution::Shipped { query, types, partition_columns, .. } = &statement.execution else {
-        return Err(SqlError::sql("the statement ships no rows"));
+        unreachable!("only statements that ship rows have a second round");
     };
     let columns: Vec<_> = types.iter().map(|sql_type| ("", *sql_type)).collect();
     let schema = TableSchema::new(&columns);

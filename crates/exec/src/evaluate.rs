@@ -313,8 +313,7 @@ fn evaluate_subquery<'a>(
             };
             context.subqueries.quantified(context, quantified, frame)
         }
-        // All other nodes were taken by the callers.
-        _ => Err(SqlError::sql("this expression cannot be evaluated")),
+        _ => unreachable!("callers evaluate all nodes without a subquery"),
     }
 }
 

@@ -30,8 +30,7 @@ impl UserGroup {
     }
 
     fn group(&mut self) -> Result<&mut dyn AggregateGroup, SqlError> {
-        let nameless = || SqlError::sql("the call names no function");
-        let user = self.user.as_ref().ok_or_else(nameless)?;
+        let user = self.user.as_ref().expect("a call of a user's aggregate names its function");
         let begun = match self.begun.take() {
             Some(begun) => begun,
             None => user.code.begin().map_err(SqlError::user_function)?,

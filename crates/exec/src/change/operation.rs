@@ -41,7 +41,7 @@ pub(crate) fn run_change(
 ) -> Result<u64, SqlError> {
     let (mut writer, found) = database.writer();
     match operation {
-        Operation::Query(_) => Err(SqlError::sql("a query changes nothing")),
+        Operation::Query(_) => unreachable!("queries are run by their caller"),
         Operation::Insert(insert) => writer.run_insert(insert, work),
         Operation::Update(update) => writer.run_update(update, work, found),
         Operation::Delete(delete) => writer.run_delete(delete, work, found),
@@ -281,7 +281,7 @@ impl<'w> Writer<'w> {
         run.run(relation, &mut || {
             if let Some((slot, found)) = &mut found {
                 let Slot::Row(_, row) = frame.slot(*slot) else {
-                    return Err(SqlError::sql("a statement's rows are not rows of its table"));
+                    unreachable!("the rows that a statement changes are rows of its table");
                 };
                 found.push(row);
             }

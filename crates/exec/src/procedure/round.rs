@@ -8,7 +8,7 @@ use crate::convert::array_elements;
 use crate::database::TransactionContext;
 use crate::statement::PreparedStatement;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, Failure, Outcome, ParameterSet, SqlType};
+use lockstep_types::{Datum, Outcome, ParameterSet, SqlType};
 use std::sync::Arc;
 
 /// The result tables of one executed batch, one per statement, in wire form.
@@ -64,13 +64,7 @@ pub fn run_round(
     let native = match &procedure.code {
         ProcedureCode::Native(native) => native,
         ProcedureCode::Statements => return statements_round(procedure, parameters),
-        ProcedureCode::Hosted(_) => {
-            let failure = Failure::unexpected(
-                "VOLTDB ERROR: UNEXPECTED FAILURE: the procedure needs a thread of its own",
-            );
-            let outcome = Outcome::failed(failure);
-            return ProcedureRound::Finished { outcome, tables: Vec::new() };
-        }
+        ProcedureCode::Hosted(_) => unreachable!("code that blocks runs on a thread of its own"),
     };
     let mut tables = Vec::new();
     let backend = Backend::Rounds { transaction: *transaction, history, next: 0, wanted: None };

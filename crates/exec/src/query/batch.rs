@@ -202,9 +202,7 @@ impl<'a> Run<'_, 'a> {
 
     /// The frames of an operator that has no form for batches.
     fn collected(&self, relation: &'a Relation, sink: BatchSink<'_, 'a>) -> Result<Flow, SqlError> {
-        let Some(frames) = self.shape(relation)? else {
-            return Err(SqlError::sql("the columns of a relation are not known"));
-        };
+        let frames = self.shape(relation)?.expect("operators in batches have a shape");
         self.collect(frames, &mut |sink| self.run_operator(relation, sink), sink)
     }
 

@@ -120,7 +120,7 @@ impl<'a> Subqueries<'a> for Executor<'a> {
                 rows.compare_only(comparison, row)
             }
             Kept::Rows(rows) => rows.compare(comparison, quantifier == Quantifier::All, row),
-            _ => Err(SqlError::sql("a subquery is used in two ways")),
+            _ => unreachable!("a subquery has one number, and one use"),
         }
     }
 }

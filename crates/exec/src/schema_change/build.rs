@@ -40,9 +40,7 @@ impl Database {
         &mut self,
         added: &[PartitionEntries],
     ) -> Result<Vec<PartitionEntries>, SqlError> {
-        let Some(mut prepared) = self.change.take() else {
-            return Err(SqlError::sql("no schema change is prepared"));
-        };
+        let mut prepared = self.change.take().expect("entries are built in a schema change");
         let result =
             self.add_built(&mut prepared, added).and_then(|()| self.next_part(&mut prepared));
         self.change = Some(prepared);
@@ -113,9 +111,8 @@ impl Database {
                     rows
                 });
                 while build.read < rows.len() && changes.byte_count() < PART_BYTES {
-                    let Some(row) = table.row(rows[build.read]) else {
-                        return Err(SqlError::sql("a row is gone while its index is built"));
-                    };
+                    let row = table.row(rows[build.read]);
+                    let row = row.expect("a schema change stops the partition: no row goes");
                     let held = build.index.columns.iter();
                     let entry: Vec<Datum<'_>> =
                         held.map(|column| row.column(usize::from(*column))).collect();

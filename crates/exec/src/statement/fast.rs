@@ -134,7 +134,7 @@ impl FastPath {
         let lockstep_plan_ir::statement::Execution::Local { operation, .. } =
             &prepared.statement.execution
         else {
-            return Err(SqlError::sql("a fast path is local"));
+            unreachable!("only local statements have a fast path");
         };
         let count = match (self, operation) {
             (FastPath::Get(lookup), Operation::Query(query)) => {
@@ -149,7 +149,7 @@ impl FastPath {
             (FastPath::Delete(lookup), Operation::Delete(delete)) => {
                 delete_row(database, prepared, lookup, delete, parameters)?
             }
-            _ => return Err(SqlError::sql("a fast path belongs to another operation")),
+            _ => unreachable!("a fast path is that of its statement's operation"),
         };
         prepared.counts.write(count, out);
         Ok(())

@@ -137,7 +137,7 @@ impl<'a> Run<'_, 'a> {
             let place = frames.place_of(slot);
             let content = place.and_then(|place| frames.slots().get(place));
             let Some((_, Content::Values(columns, _))) = content else {
-                return Err(SqlError::sql("DISTINCT is of computed rows"));
+                unreachable!("DISTINCT reads computed rows");
             };
             let empty = || columns.iter().map(|column| Vector::new(column.kind())).collect();
             let seen = seen.get_or_insert_with(|| KeyTable::new(empty()));
@@ -309,7 +309,7 @@ impl<'a> Totals<'a> {
                 });
                 return result;
             }
-            _ => return Err(SqlError::sql("an aggregate's argument is not of its type")),
+            _ => unreachable!("totals are made for the kind of their argument"),
         }
         Ok(())
     }

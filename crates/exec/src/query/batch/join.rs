@@ -155,9 +155,7 @@ impl<'a> Run<'_, 'a> {
         condition: Option<&'a Expression>,
         build: Build<'a>,
     ) -> Result<Probe<'a>, SqlError> {
-        let Some(mut pairs) = self.shape(&join.left)? else {
-            return Err(SqlError::sql("the columns of a join are not known"));
-        };
+        let mut pairs = self.shape(&join.left)?.expect("sides of a join in batches have a shape");
         let left_slots = pairs.slots().len();
         for (slot, content) in Frames::like(&build.frames).slots() {
             pairs.push_slot(*slot, content.clone());
@@ -177,10 +175,10 @@ impl<'a> Run<'_, 'a> {
     /// A nested loop whose right side finds rows through an index.
     fn lookup_join(&self, join: &'a Join, sink: BatchSink<'_, 'a>) -> Result<Flow, SqlError> {
         let Relation::Scan(scan) = &join.right else {
-            return Err(SqlError::sql("only scans are looked up in batches"));
+            unreachable!("only scans are looked up in batches");
         };
         let Access::Index { index, equal, null_matches, at_most_one, .. } = &scan.access else {
-            return Err(SqlError::sql("only indexes are looked up in batches"));
+            unreachable!("only indexes are looked up in batches");
         };
         let table = table_of(self.executor.tables, scan.table)?;
         let build = Build {
@@ -224,9 +222,7 @@ impl<'a> Run<'_, 'a> {
         keys: &'a [Expression],
         kinds: &[Kind],
     ) -> Result<Build<'a>, SqlError> {
-        let Some(frames) = self.shape(&join.right)? else {
-            return Err(SqlError::sql("the columns of a join are not known"));
-        };
+        let frames = self.shape(&join.right)?.expect("sides of a join in batches have a shape");
         let columns = kinds.iter().map(|kind| Vector::new(*kind)).collect();
         let mut build =
             Build { keys: KeyTable::new(columns), ends: Vec::new(), next: Vec::new(), frames };

@@ -145,7 +145,7 @@ impl StatisticsQuery {
         let mut columns = BTreeSet::new();
         for (number, (source, tables)) in self.sources.iter().zip(sources).enumerate() {
             let table = table_of(source, tables)?;
-            let names = table.column_names().map_err(damaged)?;
+            let names = table.column_names().expect(OWN_TABLE);
             columns.extend(names.iter().map(|name| name.to_ascii_uppercase()));
             fill(&mut host, &table_name(number), &table, &names)?;
         }
@@ -173,6 +173,9 @@ impl StatisticsQuery {
     }
 }
 
+/// Why the tables that are queried can be read.
+const OWN_TABLE: &str = "the host wrote the table";
+
 /// The table of a source among those of its selector.
 fn table_of<'t>(source: &Source, tables: &'t Tables) -> Result<TableView<'t>, Failure> {
     let Source { selector, table: wanted, .. } = source;
@@ -183,15 +186,12 @@ fn table_of<'t>(source: &Source, tables: &'t Tables) -> Result<TableView<'t>, Fa
         )));
     }
     let mut reader = ByteReader::new(&tables.bytes);
-    let mut table = TableView::read(&mut reader).map_err(damaged)?;
+    let mut next = || TableView::read(&mut reader).expect(OWN_TABLE);
+    let mut table = next();
     for _ in 0..*wanted {
-        table = TableView::read(&mut reader).map_err(damaged)?;
+        table = next();
     }
     Ok(table)
-}
-
-fn damaged(error: impl std::fmt::Display) -> Failure {
-    Failure::unexpected(format!("A table of statistics: {error}"))
 }
 
 /// Makes a table and fills it.
@@ -216,7 +216,7 @@ fn fill(
     let mut values = Vec::new();
     for row in table.rows() {
         values.clear();
-        row.and_then(|row| row.read_into(&mut values)).map_err(damaged)?;
+        row.and_then(|row| row.read_into(&mut values)).expect(OWN_TABLE);
         rows.push_str(if rows.is_empty() { "(" } else { ", (" });
         for (place, value) in values.iter().enumerate() {
             rows.push_str(if place == 0 { "" } else { ", " });
@@ -255,12 +255,12 @@ fn write_literal(out: &mut String, value: Datum<'_>) {
 
 /// A result with the names that its columns have for clients.
 fn with_outer_names(result: &[u8], columns: &BTreeSet<String>) -> Result<Vec<u8>, Failure> {
-    let table = TableView::read(&mut ByteReader::new(result)).map_err(damaged)?;
+    let table = TableView::read(&mut ByteReader::new(result)).expect(OWN_TABLE);
     let outer = |(place, name): (usize, &str)| {
         let found = columns.iter().find(|column| inner_name(column) == name);
         (found.map_or(name.to_string(), String::clone), table.column_type(place))
     };
-    let names = table.column_names().map_err(damaged)?;
+    let names = table.column_names().expect(OWN_TABLE);
     let columns: Vec<(String, SqlType)> = names.into_iter().enumerate().map(outer).collect();
     let schema = TableSchema::new(&columns);
     let mut out = Vec::new();
@@ -268,7 +268,7 @@ fn with_outer_names(result: &[u8], columns: &BTreeSet<String>) -> Result<Vec<u8>
     let mut values = Vec::new();
     for row in table.rows() {
         values.clear();
-        row.and_then(|row| row.read_into(&mut values)).map_err(damaged)?;
+        row.and_then(|row| row.read_into(&mut values)).expect(OWN_TABLE);
         builder.row(&schema, &values);
     }
     builder.finish();
