@@ -173,6 +173,8 @@ pub struct World {
     log: Option<HostLog>,
     /// The snapshots that it saves, if it does.
     saves: Option<Saves>,
+    /// How often a step of an index build has failed and waited to be repeated.
+    pub build_pauses: u64,
     /// Deletes rows whose time is over.
     expiry: Expiry,
     checks: Checks,
@@ -233,6 +235,7 @@ impl World {
             limits,
             log: None,
             saves: None,
+            build_pauses: 0,
             expiry: Expiry::new(partitions),
             checks: Checks::of(shape.faults),
         }
@@ -347,6 +350,13 @@ impl World {
         }
         if self.save_is_due() {
             self.step_save();
+            return true;
+        }
+        if self.retry_us().is_some_and(|due_us| due_us <= self.now_us || self.in_flight.is_empty())
+        {
+            // While nothing else happens, time passes.
+            self.now_us = self.retry_us().map_or(self.now_us, |due_us| due_us.max(self.now_us));
+            self.retry_build();
             return true;
         }
         if self.in_flight.is_empty() {

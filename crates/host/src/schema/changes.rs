@@ -4,6 +4,7 @@
 
 use super::change::{CatalogChange, OwnedChange, PreparedChange};
 use super::index_build::{self, IndexBuild};
+use crate::HostTime;
 use crate::catalog::HostCatalog;
 use lockstep_plan::{Catalog, GlobalIndexBuild};
 use lockstep_site::{Faults, SchemaTask, StatementCall};
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The surroundings of a host's schema changes.
-pub trait SchemaHost: Sized {
+pub trait SchemaHost: Sized + HostTime {
     /// A call that may be deferred.
     type Call;
     /// The connection that waits for a response.
@@ -81,6 +82,9 @@ pub trait SchemaHost: Sized {
     /// Sends the transaction of a step to the coordinator; its response goes to
     /// [`index_build::step_ended`].
     fn order_build_step(&mut self, work: StatementCall);
+
+    /// A step of a build has failed and is repeated after a pause: [`index_build::retry_due`].
+    fn build_paused(&mut self, index: &str, why: &Failure, pause_us: i64);
 
     /// A build has ended; `origin` waits for the response, if a connection does.
     fn build_ended(
@@ -251,7 +255,13 @@ impl<W, O, P> SchemaChanges<W, O, P> {
         self.phase = Phase::Snapshot;
     }
 
-    /// The statement of the index build's next step.
+    /// When [`index_build::retry_due`] repeats a step, microseconds since 1970; `None` while no
+    /// build waits for that.
+    pub fn retry_us(&self) -> Option<i64> {
+        self.build.as_ref().and_then(IndexBuild::retry_us)
+    }
+
+    /// The index build in progress.
     pub(super) fn build_mut(&mut self) -> Option<&mut IndexBuild<O>> {
         self.build.as_mut()
     }

@@ -28,6 +28,10 @@ pub(super) struct IndexBuild<O> {
     /// What the last step ran, and its limit of rows.
     statement: Option<(u32, Arc<PreparedStatement>)>,
     stage: Stage,
+    /// How often the step has failed and is repeated, and when it is repeated next, while the
+    /// build waits for that.
+    repeats: u32,
+    retry_us: Option<i64>,
 }
 
 /// The step in progress.
@@ -47,7 +51,20 @@ enum Stage {
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Begin(Stage),
+    /// The same step again, after a pause.
+    Repeat(Failure),
     End(Result<(), Failure>),
+}
+
+/// The pause before a step is repeated, microseconds: the first, and the longest. Each is twice the
+/// one before it.
+const PAUSE_US: i64 = 10_000;
+const PAUSE_US_MAX: i64 = 10_000_000;
+
+/// The pause after a step that has failed, and had failed before this number of times.
+fn pause_us(repeats: u32) -> i64 {
+    // The tenth is the longest.
+    (PAUSE_US << repeats.min(10)).min(PAUSE_US_MAX)
 }
 
 impl<O> IndexBuild<O> {
@@ -55,6 +72,24 @@ impl<O> IndexBuild<O> {
     pub(super) fn check_invariants(&self, is_ordered: bool) {
         let is_change = self.stage != Stage::Cover;
         assert!(is_change || !is_ordered, "no schema change while rows are added to an index");
+        let is_waiting = self.retry_us.is_some();
+        assert!(!is_waiting || !is_ordered, "no step is in progress before it is repeated");
+        assert!(!is_waiting || self.repeats > 0, "only a step that failed is repeated");
+    }
+
+    /// When the step that failed is repeated, microseconds since 1970.
+    pub(super) fn retry_us(&self) -> Option<i64> {
+        self.retry_us
+    }
+
+    fn new(
+        origin: Option<O>,
+        advice: Option<String>,
+        build: GlobalIndexBuild,
+        stage: Stage,
+    ) -> Self {
+        let (statement, repeats, retry_us) = (None, 0, None);
+        IndexBuild { origin, advice, build, statement, stage, repeats, retry_us }
     }
 
     /// The transaction of a step that adds the entries of further rows.
@@ -93,8 +128,8 @@ pub(super) fn begin<H: SchemaHost>(
     assert!(host.schema_changes().is_quiet(), "one change at a time");
     let advice = order(host, Requester::IndexBuild, CatalogChange::BeginIndex(text))?;
     let advice = (!advice.is_empty()).then(|| advice.join("\n"));
-    let (origin, statement, stage) = (Some(origin), None, Stage::Declare);
-    host.schema_changes().begin_build(IndexBuild { origin, advice, build, statement, stage });
+    let build = IndexBuild::new(Some(origin), advice, build, Stage::Declare);
+    host.schema_changes().begin_build(build);
     Ok(Handled::Pending)
 }
 
@@ -103,8 +138,7 @@ pub fn resume<H: SchemaHost>(host: &mut H) {
     let schema = host.schema_changes();
     let Some(build) = schema.catalog().plan.builds().next() else { return };
     assert!(!schema.is_changing(), "nothing else begins before a build is resumed");
-    let (origin, advice, statement, stage) = (None, None, None, Stage::Cover);
-    schema.begin_build(IndexBuild { origin, advice, build, statement, stage });
+    schema.begin_build(IndexBuild::new(None, None, build, Stage::Cover));
     begin_stage(host, Stage::Cover);
 }
 
@@ -114,14 +148,46 @@ pub fn step_ended<H: SchemaHost>(host: &mut H, result: Result<i64, Failure>) {
     let schema = host.schema_changes();
     assert!(!schema.is_changing(), "a step ends when its change is decided");
     let build = schema.build_mut().expect("the build of the step is in progress");
+    assert!(build.retry_us.is_none(), "no step is in progress before it is repeated");
     match next(&build.stage, result, faults) {
-        Next::Begin(stage) => begin_stage(host, stage),
+        Next::Begin(stage) => {
+            build.repeats = 0;
+            begin_stage(host, stage);
+        }
+        Next::Repeat(why) => pause(host, &why),
         Next::End(result) => end(host, result),
     }
 }
 
-/// What follows a step that ended. A host that is busy repeats it, and an index whose build failed
-/// has to be dropped in the end.
+/// The step is repeated after a pause.
+fn pause<H: SchemaHost>(host: &mut H, why: &Failure) {
+    let now_us = host.now_us();
+    let build = host.schema_changes().build_mut().expect("the build of the step is in progress");
+    assert!(build.retry_us.is_none(), "a build waits once");
+    let pause_us = pause_us(build.repeats);
+    build.repeats = build.repeats.saturating_add(1);
+    build.retry_us = Some(now_us.saturating_add(pause_us));
+    let index = build.build.index.clone();
+    host.build_paused(&index, why, pause_us);
+}
+
+/// Repeats the step that failed, once its pause is over.
+pub fn retry_due<H: SchemaHost>(host: &mut H) {
+    let now_us = host.now_us();
+    let Some(build) = host.schema_changes().build_mut() else { return };
+    let Some(retry_us) = build.retry_us else { return };
+    // A clock that was set back makes no pause longer.
+    if (now_us + 1..=now_us.saturating_add(PAUSE_US_MAX)).contains(&retry_us) {
+        return;
+    }
+    build.retry_us = None;
+    let stage = build.stage.clone();
+    begin_stage(host, stage);
+}
+
+/// What follows a step that ended. A host that is busy repeats it after a pause, and so it does the
+/// drop of an index whose build failed: without it, changes of rows would maintain the index for
+/// ever.
 fn next(stage: &Stage, result: Result<i64, Failure>, faults: Faults) -> Next {
     match (stage, result) {
         (Stage::Declare, Ok(_)) => Next::Begin(Stage::Cover),
@@ -132,9 +198,9 @@ fn next(stage: &Stage, result: Result<i64, Failure>, faults: Faults) -> Next {
         (Stage::Cover, Ok(_)) => Next::Begin(Stage::Complete),
         (Stage::Complete, Ok(_)) => Next::End(Ok(())),
         (Stage::Drop(why), Ok(_)) => Next::End(Err(why.clone())),
-        (Stage::Drop(_), Err(_)) => Next::Begin(stage.clone()),
+        (Stage::Drop(_), Err(why)) => Next::Repeat(why),
         (Stage::Cover | Stage::Complete, Err(why)) if why.status == Status::ServerUnavailable => {
-            Next::Begin(stage.clone())
+            Next::Repeat(why)
         }
         (Stage::Cover | Stage::Complete, Err(why)) if faults.keep_failed_builds() => {
             Next::End(Err(why))
@@ -159,7 +225,7 @@ fn begin_stage<H: SchemaHost>(host: &mut H, mut stage: Stage) {
         };
         stage = match (begun, stage) {
             (Ok(()), _) => return,
-            (Err(why), Stage::Drop(_)) => return end(host, Err(why)),
+            (Err(why), Stage::Drop(_)) => return pause(host, &why),
             (Err(why), _) => Stage::Drop(why),
         };
     }
@@ -206,7 +272,7 @@ mod tests {
         assert_eq!(next(&Stage::Cover, Err(why.clone()), sound), drop);
         assert_eq!(next(&Stage::Complete, Err(why.clone()), sound), drop);
         let [.., dropping] = stages();
-        assert_eq!(next(&dropping, Err(why), sound), Next::Begin(dropping.clone()));
+        assert_eq!(next(&dropping, Err(why.clone()), sound), Next::Repeat(why));
         let first = Failure::graceful("first");
         assert_eq!(next(&dropping, Ok(0), sound), Next::End(Err(first)));
     }
@@ -217,9 +283,19 @@ mod tests {
         for stage in stages() {
             let expected = match stage {
                 Stage::Declare => Next::End(Err(busy.clone())),
-                _ => Next::Begin(stage.clone()),
+                _ => Next::Repeat(busy.clone()),
             };
             assert_eq!(next(&stage, Err(busy.clone()), Faults::default()), expected);
         }
+    }
+
+    #[test]
+    fn pauses_grow_to_the_longest() {
+        let pauses: Vec<i64> = (0..5).map(pause_us).collect();
+        assert_eq!(pauses, [10_000, 20_000, 40_000, 80_000, 160_000]);
+        assert_eq!(
+            [9, 10, 11, u32::MAX].map(pause_us),
+            [5_120_000, 10_000_000, 10_000_000, 10_000_000]
+        );
     }
 }

@@ -105,6 +105,11 @@ impl SchemaHost for Control {
         self.send_multi(self.build_origin(), Arc::from(&[][..]), None, work);
     }
 
+    fn build_paused(&mut self, index: &str, why: &Failure, pause_us: i64) {
+        let pause_ms = pause_us / 1_000;
+        tracing::warn!(index, pause_ms, %why, "a step of the index build failed: repeated later");
+    }
+
     fn build_ended(
         &mut self,
         origin: Option<Origin>,

@@ -38,6 +38,7 @@ use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, Origin, TASK_KEY};
 use crate::shard::HostFacts;
 use files::FileWork;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_host::expiry;
 use lockstep_host::schema::{self, index_build};
@@ -225,6 +226,7 @@ impl Control {
         self.attend_to_resources();
         self.attend_to_stop();
         self.attend_to_expiry();
+        index_build::retry_due(self);
         while let Some(ForwardedAnswer { origin, status, frame }) = self.own_answers.pop_front() {
             if Expiry::is_own(&origin) {
                 self.expiry_ended(origin, &frame);
@@ -246,7 +248,10 @@ impl Control {
         let look = Some(self.resources.time_left());
         let task = self.task_time_left();
         let expiry = self.expiry.time_left(clock::now_us());
-        survey.into_iter().chain(snapshot).chain(look).chain(task).chain(expiry).min()
+        let build = self.schema.retry_us();
+        let build = build.map(|due_us| Elapsed::between_us(clock::now_us(), due_us).duration());
+        let due = [survey, snapshot, look, task, expiry, build];
+        due.into_iter().flatten().min()
     }
 
     fn take_message(&mut self, message: Envelope) {

@@ -142,6 +142,16 @@ impl World {
         index_build::resume(&mut self.at_control());
     }
 
+    /// When a step of an index build is repeated, if one is.
+    pub(super) fn retry_us(&self) -> Option<i64> {
+        self.control.schema.retry_us()
+    }
+
+    /// The control thread looks at the clock: a step of an index build may be repeated.
+    pub(super) fn retry_build(&mut self) {
+        index_build::retry_due(&mut self.at_control());
+    }
+
     /// One step of index builds in this many finds that the host takes no more data.
     pub(crate) fn refuse_intake(&mut self, one_in: u64) {
         self.control.full_one_in = one_in;
@@ -400,6 +410,10 @@ impl SchemaHost for AtControl<'_> {
         self.world.send_multi(BUILD_CALL, MultiWork::Statements(work));
     }
 
+    fn build_paused(&mut self, _: &str, _: &Failure, _: i64) {
+        self.world.build_pauses += 1;
+    }
+
     fn build_ended(
         &mut self,
         origin: Option<ChangeNumber>,
@@ -429,5 +443,51 @@ fn count(tables: &[u8]) -> i64 {
     match values.as_slice() {
         [Datum::Int(count)] => *count,
         other => unreachable!("a step counts its rows: {other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::Shape;
+
+    /// The drop of an index whose build failed is repeated with growing pauses until it succeeds.
+    #[test]
+    fn the_drop_of_a_failed_index_build_is_repeated_after_pauses() {
+        let mut world = World::new(7, Shape::of(2));
+        world.schema("CREATE TABLE t (id BIGINT NOT NULL, k BIGINT NOT NULL, PRIMARY KEY (id));");
+        world.schema("PARTITION TABLE t ON COLUMN id;");
+        let insert = world.prepare("INSERT INTO t VALUES (?, ?)");
+        (0..20).for_each(|id| world.call(id as usize, &[(&insert, &[id, id])]));
+        world.settle();
+        world.begin_schema("CREATE GLOBAL UNIQUE INDEX t_k ON t (k);");
+        while world.latest().1.host.plan.builds().next().is_none() {
+            assert!(world.step(), "the index is declared");
+        }
+        // Nothing succeeds from now on: first the build fails, then its drop.
+        let mut paused_us = Vec::new();
+        for _ in 0..2_000 {
+            let before = world.build_pauses;
+            assert!(world.step(), "the drop is repeated");
+            world.fail_all();
+            if world.build_pauses > before {
+                paused_us.push(world.now_us);
+            }
+            if paused_us.len() == 6 {
+                break;
+            }
+        }
+        assert_eq!(paused_us.len(), 6, "{paused_us:?}");
+        for (number, pair) in paused_us.windows(2).enumerate() {
+            let pause_us = 10_000 << number;
+            assert!((pause_us..pause_us + 10_000).contains(&(pair[1] - pair[0])), "{paused_us:?}");
+        }
+        assert!(world.take_change_answer().is_none(), "the build has not ended");
+        world.settle();
+        let answer = world.take_change_answer().expect("the build has ended");
+        assert!(answer.failure.is_some_and(|why| why.contains(crate::world::FAILED)));
+        assert!(world.latest().1.host.plan.builds().next().is_none() && world.is_idle());
+        assert_eq!(world.retry_us(), None);
+        world.schema("CREATE GLOBAL UNIQUE INDEX t_k ON t (k);");
     }
 }
