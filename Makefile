@@ -92,6 +92,8 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
 	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) JAVA_ROUNDS=20 CRASH_SEED=$$(date +%s) \
 	  cargo test -q --release -p lockstep --test it crash -- --nocapture
+	MESSAGE_BYTES=1 cargo test -q -p lockstep-node --test it
+	MESSAGE_BYTES=1 cargo xtask test --only java --only python
 	cargo run --release -p lockstep-sim -- power --seeds $(POWER_SEEDS)
 	cargo run --release -p lockstep-sim -- --minutes $(SOAK_MINUTES) --from $$(date +%s)
 

@@ -7,7 +7,7 @@ use lockstep_bench::report::{self, Progress, grouped};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_client::{ClientError, ConnectOptions, Connection};
 use lockstep_node::options::Options;
-use lockstep_node::{Server, ServerConfiguration};
+use lockstep_node::{Server, ServerConfiguration, TestSettings};
 use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(ServerConfiguration {
         sites,
-        first_partition_at: 0,
+        for_tests: TestSettings::default(),
         client: loopback,
         admin: loopback,
         options: Options::default(),

@@ -5,7 +5,7 @@ use crate::{ChangeFilter, Procedures, WrapDisk, huge_pages, last_word, recovery}
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -259,7 +259,7 @@ pub fn run(
     last_word::end_with_panics(data.as_ref().map(|data| (data.disk.shown(""), data.durability)));
     let configuration = ServerConfiguration {
         sites,
-        first_partition_at: 0,
+        for_tests: TestSettings::default(),
         client: socket("client"),
         admin: socket("admin"),
         options,

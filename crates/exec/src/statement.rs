@@ -52,6 +52,15 @@ pub enum StatementOrigin {
         single_partition: bool,
         /// Planner rules that were off, as a number.
         rules_off: u64,
+        /// What else it was planned with, as the planner's side encodes it, where that is not what
+        /// the catalog has: nothing that the log has is planned so.
+        planning: Option<Arc<[u8]>>,
+    },
+    /// The question to a global index where the row of a key lives
+    /// ([`lockstep_plan_ir::lookup::question`]).
+    Question {
+        /// The table of the index's entries.
+        entries: TableId,
     },
 }
 
@@ -98,7 +107,8 @@ impl PreparedStatement {
         let counts = CountTable::new(&statement.result);
         let inserted = guard::inserted(&statement);
         let joined_up = OnceLock::new();
-        let origin = StatementOrigin::Text { single_partition: false, rules_off: 0 };
+        let (single_partition, rules_off, planning) = (false, 0, None);
+        let origin = StatementOrigin::Text { single_partition, rules_off, planning };
         let identity = crate::digest::statement_identity(&statement.text);
         PreparedStatement { statement, fast, counts, inserted, identity, joined_up, origin }
     }
@@ -117,6 +127,12 @@ impl PreparedStatement {
     /// Prepares a statement that always runs by its operators, so that they can be counted.
     pub fn without_fast_path(statement: Arc<Statement>) -> PreparedStatement {
         PreparedStatement { fast: None, ..PreparedStatement::new(statement) }
+    }
+
+    /// The same statement as it always runs by its operators, so that they can be counted.
+    pub fn by_operators(&self) -> PreparedStatement {
+        PreparedStatement::without_fast_path(Arc::clone(&self.statement))
+            .with_origin(self.origin.clone())
     }
 
     /// The statement, coming from elsewhere than from plain text.

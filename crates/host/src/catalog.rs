@@ -7,6 +7,7 @@ use lockstep_base::map::FixedHashMap;
 use lockstep_exec::PreparedStatement;
 use lockstep_exec::lookup::KeyRoute;
 use lockstep_exec::procedure::{PreparedProcedure, ProcedureCode};
+use lockstep_exec::statement::StatementOrigin;
 use lockstep_plan::{Catalog, PlanError};
 use lockstep_plan_ir::lookup::question;
 use lockstep_plan_ir::procedure::{ProcedureKind, ProcedurePartitioning, RoutingColumn};
@@ -84,7 +85,9 @@ impl ViaRoute {
             false => column.column_type,
         };
         let types: Vec<SqlType> = columns.iter().map(wide).collect();
-        let question = PreparedStatement::new(Arc::new(question(route.entries, &types)));
+        let entries = route.entries;
+        let question = PreparedStatement::new(Arc::new(question(entries, &types)))
+            .with_origin(StatementOrigin::Question { entries });
         ViaRoute { question: Arc::new(question), route, columns }
     }
 }

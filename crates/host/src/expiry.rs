@@ -11,7 +11,8 @@ use crate::schema::SchemaHost;
 use crate::statements::StatementsDestination;
 use lockstep_exec::database::Database;
 use lockstep_site::{
-    BoundStatement, Expiring, ExpiryBatch, ExpiryLook, ExpirySchedule, LegId, StatementCall,
+    AnswerForm, BoundStatement, Expiring, ExpiryBatch, ExpiryLook, ExpirySchedule, LegId,
+    StatementCall,
 };
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, PartitionId, SqlType};
@@ -115,7 +116,7 @@ fn order<H: ExpiryHost>(host: &mut H, batch: &ExpiryBatch) {
         profile: None,
     };
     let statements = vec![bound];
-    let work = StatementCall { statements, read_only: false, counted: false, answer: None };
+    let work = StatementCall { statements, read_only: false, answer: AnswerForm::Results };
     let destination = match batch.partition {
         Some(partition) => StatementsDestination::One(partition),
         None if host.schema_changes().partition_count() == 1 => {

@@ -6,12 +6,14 @@
 //! replayed.
 
 pub mod catalog;
+pub mod codec;
 pub mod coordinator;
 pub mod destination;
 pub mod expiry;
 pub mod failures;
 pub mod lead;
 pub mod load;
+pub mod names;
 pub mod partition;
 pub mod placement;
 pub mod recovery;
@@ -19,6 +21,7 @@ pub mod routing;
 pub mod routing_values;
 pub mod schema;
 pub mod several;
+pub mod statement_cache;
 pub mod statements;
 
 /// The clock of a host, as it was read at the beginning of a round.

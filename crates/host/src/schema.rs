@@ -5,6 +5,7 @@ pub mod change;
 pub mod changes;
 pub mod codec;
 pub mod index_build;
+pub mod prepared;
 mod swap;
 
 pub use changes::{

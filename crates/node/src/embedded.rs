@@ -21,7 +21,7 @@ use lockstep_plan::{
     BatchKind, Catalog, PlanContext, Planning, classify_batch, plan_statement_with,
 };
 use lockstep_site::{
-    BoundStatement, Coordinator, CoordinatorOutput, Finished, MultiCall, MultiWork,
+    AnswerForm, BoundStatement, Coordinator, CoordinatorOutput, Finished, MultiCall, MultiWork,
     PartitionEffect, Site, StatementCall,
 };
 use lockstep_sql::{Limits, parse_batch};
@@ -78,8 +78,8 @@ impl EmbeddedHost {
 
     /// How long the queries of ad hoc text may run from now on.
     pub fn limit_time(&mut self, limit: Option<TimeLimit>) {
-        self.site.set_stopwatch(clock::stopwatch());
-        self.coordinator.set_stopwatch(clock::stopwatch());
+        self.site.set_stopwatch(clock::stopwatch(), clock::monotonic_ns);
+        self.coordinator.set_stopwatch(clock::stopwatch(), clock::monotonic_ns);
         self.time_limit = limit;
     }
 
@@ -131,8 +131,7 @@ impl EmbeddedHost {
                 MultiWork::Statements(StatementCall {
                     statements,
                     read_only,
-                    counted: false,
-                    answer: None,
+                    answer: AnswerForm::Results,
                 })
             }
         };
@@ -169,7 +168,8 @@ impl EmbeddedHost {
         };
         let statements: Vec<_> = parsed.iter().map(plan).collect::<Result<_, Failure>>()?;
         let again = |text: &str| plan_text(catalog, planning, text, &limits);
-        let origin = StatementOrigin::Text { single_partition: false, rules_off: 0 };
+        let (single_partition, rules_off, planning) = (false, 0, None);
+        let origin = StatementOrigin::Text { single_partition, rules_off, planning };
         self.plans.insert(text, form.as_ref(), &statements, origin, again);
         Ok((false, statements))
     }

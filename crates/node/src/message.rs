@@ -6,13 +6,14 @@ use crate::snapshot::lane::SiteLane;
 use crate::statistics::ShardSnapshot;
 use lockstep_base::prefetch;
 use lockstep_exec::watch::{Caller, TimeLimit};
+use lockstep_host::codec::SurveyedTable;
 use lockstep_host::lead::ViaKey;
 use lockstep_host::statements::StatementVia;
 use lockstep_site::{
     ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
     StatementCall, ToPartition, ViaLeg,
 };
-use lockstep_types::{Status, TableId, ThreadId, Value};
+use lockstep_types::{Status, TableId, ThreadId};
 use mio::net::TcpStream;
 use std::sync::Arc;
 
@@ -160,18 +161,18 @@ pub struct OneRoundEnd {
     pub result: OneRoundAnswer,
 }
 
+/// The same from another process, which does not have the call itself.
+pub struct OneRoundTables {
+    /// Who waits.
+    pub origin: Origin,
+    /// The number of the statement of each table, in the order of the tables.
+    pub order: Vec<u16>,
+    /// See [`lockstep_site::OneRoundFinished`].
+    pub result: OneRoundAnswer,
+}
+
 /// A multi-partition call on its way to the coordinator.
 pub type MultiRequest = MultiCall<MultiOrigin, Arc<HostCatalog>>;
-
-/// What one site knows of a table, for the planner.
-pub struct SurveyedTable {
-    /// The table.
-    pub table: TableId,
-    /// Its rows at the site.
-    pub rows: u64,
-    /// Some of them, if they were asked for.
-    pub sample: Option<Vec<Vec<Value>>>,
-}
 
 /// A request to the control thread.
 pub enum ControlRequest {
@@ -237,6 +238,8 @@ pub enum Envelope {
     OneRound(Origin, Arc<OneRoundCall>),
     /// Such a call ended: for the thread where it came in.
     OneRoundFinished(OneRoundEnd),
+    /// The same from another process.
+    OneRoundTables(Box<OneRoundTables>),
     /// From the coordinator to a partition.
     ToPartition(Numbered<Arc<HostCatalog>>),
     /// From a partition to the coordinator.

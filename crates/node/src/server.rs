@@ -40,14 +40,23 @@ const LISTEN_BACKLOG: i32 = 4096;
 /// A site's stack: deep expressions run on it.
 pub(crate) const SITE_STACK_BYTES: usize = 8 << 20;
 
+/// How tests run hosts that nobody else does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TestSettings {
+    /// Which site has which partition: partition 0 is at this one, each further one at the next.
+    pub first_partition_at: u32,
+    /// Every message between threads goes through the byte form that it has between hosts
+    /// ([`crate::codec`]).
+    pub sends_bytes: bool,
+}
+
 /// What a host is started with.
 #[derive(Clone)]
 pub struct ServerConfiguration {
     /// Number of sites, each a thread with one partition.
     pub sites: u32,
-    /// Which site has which partition: partition 0 is at this one, each further one at the next.
-    /// Anything but 0 is for tests.
-    pub first_partition_at: u32,
+    /// What only tests change.
+    pub for_tests: TestSettings,
     /// Address of the client port; port 0 takes a free one.
     pub client: SocketAddr,
     /// Address of the admin port.
@@ -481,7 +490,10 @@ fn host_facts(
         java_options: configuration.java_options.clone(),
         ring: HashRing::new(configuration.sites),
         partition_count: configuration.sites,
-        placement: Placement::rotated(configuration.sites, configuration.first_partition_at),
+        placement: Placement::rotated(
+            configuration.sites,
+            configuration.for_tests.first_partition_at,
+        ),
         cluster_created_ms: match &configuration.data {
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,
@@ -509,6 +521,8 @@ fn host_facts(
         data_lock: configuration.data.as_ref().and_then(|data| data.lock.clone()),
         durability: configuration.data.as_ref().map_or(Durability::None, |data| data.durability),
         lost: OnceLock::new(),
+        sends_bytes: configuration.for_tests.sends_bytes || crate::codec::sends_bytes_always(),
+        prepared: Mutex::default(),
         on_log_filter: OnceLock::new(),
     })
 }

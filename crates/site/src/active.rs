@@ -1,13 +1,15 @@
 //! What the coordinator keeps of a transaction, and what its statements run with.
 
-use crate::message::{BoundStatement, Home, MultiCall, MultiWork, RoundAnswer, TaskEntries};
+use crate::message::{
+    BoundStatement, Home, MultiCall, MultiWork, RoundAnswer, StatementProfile, TaskEntries,
+};
 use crate::one_round::OneRoundCall;
 use crate::round::{Round, owners_of_questions};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::database::TransactionContext;
 use lockstep_exec::distributed::CoordinatorContext;
 use lockstep_exec::entries::PartitionEntries;
-use lockstep_exec::procedure::BatchResult;
+use lockstep_exec::procedure::{BatchResult, QueuedStatement};
 use lockstep_exec::watch::{Caller, LimitSource, StopCheck, Stopwatch, TimeLimit, Watch};
 use lockstep_txn::log_entry::WriterRound;
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId, TransactionId};
@@ -65,6 +67,8 @@ pub(crate) struct Active<O, C> {
     /// Results of earlier batches: what the procedure has seen.
     pub(crate) history: Vec<BatchResult>,
     pub(crate) round: Option<Round>,
+    /// What operators of its profiled statements did.
+    pub(crate) profiles: Vec<StatementProfile>,
     /// Changes of index entries that were asked for and not yet carried out.
     pub(crate) pending: PendingEntries,
     /// How the call ends once they are.
@@ -124,7 +128,8 @@ impl<O, C> Active<O, C> {
 
     /// A partition has answered the round.
     pub(crate) fn take(&mut self, answer: RoundAnswer) {
-        let RoundAnswer { partition, result, entries, misled, .. } = answer;
+        let RoundAnswer { partition, result, entries, profiles, misled, .. } = answer;
+        self.profiles.extend(profiles);
         if misled && self.leading == Leading::Guessed && self.call.led.is_some() {
             self.leading = Leading::Misled;
         }
@@ -297,4 +302,16 @@ pub(crate) fn take_answers<O, C>(active: &mut Active<O, C>) -> Result<RoundAnswe
         Some((_, failure)) => Err(failure),
         None => Ok((tables, collected)),
     }
+}
+
+/// The statements of a batch, with nothing known of where their rows are.
+pub(crate) fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
+    let bind = |statement: QueuedStatement| BoundStatement {
+        statement: statement.statement,
+        parameters: statement.parameters,
+        shipped: None,
+        found: None,
+        profile: None,
+    };
+    queued.into_iter().map(bind).collect()
 }

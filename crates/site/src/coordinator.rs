@@ -2,19 +2,18 @@
 
 use crate::active::{
     Active, DeskLimits, Next, PendingEntries, Queued, Submitted, ThreadState, Timing, blocks,
-    context_of, desk_context, over_limit, statements_end, take_answers, time_limit,
+    bound, context_of, desk_context, over_limit, statements_end, take_answers, time_limit,
 };
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
-    BoundStatement, FromPartition, MultiCall, MultiWork, Numbered, RoundAnswer, RoundTasks,
-    ToPartition,
+    FromPartition, MultiCall, MultiWork, Numbered, RoundAnswer, RoundTasks, ToPartition,
 };
 use crate::one_round::OneRoundCall;
 use crate::round::{Desk, Round, home_of};
-use crate::tables::{total, write_count, write_modified, write_status};
+use crate::tables::{total, write_modified, write_other_answer, write_status};
 use crate::threaded::ToThread;
 use lockstep_base::growing::GrowingMap;
-use lockstep_exec::procedure::{BatchResult, ProcedureRound, QueuedStatement, run_round};
+use lockstep_exec::procedure::{BatchResult, ProcedureRound, run_round};
 use lockstep_exec::watch::Stopwatch;
 use lockstep_txn::mp::MultiLimits;
 use lockstep_txn::{Addressed, MultiPartitionInitiator, RoundProgress};
@@ -93,13 +92,15 @@ pub struct Coordinator<O, C> {
     /// Calls of one round that it was not told of yet, in order.
     late: VecDeque<(TransactionId, Arc<OneRoundCall>)>,
     /// The version of the catalog in force.
-    catalog_version: u64,
+    pub(crate) catalog_version: u64,
     /// See [`CoordinatorOutput::Stale`].
     is_overtaken: bool,
     pub(crate) ring: HashRing,
     pub(crate) limits: DeskLimits,
     pub(crate) stop_everything: bool,
     timing: Option<Timing>,
+    /// Times operators of profiled statements.
+    profile_clock: fn() -> u64,
     faults: Faults,
     /// Answers wait until logs say what was decided, see [`awaited`].
     pub(crate) awaits_durable_decisions: bool,
@@ -134,6 +135,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             },
             stop_everything: limits.stop_everything.is_on(),
             timing: None,
+            profile_clock: || 0,
             faults: limits.faults,
             awaits_durable_decisions: false,
             awaited: BTreeMap::new(),
@@ -142,8 +144,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
     }
 
-    /// From now on the queries of calls with a limit are timed by a watch.
-    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
+    /// From now on the queries of calls with a limit are timed by a watch; see
+    /// [`crate::Site::set_stopwatch`].
+    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch, profile_clock: fn() -> u64) {
+        self.profile_clock = profile_clock;
         self.timing = Some(Timing::new(stopwatch));
     }
 
@@ -248,6 +252,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 results: Vec::new(),
                 history: Vec::new(),
                 round: None,
+                profiles: Vec::new(),
                 pending: PendingEntries::new(),
                 ending: None,
                 answers: Vec::new(),
@@ -351,9 +356,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         assert!(active.pending.is_empty(), "entry changes went with the round");
         active.pending = round.take_collected();
         let context = desk_context(active, self.limits, self.timing.as_ref(), self.now_us);
-        let desk =
-            Desk { ring: &self.ring, context, home: PartitionId(0), call_home: active.call.home };
-        round.merge(&mut active.batch, &mut active.results, &desk)
+        let desk = Desk {
+            ring: &self.ring,
+            context,
+            home: PartitionId(0),
+            call_home: active.call.home,
+            profile_clock: self.profile_clock,
+        };
+        round.merge(&mut active.batch, &mut active.results, &mut active.profiles, &desk)
     }
 
     /// Begins the next round, or ends the transaction.
@@ -407,6 +417,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
             let message = ToPartition::Fragments(Box::new(RoundTasks {
                 transaction,
+                catalog_version: self.catalog_version,
                 round: number,
                 procedure_number,
                 time_limit,
@@ -455,11 +466,13 @@ impl<O, C: Clone> Coordinator<O, C> {
             if !active.batch.is_empty() {
                 let context = desk_context(active, self.limits, self.timing.as_ref(), self.now_us);
                 let (home, call_home) = (home(active, first_participant, ring), active.call.home);
-                let desk = Desk { ring, context, home, call_home };
+                let profile_clock = self.profile_clock;
+                let desk = Desk { ring, context, home, call_home, profile_clock };
                 let merged = match Round::plan(&active.batch, &desk) {
                     // Rows to be shipped may come from no table: VALUES of computed keys.
                     Ok(round) if round.partitions().is_empty() => {
-                        round.merge(&mut active.batch, &mut active.results, &desk)
+                        let profiles = &mut active.profiles;
+                        round.merge(&mut active.batch, &mut active.results, profiles, &desk)
                     }
                     Ok(mut round) => {
                         round.is_last &= active.call.work.has_one_batch();
@@ -474,18 +487,12 @@ impl<O, C: Clone> Coordinator<O, C> {
             }
             match &active.call.work {
                 work if blocks(work) => return Next::Thread,
-                MultiWork::Statements(call) if call.counted => {
+                MultiWork::Statements(call) => {
                     let mut tables = Vec::new();
-                    write_count(&mut tables, call.statements.len());
-                    return Next::End(Outcome::success(1), tables);
-                }
-                MultiWork::Statements(crate::StatementCall { answer: Some(answer), .. }) => {
-                    let mut tables = Vec::new();
-                    let count = (answer.0)(&mut tables);
-                    return Next::End(Outcome::success(count), tables);
-                }
-                MultiWork::Statements(_) => {
-                    return statements_end(&active.results, self.limits.result_bytes);
+                    return match write_other_answer(call, &active.profiles, &mut tables) {
+                        true => Next::End(Outcome::success(1), tables),
+                        false => statements_end(&active.results, self.limits.result_bytes),
+                    };
                 }
                 MultiWork::Schema(_) => unreachable!("a schema change has one round"),
                 MultiWork::Procedure { procedure, parameters } => {
@@ -585,15 +592,4 @@ fn home<O, C>(
 
 pub(crate) fn numbered<C>(address: Addressed, message: ToPartition<C>) -> Numbered<C> {
     Numbered { partition: address.partition, number: address.number, message }
-}
-
-pub(crate) fn bound(queued: Vec<QueuedStatement>) -> VecDeque<BoundStatement> {
-    let bind = |statement: QueuedStatement| BoundStatement {
-        statement: statement.statement,
-        parameters: statement.parameters,
-        shipped: None,
-        found: None,
-        profile: None,
-    };
-    queued.into_iter().map(bind).collect()
 }

@@ -14,6 +14,7 @@
 //! gone on speculatively behind the last round: [`Site::keep`] holds the answers back.
 
 mod active;
+pub mod codec;
 mod coordinator;
 mod counts;
 mod effect;
@@ -24,6 +25,7 @@ mod message;
 mod one_round;
 mod parameters;
 mod partition;
+pub mod profile;
 mod quiet;
 mod round;
 mod tables;
@@ -37,11 +39,11 @@ pub use expiry::{Expiring, ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule
 pub use gate::DurabilityGate;
 pub use limits::{Faults, SiteLimits, StopEverything};
 pub use message::{
-    BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall, MultiWork,
-    Numbered, OneRoundAnswer, OtherAnswer, RoundAnswer, RoundTasks, SchemaTask, SnapshotStart,
-    StatementCall, TableSwap, TaskEntries, ToPartition,
+    AnswerForm, BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall,
+    MultiWork, Numbered, OneRoundAnswer, RoundAnswer, RoundTasks, SchemaTask, SnapshotStart,
+    StatementCall, StatementProfile, TableSwap, TaskEntries, ToPartition,
 };
-pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest};
+pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest, write_tables_in_order};
 pub use partition::Site;
 pub use quiet::change_quiet_sites;
 pub use threaded::{FromThread, ToThread};

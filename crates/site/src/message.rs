@@ -2,7 +2,7 @@
 
 use crate::one_round::OneRoundCall;
 use lockstep_exec::entries::PartitionEntries;
-use lockstep_exec::watch::{Profiler, TimeLimit};
+use lockstep_exec::watch::{OperatorProfile, TimeLimit};
 use lockstep_exec::{PreparedProcedure, PreparedStatement};
 use lockstep_plan_ir::StorageChange;
 use lockstep_txn::log_entry::WriterRound;
@@ -21,34 +21,32 @@ pub struct BoundStatement {
     pub shipped: Option<Arc<Vec<Vec<u8>>>>,
     /// Behind the round that asked global indexes: per question, the partitions of the rows.
     pub found: Option<Arc<Vec<Vec<PartitionId>>>>,
-    /// Counts what the statement's operators do: at the partitions in their order, then at the
-    /// coordinator.
-    pub profile: Option<Arc<[Arc<Profiler>]>>,
+    /// What its operators do is counted, under this number of the statement in its call.
+    pub profile: Option<u32>,
 }
 
-impl BoundStatement {
-    /// What counts at a partition, if anything does.
-    pub(crate) fn profiler_at(&self, partition: PartitionId) -> Option<Arc<Profiler>> {
-        self.profile.as_ref()?.get(partition.index()).cloned()
-    }
-
-    /// What counts at the coordinator, if anything does.
-    pub(crate) fn profiler_of_coordinator(&self) -> Option<Arc<Profiler>> {
-        self.profile.as_ref()?.last().cloned()
-    }
+/// What a call of statements answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// The statements' results.
+    Results,
+    /// A bulk load: one table with the number of statements.
+    StatementCount,
+    /// One table with this number.
+    Count(i64),
+    /// One table with what the operators of the statements did ([`crate::profile`]).
+    Profiles,
 }
 
-/// Writes the answer in place of the statements' results: the tables, and returns their number.
-pub type WriteAnswer = dyn Fn(&mut Vec<u8>) -> u16 + Send + Sync;
-
-/// What a call answers in place of its results, once it has run.
-#[derive(Clone)]
-pub struct OtherAnswer(pub Arc<WriteAnswer>);
-
-impl std::fmt::Debug for OtherAnswer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("OtherAnswer")
-    }
+/// What the operators of a statement did at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementProfile {
+    /// [`BoundStatement::profile`].
+    pub statement: u32,
+    /// The partition; none for the coordinator.
+    pub partition: Option<PartitionId>,
+    /// Its operators in the order of the plan.
+    pub operators: Vec<OperatorProfile>,
 }
 
 /// Statements that run one after the other in one transaction; one result table each.
@@ -58,10 +56,8 @@ pub struct StatementCall {
     pub statements: Vec<BoundStatement>,
     /// True when none writes.
     pub read_only: bool,
-    /// A bulk load: its answer is one table with the number of statements, in place of theirs.
-    pub counted: bool,
-    /// What is answered in place of the results: how the statements ran.
-    pub answer: Option<OtherAnswer>,
+    /// What is answered.
+    pub answer: AnswerForm,
 }
 
 /// A multi-partition call: who waits for it, and what it does. `C` is the catalog that a schema
@@ -241,6 +237,8 @@ pub enum ToPartition<C> {
 pub struct RoundTasks {
     /// The transaction.
     pub transaction: TransactionId,
+    /// The version of the catalog that the statements were planned with.
+    pub catalog_version: u64,
     /// Its round.
     pub round: u32,
     /// [`MultiCall::procedure_number`].
@@ -319,6 +317,8 @@ pub struct RoundAnswer {
     pub result: Result<Vec<Vec<u8>>, Failure>,
     /// Changes of index entries that the fragments ask for.
     pub entries: Vec<TaskEntries>,
+    /// What the operators of statements did that are profiled.
+    pub profiles: Vec<StatementProfile>,
     /// It failed because a row that a global index finds does not live here.
     pub misled: bool,
 }

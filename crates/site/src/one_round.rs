@@ -75,6 +75,21 @@ pub struct OneRoundCall {
     first_answer: usize,
 }
 
+/// What the byte form of a call of one round says.
+#[derive(Debug)]
+pub(crate) struct OneRoundParts<'a> {
+    pub(crate) catalog_version: u64,
+    pub(crate) procedure: &'a str,
+    pub(crate) procedure_number: u32,
+    pub(crate) time_limit: Option<TimeLimit>,
+    pub(crate) home: Option<Home>,
+    pub(crate) invocation: &'a [u8],
+    pub(crate) parameters_at: usize,
+    /// The partition of each part; those that take part; those that write.
+    pub(crate) partitions: [Vec<PartitionId>; 3],
+    pub(crate) first_answer: usize,
+}
+
 impl OneRoundCall {
     fn of(procedure: &Arc<PreparedProcedure>) -> OneRoundCall {
         OneRoundCall {
@@ -90,6 +105,74 @@ impl OneRoundCall {
             writers_at: 0,
             first_answer: 0,
         }
+    }
+
+    /// What the byte form of the call says.
+    pub(crate) fn parts(&self) -> OneRoundParts<'_> {
+        let all = self.partitions.as_slice();
+        OneRoundParts {
+            catalog_version: self.catalog_version,
+            procedure: &self.procedure.definition().name,
+            procedure_number: self.procedure_number,
+            time_limit: self.time_limit,
+            home: self.home,
+            invocation: self.invocation(),
+            parameters_at: self.parameters_at,
+            partitions: [
+                all[..self.participants_at].to_vec(),
+                all[self.participants_at..self.writers_at].to_vec(),
+                all[self.writers_at..].to_vec(),
+            ],
+            first_answer: self.first_answer,
+        }
+    }
+
+    /// The call that a byte form says, of a procedure found by its name.
+    ///
+    /// # Errors
+    /// It is no call of that procedure.
+    pub(crate) fn from_parts(
+        procedure: Arc<PreparedProcedure>,
+        parts: &OneRoundParts<'_>,
+    ) -> Result<OneRoundCall, &'static str> {
+        let [places, participants, writers] = &parts.partitions;
+        let takes_part = |partition: &PartitionId| participants.binary_search(partition).is_ok();
+        if !procedure.has_parts() || places.len() != procedure.part_count() {
+            return Err("the call has other parts than its procedure");
+        }
+        let set = parts.invocation.get(parts.parameters_at..).unwrap_or_default();
+        if ParameterSet::new(set).is_err() {
+            return Err("the call has no parameters");
+        }
+        if !participants.is_sorted_by(|one, next| one < next)
+            || !places.iter().all(takes_part)
+            || !writers.iter().all(takes_part)
+            || parts.first_answer >= participants.len()
+        {
+            return Err("parts of the call are at partitions that take no part");
+        }
+        let mut call = OneRoundCall::of(&procedure);
+        call.procedure_number = parts.procedure_number;
+        call.catalog_version = parts.catalog_version;
+        call.time_limit = parts.time_limit;
+        call.home = parts.home;
+        call.invocation.set(parts.invocation);
+        call.parameters_at = parts.parameters_at;
+        call.partitions.set(&parts.partitions.concat());
+        call.participants_at = places.len();
+        call.writers_at = places.len() + participants.len();
+        call.first_answer = parts.first_answer;
+        Ok(call)
+    }
+
+    /// The number of the statement of each table, in the order in which the answers have them.
+    pub fn table_order(&self) -> Vec<u16> {
+        let mut order = Vec::new();
+        for partition in self.answer_order() {
+            let places = self.procedure.places_of_statements(self.places());
+            order.extend((0..).zip(places).filter(|(_, at)| *at == partition).map(|(n, _)| n));
+        }
+        order
     }
 
     /// What the client sent.
@@ -316,4 +399,19 @@ impl OneRoundCalls {
         }
         place == answers.len()
     }
+}
+
+/// Appends the tables of a call in the order of its statements, where the statement of each table
+/// among the `answers` is known ([`OneRoundCall::table_order`]). False when there are other tables.
+pub fn write_tables_in_order(order: &[u16], answers: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut tables: Vec<&[u8]> = vec![&[]; order.len()];
+    let mut reader = ByteReader::new(answers);
+    for statement in order {
+        let start = reader.rest();
+        let Ok(Some(table)) = reader.sized() else { return false };
+        let Some(place) = tables.get_mut(usize::from(*statement)) else { return false };
+        *place = &start[..size_of::<i32>() + table.len()];
+    }
+    tables.iter().for_each(|table| out.extend_from_slice(table));
+    reader.remaining() == 0 && tables.iter().all(|table| !table.is_empty())
 }

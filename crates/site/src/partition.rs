@@ -13,18 +13,19 @@ use crate::counts::SpeculationCounts;
 use crate::effect::{PartitionEffect, Ready};
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
-    FromPartition, RoundAnswer, RoundTasks, SchemaTask, StatementCall, TaskEntries, ToPartition,
+    AnswerForm, FromPartition, RoundAnswer, RoundTasks, SchemaTask, StatementCall,
+    StatementProfile, TaskEntries, ToPartition,
 };
 use crate::one_round::OneRoundCall;
 use crate::parameters::with_parameters;
-use crate::tables::write_count;
+use crate::tables::{write_count, write_other_answer};
 use lockstep_base::growing::GrowingMap;
 use lockstep_exec::database::{Database, DatabaseOptions, ExecutionLimits, TransactionContext};
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
-use lockstep_exec::watch::{Profiler, StatementTimes, Stopwatch, TimeLimit, Watch};
+use lockstep_exec::watch::{StatementTimes, Stopwatch, TimeLimit, Watch};
 use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::{LogSource, WriterRound};
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
@@ -68,8 +69,10 @@ pub struct Site<H, A, C> {
     logged: GrowingMap<TransactionId, Logged>,
     /// Memory of the entry that is made.
     log_body: Vec<u8>,
-    /// Whether the operators of the statement that runs are counted.
-    counting: bool,
+    /// Times operators of profiled statements.
+    profile_clock: fn() -> u64,
+    /// What they did in the round or call that runs.
+    profiles: Vec<StatementProfile>,
     schema: Option<Arc<SchemaTask<C>>>,
     stopwatch: Option<Stopwatch>,
     counts: SpeculationCounts,
@@ -122,7 +125,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             log: LogBuffer::new(partition, LogSource::of_run(1), 0),
             logged: GrowingMap::default(),
             log_body: Vec::new(),
-            counting: false,
+            profile_clock: || 0,
+            profiles: Vec::new(),
             schema: None,
             stopwatch: None,
             counts: SpeculationCounts::default(),
@@ -145,8 +149,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
         &self.database
     }
 
-    /// From now on queries are timed by a watch; without one they run as long as they like.
-    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
+    /// From now on queries are timed by a watch; without one they run as long as they like. The
+    /// clock times operators of profiled statements: any unit, never backwards.
+    pub fn set_stopwatch(&mut self, stopwatch: Stopwatch, profile_clock: fn() -> u64) {
+        self.profile_clock = profile_clock;
         self.database.set_watch(Watch { stop: Some(stopwatch.check()), profiler: None });
         self.stopwatch = Some(stopwatch);
     }
@@ -173,16 +179,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if let Some(stopwatch) = &self.stopwatch {
             stopwatch.start(limit);
         }
-    }
-
-    /// From now on operators are counted, or no longer.
-    fn count_in(&mut self, profiler: Option<Arc<Profiler>>) {
-        if profiler.is_none() && !self.counting {
-            return;
-        }
-        self.counting = profiler.is_some();
-        let stop = self.stopwatch.as_ref().map(Stopwatch::check);
-        self.database.set_watch(Watch { stop, profiler });
     }
 
     /// Whether a call may run now.
@@ -245,12 +241,21 @@ impl<H, A, C: Clone> Site<H, A, C> {
             return FromPartition::OneRound { partition, transaction, run, result };
         }
         let mut entries = Vec::new();
+        debug_assert!(self.profiles.is_empty(), "profiles go with the answer to their round");
         let result = self.run_work(fragments, header, &mut entries);
         self.log_work(fragments, header, result.is_ok());
         let (round, run) = (fragments.round, self.initiator.run());
         let misled = result.is_err() && self.database.was_misled();
-        let answer = RoundAnswer { partition, transaction, round, run, result, entries, misled };
-        FromPartition::Answer(Box::new(answer))
+        FromPartition::Answer(Box::new(RoundAnswer {
+            partition,
+            transaction,
+            round,
+            run,
+            result,
+            entries,
+            profiles: std::mem::take(&mut self.profiles),
+            misled,
+        }))
     }
 
     /// Runs a single-partition call: the procedure, the log entry, commit or rollback. Result
@@ -319,30 +324,28 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if let Err(failure) = ran {
             return Outcome::failed(failure);
         }
-        if let Some(answer) = &call.answer {
-            out.truncate(start);
-            return Outcome::success((answer.0)(out));
+        if call.answer == AnswerForm::Results {
+            return Outcome::success(call.statements.len() as u16);
         }
-        if call.counted {
-            out.truncate(start);
-            write_count(out, call.statements.len());
-            return Outcome::success(1);
-        }
-        Outcome::success(call.statements.len() as u16)
+        out.truncate(start);
+        let profiles = std::mem::take(&mut self.profiles);
+        let is_written = write_other_answer(call, &profiles, out);
+        assert!(is_written, "what is no result is written here");
+        Outcome::success(1)
     }
 
     fn run_statements(&mut self, call: &StatementCall, out: &mut Vec<u8>) -> Result<(), Failure> {
         let start = out.len();
         for bound in &call.statements {
-            if call.counted {
+            if call.answer == AnswerForm::StatementCount {
                 out.truncate(start);
             }
-            self.count_in(bound.profiler_at(self.partition));
+            let profiled = self.begin_profile(bound);
             let database = &mut self.database;
             let result = with_parameters(bound, |parameters| {
                 execute(database, &bound.statement, parameters, out)
             });
-            self.count_in(None);
+            self.end_profile(profiled);
             result?;
         }
         match self.database.has_entry_changes() {
@@ -377,7 +380,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.end_call(loaded.is_ok());
         match loaded {
             Ok(count) => {
-                write_count(out, count as usize);
+                write_count(out, count as i64);
                 Outcome::success(1)
             }
             Err(failure) => Outcome::failed(failure),

@@ -2,7 +2,9 @@
 //! become the statements' results.
 
 use crate::active::PendingEntries;
-use crate::message::{BoundStatement, FragmentPart, FragmentTask, Home, TaskEntries};
+use crate::message::{
+    BoundStatement, FragmentPart, FragmentTask, Home, StatementProfile, TaskEntries,
+};
 use crate::parameters::with_parameters;
 use crate::partition::writes;
 use lockstep_exec::convert::array_elements;
@@ -11,6 +13,7 @@ use lockstep_exec::distributed::{
 };
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::lookup::{lookup_owner, lookups, read_places};
+use lockstep_exec::watch::Profiler;
 use lockstep_plan_ir::statement::{IndexUpkeep, Target};
 use lockstep_plan_ir::{Execution, Expression, Lookup};
 use lockstep_types::{Datum, Failure, HashRing, PartitionId};
@@ -25,6 +28,15 @@ pub(crate) struct Desk<'c> {
     pub(crate) home: PartitionId,
     /// Where the statements of a single-partition procedure run.
     pub(crate) call_home: Option<Home>,
+    /// Times operators of profiled statements.
+    pub(crate) profile_clock: fn() -> u64,
+}
+
+/// What counts the coordinator's own operators of a statement, if it is profiled.
+fn profiler_of(bound: &BoundStatement, desk: &Desk<'_>) -> Option<Arc<Profiler>> {
+    bound.profile?;
+    let statement = Arc::clone(bound.statement.statement());
+    Some(Arc::new(Profiler::new(statement, desk.profile_clock)))
 }
 
 /// A round: the tasks of each partition, and which of their tables belong to which statement.
@@ -279,6 +291,7 @@ impl Round {
         mut self,
         batch: &mut VecDeque<BoundStatement>,
         results: &mut Vec<Vec<u8>>,
+        profiles: &mut Vec<StatementProfile>,
         desk: &Desk<'_>,
     ) -> Result<(), Failure> {
         for part in std::mem::take(&mut self.statements) {
@@ -288,7 +301,18 @@ impl Round {
                     let tables = &mut self.answers[partition.index()];
                     Merged::Result(std::mem::take(&mut tables[*task]))
                 }
-                Sources::Fragments(sources) => self.merge_statement(&part.bound, sources, desk)?,
+                Sources::Fragments(sources) => {
+                    let profiler = profiler_of(&part.bound, desk);
+                    let merged =
+                        self.merge_statement(&part.bound, sources, profiler.clone(), desk)?;
+                    profiles.extend(part.bound.profile.zip(profiler).map(
+                        |(statement, profiler)| {
+                            let operators = profiler.operators();
+                            StatementProfile { statement, partition: None, operators }
+                        },
+                    ));
+                    merged
+                }
             };
             match merged {
                 Merged::Result(table) => results.push(table),
@@ -311,6 +335,7 @@ impl Round {
         &self,
         bound: &BoundStatement,
         sources: &[Vec<(PartitionId, usize)>],
+        profiler: Option<Arc<Profiler>>,
         desk: &Desk<'_>,
     ) -> Result<Merged, Failure> {
         let table = |&(partition, task): &(PartitionId, usize)| {
@@ -329,7 +354,7 @@ impl Round {
         }
         let statement = &*bound.statement;
         let mut context = desk.context.clone();
-        context.watch.profiler = bound.profiler_of_coordinator();
+        context.watch.profiler = profiler;
         let mut out = Vec::new();
         match &statement.statement().execution {
             Execution::Local { .. } => unreachable!("one partition's result is the statement's"),

@@ -5,8 +5,8 @@
 //! before the code begins: those that the procedure declares, or all. A first round without
 //! statements stops them.
 
-use crate::active::{Active, ThreadState, blocks, over_limit, time_limit};
-use crate::coordinator::{Coordinator, CoordinatorOutput, bound, numbered};
+use crate::active::{Active, ThreadState, blocks, bound, over_limit, time_limit};
+use crate::coordinator::{Coordinator, CoordinatorOutput, numbered};
 use crate::message::{MultiWork, RoundTasks, ToPartition};
 use crate::round::Round;
 use lockstep_exec::database::TransactionContext;
@@ -162,6 +162,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         for address in addressed {
             let message = ToPartition::Fragments(Box::new(RoundTasks {
                 transaction,
+                catalog_version: self.catalog_version,
                 round,
                 procedure_number,
                 time_limit,

@@ -2,7 +2,7 @@
 
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration, SiteLoad};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, SiteLoad, TestSettings};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Starts a host with one site a load, one on each core from the first, as far as there are cores.
@@ -18,7 +18,7 @@ pub fn start(loads: Vec<Box<dyn SiteLoad>>, options: &Options) -> Result<Server,
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let configuration = ServerConfiguration {
         sites: loads.len() as u32,
-        first_partition_at: 0,
+        for_tests: TestSettings::default(),
         client: any_port,
         admin: any_port,
         options: options.clone(),

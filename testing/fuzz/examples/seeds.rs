@@ -59,6 +59,11 @@ fn main() -> io::Result<()> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("text"), text)?;
     }
+    let folder = here.join("corpus/message");
+    fs::create_dir_all(&folder)?;
+    for (number, bytes) in lockstep_fuzz::messages::samples().into_iter().enumerate() {
+        fs::write(folder.join(format!("sample-{number}")), bytes)?;
+    }
     for target in ["sql_parse", "sql_bind"] {
         let folder = here.join("corpus").join(target);
         fs::create_dir_all(&folder)?;

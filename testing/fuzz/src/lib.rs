@@ -1,5 +1,7 @@
 //! What several fuzz targets do with decoded bytes.
 
+pub mod messages;
+
 use lockstep_types::TableView;
 
 /// The cluster that the logs of seeds belong to.

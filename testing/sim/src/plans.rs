@@ -22,7 +22,7 @@ use lockstep_plan::{
 use lockstep_plan_ir::procedure::ProcedureKind;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{ProcedureDefinition, TableDefinition};
-use lockstep_site::{BoundStatement, Home, MultiWork, OneRoundCalls, StatementCall};
+use lockstep_site::{AnswerForm, BoundStatement, Home, MultiWork, OneRoundCalls, StatementCall};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{
@@ -426,7 +426,7 @@ fn table_of<'a>(definition: &TableDefinition, rows: impl Iterator<Item = &'a Vec
 
 pub(crate) fn statement_call(statements: Vec<BoundStatement>) -> StatementCall {
     let read_only = statements.iter().all(|bound| bound.statement.statement().read_only);
-    StatementCall { statements, read_only, counted: false, answer: None }
+    StatementCall { statements, read_only, answer: AnswerForm::Results }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use lockstep_types::{Failure, HashRing, Outcome, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod bytes;
 mod calls;
 mod content;
 mod control;
@@ -178,6 +179,7 @@ pub struct World {
     /// Deletes rows whose time is over.
     expiry: Expiry,
     checks: Checks,
+    bytes: bytes::MessageBytes,
 }
 
 impl World {
@@ -238,6 +240,7 @@ impl World {
             build_pauses: 0,
             expiry: Expiry::new(partitions),
             checks: Checks::of(shape.faults),
+            bytes: bytes::MessageBytes::new(seed, &shape),
         }
     }
 
@@ -434,6 +437,7 @@ impl World {
     }
 
     pub(crate) fn deliver(&mut self, message: Message) {
+        let Some(message) = self.through_bytes(message) else { return };
         match message {
             Message::Multi(call) => {
                 self.note(1 + ((call.origin as u64) << 8));

@@ -19,6 +19,8 @@ pub struct Configuration {
     /// `statements = single-partition`: as `procedures`, and they run at one partition where they
     /// may; what writes replicated tables or truncates may not.
     pub single_partition: bool,
+    /// `messages = bytes`: messages between threads go through their byte form.
+    pub sends_bytes: bool,
     /// `rules_off = NAME, ...` or `all`: planner rules that are switched off.
     pub rules_off: RuleSet,
     /// `skip = FILE: REASON`: files that are not run.
@@ -37,6 +39,7 @@ impl Configuration {
             replicated: false,
             procedures: false,
             single_partition: false,
+            sends_bytes: false,
             rules_off: RuleSet::EMPTY,
             skip: Vec::new(),
         };
@@ -51,6 +54,7 @@ impl Configuration {
                 ("statements", "single-partition") => {
                     (configuration.procedures, configuration.single_partition) = (true, true);
                 }
+                ("messages", "bytes") => configuration.sends_bytes = true,
                 ("rules_off", "all") => configuration.rules_off = RuleSet::from_bits(u64::MAX),
                 ("rules_off", names) => configuration.rules_off = RuleSet::parse(names)?,
                 ("skip", value) => {

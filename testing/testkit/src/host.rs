@@ -1,11 +1,12 @@
 //! A host in the test's process, on free loopback ports.
 
+use crate::configuration::Configuration;
 use lockstep_client::{ClientError, ConnectOptions, Connection};
 use lockstep_durability::directory::{ClusterFile, initialize};
 use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -69,7 +70,16 @@ impl TestHost {
     /// # Errors
     /// As for [`TestHost::start`].
     pub fn start_with(sites: u32, options: Options) -> io::Result<TestHost> {
-        TestHost::start_at(sites, options, None)
+        TestHost::start_at(sites, options, None, false)
+    }
+
+    /// Starts a host as a configuration of the corpus says.
+    ///
+    /// # Errors
+    /// As for [`TestHost::start`].
+    pub fn start_in(configuration: &Configuration) -> io::Result<TestHost> {
+        let options = configuration.options();
+        TestHost::start_at(configuration.sites, options, None, configuration.sends_bytes)
     }
 
     /// Starts a host on a directory: with what is in it.
@@ -78,10 +88,15 @@ impl TestHost {
     /// As for [`TestHost::start`], or the directory cannot be recovered.
     pub fn start_on(options: Options, directory: &MemoryDirectory) -> io::Result<TestHost> {
         let data = directory.data();
-        TestHost::start_at(data.cluster.partition_count, options, Some(data))
+        TestHost::start_at(data.cluster.partition_count, options, Some(data), false)
     }
 
-    fn start_at(sites: u32, options: Options, data: Option<Data>) -> io::Result<TestHost> {
+    fn start_at(
+        sites: u32,
+        options: Options,
+        data: Option<Data>,
+        sends_bytes: bool,
+    ) -> io::Result<TestHost> {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut natives = NativeRegistry::default();
         for procedure in lockstep_workloads::test_procedures() {
@@ -90,7 +105,7 @@ impl TestHost {
         let server = Server::start(ServerConfiguration {
             sites,
             // Nothing may take a partition for its thread.
-            first_partition_at: u32::from(sites > 2),
+            for_tests: TestSettings { first_partition_at: u32::from(sites > 2), sends_bytes },
             client: any_port,
             admin: any_port,
             options,

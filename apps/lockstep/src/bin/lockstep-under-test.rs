@@ -1,5 +1,6 @@
 //! The same with what only tests need: procedures that the suites of client libraries call, notes
-//! of everything that a host does to its disk, and a clock that `CLOCK_SHIFT_S` moves.
+//! of everything that a host does to its disk, a clock that `CLOCK_SHIFT_S` moves, and, where
+//! `MESSAGE_BYTES` is set, messages between threads that go through their byte form.
 
 use lockstep_env::Disk;
 use lockstep_env::journal::JournalDisk;
@@ -15,6 +16,9 @@ fn main() -> ExitCode {
     let shift = std::env::var("CLOCK_SHIFT_S").ok();
     if let Some(seconds) = shift.and_then(|shift| shift.parse::<i64>().ok()) {
         lockstep_node::clock::shift(seconds * 1_000_000);
+    }
+    if std::env::var_os("MESSAGE_BYTES").is_some() {
+        lockstep_node::codec::send_bytes_always();
     }
     lockstep::run_with(lockstep_workloads::test_procedures, noted)
 }

@@ -26,7 +26,7 @@ mod trace;
 mod truth;
 
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
@@ -37,7 +37,7 @@ fn host() -> Server {
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     Server::start(ServerConfiguration {
         sites: 2,
-        first_partition_at: 0,
+        for_tests: TestSettings::default(),
         client: loopback,
         admin: loopback,
         options: Options::default(),

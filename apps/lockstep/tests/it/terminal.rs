@@ -4,7 +4,7 @@
 use super::text;
 use lockstep_client::{ConnectOptions, Connection};
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -187,7 +187,7 @@ impl Terminal {
 fn host(client: SocketAddr) -> Server {
     let configuration = ServerConfiguration {
         sites: 2,
-        first_partition_at: 0,
+        for_tests: TestSettings::default(),
         client,
         admin: SocketAddr::from(([127, 0, 0, 1], 0)),
         options: Options::default(),

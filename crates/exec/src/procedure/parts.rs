@@ -139,6 +139,11 @@ impl PreparedProcedure {
         self.parts.is_some()
     }
 
+    /// How many parts a call has whose parts are known.
+    pub fn part_count(&self) -> usize {
+        self.parts.as_ref().map_or(0, |parts| parts.list.len())
+    }
+
     /// Appends the partition of each part of a call: of a statement, then of the entries beside it,
     /// then of the next statement. With a `home` the statements run there. False when this call
     /// has to be planned: what stands in `places` is void then.

@@ -13,7 +13,6 @@
 pub mod begin;
 mod partition;
 mod pieces;
-mod statement;
 
 pub use begin::{Recovered, RecoveryHost, recover};
 pub use partition::{LoggedChange, PartitionReplay, ReplayContext};

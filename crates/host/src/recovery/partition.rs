@@ -1,17 +1,18 @@
 //! One partition's entries, run again in their order.
 
 use super::pieces::PartitionLog;
-use super::statement::{ReplayedPlans, procedure, statement_of};
 use super::{ReplayError, ReplaySummary};
 use crate::catalog::HostCatalog;
+use crate::statement_cache::{StatementCache, StatementSources, procedure, statement_of};
 use lockstep_base::bytes::ByteReader;
 use lockstep_durability::recovery::Outcome;
 use lockstep_exec::entries::PartitionEntries;
-use lockstep_site::{BoundStatement, FragmentPart, FragmentTask, Site, StatementCall};
+use lockstep_site::codec::StatementId;
+use lockstep_site::{AnswerForm, BoundStatement, FragmentPart, FragmentTask, Site, StatementCall};
 use lockstep_sql::Limits;
 use lockstep_txn::log_entry::{
     CallEntry, Entry, EntryBody, EntryError, FragmentsEntry, LoadEntry, LoggedPart,
-    LoggedStatement, PartKind, Vote,
+    LoggedStatement, PartKind, StatementSource, Vote,
 };
 use lockstep_txn::{EntryHeader, EntryReader};
 use lockstep_types::{ParameterSet, PartitionId, TableView, TransactionId};
@@ -62,7 +63,7 @@ pub struct PartitionReplay<H, A, C, L> {
     stopped_at: Option<TransactionId>,
     /// Parts of transactions were left out: what ran after them may have ended otherwise.
     left_out: bool,
-    plans: ReplayedPlans,
+    statements: StatementCache,
     results: Vec<u8>,
     counts: ReplaySummary,
 }
@@ -74,6 +75,12 @@ pub(super) enum Fault {
     Unsound(String),
     /// A part of a transaction fails.
     Fails(String),
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Fault {
+        Fault::Unsound(reason)
+    }
 }
 
 impl From<EntryError> for Fault {
@@ -111,7 +118,7 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             ended: false,
             stopped_at: None,
             left_out: false,
-            plans: ReplayedPlans::default(),
+            statements: StatementCache::default(),
             results: Vec::new(),
             counts: ReplaySummary::default(),
         }
@@ -138,7 +145,7 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             "a partition waits for the change that its log has next"
         );
         self.stopped_at = None;
-        self.plans.forget();
+        self.statements.forget();
     }
 
     pub(super) fn finish(self) -> (Site<H, A, C>, ReplaySummary) {
@@ -324,7 +331,8 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
         }
         self.counts.replayed += 1;
         self.results.clear();
-        let call = StatementCall { statements, read_only: false, counted: true, answer: None };
+        let call =
+            StatementCall { statements, read_only: false, answer: AnswerForm::StatementCount };
         self.site.statements(header, &call, &mut self.results);
         Ok(())
     }
@@ -412,7 +420,8 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
         context: &ReplayContext<'_, O>,
     ) -> Result<BoundStatement, Fault> {
         let ReplayContext { catalog, limits, partition_count, .. } = *context;
-        let statement = self.plans.statement(&logged.source, catalog, limits, partition_count)?;
+        let sources = StatementSources { catalog, limits, partition_count };
+        let statement = self.statements.statement(&id_of(&logged.source), &sources)?;
         ParameterSet::new(logged.parameters)
             .map_err(|error| Fault::Unsound(format!("the parameters of a statement: {error}")))?;
         let shipped = (!shipped.is_empty()).then(|| {
@@ -423,6 +432,16 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
         let other = self.log.other_parameters(&catalog.plan, logged);
         let parameters = other.unwrap_or_else(|| Arc::from(logged.parameters));
         Ok(BoundStatement { statement, parameters, shipped, found: None, profile: None })
+    }
+}
+
+/// What stands for the statement of an entry.
+fn id_of<'a>(source: &StatementSource<'a>) -> StatementId<'a> {
+    match *source {
+        StatementSource::Procedure { name, number } => StatementId::Procedure { name, number },
+        StatementSource::Text { text, single_partition, rules_off } => {
+            StatementId::Text { text, single_partition, rules_off, planning: None }
+        }
     }
 }
 

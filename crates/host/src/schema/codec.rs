@@ -167,7 +167,7 @@ fn decode_planning(reader: &mut ByteReader<'_>) -> Result<Planning, EndOfBytes> 
     Ok(Planning { disabled_rules, max_ordered_sources, local_data, statistics })
 }
 
-fn encode_value(bytes: &mut Vec<u8>, value: &Value) {
+pub(crate) fn encode_value(bytes: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Null => bytes.put_u8(0),
         Value::Bool(value) => {
@@ -206,7 +206,7 @@ fn encode_value(bytes: &mut Vec<u8>, value: &Value) {
     }
 }
 
-fn decode_value(reader: &mut ByteReader<'_>) -> Result<Value, EndOfBytes> {
+pub(crate) fn decode_value(reader: &mut ByteReader<'_>) -> Result<Value, EndOfBytes> {
     Ok(match reader.u8()? {
         0 => Value::Null,
         1 => Value::Bool(reader.u8()? != 0),

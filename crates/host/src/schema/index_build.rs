@@ -11,7 +11,7 @@ use super::change::CatalogChange;
 use super::changes::{Handled, Requester, SchemaHost, order, resume_deferred_by_build};
 use lockstep_exec::PreparedStatement;
 use lockstep_plan::{Catalog, GlobalIndexBuild};
-use lockstep_site::{BoundStatement, Faults, StatementCall};
+use lockstep_site::{AnswerForm, BoundStatement, Faults, StatementCall};
 use lockstep_types::{Failure, Status};
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl<O> IndexBuild<O> {
             profile: None,
         };
         let statements = vec![bound];
-        StatementCall { statements, read_only: false, counted: false, answer: None }
+        StatementCall { statements, read_only: false, answer: AnswerForm::Results }
     }
 }
 

@@ -18,7 +18,7 @@ use lockstep_plan::{
     BatchKind, Catalog, PlanContext, PlanError, Planning, classify_batch, plan_statement_with,
 };
 use lockstep_plan_ir::Statement;
-use lockstep_site::{BoundStatement, Home, MultiWork, StatementCall};
+use lockstep_site::{AnswerForm, BoundStatement, Home, MultiWork, StatementCall};
 use lockstep_sql::ast::{self, ParsedStatement, StatementKind};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::{Datum, Failure, Parameter, ParameterSet, PartitionId};
@@ -101,7 +101,7 @@ impl Control {
                 self.plans.count_planning(clock::ns_since(began_ns), planned.is_err());
                 let statements = planned?;
                 let planning = self.planning_for(&parsed[0]).into_owned();
-                let origin = self.text_origin(false);
+                let origin = self.text_origin(&parsed[0], false);
                 let catalog = &self.schema.catalog().plan;
                 let plan = |text: &str| plan_text(catalog, &planning, text, &limits);
                 self.plans.insert(text, form.as_ref(), &statements, origin, plan);
@@ -135,7 +135,7 @@ impl Control {
                 .map_err(|error| statement_failure(&statement.text, &error))?;
             let partition_count = self.facts.partition_count;
             let prepared = PreparedStatement::for_partitions(planned, partition_count);
-            Ok(Arc::new(prepared.with_origin(self.text_origin(false))))
+            Ok(Arc::new(prepared.with_origin(self.text_origin(statement, false))))
         };
         parsed.iter().map(plan).collect()
     }
@@ -162,10 +162,16 @@ impl Control {
         }
     }
 
-    /// Where statements of text come from, as the log says it.
-    fn text_origin(&self, single_partition: bool) -> StatementOrigin {
+    /// Where a statement of text comes from, as logs and messages say it.
+    fn text_origin(&self, statement: &ParsedStatement, single_partition: bool) -> StatementOrigin {
         let rules_off = self.planning.disabled_rules.bits();
-        StatementOrigin::Text { single_partition, rules_off }
+        let known = &self.schema.catalog().plan.planning;
+        let planning = self.planning_for(statement);
+        let is_known = Arc::ptr_eq(&planning.statistics, &known.statistics)
+            && planning.local_data == known.local_data
+            && planning.max_ordered_sources == known.max_ordered_sources;
+        let planning = (!is_known).then(|| self.sent_planning.of(&planning));
+        StatementOrigin::Text { single_partition, rules_off, planning }
     }
 
     pub(super) fn send_multi(
@@ -222,7 +228,7 @@ impl Control {
             profile: None,
         };
         let statements = statements.into_iter().map(bind).collect();
-        let work = StatementCall { statements, read_only, counted: false, answer: None };
+        let work = StatementCall { statements, read_only, answer: AnswerForm::Results };
         self.send_work(call, work, partition);
         Ok(Handled::Pending)
     }
@@ -315,7 +321,8 @@ impl Control {
             .plan(statement, PlanContext::SinglePartition)
             .map_err(|error| statement_failure(&statement.text, &error))?;
         let prepared = PreparedStatement::new(Arc::new(planned));
-        let statements = vec![Arc::new(prepared.with_origin(self.text_origin(true)))];
+        let origin = self.text_origin(statement, true);
+        let statements = vec![Arc::new(prepared.with_origin(origin))];
         let parameters = self.check_parameters(&statements, given)?;
         let read_only = statements[0].statement().read_only;
         self.check_taken(&statements, call.admin)?;
@@ -327,7 +334,7 @@ impl Control {
             profile: None,
         };
         let statements = statements.into_iter().map(bind).collect();
-        let work = StatementCall { statements, read_only, counted: false, answer: None };
+        let work = StatementCall { statements, read_only, answer: AnswerForm::Results };
         let partition = self.facts.ring.partition_of(key);
         self.send_work(call, work, StatementsDestination::One(partition));
         Ok(Handled::Pending)

@@ -68,7 +68,9 @@ impl SchemaHost for Control {
             Requester::Client(origin) => origin,
             Requester::IndexBuild => self.build_origin(),
         };
-        self.send_multi(origin, Arc::from(&[][..]), None, MultiWork::Schema(Arc::new(task)));
+        let task = Arc::new(task);
+        self.facts.note_prepared(&task);
+        self.send_multi(origin, Arc::from(&[][..]), None, MultiWork::Schema(task));
     }
 
     fn in_force(&mut self, advice: Vec<String>, description: String) {

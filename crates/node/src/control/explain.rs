@@ -4,18 +4,15 @@
 use super::ad_hoc::ONE_STATEMENT;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
-use crate::clock;
 use crate::message::Origin;
 use lockstep_exec::procedure::routing_value;
 use lockstep_exec::statement::PreparedStatement;
-use lockstep_exec::watch::Profiler;
 use lockstep_host::failures::{plan_failure, syntax_failure};
 use lockstep_host::schema::{Handled, Turn};
 use lockstep_plan::{BatchKind, Catalog, Explaining, OperatorCount};
 use lockstep_plan_ir::Expression;
 use lockstep_plan_ir::Statement as PlannedStatement;
 use lockstep_plan_ir::TableDefinition;
-use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
 use lockstep_sql::ast::{ParsedStatement, Statement};
 use lockstep_types::{Datum, Failure, ParameterSet, SqlType, TableBuilder, TableId, TableSchema};
 use lockstep_wire_volt::Invocation;
@@ -119,55 +116,9 @@ impl Control {
         Ok(Handled::Answered)
     }
 
-    /// Runs queries and answers with their plans, and what their operators did.
-    fn analyze(
-        &mut self,
-        call: SystemCall,
-        plans: Vec<Arc<PreparedStatement>>,
-        given: ParameterSet<'_>,
-    ) -> Result<Handled, Failure> {
-        if plans.iter().any(|plan| !plan.statement().read_only) {
-            return Err(Failure::graceful(
-                "EXPLAIN ANALYZE runs the statement, and is for queries only; EXPLAIN shows the \
-                 plan of a change.",
-            ));
-        }
-        let parameters = self.check_parameters(&plans, given)?;
-        let destination = self.common_partition(&plans, given)?;
-        let places = self.facts.partition_count as usize + 1;
-        let mut statements = Vec::with_capacity(plans.len());
-        let mut counted = Vec::with_capacity(plans.len());
-        for plan in &plans {
-            let prepared = PreparedStatement::without_fast_path(Arc::clone(plan.statement()));
-            let profiler =
-                || Arc::new(Profiler::new(Arc::clone(plan.statement()), clock::monotonic_ns));
-            let profile: Arc<[Arc<Profiler>]> = (0..places).map(|_| profiler()).collect();
-            counted.push((Arc::clone(plan), Arc::clone(&profile)));
-            statements.push(BoundStatement {
-                statement: Arc::new(prepared),
-                parameters: Arc::clone(&parameters),
-                shipped: None,
-                found: None,
-                profile: Some(profile),
-            });
-        }
-        let explain = self.explainer(lockstep_plan::explain);
-        let answer = OtherAnswer(Arc::new(move |out: &mut Vec<u8>| {
-            let texts = counted.iter().map(|(plan, profile)| {
-                let counts: Vec<Vec<OperatorCount>> = profile.iter().map(|p| counts(p)).collect();
-                explain(plan, &counts, false)
-            });
-            write_plans(out, "EXECUTION_PLAN", &texts.collect::<Vec<String>>())
-        }));
-        let work =
-            StatementCall { statements, read_only: true, counted: false, answer: Some(answer) };
-        self.send_work(call, work, destination);
-        Ok(Handled::Pending)
-    }
-
     /// What makes a text of a plan, the counts of its operators, and whether it belongs to a
     /// single-partition procedure.
-    fn explainer(
+    pub(super) fn explainer(
         &self,
         explain: fn(&PlannedStatement, &Explaining<'_>) -> String,
     ) -> impl Fn(&PreparedStatement, &[Vec<OperatorCount>], bool) -> String + use<> {
@@ -281,18 +232,8 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(';').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// What a profiler has counted.
-fn counts(profiler: &Profiler) -> Vec<OperatorCount> {
-    let count = |counted: lockstep_exec::watch::OperatorProfile| OperatorCount {
-        rows: counted.rows,
-        runs: counted.loops,
-        nanoseconds: counted.ticks,
-    };
-    profiler.operators().into_iter().map(count).collect()
-}
-
 /// One table a plan, of one column.
-fn write_plans(out: &mut Vec<u8>, column: &str, texts: &[String]) -> u16 {
+pub(super) fn write_plans(out: &mut Vec<u8>, column: &str, texts: &[String]) -> u16 {
     let schema = TableSchema::new(&[(column, SqlType::Varchar)]);
     for text in texts {
         let mut table = TableBuilder::begin(out, &schema);

@@ -9,7 +9,7 @@ use lockstep_host::routing::hashed_value;
 use lockstep_host::schema::{Handled, Turn};
 use lockstep_host::statements::StatementsDestination;
 use lockstep_plan_ir::TableDefinition;
-use lockstep_site::{BoundStatement, OtherAnswer, StatementCall};
+use lockstep_site::{AnswerForm, BoundStatement, StatementCall};
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, Failure, Parameter, SqlType, TableBuilder, TableSchema, TableView};
@@ -34,12 +34,10 @@ impl Control {
             found: None,
             profile: None,
         };
-        let answer = OtherAnswer(Arc::new(move |out: &mut Vec<u8>| write_count(out, count)));
         let work = StatementCall {
             statements: vec![bound],
             read_only: false,
-            counted: false,
-            answer: Some(answer),
+            answer: AnswerForm::Count(count),
         };
         self.send_work(call, work, StatementsDestination::Several);
         Ok(Handled::Pending)
@@ -124,13 +122,4 @@ impl Control {
 
 fn bad_row(error: &impl std::fmt::Display) -> Failure {
     Failure::graceful(format!("A row of the table: {error}"))
-}
-
-/// The answer of a load.
-fn write_count(out: &mut Vec<u8>, count: i64) -> u16 {
-    let schema = TableSchema::new(&[("", SqlType::BigInt)]);
-    let mut table = TableBuilder::begin(out, &schema);
-    table.row(&schema, &[Datum::Int(count)]);
-    table.finish();
-    1
 }

@@ -6,6 +6,7 @@
 //! come back and are made again.
 
 pub(crate) mod ad_hoc;
+mod analyze;
 mod answer;
 mod arguments;
 pub(crate) mod change;
@@ -21,6 +22,7 @@ pub(crate) mod plan_cache;
 mod plan_template;
 mod procedures;
 mod resources;
+mod sent_planning;
 mod settings;
 mod snapshot;
 mod statistics;
@@ -33,15 +35,19 @@ mod time_to_live;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;
+use crate::codec::{Received, read_message, write_message};
 use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, Origin, TASK_KEY};
 use crate::shard::HostFacts;
+use analyze::Analyses;
 use files::FileWork;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_host::expiry;
+use lockstep_host::names::CatalogNames;
 use lockstep_host::schema::{self, index_build};
+use lockstep_host::statement_cache::StatementSources;
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
@@ -101,6 +107,9 @@ pub struct Control {
     /// The thread that prepares a change.
     preparing: Option<change::Preparing>,
     plans: PlanCache,
+    sent_planning: sent_planning::SentPlanning,
+    /// Queries that run for `EXPLAIN ANALYZE`.
+    analyses: Analyses,
     planning: Planning,
     gathers: BTreeMap<u64, Gathering>,
     /// Per selector, the numbers of the last call that asked for an interval.
@@ -150,6 +159,8 @@ impl Control {
             outbox: parts.outbox,
             inbox: parts.inbox,
             planning: parts.facts.options.planning(),
+            sent_planning: sent_planning::SentPlanning::default(),
+            analyses: Analyses::default(),
             plans: PlanCache::new(parts.facts.options.plan_cache_entries.to_usize()),
             facts: parts.facts,
             natives: parts.natives,
@@ -228,7 +239,9 @@ impl Control {
         self.attend_to_expiry();
         index_build::retry_due(self);
         while let Some(ForwardedAnswer { origin, status, frame }) = self.own_answers.pop_front() {
-            if Expiry::is_own(&origin) {
+            if Analyses::is_own(&origin) {
+                self.analysis_ended(&ForwardedAnswer { origin, status, frame });
+            } else if Expiry::is_own(&origin) {
                 self.expiry_ended(origin, &frame);
             } else if origin.connection == BUILD_KEY {
                 index_build::step_ended(self, read_count(status, &frame));
@@ -255,12 +268,23 @@ impl Control {
     }
 
     fn take_message(&mut self, message: Envelope) {
+        let message = match self.facts.sends_bytes {
+            false => message,
+            true => self.through_bytes(message),
+        };
         match message {
             Envelope::Control(request) => match *request {
                 ControlRequest::Call { origin, .. } if Expiry::is_own(&origin) => {
                     self.expiry_overtaken(origin);
                 }
                 ControlRequest::Call { origin, admin, body } => {
+                    let origin = match Analyses::is_own(&origin) {
+                        false => origin,
+                        true => match self.analyses.overtaken(&origin) {
+                            Some(waiting) => waiting,
+                            None => return,
+                        },
+                    };
                     self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
                 ControlRequest::SchemaDecided { committed } => schema::decided(self, committed),
@@ -281,6 +305,34 @@ impl Control {
             Envelope::Answer(answer) => self.own_answers.push_back(answer),
             Envelope::Stop => self.stopping = true,
             _ => unreachable!("site threads send requests only"),
+        }
+    }
+
+    /// The message, as another process would get it.
+    #[cold]
+    fn through_bytes(&self, message: Envelope) -> Envelope {
+        let mut bytes = Vec::new();
+        if !write_message(&mut bytes, &message) {
+            return message;
+        }
+        let limits = self.sql_limits();
+        let sources = StatementSources {
+            catalog: self.schema.catalog(),
+            limits: &limits,
+            partition_count: self.facts.partition_count,
+        };
+        let (mut statements, prepared) = Default::default();
+        let statements = &mut statements;
+        let mut names = CatalogNames {
+            sources,
+            partition_count: self.facts.partition_count,
+            statements,
+            prepared: &prepared,
+        };
+        match read_message(&bytes, &mut names) {
+            Ok(Received::Message(message)) => message,
+            Ok(Received::Overtaken(_)) => unreachable!("calls go to sites"),
+            Err(error) => panic!("a message of this host is not read: {error}"),
         }
     }
 

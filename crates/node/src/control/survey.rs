@@ -8,9 +8,10 @@
 use super::Control;
 use crate::catalog::HostCatalog;
 use crate::clock;
-use crate::message::{Envelope, SurveyedTable};
+use crate::message::Envelope;
 use crate::options::Milliseconds;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::codec::SurveyedTable;
 use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::IndexKey;

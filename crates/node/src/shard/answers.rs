@@ -1,9 +1,8 @@
 //! Answers on their way back to the connection that waits for them.
 
 use super::Shard;
-use crate::message::{
-    ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, SurveyedTable, TASK_KEY,
-};
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, TASK_KEY};
+use lockstep_host::codec::SurveyedTable;
 use lockstep_host::expiry;
 use lockstep_site::ExpiryLook;
 use lockstep_types::{Failure, Status, TableId};

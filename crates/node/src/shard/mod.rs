@@ -10,6 +10,7 @@
 
 mod accept;
 mod answers;
+mod bytes;
 mod calls;
 mod drain;
 mod gate;
@@ -52,9 +53,10 @@ use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_host::partition::take_call;
 use lockstep_host::placement::Placement;
+use lockstep_host::schema::prepared::PreparedChanges;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_jvm::JavaSettings;
-use lockstep_site::{Coordinator, OneRoundCalls, Site};
+use lockstep_site::{Coordinator, OneRoundCalls, SchemaTask, Site};
 use lockstep_types::{Datum, HashRing, PartitionId, Status, ThreadId, TransactionId};
 use looks::Looks;
 use mio::{Events, Poll, Token};
@@ -137,6 +139,10 @@ pub struct HostFacts {
     pub lost: OnceLock<String>,
     /// Changes what is logged to standard error; none for a host that is part of another program.
     pub on_log_filter: OnceLock<LogFilter>,
+    /// Messages between threads go through their byte form.
+    pub sends_bytes: bool,
+    /// What messages name that this host has prepared.
+    pub prepared: Mutex<PreparedChanges<Arc<HostCatalog>>>,
 }
 
 /// What tells whether two replicas are equal, or did the same.
@@ -155,6 +161,12 @@ pub struct ReplicaDigest {
 pub type LogFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 impl HostFacts {
+    /// A change of the catalog, or a snapshot, is ready to be carried out here.
+    pub fn note_prepared(&self, task: &Arc<SchemaTask<Arc<HostCatalog>>>) {
+        let mut prepared = self.prepared.lock().expect("no thread panicked with it");
+        prepared.add(Arc::clone(task));
+    }
+
     /// The host's number, as clients see it.
     pub fn host_id(&self) -> Datum<'static> {
         Datum::Int(self.placement.host().0.into())
@@ -273,6 +285,7 @@ pub struct Shard {
     own_messages: VecDeque<Envelope>,
     looks: Looks,
     notes: notes::Notes,
+    message_bytes: bytes::MessageBytes,
     /// The last call was refused before it did anything: its answer stands behind nothing.
     is_refused: bool,
     /// No more calls are taken.
@@ -288,11 +301,11 @@ impl Shard {
         let facts = parts.facts;
         let limits = crate::catalog::site_limits(&facts.options);
         let mut site = parts.site;
-        site.set_stopwatch(clock::stopwatch_for(&facts.callers));
+        site.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
         let has_coordinator = facts.placement.coordinator().thread == parts.thread;
         let coordinator = has_coordinator.then(|| {
             let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
-            coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers));
+            coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
             coordinator.serve_last(site.partition());
             coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
             if parts.log.as_ref().is_some_and(SiteLog::gates) {
@@ -318,6 +331,7 @@ impl Shard {
             inbox: parts.inbox,
             read_buffer: vec![0; facts.options.read_buffer_bytes.to_usize()],
             notes: notes::Notes::new(facts.options.slow_call_ms),
+            message_bytes: bytes::MessageBytes::default(),
             facts,
             catalog: parts.catalog,
             site,
@@ -474,6 +488,13 @@ impl Shard {
     }
 
     fn take_message(&mut self, message: Envelope) {
+        let message = match self.facts.sends_bytes {
+            false => message,
+            true => match self.through_bytes(message) {
+                Some(message) => message,
+                None => return,
+            },
+        };
         match message {
             Envelope::Call(call) => take_call(self, HeldCall::Invocation(call)),
             Envelope::Via(call) => take_call(self, HeldCall::Via(call)),
@@ -485,6 +506,7 @@ impl Shard {
                 self.for_coordinator(CoordinatorCall::OneRound(waiting, call));
             }
             Envelope::OneRoundFinished(end) => self.one_round_finished(end),
+            Envelope::OneRoundTables(end) => self.one_round_tables(*end),
             Envelope::ToPartition(message) => self.coordinator_asked(message),
             Envelope::FromPartition(answer) => self.partition_answered(answer),
             Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),

@@ -3,11 +3,11 @@
 //! with the coordinator.
 
 use super::Shard;
-use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd};
+use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd, OneRoundTables, Origin};
 use crate::statistics::EndedCall;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_site::{Coordinator, OneRoundFinished};
+use lockstep_site::{Coordinator, OneRoundFinished, write_tables_in_order};
 use lockstep_types::{Failure, Outcome, Status};
 use lockstep_wire_volt::response;
 
@@ -61,25 +61,59 @@ impl Shard {
     /// A call of one round that came in here has ended.
     pub(super) fn one_round_finished(&mut self, end: OneRoundEnd) {
         let OneRoundEnd { origin, call, result } = end;
-        let mut frame = self.spare_buffer();
-        let start = response::begin(&mut frame);
+        let (mut frame, start) = self.begin_response();
         let outcome = match result {
             Err(failure) => Outcome::failed(*failure),
             Ok(answers) => {
                 let is_whole = self.one_rounds.write_tables(&call, &answers, &mut frame);
                 self.site.take_back(answers);
-                match is_whole {
-                    true => Outcome::success(call.statement_count() as u16),
-                    false => Outcome::failed(Failure::unexpected(
-                        "A partition answered with other tables than the call has statements.",
-                    )),
-                }
+                outcome_of_tables(call.statement_count(), is_whole)
             }
         };
         self.one_rounds.take_back(call, self.catalog.version());
+        self.answer_one_round(origin, frame, start, outcome);
+    }
+
+    /// The same of a call that came in here and ended in another process.
+    pub(super) fn one_round_tables(&mut self, end: OneRoundTables) {
+        let OneRoundTables { origin, order, result } = end;
+        let (mut frame, start) = self.begin_response();
+        let outcome = match result {
+            Err(failure) => Outcome::failed(*failure),
+            Ok(answers) => {
+                let is_whole = write_tables_in_order(&order, &answers, &mut frame);
+                outcome_of_tables(order.len(), is_whole)
+            }
+        };
+        self.answer_one_round(origin, frame, start, outcome);
+    }
+
+    fn begin_response(&mut self) -> (Vec<u8>, usize) {
+        let mut frame = self.spare_buffer();
+        let start = response::begin(&mut frame);
+        (frame, start)
+    }
+
+    fn answer_one_round(
+        &mut self,
+        origin: Origin,
+        mut frame: Vec<u8>,
+        start: usize,
+        outcome: Outcome,
+    ) {
         let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
         response::finish(&mut frame, start, origin.handle, &outcome, waited);
         let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
         self.forwarded_answer(ForwardedAnswer { origin, status, frame });
+    }
+}
+
+/// How a call ends whose tables are all there, or not.
+fn outcome_of_tables(count: usize, is_whole: bool) -> Outcome {
+    match is_whole {
+        true => Outcome::success(count as u16),
+        false => Outcome::failed(Failure::unexpected(
+            "A partition answered with other tables than the call has statements.",
+        )),
     }
 }

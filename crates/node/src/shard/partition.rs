@@ -94,6 +94,7 @@ impl PartitionHost for Shard {
                 self.statistics.follow_catalog(&self.catalog, &catalog);
                 self.one_rounds.clear();
                 self.catalog = catalog;
+                self.take_early_messages();
             }
             PartitionEffect::SnapshotBegun(begun) => self.snapshot_begun(begun),
             PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {

@@ -2,7 +2,7 @@
 
 use lockstep_node::log::Data;
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration, SiteLoad};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, SiteLoad, TestSettings};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, SqlType};
 use lockstep_wire_volt::invocation::{self, CallOptions};
@@ -57,7 +57,10 @@ pub fn start_with_loads(
     let configuration = ServerConfiguration {
         sites,
         // Nothing may take a partition for its thread.
-        first_partition_at: u32::from(sites > 2),
+        for_tests: TestSettings {
+            first_partition_at: u32::from(sites > 2),
+            sends_bytes: sends_bytes(),
+        },
         client: any_port,
         admin: any_port,
         options: given,
@@ -67,6 +70,11 @@ pub fn start_with_loads(
         data,
     };
     Server::start_with_loads(configuration, loads)
+}
+
+/// Whether messages between threads go through their byte form.
+pub fn sends_bytes() -> bool {
+    std::env::var_os("MESSAGE_BYTES").is_some()
 }
 
 /// Puts the length in front.

@@ -20,6 +20,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.initiator.advance_past(last);
     }
 
+    /// The version of the catalog in force.
+    pub fn catalog_version(&self) -> u64 {
+        self.catalog_version
+    }
+
     /// From now on what only a decision in the partitions' logs tells is answered when they have
     /// it: they tell so.
     pub fn await_durable_decisions(&mut self) {

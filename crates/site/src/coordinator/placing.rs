@@ -44,6 +44,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 context,
                 home: home(active, None, &self.ring),
                 call_home: active.call.home,
+                profile_clock: self.profile_clock,
             };
             set.extend(Round::partitions_of_known(&active.batch, &desk)?);
             Round::partitions_of(&active.batch, &desk)?

@@ -1,14 +1,49 @@
-//! What a partition counts of the fragments that it runs, and for how long they stop it.
+//! What a partition counts: of the fragments that it runs, for how long they stop it, and what the
+//! operators of profiled statements do.
 
 use super::{Site, Stopped, Work};
 use crate::counts::FragmentRun;
 use crate::effect::PartitionEffect;
+use crate::message::{BoundStatement, StatementProfile};
 use lockstep_base::elapsed::Elapsed;
+use lockstep_exec::watch::{Profiler, Stopwatch, Watch};
 use lockstep_txn::EntryHeader;
 use lockstep_txn::sp::Fragments;
 use lockstep_types::TransactionId;
+use std::sync::Arc;
 
 impl<H, A, C: Clone> Site<H, A, C> {
+    /// From now on the operators of a statement are counted, if it is profiled.
+    #[inline]
+    pub(super) fn begin_profile(&mut self, bound: &BoundStatement) -> Option<(u32, Arc<Profiler>)> {
+        let number = bound.profile?;
+        let statement = Arc::clone(bound.statement.statement());
+        let profiler = Arc::new(Profiler::new(statement, self.profile_clock));
+        self.watch_with(Some(Arc::clone(&profiler)));
+        Some((number, profiler))
+    }
+
+    /// The statement has run that [`Site::begin_profile`] was asked for.
+    #[inline]
+    pub(super) fn end_profile(&mut self, profiled: Option<(u32, Arc<Profiler>)>) {
+        let Some((statement, profiler)) = profiled else { return };
+        self.watch_with(None);
+        let operators = profiler.operators();
+        let partition = Some(self.partition);
+        self.profiles.push(StatementProfile { statement, partition, operators });
+    }
+
+    #[cold]
+    fn watch_with(&mut self, profiler: Option<Arc<Profiler>>) {
+        let stop = self.stopwatch.as_ref().map(Stopwatch::check);
+        self.database.set_watch(Watch { stop, profiler });
+    }
+
+    /// Whether a message of the coordinator with this number was acted on: another one repeats it.
+    pub fn has_received(&self, number: u64) -> bool {
+        number <= self.stream.last()
+    }
+
     /// Counts fragments that ran; they are not given back to the initiator yet.
     pub(super) fn count_run(
         &mut self,

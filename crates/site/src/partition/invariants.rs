@@ -32,7 +32,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             "the time of a stop counts until the decision on what stopped the partition"
         );
         assert!(self.schema.is_none() || is_stopped, "a change of the catalog stops the partition");
-        assert!(!self.counting, "operators are counted while a statement runs");
+        assert!(self.profiles.is_empty(), "profiles go with the answer to their round");
         assert!(
             self.log_body.capacity() == 0 || self.log.sequence() > 0,
             "memory for entries comes with the first"

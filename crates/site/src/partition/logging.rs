@@ -140,7 +140,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
     ) {
         let procedure = match statement.origin() {
             StatementOrigin::Procedure { definition, .. } => definition.name.as_str(),
-            StatementOrigin::Text { .. } => unreachable!("loads go by the procedures of tables"),
+            _ => unreachable!("loads go by the procedures of tables"),
         };
         let mut bytes = Vec::new();
         rows.write(&mut bytes);
@@ -341,10 +341,18 @@ fn source_of(statement: &PreparedStatement) -> StatementSource<'_> {
         StatementOrigin::Procedure { definition, number } => {
             StatementSource::Procedure { name: &definition.name, number: *number }
         }
-        StatementOrigin::Text { single_partition, rules_off } => StatementSource::Text {
-            text: &statement.statement().text,
-            single_partition: *single_partition,
-            rules_off: *rules_off,
-        },
+        StatementOrigin::Text { single_partition, rules_off, planning } => {
+            let read_only = statement.statement().read_only;
+            debug_assert!(
+                planning.is_none() || read_only,
+                "writes are planned with what the catalog has, so that replay plans the same"
+            );
+            StatementSource::Text {
+                text: &statement.statement().text,
+                single_partition: *single_partition,
+                rules_off: *rules_off,
+            }
+        }
+        StatementOrigin::Question { .. } => unreachable!("a question is asked, never logged"),
     }
 }

@@ -114,7 +114,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let mut tables = Vec::with_capacity(tasks.len());
         for (number, task) in tasks.iter().enumerate() {
             let bound = &task.bound;
-            self.count_in(bound.profiler_at(self.partition));
+            let profiled = self.begin_profile(bound);
             let (database, statement) = (&mut self.database, &bound.statement);
             let home = match task.part {
                 FragmentPart::Home { addresses_partition } => Some(addresses_partition),
@@ -153,7 +153,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
                     }
                 })
             };
-            self.count_in(None);
+            self.end_profile(profiled);
             self.database.end_task();
             if let Err(failure) = run {
                 // The transaction cannot commit any more; what runs behind it must not see it.

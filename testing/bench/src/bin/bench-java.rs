@@ -11,7 +11,7 @@ use lockstep_bench::verdict::median;
 use lockstep_bench::voter::{Form, VoterLoad, schema_statements};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_node::options::{Milliseconds, Options};
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
 use lockstep_types::{Datum, SqlType};
 use lockstep_workloads::voter;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -85,7 +85,7 @@ fn host(jar: Option<&[u8]>) -> Result<(Server, Connection), String> {
     }
     let server = Server::start(ServerConfiguration {
         sites: 1,
-        first_partition_at: 0,
+        for_tests: TestSettings::default(),
         client: any_port,
         admin: any_port,
         options: Options { java_call_limit_ms: Some(Milliseconds(60_000)), ..Options::default() },

@@ -6,7 +6,7 @@ use super::workers::WorkerOptions;
 use super::{Pace, RunOptions, Server, connect, set_up};
 use lockstep_client::{CallOptions, Connection, ParameterWriter, Response, rows};
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, ServerConfiguration};
+use lockstep_node::{NativeRegistry, ServerConfiguration, TestSettings};
 use lockstep_types::Value;
 use lockstep_workloads::key_value::{KeyValue, Keys};
 use lockstep_workloads::tatp::{AlternateKey, Tatp};
@@ -26,7 +26,7 @@ fn host(sites: u32) -> lockstep_node::Server {
     }
     let configuration = ServerConfiguration {
         sites,
-        first_partition_at: 0,
+        for_tests: TestSettings::default(),
         client: any_port,
         admin: any_port,
         options: Options::default(),

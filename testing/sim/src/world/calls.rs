@@ -97,6 +97,8 @@ impl PartitionHost for At<'_> {
             PartitionEffect::CatalogInForce(version) => {
                 assert!(world.catalogs.contains_key(&version), "no catalog from the future");
                 world.versions[partition.index()] = version;
+                let early = world.bytes.take_early();
+                world.in_flight.extend(early);
             }
             PartitionEffect::Answer(_, answer) => world.leave(partition, Held::Answer(answer)),
         }

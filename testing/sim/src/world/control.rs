@@ -375,7 +375,9 @@ impl SchemaHost for AtControl<'_> {
             Requester::Client(_) => SCHEMA_CALL,
             Requester::IndexBuild => BUILD_CALL,
         };
-        self.world.send_multi(origin, MultiWork::Schema(Arc::new(task.with_catalog(version))));
+        let task = Arc::new(task.with_catalog(version));
+        self.world.bytes.note_prepared(&task);
+        self.world.send_multi(origin, MultiWork::Schema(task));
     }
 
     fn in_force(&mut self, _: Vec<String>, _: String) {

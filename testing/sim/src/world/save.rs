@@ -159,7 +159,9 @@ impl World {
             source: nonce.as_bytes().into(),
             advice: None,
         };
-        self.send_multi(SNAPSHOT_CALL, MultiWork::Schema(Arc::new(task)));
+        let task = Arc::new(task);
+        self.bytes.note_prepared(&task);
+        self.send_multi(SNAPSHOT_CALL, MultiWork::Schema(task));
     }
 
     /// The snapshot has begun at a partition.

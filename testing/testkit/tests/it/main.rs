@@ -54,8 +54,7 @@ fn every_file_gives_its_answers_in_every_configuration() {
             if configuration.skip.contains(&name) || !name.contains(&only) {
                 continue;
             }
-            let host =
-                TestHost::start_with(configuration.sites, configuration.options()).expect("a host");
+            let host = TestHost::start_in(configuration).expect("a host");
             let mut connection = host.connect().expect("a connection");
             configuration.prepare(&mut connection).expect("the routing table");
             let text = std::fs::read_to_string(&file).expect("a file of the corpus");

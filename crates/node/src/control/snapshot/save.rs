@@ -340,7 +340,9 @@ impl Control {
             advice: None,
         };
         self.schema.begin_snapshot();
-        let work = MultiWork::Schema(Arc::new(task));
+        let task = Arc::new(task);
+        self.facts.note_prepared(&task);
+        let work = MultiWork::Schema(task);
         self.send_multi(self.own_origin(), Arc::from(&[][..]), None, work);
     }
 

@@ -1,0 +1,235 @@
+//! The byte form of what only hosts say: how a statement is led to its row by a global index,
+//! questions of the control thread to sites, and their answers. What partitions and the
+//! coordinator say is in [`lockstep_site::codec`].
+//!
+//! ```text
+//! via   := table of entries | value list | partition of the index | index or row | lookups
+//! looks := catalog version | (unit | partition | table | index | cut-off | rows) list
+//! seen  := catalog version | (unit | rows?) list
+//! rows  := thread | (table | rows | (value list) list?) list
+//! ```
+
+use crate::catalog::HostCatalog;
+use crate::names::route_of_entries;
+use crate::schema::codec::{decode_value, encode_value};
+use crate::statements::StatementVia;
+use lockstep_base::bytes::{ByteReader, ByteWriter};
+use lockstep_site::codec::MessageError;
+use lockstep_site::{ExpiryLook, LegId, ViaLeg};
+use lockstep_types::{IndexId, PartitionId, TableId, ThreadId, Value};
+
+type Read<T> = Result<T, MessageError>;
+
+/// Of units of row expiration, how many rows whose time is over were seen; none where another
+/// catalog is in force.
+pub type SeenRows = Vec<(LegId, Option<u64>)>;
+
+/// What one site knows of a table, for the planner.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SurveyedTable {
+    /// The table.
+    pub table: TableId,
+    /// Its rows at the site.
+    pub rows: u64,
+    /// Some of them, if they were asked for.
+    pub sample: Option<Vec<Vec<Value>>>,
+}
+
+fn number(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u32> {
+    let number = reader.varint()?;
+    u32::try_from(number).map_err(|_| MessageError::Number(what, number))
+}
+
+fn short(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u16> {
+    let number = reader.varint()?;
+    u16::try_from(number).map_err(|_| MessageError::Number(what, number))
+}
+
+/// As many items as a count says, of a byte at least each.
+fn list<'a, T>(
+    reader: &mut ByteReader<'a>,
+    read: impl Fn(&mut ByteReader<'a>) -> Read<T>,
+) -> Read<Vec<T>> {
+    let count = reader.varint()?;
+    if count > reader.remaining() as u64 {
+        return Err(MessageError::CutOff);
+    }
+    (0..count).map(|_| read(reader)).collect()
+}
+
+fn flag(reader: &mut ByteReader<'_>) -> Read<bool> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(MessageError::Unknown("a flag of", other.into())),
+    }
+}
+
+fn put_values(out: &mut Vec<u8>, values: &[Value]) {
+    out.put_varint(values.len() as u64);
+    values.iter().for_each(|value| encode_value(out, value));
+}
+
+fn values(reader: &mut ByteReader<'_>) -> Read<Vec<Value>> {
+    list(reader, |reader| Ok(decode_value(reader)?))
+}
+
+/// Writes how a statement is led to its row.
+pub fn write_via(out: &mut Vec<u8>, via: &StatementVia) {
+    out.put_varint(via.route.entries.0.into());
+    put_values(out, &via.keys);
+    out.put_varint(via.index.0.into());
+    out.put_u8(match via.leg {
+        ViaLeg::Index => 0,
+        ViaLeg::Row => 1,
+    });
+    out.put_varint(via.lookups.into());
+}
+
+/// Reads what [`write_via`] wrote.
+///
+/// # Errors
+/// It is not such, or the catalog has no such index.
+pub fn read_via<O>(reader: &mut ByteReader<'_>, catalog: &HostCatalog<O>) -> Read<StatementVia> {
+    let entries = TableId(number(reader, "table")?);
+    let keys = values(reader)?;
+    let index = PartitionId(number(reader, "partition")?);
+    let leg = match reader.u8()? {
+        0 => ViaLeg::Index,
+        1 => ViaLeg::Row,
+        other => return Err(MessageError::Unknown("a step of a routing of", other.into())),
+    };
+    let lookups = short(reader, "lookups")?;
+    let route = route_of_entries(catalog, entries).map_err(MessageError::NotFound)?;
+    Ok(StatementVia { route, keys, index, leg, lookups })
+}
+
+/// Writes a request to look for rows whose time is over.
+pub fn write_looks(out: &mut Vec<u8>, catalog_version: u64, looks: &[ExpiryLook]) {
+    out.put_varint(catalog_version);
+    out.put_varint(looks.len() as u64);
+    for look in looks {
+        out.put_varint(look.leg.0);
+        out.put_varint(look.partition.0.into());
+        out.put_varint(look.table.0.into());
+        out.put_varint(look.index.0.into());
+        out.put_i64(look.cut_off_us);
+        out.put_varint(look.rows_max);
+    }
+}
+
+/// Reads what [`write_looks`] wrote.
+///
+/// # Errors
+/// It is not such.
+pub fn read_looks(reader: &mut ByteReader<'_>) -> Read<(u64, Vec<ExpiryLook>)> {
+    let catalog_version = reader.varint()?;
+    let looks = list(reader, |reader| {
+        Ok(ExpiryLook {
+            leg: LegId(reader.varint()?),
+            partition: PartitionId(number(reader, "partition")?),
+            table: TableId(number(reader, "table")?),
+            index: IndexId(short(reader, "index")?),
+            cut_off_us: reader.i64()?,
+            rows_max: reader.varint()?,
+        })
+    })?;
+    Ok((catalog_version, looks))
+}
+
+/// Writes what was seen of rows whose time is over.
+pub fn write_seen(out: &mut Vec<u8>, catalog_version: u64, seen: &[(LegId, Option<u64>)]) {
+    out.put_varint(catalog_version);
+    out.put_varint(seen.len() as u64);
+    for (leg, rows) in seen {
+        out.put_varint(leg.0);
+        out.put_u8(u8::from(rows.is_some()));
+        rows.iter().for_each(|rows| out.put_varint(*rows));
+    }
+}
+
+/// Reads what [`write_seen`] wrote.
+///
+/// # Errors
+/// It is not such.
+pub fn read_seen(reader: &mut ByteReader<'_>) -> Read<(u64, SeenRows)> {
+    let catalog_version = reader.varint()?;
+    let seen = list(reader, |reader| {
+        let leg = LegId(reader.varint()?);
+        let rows = match flag(reader)? {
+            true => Some(reader.varint()?),
+            false => None,
+        };
+        Ok((leg, rows))
+    })?;
+    Ok((catalog_version, seen))
+}
+
+/// Writes what a thread's tables hold.
+pub fn write_survey(out: &mut Vec<u8>, thread: ThreadId, tables: &[SurveyedTable]) {
+    out.put_varint(thread.0.into());
+    out.put_varint(tables.len() as u64);
+    for table in tables {
+        out.put_varint(table.table.0.into());
+        out.put_varint(table.rows);
+        out.put_u8(u8::from(table.sample.is_some()));
+        if let Some(sample) = &table.sample {
+            out.put_varint(sample.len() as u64);
+            sample.iter().for_each(|row| put_values(out, row));
+        }
+    }
+}
+
+/// Reads what [`write_survey`] wrote.
+///
+/// # Errors
+/// It is not such.
+pub fn read_survey(reader: &mut ByteReader<'_>) -> Read<(ThreadId, Vec<SurveyedTable>)> {
+    let thread = short(reader, "thread")?;
+    let tables = list(reader, |reader| {
+        let table = TableId(number(reader, "table")?);
+        let rows = reader.varint()?;
+        let sample = match flag(reader)? {
+            true => Some(list(reader, values)?),
+            false => None,
+        };
+        Ok(SurveyedTable { table, rows, sample })
+    })?;
+    Ok((ThreadId(thread), tables))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_and_answers_are_read_back_and_refused_where_they_are_cut_off() {
+        let look = ExpiryLook {
+            leg: LegId(3),
+            partition: PartitionId(1),
+            table: TableId(7),
+            index: IndexId(2),
+            cut_off_us: -5,
+            rows_max: 1_000,
+        };
+        let mut bytes = Vec::new();
+        write_looks(&mut bytes, 9, &[look]);
+        assert_eq!(read_looks(&mut ByteReader::new(&bytes)), Ok((9, vec![look])));
+        for cut in 0..bytes.len() {
+            assert!(read_looks(&mut ByteReader::new(&bytes[..cut])).is_err(), "cut at {cut}");
+        }
+        let seen = vec![(LegId(1), None), (LegId(2), Some(300))];
+        let mut bytes = Vec::new();
+        write_seen(&mut bytes, 4, &seen);
+        assert_eq!(read_seen(&mut ByteReader::new(&bytes)), Ok((4, seen)));
+        let table = |sample| SurveyedTable { table: TableId(1), rows: 2, sample };
+        let row = vec![Value::Int(1), Value::Null, Value::Text("a".into())];
+        let tables = vec![table(None), table(Some(vec![row]))];
+        let mut bytes = Vec::new();
+        write_survey(&mut bytes, ThreadId(1), &tables);
+        assert_eq!(read_survey(&mut ByteReader::new(&bytes)), Ok((ThreadId(1), tables)));
+        for cut in 0..bytes.len() {
+            assert!(read_survey(&mut ByteReader::new(&bytes[..cut])).is_err(), "cut at {cut}");
+        }
+    }
+}

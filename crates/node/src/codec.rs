@@ -1,0 +1,427 @@
+//! The byte form of what the threads of a host send each other, for hosts to come: one kind, then
+//! its parts, most of them as [`lockstep_site::codec`] and [`lockstep_host::codec`] have them.
+//!
+//! In one process messages are passed as they are. A host that is set
+//! ([`crate::server::ServerConfiguration::sends_bytes`]) makes bytes of each and reads those, so
+//! that all tests of a server can run with them.
+//!
+//! Without a byte form are what only threads of one process can pass, a socket and the way to
+//! a thread that writes files, and the numbers of a thread for `@Statistics`, of which its own host
+//! makes tables.
+
+use crate::catalog::HostCatalog;
+use crate::connection::ConnectionKey;
+use crate::message::{
+    AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, MultiOrigin, OneRoundEnd,
+    OneRoundTables, Origin, ViaCall,
+};
+use lockstep_base::bytes::{ByteReader, ByteWriter};
+use lockstep_host::codec as host;
+use lockstep_host::lead::ViaKey;
+use lockstep_host::names::CatalogNames;
+use lockstep_site::codec::{
+    self as site, Identities, MessageError, ReceivedCall, put_failure, put_time_limit,
+    read_failure, read_time_limit,
+};
+use lockstep_site::{OneRoundAnswer, ViaLeg};
+use lockstep_types::{Status, TableId, ThreadId};
+use lockstep_wire_volt::Invocation;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Read<T> = Result<T, MessageError>;
+
+static ALWAYS: AtomicBool = AtomicBool::new(false);
+
+/// From now on hosts of this process are started so that each message goes through its byte form.
+pub fn send_bytes_always() {
+    ALWAYS.store(true, Ordering::Relaxed);
+}
+
+/// See [`send_bytes_always`].
+pub(crate) fn sends_bytes_always() -> bool {
+    ALWAYS.load(Ordering::Relaxed)
+}
+
+const CALL: u8 = 1;
+const VIA: u8 = 2;
+const ANSWER: u8 = 3;
+const AD_HOC: u8 = 4;
+const MULTI: u8 = 5;
+const ONE_ROUND: u8 = 6;
+const ONE_ROUND_TABLES: u8 = 7;
+const TO_PARTITION: u8 = 8;
+const FROM_PARTITION: u8 = 9;
+const SYSTEM_CALL: u8 = 10;
+const SCHEMA_DECIDED: u8 = 11;
+const SURVEYED: u8 = 12;
+const EXPIRY_SEEN: u8 = 13;
+const GATHER: u8 = 14;
+const SURVEY: u8 = 15;
+const EXPIRY_LOOKS: u8 = 16;
+const PUSH: u8 = 17;
+const TASK: u8 = 18;
+const DRAIN: u8 = 19;
+const STOP: u8 = 20;
+
+/// What was read.
+pub enum Received {
+    /// A message, as the receiver can take it.
+    Message(Envelope),
+    /// A call that a schema change has overtaken, to be planned again for the caller.
+    Overtaken(MultiOrigin),
+}
+
+/// What the catalogs of this host's changes are in.
+pub type Catalog = Arc<HostCatalog>;
+
+/// Appends the byte form of a message; false for one that has none.
+pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
+    match message {
+        Envelope::Call(call) => {
+            out.put_u8(CALL);
+            put_call(out, call);
+        }
+        Envelope::Via(via) => put_via(out, via),
+        Envelope::Answer(answer) => {
+            out.put_u8(ANSWER);
+            put_origin(out, &answer.origin);
+            out.put_i8(answer.status.code());
+            out.put_counted(&answer.frame);
+        }
+        Envelope::AdHoc(call) => put_ad_hoc(out, call),
+        Envelope::Multi(call) => {
+            out.put_u8(MULTI);
+            site::write_multi(out, call, |out, origin| {
+                put_origin(out, &origin.origin);
+                put_body(out, origin.body.as_deref());
+            });
+        }
+        Envelope::OneRound(origin, call) => {
+            out.put_u8(ONE_ROUND);
+            put_origin(out, origin);
+            site::write_one_round(out, call);
+        }
+        Envelope::OneRoundFinished(OneRoundEnd { origin, call, result }) => {
+            put_tables(out, origin, &call.table_order(), result);
+        }
+        Envelope::OneRoundTables(end) => put_tables(out, &end.origin, &end.order, &end.result),
+        Envelope::ToPartition(message) => {
+            out.put_u8(TO_PARTITION);
+            site::write_to_partition(out, message);
+        }
+        Envelope::FromPartition(message) => {
+            out.put_u8(FROM_PARTITION);
+            site::write_from_partition(out, message);
+        }
+        Envelope::Control(request) => return put_request(out, request),
+        Envelope::Gather { request, validate } => {
+            out.put_u8(GATHER);
+            out.put_varint(*request);
+            out.put_u8(u8::from(*validate));
+        }
+        Envelope::Survey { sample, rows } => {
+            out.put_u8(SURVEY);
+            out.put_varint(u64::from(*rows));
+            sample.iter().for_each(|table| out.put_varint(table.0.into()));
+        }
+        Envelope::ExpiryLooks { catalog_version, looks } => {
+            out.put_u8(EXPIRY_LOOKS);
+            host::write_looks(out, *catalog_version, looks);
+        }
+        Envelope::Push(frames) => {
+            out.put_u8(PUSH);
+            out.extend_from_slice(frames);
+        }
+        Envelope::Task(body) => {
+            out.put_u8(TASK);
+            out.extend_from_slice(body);
+        }
+        Envelope::Drain => out.put_u8(DRAIN),
+        Envelope::Stop => out.put_u8(STOP),
+        Envelope::Connection { .. } | Envelope::SnapshotLane(_) => return false,
+    }
+    true
+}
+
+/// Reads what [`write_message`] wrote.
+///
+/// # Errors
+/// It is no message, or of a later version of the catalog, or names what this host does not have;
+/// what a coordinator says of an earlier version is a repeat.
+pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -> Read<Received> {
+    let reader = &mut ByteReader::new(bytes);
+    let kind = reader.u8()?;
+    let message = match kind {
+        CALL => Envelope::Call(read_call(reader)?),
+        VIA => read_via(reader)?,
+        ANSWER => read_answer(reader)?,
+        AD_HOC => return read_ad_hoc(reader, names),
+        MULTI => return read_multi(reader.rest(), names),
+        ONE_ROUND => {
+            let origin = read_origin(reader)?;
+            return Ok(match site::read_one_round(reader.rest(), names)? {
+                ReceivedCall::Current(call) => Received::Message(Envelope::OneRound(origin, call)),
+                ReceivedCall::Overtaken(body) => {
+                    Received::Overtaken(MultiOrigin { origin, body: Some(body) })
+                }
+            });
+        }
+        ONE_ROUND_TABLES => read_tables(reader)?,
+        TO_PARTITION => {
+            return site::read_to_partition(reader.rest(), names)
+                .map(|message| Received::Message(Envelope::ToPartition(message)));
+        }
+        FROM_PARTITION => {
+            return site::read_from_partition(reader.rest(), names.partition_count())
+                .map(|message| Received::Message(Envelope::FromPartition(message)));
+        }
+        SYSTEM_CALL | SCHEMA_DECIDED | SURVEYED | EXPIRY_SEEN => {
+            Envelope::Control(Box::new(read_request(kind, reader)?))
+        }
+        GATHER => Envelope::Gather { request: reader.varint()?, validate: reader.u8()? != 0 },
+        SURVEY => {
+            let rows = read_number(reader, "rows")?;
+            let mut sample = Vec::new();
+            while reader.remaining() > 0 {
+                sample.push(TableId(read_number(reader, "table")?));
+            }
+            Envelope::Survey { sample: sample.into(), rows }
+        }
+        EXPIRY_LOOKS => {
+            let (catalog_version, looks) = host::read_looks(reader)?;
+            Envelope::ExpiryLooks { catalog_version, looks }
+        }
+        PUSH => Envelope::Push(take_rest(reader).into()),
+        TASK => Envelope::Task(take_rest(reader).to_vec()),
+        DRAIN => Envelope::Drain,
+        STOP => Envelope::Stop,
+        other => return Err(MessageError::Unknown("a message of kind", other.into())),
+    };
+    match reader.remaining() {
+        0 => Ok(Received::Message(message)),
+        rest => Err(MessageError::TooLong(rest)),
+    }
+}
+
+fn take_rest<'a>(reader: &mut ByteReader<'a>) -> &'a [u8] {
+    let rest = reader.rest();
+    *reader = ByteReader::new(&[]);
+    rest
+}
+
+fn read_number(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u32> {
+    let number = reader.varint()?;
+    u32::try_from(number).map_err(|_| MessageError::Number(what, number))
+}
+
+fn read_short(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u16> {
+    let number = reader.varint()?;
+    u16::try_from(number).map_err(|_| MessageError::Number(what, number))
+}
+
+fn put_origin(out: &mut Vec<u8>, origin: &Origin) {
+    let Origin { thread, connection, handle, arrived_us, procedure, weight } = *origin;
+    out.put_varint(thread.0.into());
+    out.put_varint(connection.place.into());
+    out.put_varint(connection.generation.into());
+    out.put_i64(handle);
+    out.put_i64(arrived_us);
+    out.put_varint(procedure.into());
+    out.put_varint(weight.into());
+}
+
+fn read_origin(reader: &mut ByteReader<'_>) -> Read<Origin> {
+    Ok(Origin {
+        thread: ThreadId(read_short(reader, "thread")?),
+        connection: ConnectionKey {
+            place: read_number(reader, "connection")?,
+            generation: read_number(reader, "connection")?,
+        },
+        handle: reader.i64()?,
+        arrived_us: reader.i64()?,
+        procedure: read_number(reader, "procedure")?,
+        weight: read_short(reader, "weight")?,
+    })
+}
+
+/// An invocation, which has to be one: nobody checks it again.
+fn read_invocation<'a>(reader: &mut ByteReader<'a>) -> Read<&'a [u8]> {
+    let body = reader.counted()?;
+    match Invocation::decode(body) {
+        Ok(_) => Ok(body),
+        Err(rejection) => Err(MessageError::NotFound(rejection.message())),
+    }
+}
+
+fn put_body(out: &mut Vec<u8>, body: Option<&[u8]>) {
+    out.put_u8(u8::from(body.is_some()));
+    out.put_counted(body.unwrap_or_default());
+}
+
+fn read_body(reader: &mut ByteReader<'_>) -> Read<Option<Arc<[u8]>>> {
+    let is_there = reader.u8()? != 0;
+    let body = reader.counted()?;
+    Ok(is_there.then(|| body.into()))
+}
+
+fn put_call(out: &mut Vec<u8>, call: &ForwardedCall) {
+    put_origin(out, &call.origin);
+    out.put_counted(&call.body);
+}
+
+fn read_call(reader: &mut ByteReader<'_>) -> Read<ForwardedCall> {
+    let origin = read_origin(reader)?;
+    Ok(ForwardedCall { origin, body: read_invocation(reader)?.to_vec() })
+}
+
+fn put_via(out: &mut Vec<u8>, via: &ViaCall) {
+    out.put_u8(VIA);
+    put_call(out, &via.call);
+    let ViaKey { catalog_version, integer } = via.key();
+    out.put_varint(catalog_version.into());
+    out.put_u8(u8::from(integer.is_some()));
+    out.put_i64(integer.unwrap_or_default());
+    out.put_u8(u8::from(via.leg == ViaLeg::Row));
+    out.put_varint(via.lookups.into());
+}
+
+fn read_via(reader: &mut ByteReader<'_>) -> Read<Envelope> {
+    let call = read_call(reader)?;
+    let catalog_version = read_number(reader, "catalog version")?;
+    let has_integer = reader.u8()? != 0;
+    let integer = Some(reader.i64()?).filter(|_| has_integer);
+    let leg = if reader.u8()? != 0 { ViaLeg::Row } else { ViaLeg::Index };
+    let lookups = read_short(reader, "lookups")?;
+    let mut via = ViaCall::new(call, ViaKey { catalog_version, integer }, leg);
+    via.lookups = lookups;
+    Ok(Envelope::Via(via))
+}
+
+fn read_answer(reader: &mut ByteReader<'_>) -> Read<Envelope> {
+    let origin = read_origin(reader)?;
+    let code = reader.i8()?;
+    let status = Status::from_code(code)
+        .ok_or(MessageError::Unknown("a status of", code.unsigned_abs().into()))?;
+    Ok(Envelope::Answer(ForwardedAnswer { origin, status, frame: reader.counted()?.to_vec() }))
+}
+
+fn put_ad_hoc(out: &mut Vec<u8>, call: &AdHocCall) {
+    out.put_u8(AD_HOC);
+    out.put_varint(call.catalog_version);
+    put_origin(out, &call.origin);
+    out.put_counted(&call.body);
+    put_time_limit(out, call.time_limit);
+    site::write_statement_call(out, &call.call);
+    out.put_u8(u8::from(call.via.is_some()));
+    call.via.iter().for_each(|via| host::write_via(out, via));
+}
+
+fn read_ad_hoc<O>(
+    reader: &mut ByteReader<'_>,
+    names: &mut CatalogNames<'_, O, Catalog>,
+) -> Read<Received> {
+    let catalog_version = reader.varint()?;
+    let origin = read_origin(reader)?;
+    let body: Arc<[u8]> = reader.counted()?.into();
+    let time_limit = read_time_limit(reader)?;
+    match names.catalog_version() {
+        own if own < catalog_version => return Err(MessageError::LaterCatalog(catalog_version)),
+        own if own > catalog_version => {
+            return Ok(Received::Overtaken(MultiOrigin { origin, body: Some(body) }));
+        }
+        _ => {}
+    }
+    let call = site::read_statement_call(reader, names)?;
+    let via = match reader.u8()? {
+        0 => None,
+        _ => Some(host::read_via(reader, names.sources.catalog)?),
+    };
+    match reader.remaining() {
+        0 => {
+            let call = AdHocCall { origin, body, catalog_version, time_limit, call, via };
+            Ok(Received::Message(Envelope::AdHoc(Box::new(call))))
+        }
+        rest => Err(MessageError::TooLong(rest)),
+    }
+}
+
+fn read_multi<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -> Read<Received> {
+    let received = site::read_multi(bytes, names, |reader| {
+        let origin = read_origin(reader)?;
+        Ok(MultiOrigin { origin, body: read_body(reader)? })
+    })?;
+    Ok(match received {
+        ReceivedCall::Current(call) => Received::Message(Envelope::Multi(Box::new(call))),
+        ReceivedCall::Overtaken(origin) => Received::Overtaken(origin),
+    })
+}
+
+fn put_tables(out: &mut Vec<u8>, origin: &Origin, order: &[u16], result: &OneRoundAnswer) {
+    out.put_u8(ONE_ROUND_TABLES);
+    put_origin(out, origin);
+    out.put_varint(order.len() as u64);
+    order.iter().for_each(|statement| out.put_varint(u64::from(*statement)));
+    out.put_u8(u8::from(result.is_ok()));
+    match result {
+        Ok(tables) => out.put_counted(tables),
+        Err(failure) => put_failure(out, failure),
+    }
+}
+
+fn read_tables(reader: &mut ByteReader<'_>) -> Read<Envelope> {
+    let origin = read_origin(reader)?;
+    let count = read_short(reader, "tables")?;
+    let order: Read<Vec<u16>> = (0..count).map(|_| read_short(reader, "statement")).collect();
+    let order = order?;
+    let result = match reader.u8()? {
+        0 => Err(Box::new(read_failure(reader)?)),
+        _ => Ok(reader.counted()?.to_vec()),
+    };
+    Ok(Envelope::OneRoundTables(Box::new(OneRoundTables { origin, order, result })))
+}
+
+fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
+    match request {
+        ControlRequest::Call { origin, admin, body } => {
+            out.put_u8(SYSTEM_CALL);
+            put_origin(out, origin);
+            out.put_u8(u8::from(*admin));
+            out.put_counted(body);
+        }
+        ControlRequest::SchemaDecided { committed } => {
+            out.put_u8(SCHEMA_DECIDED);
+            out.put_u8(u8::from(*committed));
+        }
+        ControlRequest::Surveyed { thread, tables } => {
+            out.put_u8(SURVEYED);
+            host::write_survey(out, *thread, tables);
+        }
+        ControlRequest::ExpirySeen { catalog_version, seen } => {
+            out.put_u8(EXPIRY_SEEN);
+            host::write_seen(out, *catalog_version, seen);
+        }
+        ControlRequest::Gathered { .. } => return false,
+    }
+    true
+}
+
+fn read_request(kind: u8, reader: &mut ByteReader<'_>) -> Read<ControlRequest> {
+    Ok(match kind {
+        SYSTEM_CALL => {
+            let origin = read_origin(reader)?;
+            let admin = reader.u8()? != 0;
+            ControlRequest::Call { origin, admin, body: reader.counted()?.into() }
+        }
+        SCHEMA_DECIDED => ControlRequest::SchemaDecided { committed: reader.u8()? != 0 },
+        SURVEYED => {
+            let (thread, tables) = host::read_survey(reader)?;
+            ControlRequest::Surveyed { thread, tables }
+        }
+        EXPIRY_SEEN => {
+            let (catalog_version, seen) = host::read_seen(reader)?;
+            ControlRequest::ExpirySeen { catalog_version, seen }
+        }
+        other => return Err(MessageError::Unknown("a request of kind", other.into())),
+    })
+}
