@@ -1,8 +1,9 @@
 //! `lockstep init`: makes the directory of a host.
 
-use crate::start::default_sites;
+use crate::start::{default_sites, partitions_per_site, shape, sites};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use lockstep_node::log::directory;
+use lockstep_types::PartitionId;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,25 +18,33 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The directory: one that is empty or does not exist"),
         )
-        .arg(
-            Arg::new("sites")
-                .long("sites")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..=1024))
-                .help("Number of sites, each a thread with a partition [default: the cores]"),
-        )
+        .arg(sites())
+        .arg(partitions_per_site())
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let path = arguments.get_one::<PathBuf>("dir").expect("the argument is required");
     let sites = arguments.get_one::<u32>("sites").copied().unwrap_or_else(default_sites);
-    let made = directory::create(path, sites).map_err(|error| error.to_string())?;
+    let each = arguments.get_one::<u32>("partitions-per-site").copied().unwrap_or(1);
+    let partitions = sites.saturating_mul(each);
+    if partitions >= PartitionId::LIMIT {
+        return Err(format!(
+            "{} have {partitions} partitions, and a cluster has {} at most",
+            shape(sites, each),
+            PartitionId::LIMIT - 1
+        ));
+    }
+    let made = directory::create(path, partitions).map_err(|error| error.to_string())?;
     println!(
-        "lockstep: made {} for {sites} site{}, cluster {}",
+        "lockstep: made {} for {}, cluster {}",
         path.display(),
-        if sites == 1 { "" } else { "s" },
+        shape(sites, each),
         made.cluster
     );
-    println!("lockstep: `lockstep start --dir {}` starts the host", path.display());
+    let advice = match each {
+        1 => String::new(),
+        _ => format!(" --partitions-per-site {each}"),
+    };
+    println!("lockstep: `lockstep start --dir {}{advice}` starts the host", path.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use crate::output::write_out;
 use crate::{ChangeFilter, Procedures, WrapDisk, huge_pages, last_word, recovery};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
-use lockstep_node::options::Options;
+use lockstep_node::options::{Count, MAX_PARTITIONS_PER_SITE, Options};
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -49,13 +49,8 @@ pub fn command() -> Command {
                 .requires("dir")
                 .help("Say what was brought back from the directory as JSON"),
         )
-        .arg(
-            Arg::new("sites")
-                .long("sites")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..=1024))
-                .help("Number of sites, each a thread with a partition [default: the cores]"),
-        )
+        .arg(sites())
+        .arg(partitions_per_site())
         .arg(address("client", "127.0.0.1:21212", "Where clients connect; port 0 takes a free one"))
         .arg(address("admin", "127.0.0.1:21211", "Where administrators connect"))
         .arg(
@@ -130,6 +125,43 @@ pub fn natives(procedures: Procedures) -> NativeRegistry {
         natives.register(procedure);
     }
     natives
+}
+
+/// How many sites a host has.
+pub fn sites() -> Arg {
+    Arg::new("sites")
+        .long("sites")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..=1024))
+        .help("Number of sites, which are threads that serve partitions [default: the cores]")
+}
+
+/// How many partitions each site serves.
+pub fn partitions_per_site() -> Arg {
+    Arg::new("partitions-per-site")
+        .long("partitions-per-site")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..=MAX_PARTITIONS_PER_SITE as i64))
+        .help("Partitions of each site [default: the option partitions_per_site, which is 1]")
+}
+
+/// The sites that were asked for, else as many as serve the partitions of the directory. A number
+/// that does not divide those is refused later, with what to do about it.
+fn site_count(arguments: &ArgMatches, data: Option<&Data>, partitions_per_site: u32) -> u32 {
+    let asked = arguments.get_one::<u32>("sites").copied();
+    let partitions = data.map(|data| data.cluster.partition_count);
+    let made = partitions.map(|partitions| (partitions / partitions_per_site).max(1));
+    asked.or(made).unwrap_or_else(default_sites)
+}
+
+/// How many sites there are and what they serve, in words.
+pub fn shape(sites: u32, partitions_per_site: u32) -> String {
+    match (sites, partitions_per_site) {
+        (1, 1) => "1 site".to_string(),
+        (_, 1) => format!("{sites} sites"),
+        (1, each) => format!("1 site with {each} partitions"),
+        (_, each) => format!("{sites} sites with {each} partitions each"),
+    }
 }
 
 /// The sites of a host that was not told: one a core.
@@ -223,6 +255,9 @@ fn options(arguments: &ArgMatches) -> Result<Options, String> {
     for setting in arguments.get_many::<String>("option").into_iter().flatten() {
         options.set(setting).map_err(|error| error.to_string())?;
     }
+    if let Some(partitions) = arguments.get_one::<u32>("partitions-per-site") {
+        options.partitions_per_site = Count(u64::from(*partitions));
+    }
     Ok(options)
 }
 
@@ -252,9 +287,8 @@ pub fn run(
     let socket =
         |name: &str| *arguments.get_one::<SocketAddr>(name).expect("the argument has a default");
     let data = open_data(arguments, wrap_disk)?;
-    let asked = arguments.get_one::<u32>("sites").copied();
-    let made = data.as_ref().map(|data| data.cluster.partition_count);
-    let sites = asked.or(made).unwrap_or_else(default_sites);
+    let each_has = options.partitions_per_site.to_u32();
+    let sites = site_count(arguments, data.as_ref(), each_has);
     let kept = said_of_data(data.as_ref());
     last_word::end_with_panics(data.as_ref().map(|data| (data.disk.shown(""), data.durability)));
     let configuration = ServerConfiguration {
@@ -270,7 +304,8 @@ pub fn run(
     };
     // Before the ready line, so that a signal right behind it is not lost.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), sites, "the host starts, {kept}");
+    let shape = shape(sites, each_has);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "the host starts: {shape}, {kept}");
     let (serves, stop) = await_signal(signals);
     let progress = configuration.data.as_ref().map(|data| Arc::clone(&data.progress));
     let line = recovery::ProgressLine::show(progress);
@@ -285,11 +320,8 @@ pub fn run(
         }
     });
     server.on_log_filter(change_filter);
-    println!(
-        "lockstep: {sites} site{}, {kept}, admin port {}",
-        if sites == 1 { "" } else { "s" },
-        server.admin_address().port()
-    );
+    let admin_port = server.admin_address().port();
+    println!("lockstep: {shape}, {kept}, admin port {admin_port}");
     report_recovery(&server, arguments.get_flag("json"));
     if arguments.get_flag("stop-with-input") {
         stop_with_input();

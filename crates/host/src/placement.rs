@@ -30,28 +30,31 @@ impl Placement {
     /// One host with a site for each partition: partition 0 and the coordinator at the first one.
     ///
     /// # Panics
-    /// As for [`Placement::rotated`].
+    /// As for [`Placement::spread`].
     pub fn one_host(partitions: u32) -> Placement {
-        Placement::rotated(partitions, 0)
+        Placement::spread(partitions, partitions, 0)
     }
 
-    /// One host with a site for each partition, where partition 0 is at site `by` and each further
-    /// one at the next, the first site coming after the last. The coordinator is beside partition
-    /// 0. Tests run hosts with it, so that no partition has its thread's number.
+    /// One host whose partitions are spread evenly over `sites` sites: partition 0 is at site
+    /// `first_at` and each further one at the next site, the first site coming after the last.
+    /// The coordinator is at the site of partition 0. Tests run hosts with a `first_at` other than
+    /// 0, so that no partition has its thread's number.
     ///
     /// # Panics
-    /// There is no partition, or more than [`PartitionId::LIMIT`].
-    pub fn rotated(partitions: u32, by: u32) -> Placement {
-        assert!(partitions > 0, "a host serves a partition at least");
+    /// There is no site, there are fewer partitions than sites, or more than
+    /// [`PartitionId::LIMIT`].
+    pub fn spread(partitions: u32, sites: u32, first_at: u32) -> Placement {
+        assert!(sites > 0, "a host has a site at least");
+        assert!(partitions >= sites, "a site has a partition at least");
         assert!(partitions <= PartitionId::LIMIT, "partitions have numbers of 14 bits");
         let host = HostId(0);
         let thread = |partition: u32| {
-            let site = (u64::from(partition) + u64::from(by)) % u64::from(partitions);
+            let site = (u64::from(partition) + u64::from(first_at)) % u64::from(sites);
             ThreadId(site as u16)
         };
         let leaders: Box<[SitePlace]> =
             (0..partitions).map(|p| SitePlace { host, thread: thread(p) }).collect();
-        let mut replicas = vec![Vec::new(); partitions as usize];
+        let mut replicas = vec![Vec::new(); sites as usize];
         for (number, leader) in (0..).zip(&leaders) {
             let replica = ReplicaId { partition: PartitionId(number), host };
             replicas[leader.thread.index()].push(replica);
@@ -62,8 +65,8 @@ impl Placement {
         placement
     }
 
-    /// Every partition has one leader, which its site here owns, and no site owns a partition
-    /// twice.
+    /// Every partition has one leader, which its site here owns, no site owns a partition twice,
+    /// and no site is without a partition.
     ///
     /// # Panics
     /// It is not so.
@@ -82,6 +85,7 @@ impl Placement {
                 );
             }
         }
+        assert!(self.replicas.iter().all(|owned| !owned.is_empty()), "a site owns a replica");
         assert!(self.coordinator.thread.index() < site_count, "the coordinator is at a site");
     }
 
@@ -151,11 +155,17 @@ mod tests {
 
     #[test]
     fn each_partition_is_at_the_site_that_owns_it() {
-        for (partitions, by) in [(1, 0), (3, 0), (3, 1), (4, 7)] {
-            let placement = Placement::rotated(partitions, by);
+        let shapes = [(1, 1, 0), (3, 3, 0), (3, 3, 1), (4, 4, 7), (4, 2, 0), (4, 2, 1), (7, 3, 2)];
+        for (partitions, sites, first_at) in shapes {
+            let placement = Placement::spread(partitions, sites, first_at);
+            assert_eq!(u32::from(placement.site_count()), sites);
             let mut seen = Vec::new();
             for site in placement.sites() {
-                for replica in placement.replicas_of(site) {
+                let owned = placement.replicas_of(site);
+                let (least, most) = (partitions / sites, partitions.div_ceil(sites));
+                assert!((least..=most).contains(&(owned.len() as u32)), "they are spread evenly");
+                assert!(owned.is_sorted_by_key(|replica| replica.partition));
+                for replica in owned {
                     assert_eq!(placement.thread_of(replica.partition), site);
                     seen.push(replica.partition);
                 }

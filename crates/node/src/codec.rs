@@ -24,7 +24,7 @@ use lockstep_site::codec::{
     read_failure, read_time_limit,
 };
 use lockstep_site::{OneRoundAnswer, ViaLeg};
-use lockstep_types::{Status, TableId, ThreadId};
+use lockstep_types::{PartitionId, Status, TableId, ThreadId};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,8 +78,9 @@ pub type Catalog = Arc<HostCatalog>;
 /// Appends the byte form of a message; false for one that has none.
 pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
     match message {
-        Envelope::Call(call) => {
+        Envelope::Call(partition, call) => {
             out.put_u8(CALL);
+            out.put_varint(partition.0.into());
             put_call(out, call);
         }
         Envelope::Via(via) => put_via(out, via),
@@ -89,7 +90,7 @@ pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
             out.put_i8(answer.status.code());
             out.put_counted(&answer.frame);
         }
-        Envelope::AdHoc(call) => put_ad_hoc(out, call),
+        Envelope::AdHoc(partition, call) => put_ad_hoc(out, *partition, call),
         Envelope::Multi(call) => {
             out.put_u8(MULTI);
             site::write_multi(out, call, |out, origin| {
@@ -139,7 +140,7 @@ pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
         }
         Envelope::Drain => out.put_u8(DRAIN),
         Envelope::Stop => out.put_u8(STOP),
-        Envelope::Connection { .. } | Envelope::SnapshotLane(_) => return false,
+        Envelope::Connection { .. } | Envelope::SnapshotLane(..) => return false,
     }
     true
 }
@@ -153,8 +154,11 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
     let reader = &mut ByteReader::new(bytes);
     let kind = reader.u8()?;
     let message = match kind {
-        CALL => Envelope::Call(read_call(reader)?),
-        VIA => read_via(reader)?,
+        CALL => {
+            let partition = read_partition(reader, names.partition_count)?;
+            Envelope::Call(partition, read_call(reader)?)
+        }
+        VIA => read_via(reader, names.partition_count)?,
         ANSWER => read_answer(reader)?,
         AD_HOC => return read_ad_hoc(reader, names),
         MULTI => return read_multi(reader.rest(), names),
@@ -220,6 +224,14 @@ fn read_short(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u16> {
     u16::try_from(number).map_err(|_| MessageError::Number(what, number))
 }
 
+/// The partition of a call: one that the cluster has.
+fn read_partition(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<PartitionId> {
+    match read_number(reader, "partition")? {
+        number if number < partition_count => Ok(PartitionId(number)),
+        number => Err(MessageError::Number("partition", number.into())),
+    }
+}
+
 fn put_origin(out: &mut Vec<u8>, origin: &Origin) {
     let Origin { thread, connection, handle, arrived_us, procedure, weight } = *origin;
     out.put_varint(thread.0.into());
@@ -282,18 +294,20 @@ fn put_via(out: &mut Vec<u8>, via: &ViaCall) {
     out.put_varint(catalog_version.into());
     out.put_u8(u8::from(integer.is_some()));
     out.put_i64(integer.unwrap_or_default());
+    out.put_varint(via.partition().0.into());
     out.put_u8(u8::from(via.leg == ViaLeg::Row));
-    out.put_varint(via.lookups.into());
+    out.put_u8(via.lookups);
 }
 
-fn read_via(reader: &mut ByteReader<'_>) -> Read<Envelope> {
+fn read_via(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<Envelope> {
     let call = read_call(reader)?;
     let catalog_version = read_number(reader, "catalog version")?;
     let has_integer = reader.u8()? != 0;
     let integer = Some(reader.i64()?).filter(|_| has_integer);
+    let partition = read_partition(reader, partition_count)?;
     let leg = if reader.u8()? != 0 { ViaLeg::Row } else { ViaLeg::Index };
-    let lookups = read_short(reader, "lookups")?;
-    let mut via = ViaCall::new(call, ViaKey { catalog_version, integer }, leg);
+    let lookups = reader.u8()?;
+    let mut via = ViaCall::new(call, ViaKey { catalog_version, integer }, leg, partition);
     via.lookups = lookups;
     Ok(Envelope::Via(via))
 }
@@ -306,8 +320,9 @@ fn read_answer(reader: &mut ByteReader<'_>) -> Read<Envelope> {
     Ok(Envelope::Answer(ForwardedAnswer { origin, status, frame: reader.counted()?.to_vec() }))
 }
 
-fn put_ad_hoc(out: &mut Vec<u8>, call: &AdHocCall) {
+fn put_ad_hoc(out: &mut Vec<u8>, partition: PartitionId, call: &AdHocCall) {
     out.put_u8(AD_HOC);
+    out.put_varint(partition.0.into());
     out.put_varint(call.catalog_version);
     put_origin(out, &call.origin);
     out.put_counted(&call.body);
@@ -321,6 +336,7 @@ fn read_ad_hoc<O>(
     reader: &mut ByteReader<'_>,
     names: &mut CatalogNames<'_, O, Catalog>,
 ) -> Read<Received> {
+    let partition = read_partition(reader, names.partition_count)?;
     let catalog_version = reader.varint()?;
     let origin = read_origin(reader)?;
     let body: Arc<[u8]> = reader.counted()?.into();
@@ -340,7 +356,7 @@ fn read_ad_hoc<O>(
     match reader.remaining() {
         0 => {
             let call = AdHocCall { origin, body, catalog_version, time_limit, call, via };
-            Ok(Received::Message(Envelope::AdHoc(Box::new(call))))
+            Ok(Received::Message(Envelope::AdHoc(partition, Box::new(call))))
         }
         rest => Err(MessageError::TooLong(rest)),
     }

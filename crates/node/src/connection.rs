@@ -2,6 +2,7 @@
 //! how far its client is behind.
 
 use crate::callers::Presence;
+use crate::shard::Slot;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -78,19 +79,39 @@ pub struct Connection {
     pub listed_for_read: bool,
     /// Bytes and messages in both directions.
     pub traffic: Traffic,
-    /// The greatest log entry that an answer of this thread's partition stands behind.
-    stands_behind: u64,
-    /// Where output that waits for entries ends, as bytes since the connection was made.
+    /// By replica of the thread, the log entries that the output depends on.
+    depends_on: Box<[Dependency]>,
+    /// The output that waits for log entries, in order.
     waiting: VecDeque<WaitingOutput>,
-    /// Everything before this byte waits for nothing.
-    durable_end: u64,
+    /// Output up to this byte has been checked for what it depends on.
+    checked_end: u64,
 }
 
-/// Output up to a byte, and the log entry that it waits for.
+/// What the output of a connection depends on in the log of one replica.
+#[derive(Debug, Clone, Copy, Default)]
+struct Dependency {
+    /// The greatest entry.
+    entry: u64,
+    /// The greatest entry that some of the output waits for, or has waited for.
+    awaited: u64,
+}
+
+/// What holds output back until log entries are safe.
+pub trait OutputGates {
+    /// The last entry of a replica's log that output may depend on.
+    fn safe_position(&self, slot: Slot) -> u64;
+
+    /// Output waits for an entry of a replica's log.
+    fn wait(&mut self, slot: Slot, entry: u64);
+}
+
+/// Output from a byte on, as bytes since the connection was made, and what it waits for: an entry
+/// of a replica's log.
 #[derive(Debug, Clone, Copy)]
 struct WaitingOutput {
+    begin: u64,
+    slot: Slot,
     entry: u64,
-    end: u64,
 }
 
 /// Counters of one connection.
@@ -131,6 +152,7 @@ impl Connection {
         admin: bool,
         until_us: i64,
         presence: Presence,
+        replica_count: usize,
     ) -> Self {
         let peer = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         Connection {
@@ -155,9 +177,9 @@ impl Connection {
             listed_for_write: false,
             listed_for_read: false,
             traffic: Traffic::default(),
-            stands_behind: 0,
+            depends_on: vec![Dependency::default(); replica_count].into(),
             waiting: VecDeque::new(),
-            durable_end: 0,
+            checked_end: 0,
         }
     }
 
@@ -179,36 +201,37 @@ impl Connection {
         }
     }
 
-    /// What is in the output stands behind a log entry of this thread's partition.
+    /// What is in the output depends on an entry of a replica's log.
     #[inline]
-    pub fn stand_behind(&mut self, entry: u64) {
-        self.stands_behind = self.stands_behind.max(entry);
+    pub fn depend_on(&mut self, slot: Slot, entry: u64) {
+        let dependency = &mut self.depends_on[slot.index()];
+        dependency.entry = dependency.entry.max(entry);
     }
 
-    /// How many bytes of the output may be written when the log is durable up to an entry, and
-    /// the entry that what came since the last time waits for, if it does.
-    pub fn durable_bytes(&mut self, durable: u64) -> (usize, Option<u64>) {
+    /// How many bytes of the output may be written. The gates get what the output that came since
+    /// the last time waits for.
+    pub fn safe_bytes(&mut self, gates: &mut impl OutputGates) -> usize {
         let written = self.traffic.bytes_written;
         let end = written + self.unread_bytes() as u64;
-        let mut waits_for = None;
-        match self.waiting.back_mut() {
-            Some(last) if last.entry >= self.stands_behind => last.end = end,
-            _ if self.stands_behind > durable => {
-                self.waiting.push_back(WaitingOutput { entry: self.stands_behind, end });
-                waits_for = Some(self.stands_behind);
+        let begin = std::mem::replace(&mut self.checked_end, end);
+        for (slot, dependency) in Slot::all().zip(&mut self.depends_on) {
+            // Output waits for all that the output before it waits for.
+            let Dependency { entry, awaited } = *dependency;
+            if entry > awaited && entry > gates.safe_position(slot) {
+                dependency.awaited = entry;
+                self.waiting.push_back(WaitingOutput { begin, slot, entry });
+                gates.wait(slot, entry);
             }
-            _ => {}
         }
-        while let Some(output) = self.waiting.front()
-            && output.entry <= durable
+        while self
+            .waiting
+            .front()
+            .is_some_and(|output| output.entry <= gates.safe_position(output.slot))
         {
-            self.durable_end = output.end;
             self.waiting.pop_front();
         }
-        if self.waiting.is_empty() {
-            self.durable_end = end;
-        }
-        (self.durable_end.saturating_sub(written) as usize, waits_for)
+        let safe_end = self.waiting.front().map_or(end, |output| output.begin);
+        safe_end.saturating_sub(written) as usize
     }
 
     /// Writes as much as the socket takes, `most` bytes at most.

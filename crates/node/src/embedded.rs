@@ -10,7 +10,7 @@ use crate::control::plan_cache::{Found, PlanCache};
 use crate::execution::run_invocation;
 use crate::message::NO_PROCEDURE;
 use crate::options::Options;
-use crate::statistics::ShardStatistics;
+use crate::statistics::ReplicaStatistics;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::TableStatistics;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
@@ -39,7 +39,7 @@ pub struct EmbeddedHost {
     site: Site<(), (), Arc<HostCatalog>>,
     coordinator: Coordinator<(), Arc<HostCatalog>>,
     catalog: Arc<HostCatalog>,
-    statistics: ShardStatistics,
+    statistics: ReplicaStatistics,
     natives: NativeRegistry,
     planning: Planning,
     plans: PlanCache,
@@ -64,7 +64,7 @@ impl EmbeddedHost {
         Ok(EmbeddedHost {
             site: Site::new(PartitionId(0), ring.clone(), &limits),
             coordinator: Coordinator::new(ring, &limits),
-            statistics: ShardStatistics::new(&catalog),
+            statistics: ReplicaStatistics::new(&catalog),
             catalog: Arc::new(catalog),
             natives,
             planning,

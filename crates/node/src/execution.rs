@@ -2,7 +2,7 @@
 //! code that every call goes through, whether it came over a socket or not.
 
 use crate::catalog::HostProcedure;
-use crate::statistics::ShardStatistics;
+use crate::statistics::ReplicaStatistics;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::catalog::{Routing, not_found};
 use lockstep_site::Site;
@@ -15,7 +15,7 @@ use lockstep_wire_volt::{Invocation, response};
 pub(crate) fn run_invocation<H, A, C: Clone>(
     site: &mut Site<H, A, C>,
     procedure: Option<&HostProcedure>,
-    statistics: &mut ShardStatistics,
+    statistics: &mut ReplicaStatistics,
     header: &EntryHeader,
     invocation: &Invocation<'_>,
     waited: Elapsed,

@@ -3,7 +3,7 @@
 use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
 use crate::snapshot::lane::SiteLane;
-use crate::statistics::ShardSnapshot;
+use crate::statistics::ThreadSnapshot;
 use lockstep_base::prefetch;
 use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::codec::SurveyedTable;
@@ -11,9 +11,9 @@ use lockstep_host::lead::ViaKey;
 use lockstep_host::statements::StatementVia;
 use lockstep_site::{
     ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
-    StatementCall, ToPartition, ViaLeg,
+    StatementCall, ToPartition, ViaLeg, ViaNext, ViaStep,
 };
-use lockstep_types::{Status, TableId, ThreadId};
+use lockstep_types::{PartitionId, Status, TableId, ThreadId};
 use mio::net::TcpStream;
 use std::sync::Arc;
 
@@ -88,29 +88,61 @@ pub struct ForwardedCall {
 pub struct ViaCall {
     /// The call.
     pub call: ForwardedCall,
-    /// The key, where `has_integer`; beside the next fields, so that messages stay small.
+    /// The key, unless the version is [`NO_INTEGER`]; beside the next fields, so that messages stay
+    /// small.
     integer: i64,
     catalog_version: u32,
+    partition: u16,
     /// How many times an index was asked.
-    pub lookups: u16,
+    pub lookups: u8,
     /// What the receiver is to look for.
     pub leg: ViaLeg,
-    has_integer: bool,
 }
 
+/// In place of a catalog's version: the call is led by something else than one integer. A call by
+/// the one catalog in 2^32 that has this version is decoded again.
+const NO_INTEGER: u32 = u32::MAX;
+
+/// The greatest number of lookups that a call can count.
+pub(crate) const MAX_LOOKUPS: u64 = u8::MAX as u64;
+
+const _: () = assert!(PartitionId::LIMIT <= u16::MAX as u32, "a partition has 16 bits at most");
+
 impl ViaCall {
-    /// A call that no index was asked for yet, or one that is led to its row.
-    pub fn new(call: ForwardedCall, key: ViaKey, leg: ViaLeg) -> ViaCall {
-        let (integer, has_integer) = (key.integer.unwrap_or(0), key.integer.is_some());
-        let lookups = u16::from(leg == ViaLeg::Row);
-        let catalog_version = key.catalog_version;
-        ViaCall { call, integer, catalog_version, lookups, leg, has_integer }
+    /// A call that no index was asked for yet, or one that is led to its row, on its way to a
+    /// partition.
+    pub fn new(call: ForwardedCall, key: ViaKey, leg: ViaLeg, partition: PartitionId) -> ViaCall {
+        let (integer, catalog_version) = match key.integer {
+            Some(integer) => (integer, key.catalog_version),
+            None => (0, NO_INTEGER),
+        };
+        let lookups = u8::from(leg == ViaLeg::Row);
+        ViaCall { call, integer, catalog_version, partition: partition.0 as u16, lookups, leg }
     }
 
     /// What the call is led by.
     pub fn key(&self) -> ViaKey {
-        let integer = self.has_integer.then_some(self.integer);
+        let integer = (self.catalog_version != NO_INTEGER).then_some(self.integer);
         ViaKey { catalog_version: self.catalog_version, integer }
+    }
+
+    /// The partition that it goes to.
+    pub fn partition(&self) -> PartitionId {
+        PartitionId(self.partition.into())
+    }
+
+    /// It goes to a partition now, to look for something there.
+    pub fn go_on_to(&mut self, leg: ViaLeg, partition: PartitionId) {
+        (self.leg, self.partition) = (leg, partition.0 as u16);
+    }
+
+    /// What comes after a step, which counts as a lookup if an index is asked again. The limit is
+    /// [`MAX_LOOKUPS`] at most.
+    pub(crate) fn after(&mut self, step: ViaStep, limit: u64) -> ViaNext {
+        let mut lookups = u16::from(self.lookups);
+        let next = step.next(&mut lookups, limit.min(MAX_LOOKUPS));
+        self.lookups = u8::try_from(lookups).unwrap_or(u8::MAX);
+        next
     }
 }
 
@@ -209,7 +241,7 @@ pub enum ControlRequest {
         /// The request that asked for them.
         request: u64,
         /// The numbers.
-        snapshot: Box<ShardSnapshot>,
+        snapshot: Box<ThreadSnapshot>,
     },
 }
 
@@ -224,14 +256,14 @@ pub enum Envelope {
         /// Came in through the admin port.
         admin: bool,
     },
-    /// A call of a procedure for the receiver's partition.
-    Call(ForwardedCall),
-    /// A call on its way to the row that a global index finds.
+    /// A call of a procedure for a partition of the receiver's.
+    Call(PartitionId, ForwardedCall),
+    /// A call on its way to the row that a global index finds, for a partition of the receiver's.
     Via(ViaCall),
     /// An answer for one of the receiver's connections.
     Answer(ForwardedAnswer),
-    /// Ad hoc statements for the receiver's partition.
-    AdHoc(Box<AdHocCall>),
+    /// Ad hoc statements for a partition of the receiver's.
+    AdHoc(PartitionId, Box<AdHocCall>),
     /// For the coordinator.
     Multi(Box<MultiRequest>),
     /// For the coordinator: a call of one round.
@@ -264,13 +296,14 @@ pub enum Envelope {
     ExpiryLooks {
         /// The catalog that the looks are of.
         catalog_version: u64,
-        /// The looks.
+        /// The looks, all of one partition of the receiver's.
         looks: Vec<ExpiryLook>,
     },
     /// From the control thread: frames for all subscribed connections.
     Push(Arc<[u8]>),
-    /// From the control thread: the way to the thread that writes the snapshot which begins.
-    SnapshotLane(Box<SiteLane>),
+    /// From the control thread: a partition's way to the thread that writes the snapshot which
+    /// begins.
+    SnapshotLane(PartitionId, Box<SiteLane>),
     /// From the control thread: a task's call, without the frame's length.
     Task(Vec<u8>),
     /// Take no more calls, and finish those that are begun.

@@ -83,7 +83,13 @@ macro_rules! options {
 
 const MIB: u64 = 1 << 20;
 
+/// The greatest value of the option `partitions_per_site`.
+pub const MAX_PARTITIONS_PER_SITE: u64 = 16;
+
 options! {
+    partitions_per_site: Count = 1, 1, MAX_PARTITIONS_PER_SITE, "partitions",
+        "Partitions that each site's thread serves. A host has this number times its number of \
+         sites; the number of partitions of a directory never changes.";
     max_connections: Count = 20_000, 1, 1_000_000, "connections",
         "Client and admin connections at a time; the next one is refused.";
     max_invocation_bytes: Bytes = 50 * MIB, 1_024, 1_024 * MIB, "bytes",
@@ -156,7 +162,7 @@ options! {
         "Answers that a partition keeps until such an outcome is known.";
     max_active_multi: Count = 256, 1, 10_000, "transactions",
         "Multi-partition transactions in progress at the same time.";
-    max_index_lookups: Count = 8, 1, 1_000, "lookups",
+    max_index_lookups: Count = 8, 1, crate::message::MAX_LOOKUPS, "lookups",
         "How often a call asks a global index for its row's partition, when the row keeps moving \
          while the call is on its way to it.";
     #[cfg(feature = "faults")]

@@ -53,7 +53,8 @@ pub struct TestSettings {
 /// What a host is started with.
 #[derive(Clone)]
 pub struct ServerConfiguration {
-    /// Number of sites, each a thread with one partition.
+    /// Number of sites, each a thread with as many partitions as the option
+    /// `partitions_per_site` says.
     pub sites: u32,
     /// What only tests change.
     pub for_tests: TestSettings,
@@ -71,6 +72,13 @@ pub struct ServerConfiguration {
     pub java_options: Vec<String>,
     /// Where data is kept; without it, it lives in memory only.
     pub data: Option<Data>,
+}
+
+impl ServerConfiguration {
+    /// Number of partitions.
+    pub fn partition_count(&self) -> u32 {
+        self.sites.saturating_mul(self.options.partitions_per_site.to_u32())
+    }
 }
 
 /// A running host. Dropping it stops it.
@@ -103,6 +111,7 @@ impl Server {
         configuration: ServerConfiguration,
         loads: Vec<Box<dyn SiteLoad>>,
     ) -> io::Result<Server> {
+        check_partition_limit(&configuration)?;
         raise_file_limit();
         allocator::prepare(&configuration.options, configuration.sites)?;
         let client = listen(configuration.client)?;
@@ -129,7 +138,7 @@ impl Server {
         let mut memory = Vec::new();
         for site in facts.placement.sites() {
             let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for each site");
-            let (replica, log) = replicas.take(facts.placement.replicas_of(site));
+            let owned = replicas.take(facts.placement.replicas_of(site));
             let parts = ShardParts {
                 thread: site,
                 poll,
@@ -140,8 +149,7 @@ impl Server {
                 catalog: Arc::clone(&state.catalog),
                 listeners: listeners.take(),
                 inner_load: loads.next(),
-                log,
-                site: replica,
+                replicas: owned,
                 last_multi,
             };
             let cores = &configuration.pin_to_cores;
@@ -242,7 +250,7 @@ impl Server {
 
     /// Waits until the calls under way are answered, but not for long.
     fn drain(&mut self) {
-        let sites = self.facts.partition_count as usize;
+        let sites = usize::from(self.facts.placement.site_count());
         let patience = self.facts.options.stop_timeout_ms.duration();
         let deadline = Instant::now() + patience;
         self.facts.drain.begin(sites);
@@ -315,10 +323,10 @@ impl Replicas {
         Replicas(sites.into_iter().zip(logs).map(Some).collect())
     }
 
-    /// The replica that a site owns.
-    fn take(&mut self, owned: &[ReplicaId]) -> (HostSite, Option<SiteLog>) {
-        assert_eq!(owned.len(), 1, "a site has one replica");
-        self.0[owned[0].partition.index()].take().expect("a replica has one owner")
+    /// The replicas that a site owns.
+    fn take(&mut self, owned: &[ReplicaId]) -> Vec<(HostSite, Option<SiteLog>)> {
+        let take = |replica: &ReplicaId| self.0[replica.partition.index()].take();
+        owned.iter().map(take).map(|own| own.expect("a replica has one owner")).collect()
     }
 }
 
@@ -337,7 +345,8 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread,
             scheduling::pin_to_core(core);
         }
         scheduling::give_way_to_short_work();
-        let bytes = facts.options.preallocate_bytes.get() / u64::from(facts.partition_count);
+        let sites = u64::from(facts.placement.site_count());
+        let bytes = facts.options.preallocate_bytes.get() / sites;
         let taken = allocator::take_ahead(bytes);
         let is_taken = taken.is_ok();
         // Behind what takes seconds: others may want the core for that time.
@@ -429,15 +438,43 @@ fn bring_back(
     let Some(data) = &configuration.data else {
         return Recovered::nothing(&settings).map_err(|error| error.to_string());
     };
-    let (partitions, sites) = (data.cluster.partition_count, configuration.sites);
-    if partitions != sites {
-        return Err(format!(
-            "the directory {} is of a cluster with {partitions} partitions, and {sites} sites \
-             were asked for: start it with --sites {partitions}",
-            data.disk.shown("")
-        ));
-    }
+    check_partition_count(configuration, data)?;
     recover(&directory_log(data), &settings, progress)
+}
+
+/// Refuses a host with more partitions than can have numbers.
+fn check_partition_limit(configuration: &ServerConfiguration) -> io::Result<()> {
+    let (partitions, limit) = (configuration.partition_count(), PartitionId::LIMIT - 1);
+    if (1..=limit).contains(&partitions) {
+        return Ok(());
+    }
+    let (sites, each) = (configuration.sites, configuration.options.partitions_per_site.to_u32());
+    Err(io::Error::other(format!(
+        "{sites} sites with {each} partitions each (option partitions_per_site) have {partitions} \
+         partitions, and a cluster has 1 to {limit}"
+    )))
+}
+
+/// A directory is started with as many partitions as it was made with.
+fn check_partition_count(configuration: &ServerConfiguration, data: &Data) -> Result<(), String> {
+    let (partitions, sites) = (data.cluster.partition_count, configuration.sites);
+    let each = configuration.options.partitions_per_site.to_u32();
+    if partitions == configuration.partition_count() {
+        return Ok(());
+    }
+    let directory = data.disk.shown("");
+    let asked = match each {
+        1 => format!("{sites} sites were asked for"),
+        _ => format!("{sites} sites with {each} partitions each were asked for"),
+    };
+    let advice = match partitions % each {
+        0 => format!("start it with --sites {}", partitions / each),
+        _ => format!("start it with --sites {partitions} and the option partitions_per_site=1"),
+    };
+    Err(format!(
+        "the directory {directory} is of a cluster with {partitions} partitions, and {asked}: \
+         {advice}"
+    ))
 }
 
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {
@@ -484,16 +521,15 @@ fn host_facts(
     client: &TcpListener,
     admin: &TcpListener,
 ) -> io::Result<HostFacts> {
+    let (partition_count, sites) = (configuration.partition_count(), configuration.sites);
+    let first_at = configuration.for_tests.first_partition_at;
     Ok(HostFacts {
         drain: crate::shard::Drain::default(),
         options: configuration.options.clone(),
         java_options: configuration.java_options.clone(),
-        ring: HashRing::new(configuration.sites),
-        partition_count: configuration.sites,
-        placement: Placement::rotated(
-            configuration.sites,
-            configuration.for_tests.first_partition_at,
-        ),
+        ring: HashRing::new(partition_count),
+        partition_count,
+        placement: Placement::spread(partition_count, sites, first_at),
         cluster_created_ms: match &configuration.data {
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,

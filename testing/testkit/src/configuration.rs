@@ -3,15 +3,17 @@
 use lockstep_client::rows::Table;
 use lockstep_client::{Connection, ParameterWriter};
 use lockstep_node::RuleSet;
-use lockstep_node::options::Options;
+use lockstep_node::options::{Count, Options};
 
 /// A file of `corpus/configs`: `name = value` a line, `#` before comments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
     /// What `skipif` and `onlyif` call it: the file's name.
     pub name: String,
-    /// `sites`: partitions of the host.
+    /// `sites`: threads of the host that serve partitions.
     pub sites: u32,
+    /// `partitions_per_site`: the partitions of each, one if it is left out.
+    pub partitions_per_site: u32,
     /// `tables = replicated`: PARTITION TABLE statements are left out.
     pub replicated: bool,
     /// `statements = procedures`: a query or a change is made a procedure and called.
@@ -36,6 +38,7 @@ impl Configuration {
         let mut configuration = Configuration {
             name: name.to_string(),
             sites: 1,
+            partitions_per_site: 1,
             replicated: false,
             procedures: false,
             single_partition: false,
@@ -49,6 +52,9 @@ impl Configuration {
             let (key, value) = line.split_once('=').ok_or_else(bad)?;
             match (key.trim(), value.trim()) {
                 ("sites", value) => configuration.sites = value.parse().map_err(|_| bad())?,
+                ("partitions_per_site", value) => {
+                    configuration.partitions_per_site = value.parse().map_err(|_| bad())?;
+                }
                 ("tables", "replicated") => configuration.replicated = true,
                 ("statements", "procedures") => configuration.procedures = true,
                 ("statements", "single-partition") => {
@@ -67,9 +73,18 @@ impl Configuration {
         Ok(configuration)
     }
 
+    /// Partitions of its hosts.
+    pub fn partition_count(&self) -> u32 {
+        self.sites * self.partitions_per_site
+    }
+
     /// The options of its hosts.
     pub fn options(&self) -> Options {
-        Options { disabled_rules: self.rules_off, ..Options::default() }
+        Options {
+            disabled_rules: self.rules_off,
+            partitions_per_site: Count(self.partitions_per_site.into()),
+            ..Options::default()
+        }
     }
 
     /// Makes what the statements of this configuration need.
@@ -180,6 +195,9 @@ mod tests {
         let read = Configuration::read("x", text).expect("sound");
         assert!(read.sites == 3 && read.replicated && !read.procedures);
         assert_eq!(read.skip, ["a.slt"]);
+        let read = Configuration::read("x", "sites = 2\npartitions_per_site = 3").expect("sound");
+        assert_eq!((read.sites, read.partition_count()), (2, 6));
+        assert_eq!(read.options().partitions_per_site, Count(3));
         assert!(Configuration::read("x", "tables = none").is_err());
         let kept =
             without_partitioning("CREATE TABLE t (a INTEGER); partition table t ON COLUMN a");

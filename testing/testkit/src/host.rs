@@ -57,7 +57,7 @@ impl MemoryDirectory {
 }
 
 impl TestHost {
-    /// Starts a host with this many sites and default options.
+    /// Starts a host with this many sites, each of one partition, and default options.
     ///
     /// # Errors
     /// The system has no port or thread left.
@@ -88,7 +88,8 @@ impl TestHost {
     /// As for [`TestHost::start`], or the directory cannot be recovered.
     pub fn start_on(options: Options, directory: &MemoryDirectory) -> io::Result<TestHost> {
         let data = directory.data();
-        TestHost::start_at(data.cluster.partition_count, options, Some(data), false)
+        let sites = data.cluster.partition_count / options.partitions_per_site.to_u32();
+        TestHost::start_at(sites, options, Some(data), false)
     }
 
     fn start_at(

@@ -3,6 +3,7 @@
 
 use super::process::Host;
 use super::{lockstep, text};
+use lockstep_types::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -105,6 +106,44 @@ fn a_directory_is_made_once() {
     let before = folder.files();
     refused(&lockstep(&init, ""), &[folder.shown(), "belongs to a host already"]);
     assert!(folder.files() == before);
+}
+
+#[test]
+fn sites_of_any_number_serve_the_partitions_of_a_directory() {
+    let folder = Folder::new("partitions");
+    let shape = ["--sites", "2", "--partitions-per-site", "2"];
+    let made = lockstep(&[&["init", "--dir", folder.shown()], &shape[..]].concat(), "");
+    let said = text(&made.stdout);
+    let next = format!("`lockstep start --dir {} --partitions-per-site 2`", folder.shown());
+    assert!(said.contains("for 2 sites with 2 partitions each") && said.contains(&next), "{said}");
+    let sql = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a";
+    for (run, (arguments, told)) in [
+        (&shape[2..], "lockstep: 2 sites with 2 partitions each, "),
+        (&["--partitions-per-site", "4"], "lockstep: 1 site with 4 partitions, "),
+        (&["--sites", "4", "--option", "partitions_per_site=1"], "lockstep: 4 sites, "),
+        (&[], "lockstep: 4 sites, "),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut host = Host::run(Host::command(&folder.0, &[]).args(arguments)).ready();
+        assert!(host.said.contains(told), "{}", host.said);
+        let mut connection = host.connect();
+        if run == 0 {
+            connection.sql(sql).expect("it is made");
+        }
+        for row in 0..20 {
+            let insert = format!("INSERT INTO t VALUES ({})", run * 20 + row);
+            connection.sql(&insert).expect("it is inserted");
+        }
+        let count = connection.sql("SELECT COUNT(*) FROM t").expect("it is counted");
+        assert_eq!(count[0].rows[0][0], Value::Int(run as i64 * 20 + 20));
+        host.kill();
+    }
+    let advice = "start it with --sites 2";
+    folder.start_is_refused(&["--sites", "3", "--partitions-per-site", "2"], &["4 part", advice]);
+    folder.start_is_refused(&["--partitions-per-site", "3"], &["partitions_per_site=1"]);
+    folder.start_is_refused(&["--partitions-per-site", "17"], &["17", "1..=16"]);
 }
 
 #[test]

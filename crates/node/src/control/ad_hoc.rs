@@ -275,7 +275,7 @@ impl Control {
             via,
         };
         let thread = self.facts.placement.thread_of(partition);
-        self.outbox.send(thread, Envelope::AdHoc(Box::new(ad_hoc)));
+        self.outbox.send(thread, Envelope::AdHoc(partition, Box::new(ad_hoc)));
     }
 
     /// `@AdHocSpForTest`: a statement, a partitioning value, and the statement's parameters. The

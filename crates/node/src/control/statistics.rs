@@ -6,7 +6,7 @@ use super::{Control, answer};
 use crate::clock;
 use crate::log::LogPruner;
 use crate::message::{Envelope, Origin};
-use crate::statistics::ShardSnapshot;
+use crate::statistics::ThreadSnapshot;
 use lockstep_host::placement::{Placement, SitePlace};
 use lockstep_host::schema::Handled;
 use lockstep_types::{
@@ -30,7 +30,7 @@ pub(super) use interval::Interval;
 pub(super) struct Gathering {
     origin: Origin,
     purpose: Purpose,
-    snapshots: Vec<ShardSnapshot>,
+    snapshots: Vec<ThreadSnapshot>,
 }
 
 /// What the numbers are for.
@@ -155,7 +155,7 @@ impl Control {
     }
 
     /// A thread's numbers arrived.
-    pub(super) fn gathered(&mut self, request: u64, snapshot: Box<ShardSnapshot>) {
+    pub(super) fn gathered(&mut self, request: u64, snapshot: Box<ThreadSnapshot>) {
         let Some(gathering) = self.gathers.get_mut(&request) else { return };
         gathering.snapshots.push(*snapshot);
         if gathering.snapshots.len() < usize::from(self.facts.placement.site_count()) {
@@ -182,7 +182,7 @@ impl Control {
         &mut self,
         origin: Origin,
         query: &StatisticsQuery,
-        snapshots: &[ShardSnapshot],
+        snapshots: &[ThreadSnapshot],
     ) {
         let mut sources = Vec::new();
         for source in &query.sources {
@@ -206,7 +206,7 @@ impl Control {
         selector: &str,
         interval: bool,
         asking: Origin,
-        mut snapshots: Vec<ShardSnapshot>,
+        mut snapshots: Vec<ThreadSnapshot>,
     ) -> tables::View {
         let now_ms = clock::now_us() / 1000;
         let mut since_ms = self.facts.started_ms;
@@ -273,7 +273,7 @@ fn partition_sites(placement: &Placement) -> Vec<PartitionSites> {
 
 /// The tables of `@ValidatePartitioning`: misplaced rows per site and table, and that every site
 /// hashes alike, because they share one ring.
-fn write_validation(out: &mut Vec<u8>, host: HostId, snapshots: &[ShardSnapshot]) -> u16 {
+fn write_validation(out: &mut Vec<u8>, host: HostId, snapshots: &[ThreadSnapshot]) -> u16 {
     let host = Datum::Int(host.0.into());
     let site = [
         ("HOST_ID", SqlType::Integer),
@@ -283,7 +283,8 @@ fn write_validation(out: &mut Vec<u8>, host: HostId, snapshots: &[ShardSnapshot]
     let rows = [("TABLE", SqlType::Varchar), ("MISPARTITIONED_ROWS", SqlType::BigInt)];
     let schema = TableSchema::new(&[&site[..], &rows[..]].concat());
     let mut table = TableBuilder::begin(out, &schema);
-    for snapshot in snapshots {
+    let replicas = || snapshots.iter().flat_map(|thread| &thread.replicas);
+    for snapshot in replicas() {
         let (site, partition) = (snapshot.site(), snapshot.partition());
         let misplaced = snapshot.mispartitioned.as_deref().unwrap_or(&[]);
         for statistics in &snapshot.tables {
@@ -298,7 +299,7 @@ fn write_validation(out: &mut Vec<u8>, host: HostId, snapshots: &[ShardSnapshot]
     let hashing = [("HASHINATOR_MATCHES", SqlType::TinyInt)];
     let schema = TableSchema::new(&[&site[..], &hashing[..]].concat());
     let mut table = TableBuilder::begin(out, &schema);
-    for snapshot in snapshots {
+    for snapshot in replicas() {
         let (site, partition) = (snapshot.site(), snapshot.partition());
         table.row(&schema, &[host, site.as_datum(), partition.as_datum(), Datum::Int(1)]);
     }

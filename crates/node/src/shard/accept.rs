@@ -111,7 +111,9 @@ impl Shard {
         let until_us = self.now_us + self.facts.options.login_timeout_ms.us();
         let caller = caller(self.thread, key);
         let presence = Callers::enter(&self.facts.callers, caller, &stream);
-        self.connections[index] = Some(Connection::new(stream, key, id, admin, until_us, presence));
+        let replicas = self.replicas.count();
+        let connection = Connection::new(stream, key, id, admin, until_us, presence, replicas);
+        self.connections[index] = Some(connection);
     }
 
     /// Drops a connection. Its calls go on; their answers are thrown away.

@@ -1,6 +1,7 @@
 //! Answers on their way back to the connection that waits for them.
 
 use super::Shard;
+use super::replica::Replica;
 use crate::message::{ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, TASK_KEY};
 use lockstep_host::codec::SurveyedTable;
 use lockstep_host::expiry;
@@ -9,8 +10,8 @@ use lockstep_types::{Failure, Status, TableId};
 use lockstep_wire_volt::response;
 
 impl Shard {
-    /// Sends a whole response frame to the connection that waits for it: of what does not stand
-    /// behind this thread's partition, or has waited for its log.
+    /// Sends a whole response frame to the connection that waits for it: one that depends on no
+    /// partition of this thread, or has waited for its log.
     pub(super) fn answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
         let answer = ForwardedAnswer { origin, status, frame };
         if origin.thread == self.thread {
@@ -53,15 +54,18 @@ impl Shard {
         self.recycle(answer.frame);
     }
 
-    /// Tells the control thread how many rows the tables have, and shows some.
+    /// Tells the control thread how many rows the tables have at each replica, and shows some.
     pub(super) fn survey(&mut self, sample: &[TableId], rows: u32) {
-        let database = self.site.database();
-        let surveyed = |(table, count)| SurveyedTable {
-            table,
-            rows: count,
-            sample: sample.contains(&table).then(|| database.sample(table, rows)),
+        let of_replica = |replica: &Replica| {
+            let database = replica.site.database();
+            let surveyed = move |(table, count)| SurveyedTable {
+                table,
+                rows: count,
+                sample: sample.contains(&table).then(|| database.sample(table, rows)),
+            };
+            database.row_counts().map(surveyed).collect::<Vec<_>>()
         };
-        let tables = database.row_counts().map(surveyed).collect();
+        let tables = self.replicas.iter().flat_map(of_replica).collect();
         let request = ControlRequest::Surveyed { thread: self.thread, tables };
         let control = self.control_thread();
         self.outbox.send(control, Envelope::Control(Box::new(request)));
@@ -69,7 +73,9 @@ impl Shard {
 
     /// Tells the control thread how many rows there are whose time is over.
     pub(super) fn look_at_expired(&mut self, catalog_version: u64, looks: &[ExpiryLook]) {
-        let database = self.site.database();
+        let Some(first) = looks.first() else { return };
+        let slot = self.replicas.slot_here(first.partition);
+        let database = self.replicas[slot].site.database();
         let is_current = catalog_version == self.catalog.version();
         let seen = expiry::poll(database, is_current, looks);
         let request = ControlRequest::ExpirySeen { catalog_version, seen };
@@ -79,23 +85,26 @@ impl Shard {
 
     /// Sends this thread's numbers to the control thread.
     pub(super) fn send_statistics(&mut self, request: u64, validate: bool) {
+        let (thread, catalog) = (self.thread, &self.catalog);
+        let of_replica = |replica: &mut Replica| {
+            let Replica { site, log, statistics, .. } = replica;
+            let mut snapshot = statistics.snapshot(thread, catalog, site);
+            if let Some(log) = log {
+                let durable = log.refresh();
+                snapshot.outstanding_entries = site.needed_log_sequence().saturating_sub(durable);
+                // Entries that nobody depends on are no backlog.
+                let is_waiting = site.has_log_to_hand_over();
+                let waiting = if is_waiting { site.waiting_log_bytes() as u64 } else { 0 };
+                snapshot.outstanding_bytes = log.unwritten_bytes() + waiting;
+            }
+            snapshot.mispartitioned = validate.then(|| site.database().mispartitioned_rows());
+            snapshot
+        };
+        let replicas = self.replicas.iter_mut().map(of_replica).collect();
         let connections = self.connections.iter().flatten();
-        let mut snapshot =
-            self.statistics.snapshot(self.thread, &self.catalog, &self.site, connections);
-        if let Some(log) = &mut self.log {
-            let durable = log.refresh();
-            snapshot.outstanding_entries = self.site.needed_log_sequence().saturating_sub(durable);
-            // Entries that nobody depends on are no backlog.
-            let is_waiting = self.site.has_log_to_hand_over();
-            let waiting = if is_waiting { self.site.waiting_log_bytes() as u64 } else { 0 };
-            snapshot.outstanding_bytes = log.unwritten_bytes() + waiting;
-        }
-        if validate {
-            let database = self.site.database();
-            snapshot.mispartitioned = Some(database.mispartitioned_rows());
-        }
+        let snapshot = self.statistics.snapshot(thread, catalog, replicas, connections);
         let gathered = ControlRequest::Gathered { request, snapshot: Box::new(snapshot) };
-        let (entry, control) = (self.stands_behind(), self.control_thread());
-        self.send_behind(entry, control, Envelope::Control(Box::new(gathered)));
+        let message = Envelope::Control(Box::new(gathered));
+        self.send_when_all_safe(self.control_thread(), message);
     }
 }

@@ -1,13 +1,14 @@
 //! Messages that go through their byte form although they stay within the process
 //! ([`crate::codec`]): for tests.
 
-use super::{HostSite, Shard};
+use super::Shard;
 use crate::codec::{Received, read_message, write_message};
 use crate::message::Envelope;
 use lockstep_host::coordinator::{CoordinatorHost, Overtaken};
 use lockstep_host::names::CatalogNames;
 use lockstep_host::statement_cache::{StatementCache, StatementSources};
 use lockstep_site::codec::MessageError;
+use lockstep_types::PartitionId;
 
 /// What a thread needs for it.
 #[derive(Default)]
@@ -30,7 +31,7 @@ impl Shard {
         }
         let received = self.received(&bytes);
         let is_repeat = matches!(&message, Envelope::ToPartition(told)
-            if self.partition_of(told.partition).has_received(told.number));
+            if self.has_received(told.partition, told.number));
         self.message_bytes.buffer = bytes;
         match received {
             Ok(Received::Message(message)) => {
@@ -86,12 +87,12 @@ impl Shard {
     pub(super) fn take_early_messages(&mut self) {
         self.message_bytes.statements.forget();
         let early = std::mem::take(&mut self.message_bytes.early);
-        self.own_messages.extend(early);
+        early.into_iter().for_each(|message| self.own_messages.push(message));
     }
 
-    fn partition_of(&self, partition: lockstep_types::PartitionId) -> &HostSite {
-        assert!(self.serves(partition), "messages go to the thread of their partition");
-        &self.site
+    fn has_received(&self, partition: PartitionId, number: u64) -> bool {
+        let slot = self.replicas.slot_here(partition);
+        self.replicas[slot].site.has_received(number)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
-use super::{HeldCall, KeptAnswer, Shard};
+use super::replica::Replica;
+use super::{HeldCall, KeptAnswer, Shard, Slot};
 use crate::clock;
 use crate::connection::ConnectionKey;
 use crate::control::system::write_ping;
@@ -24,6 +25,17 @@ use lockstep_types::{Datum, Failure, Parameter, Status, ThreadId};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
 
+/// What has become of a call that came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It ran at a replica of this thread, and its answer is in the output.
+    Answered(Slot),
+    /// Its answer comes later.
+    Pending,
+    /// Its answer is in the output and depends on no replica.
+    Refused,
+}
+
 impl Shard {
     /// Handles one invocation of a connection of this thread. What can be answered at once is
     /// appended to `output`.
@@ -32,7 +44,7 @@ impl Shard {
         key: ConnectionKey,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) {
+    ) -> Taken {
         let invocation = match Invocation::decode(body) {
             Ok(invocation) => invocation,
             Err(rejection) => {
@@ -41,7 +53,7 @@ impl Shard {
                 let text = rejection.message();
                 self.note_refused(key, "call refused", &text);
                 response::write_simple(output, handle, Status::UnexpectedFailure, Some(&text));
-                return;
+                return Taken::Refused;
             }
         };
         let origin = Origin {
@@ -57,31 +69,34 @@ impl Shard {
         }
         let catalog = &self.catalog;
         let Some(procedure) = catalog.procedure(invocation.procedure) else {
-            return refuse(output, &origin, &not_found(invocation.procedure));
+            refuse(output, &origin, &not_found(invocation.procedure));
+            return Taken::Refused;
         };
         if !self.facts.intake.is_open() {
             let connection = self.connections.get(key.place as usize);
             let admin = connection.and_then(Option::as_ref).is_some_and(|c| c.admin);
             let changes = Changes::of_procedure(&procedure.definition);
             if let Err(failure) = self.facts.intake.check(changes, admin) {
-                self.is_refused = true;
-                return refuse(output, &origin, &failure);
+                refuse(output, &origin, &failure);
+                return Taken::Refused;
             }
         }
         let origin = Origin { procedure: procedure.number, ..origin };
         match destination(procedure, &invocation, &self.facts.ring) {
-            Destination::Partition(partition) if self.serves(partition) => {
-                self.call_here(origin, &invocation, body, output);
-            }
-            Destination::Partition(partition) => {
-                let mut copy = self.spare_buffer();
-                copy.extend_from_slice(body);
-                let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
-                let call = ForwardedCall { origin, body: copy };
-                self.outbox.send(self.thread_of(partition), Envelope::Call(call));
-            }
+            Destination::Partition(partition) => match self.replicas.slot_of(partition) {
+                Some(slot) => self.call_here(slot, origin, &invocation, body, output),
+                None => {
+                    let mut copy = self.spare_buffer();
+                    copy.extend_from_slice(body);
+                    let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
+                    let call = ForwardedCall { origin, body: copy };
+                    let thread = self.thread_of(partition);
+                    self.outbox.send(thread, Envelope::Call(partition, call));
+                    Taken::Pending
+                }
+            },
             Destination::Via(index, key) => {
-                self.call_via(origin, &invocation, body, (index, key), output);
+                self.call_via(origin, &invocation, body, (index, key), output)
             }
             Destination::Multi => self.call_several(origin, &invocation, body, HomeOf::default()),
             Destination::Declared => self.call_declared(origin, &invocation, body, output),
@@ -89,27 +104,35 @@ impl Shard {
                 self.call_several(origin, &invocation, body, HomeOf::known(home))
             }
             Destination::Outside => self.call_outside(origin, &invocation),
-            Destination::Refused(failure) => {
-                self.statistics.count_refused(origin.procedure);
-                refuse(output, &origin, &failure);
-            }
+            Destination::Refused(failure) => self.refuse_counted(output, &origin, &failure),
         }
     }
 
-    /// A call whose partition is this thread's and whose connection too: no hand-off at all.
+    /// Refuses a call of a procedure, which is counted as a failure of that.
+    pub(super) fn refuse_counted(
+        &mut self,
+        output: &mut Vec<u8>,
+        origin: &Origin,
+        failure: &Failure,
+    ) -> Taken {
+        self.replicas.first().statistics.count_refused(origin.procedure);
+        refuse(output, origin, failure);
+        Taken::Refused
+    }
+
+    /// A call whose replica is this thread's and whose connection too: no hand-off at all.
     pub(super) fn call_here(
         &mut self,
+        slot: Slot,
         origin: Origin,
         invocation: &Invocation<'_>,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) {
-        match self.site.admit(self.now_us) {
+    ) -> Taken {
+        match self.replicas[slot].site.admit(self.now_us) {
             Admission::Run(header) => {
-                let began_ms = clock::coarse_ms();
-                let status = self.execute(&header, origin, invocation, output);
-                self.statistics.count_answer(&origin, status, self.now_us);
-                self.note_if_slow(began_ms, &origin);
+                self.execute_and_answer(slot, &header, origin, invocation, output);
+                Taken::Answered(slot)
             }
             waits => {
                 let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
@@ -117,16 +140,36 @@ impl Shard {
                 copy.extend_from_slice(body);
                 let call = HeldCall::Invocation(ForwardedCall { origin, body: copy });
                 match waits {
-                    Admission::Speculate(header) => partition::speculate(self, header, call),
-                    _ => partition::hold(self, call),
+                    Admission::Speculate(header) => {
+                        partition::speculate(&mut self.at_slot(slot), header, call);
+                    }
+                    _ => partition::hold(&mut self.at_slot(slot), call),
                 }
+                Taken::Pending
             }
         }
     }
 
-    /// Runs an invocation at this thread's partition and appends the answer to `output`.
+    /// Runs an invocation of a connection of this thread, whose answer is counted at once.
+    #[inline]
+    pub(super) fn execute_and_answer(
+        &mut self,
+        slot: Slot,
+        header: &EntryHeader,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+        output: &mut Vec<u8>,
+    ) {
+        let began_ms = clock::coarse_ms();
+        let status = self.execute(slot, header, origin, invocation, output);
+        self.statistics.count_answer(&origin, status, self.now_us);
+        self.note_if_slow(began_ms, &origin);
+    }
+
+    /// Runs an invocation at a replica and appends the answer to `output`.
     pub(super) fn execute(
         &mut self,
+        slot: Slot,
         header: &EntryHeader,
         origin: Origin,
         invocation: &Invocation<'_>,
@@ -135,7 +178,7 @@ impl Shard {
         let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
         self.statistics.count_wait(waited);
         if invocation.procedure == LOAD_AT_PARTITION {
-            return self.execute_load(header, invocation, waited, output);
+            return self.execute_load(slot, header, invocation, waited, output);
         }
         // The thread that read the call found it in its own catalog; one that it was sent to
         // looks again, for the catalog may have changed on the way.
@@ -143,7 +186,7 @@ impl Shard {
             true => self.catalog.procedures().get(origin.procedure as usize),
             false => self.catalog.called(origin.procedure, invocation.procedure),
         };
-        let (site, statistics) = (&mut self.site, &mut self.statistics);
+        let Replica { site, statistics, .. } = &mut self.replicas[slot];
         let reads = procedure.is_some_and(|procedure| procedure.definition.read_only);
         let options = &self.facts.options;
         let of_query =
@@ -153,36 +196,41 @@ impl Shard {
     }
 
     /// Runs a call that came from another thread or waited, and answers it.
-    pub(super) fn run_held(&mut self, header: &EntryHeader, call: HeldCall) {
-        let KeptAnswer { status, frame, entry } = self.execute_held(header, &call);
+    pub(super) fn run_held(&mut self, slot: Slot, header: &EntryHeader, call: HeldCall) {
+        let KeptAnswer { status, frame, entry } = self.execute_held(slot, header, &call);
         let origin = call.origin();
-        self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
+        self.answer_when_safe((slot, entry), ForwardedAnswer { origin, status, frame });
         if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
             self.recycle(call.body);
         }
     }
 
-    pub(super) fn execute_held(&mut self, header: &EntryHeader, call: &HeldCall) -> KeptAnswer {
+    pub(super) fn execute_held(
+        &mut self,
+        slot: Slot,
+        header: &EntryHeader,
+        call: &HeldCall,
+    ) -> KeptAnswer {
         let mut frame = self.spare_buffer();
-        match call {
+        let status = match call {
             HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) => {
                 let invocation = Invocation::decode(&call.body)
                     .expect("the connection's thread decoded it before");
-                let status = self.execute(header, call.origin, &invocation, &mut frame);
-                KeptAnswer { status, frame, entry: self.stands_behind() }
+                self.execute(slot, header, call.origin, &invocation, &mut frame)
             }
             HeldCall::AdHoc(call) => {
                 let start = response::begin(&mut frame);
-                self.site.limit_call(call.call.read_only, call.time_limit);
-                let outcome = self.site.statements(header, &call.call, &mut frame);
+                let Replica { site, statistics, .. } = &mut self.replicas[slot];
+                site.limit_call(call.call.read_only, call.time_limit);
+                let outcome = site.statements(header, &call.call, &mut frame);
+                statistics.count_ad_hoc();
                 let waited = Elapsed::between_us(call.origin.arrived_us, self.now_us);
                 self.statistics.count_wait(waited);
-                self.statistics.count_ad_hoc();
                 response::finish(&mut frame, start, call.origin.handle, &outcome, waited);
-                let status = outcome.failure.map_or(Status::Success, |failure| failure.status);
-                KeptAnswer { status, frame, entry: self.stands_behind() }
+                outcome.failure.map_or(Status::Success, |failure| failure.status)
             }
-        }
+        };
+        KeptAnswer { status, frame, entry: self.replicas[slot].answer_position() }
     }
 
     /// Plans that a schema change overtook are made anew. The call was let in before, so a pause
@@ -232,16 +280,18 @@ impl Shard {
                 let home = HomeOf::known(home);
                 return self.call_for_coordinator(origin, &invocation, &body, &[], home);
             }
-            Destination::Outside => self.call_outside(origin, &invocation),
+            Destination::Outside => {
+                self.call_outside(origin, &invocation);
+            }
             Destination::Refused(failure) => self.answer_failure(origin, &failure),
             Destination::Via(index, integer) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
                 let key = ViaKey { catalog_version: self.catalog.version() as u32, integer };
-                self.send_via(ViaCall::new(call, key, ViaLeg::Index), index);
+                self.send_via(ViaCall::new(call, key, ViaLeg::Index, index));
             }
             Destination::Partition(partition) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
-                self.send(self.thread_of(partition), Envelope::Call(call));
+                self.send(self.thread_of(partition), Envelope::Call(partition, call));
             }
         }
         None
@@ -255,13 +305,19 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) {
+    ) -> Taken {
         match SystemProcedure::find(invocation.procedure).map(|procedure| procedure.id) {
-            Some(SystemProcedureId::Ping) => write_ping(output, origin.handle),
-            Some(SystemProcedureId::LoadSinglepartitionTable) => {
-                self.load(origin, invocation, body, output);
+            Some(SystemProcedureId::Ping) => {
+                write_ping(output, origin.handle);
+                Taken::Refused
             }
-            Some(SystemProcedureId::Subscribe) => self.subscribe(origin, invocation, output),
+            Some(SystemProcedureId::LoadSinglepartitionTable) => {
+                self.load(origin, invocation, body, output)
+            }
+            Some(SystemProcedureId::Subscribe) => {
+                self.subscribe(origin, invocation, output);
+                Taken::Refused
+            }
             // The control thread answers for those that there are not, too.
             _ => {
                 let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
@@ -269,6 +325,7 @@ impl Shard {
                 let request = ControlRequest::Call { origin, admin, body: body.into() };
                 let control = self.control_thread();
                 self.outbox.send(control, Envelope::Control(Box::new(request)));
+                Taken::Pending
             }
         }
     }
@@ -307,7 +364,7 @@ impl Shard {
     /// round, after the sockets.
     pub(super) fn send(&mut self, thread: ThreadId, message: Envelope) {
         if thread == self.thread {
-            self.own_messages.push_back(message);
+            self.own_messages.push(message);
         } else if message.is_urgent() {
             let is_awaited = message.is_of_a_round();
             self.outbox.send_urgent(thread, message);

@@ -1,8 +1,8 @@
 //! The orderly stop: no more calls are taken, and those under way are finished and answered.
 //!
-//! A site is quiet when its connections wait for nothing, its partition has nothing undecided, and
-//! the coordinator, if it is here, has no transaction. Calls under way anywhere keep the thread of
-//! their connection from being quiet, so when all sites are, nothing is left in between.
+//! A site is quiet when its connections wait for nothing, its partitions have nothing undecided,
+//! and the coordinator, if it is here, has no transaction. Calls in progress anywhere keep the
+//! thread of their connection from being quiet, so when all sites are, nothing is left in between.
 
 use super::Shard;
 use std::sync::OnceLock;
@@ -63,10 +63,10 @@ impl Shard {
     fn has_nothing_to_do(&mut self) -> bool {
         let mut connections = self.connections.iter().flatten();
         connections.all(|c| c.unanswered == 0 && c.unread_bytes() == 0)
-            && self.site.is_idle()
+            && self.replicas.iter().all(|own| own.site.is_idle() && own.gate.is_idle())
             && self.coordinator.as_ref().is_none_or(|coordinator| coordinator.is_idle())
             && self.own_messages.is_empty()
-            && self.gate.is_idle()
+            && self.all_replicas.is_idle()
             && self.inbox.is_empty()
     }
 }

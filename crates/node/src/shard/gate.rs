@@ -1,178 +1,106 @@
-//! Nothing leaves a partition before what it stands behind is durable.
+//! Nothing is released from a partition before the log entries that it depends on are safe.
 //!
-//! With a synchronous command log, what a call here answers may rest on any entry that the
-//! partition has logged by then, its own included. So each answer takes the number of the last
-//! entry along, and waits until the log is durable up to there: in its connection's output if
-//! that is here, else in a queue before it is sent to another thread. The same holds for what the
-//! partition tells the coordinator: a transaction that is decided is durable at all its
-//! participants. Where nothing undurable is before it, an answer leaves at once.
+//! With a synchronous command log, what a call here answers may depend on any entry that the
+//! partition has logged by then, its own included. So each answer takes the position of the last
+//! entry along, and waits until the log is durable up to it: in its connection's output if that is
+//! here, else in a queue before it is sent to another thread. The same holds for what the partition
+//! tells the coordinator: a transaction that is decided is durable at all its participants. Where
+//! everything before it is durable, an answer is released at once.
 //!
 //! Answers of other threads have waited where they come from.
 
 use super::Shard;
-use crate::connection::ConnectionKey;
+use super::replica::{Replica, Replicas, Slot};
+use crate::connection::{ConnectionKey, OutputGates};
 use crate::log::SiteLog;
 use crate::message::{Envelope, ForwardedAnswer};
 use lockstep_site::DurabilityGate;
 use lockstep_types::ThreadId;
 use std::collections::VecDeque;
 
-/// The number of an entry that is durable wherever the log is.
-const DURABLE_EVERYWHERE: u64 = 0;
+/// The position of an entry that is safe wherever the log is.
+const SAFE_EVERYWHERE: u64 = 0;
 
-/// What waits for the log of this thread's partition.
+/// What waits for the log of one replica.
 #[derive(Default)]
 pub(super) struct Gate {
     /// Messages to threads.
     messages: DurabilityGate<(ThreadId, Envelope)>,
     /// Connections with output that waits, and the entry that it waits for.
     connections: VecDeque<(u64, ConnectionKey)>,
-    /// Answers for the load inside the thread, and the entry that each stands behind.
+    /// Answers for the load inside the thread, and the entry that each depends on.
     load_answers: VecDeque<(u64, Vec<u8>)>,
-    /// The log is too far behind for more calls.
-    is_shut: bool,
 }
 
 impl Gate {
     /// Whether nothing waits.
+    #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.messages.is_idle() && self.connections.is_empty() && self.load_answers.is_empty()
     }
+}
 
-    /// Whether the log is too far behind for more calls.
-    pub(super) fn is_shut(&self) -> bool {
-        self.is_shut
+/// What depends on all replicas of a thread, and waits for their logs.
+#[derive(Default)]
+pub(super) struct AllReplicas {
+    /// By slot, the entries that each message depends on.
+    waiting: VecDeque<(Box<[u64]>, ThreadId, Envelope)>,
+}
+
+impl AllReplicas {
+    /// Whether nothing waits.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
     }
 }
 
-impl Shard {
-    /// The entry that what is answered here now stands behind.
+impl Replica {
+    /// Whether answers wait until what they depend on is durable.
+    pub(super) fn gates_answers(&self) -> bool {
+        self.log.as_ref().is_some_and(SiteLog::gates)
+    }
+
+    /// The entry that an answer given now depends on.
     #[inline]
-    pub(super) fn stands_behind(&self) -> u64 {
+    pub(super) fn answer_position(&self) -> u64 {
         match &self.log {
             Some(log) if log.gates() => self.site.needed_log_sequence(),
-            _ => DURABLE_EVERYWHERE,
+            _ => SAFE_EVERYWHERE,
         }
     }
 
-    /// The entry that what the partition tells the coordinator now stands behind. With an
-    /// asynchronous log it waits until that is written, which is not to say durable: whatever end
-    /// of the log a power cut takes, no decision is left in it without what was decided on.
+    /// The entry that what the partition tells the coordinator now depends on. With an asynchronous
+    /// log it waits until that is written, which is not to say durable: whatever end of the log a
+    /// power cut takes, no decision is left in it without what was decided on.
     #[inline]
-    pub(super) fn told_behind(&self) -> u64 {
-        self.log.as_ref().map_or(DURABLE_EVERYWHERE, |_| self.site.needed_log_sequence())
+    pub(super) fn message_position(&self) -> u64 {
+        self.log.as_ref().map_or(SAFE_EVERYWHERE, |_| self.site.needed_log_sequence())
     }
 
-    /// How far the log was durable when it was last looked at; written, if it is asynchronous.
+    /// The last entry that was safe when the log was polled last: durable, or written if the log
+    /// is asynchronous.
     #[inline]
-    fn durable(&self) -> u64 {
+    fn safe_position(&self) -> u64 {
         self.log.as_ref().map_or(u64::MAX, SiteLog::durable)
     }
 
-    /// Tells the log that there is nothing to do here until somebody wakes this site: what it
-    /// gathers need not wait for more.
+    /// Whether the log is too far behind for more calls.
     #[inline]
-    pub(super) fn note_idle(&self) {
-        if let Some(log) = &self.log {
-            log.note_idle();
-        }
+    fn is_log_behind(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.is_behind(self.site.waiting_log_bytes()))
     }
 
-    /// Tells the log that there is something to do again.
+    /// Whether the log has caught up with something that waits: for this replica, or for all.
     #[inline]
-    pub(super) fn note_busy(&self) {
-        if let Some(log) = &self.log {
-            log.note_busy();
-        }
+    fn has_log_news(&self, all: &AllReplicas) -> bool {
+        let waits = || !self.gate.is_idle() || !all.is_idle();
+        self.log.as_ref().is_some_and(|log| waits() && log.has_news())
     }
 
-    /// Lets go what the log has caught up with.
+    /// What this round logged is handed to the log's thread, or dropped if there is none.
     #[inline]
-    pub(super) fn release_durable(&mut self) {
-        let Some(log) = &mut self.log else { return };
-        let durable = log.refresh();
-        self.gate.is_shut = log.is_behind(self.site.waiting_log_bytes());
-        while let Some((thread, message)) = self.gate.messages.release(durable) {
-            self.send(thread, message);
-        }
-        while self.gate.connections.front().is_some_and(|(entry, _)| *entry <= durable)
-            && let Some((_, key)) = self.gate.connections.pop_front()
-        {
-            self.list_for_write(key);
-        }
-        while self.gate.load_answers.front().is_some_and(|(entry, _)| *entry <= durable)
-            && let Some((_, frame)) = self.gate.load_answers.pop_front()
-        {
-            self.tell_load(&frame);
-            self.recycle(frame);
-        }
-    }
-
-    /// Keeps an answer to the load inside the thread until the log has what it stands behind.
-    /// False when it may go now.
-    #[inline]
-    pub(super) fn keeps_load_answer(&mut self, answer: &[u8]) -> bool {
-        let entry = self.stands_behind();
-        if entry <= self.durable() && self.gate.load_answers.is_empty() {
-            return false;
-        }
-        let mut frame = self.spare_buffer();
-        frame.extend_from_slice(answer);
-        self.gate.load_answers.push_back((entry, frame));
-        true
-    }
-
-    /// Whether the log has caught up with something that waits, or calls may go on.
-    #[inline]
-    pub(super) fn has_log_news(&self) -> bool {
-        let Some(log) = &self.log else { return false };
-        if self.gate.is_shut {
-            return !log.is_behind(self.site.waiting_log_bytes());
-        }
-        !self.gate.is_idle() && log.has_news()
-    }
-
-    /// Sends to a thread, this one included, once the entry is durable.
-    pub(super) fn send_behind(&mut self, entry: u64, thread: ThreadId, message: Envelope) {
-        let durable = self.durable();
-        let passed = self.gate.messages.pass(entry, durable, (thread, message));
-        if let Some((thread, message)) = passed {
-            self.send(thread, message);
-        }
-    }
-
-    /// Answers a call that ran here, once the entry is durable.
-    pub(super) fn answer_behind(&mut self, entry: u64, answer: ForwardedAnswer) {
-        let thread = answer.origin.thread;
-        let is_here = thread == self.thread;
-        match self.connection(answer.origin.connection) {
-            Some(connection) if is_here => {
-                connection.stand_behind(entry);
-                self.forwarded_answer(answer);
-            }
-            // Another thread, or somebody here who has no connection: a load, a procedure.
-            _ => self.send_behind(entry, thread, Envelope::Answer(answer)),
-        }
-    }
-
-    /// How many bytes of a connection's output may be written now.
-    #[inline]
-    pub(super) fn writable_bytes(&mut self, key: ConnectionKey) -> usize {
-        if self.log.as_ref().is_none_or(|log| !log.gates()) {
-            return usize::MAX;
-        }
-        let durable = self.durable();
-        let Some(connection) = self.connection(key) else { return 0 };
-        let (bytes, waits_for) = connection.durable_bytes(durable);
-        if let Some(entry) = waits_for {
-            self.gate.connections.push_back((entry, key));
-        }
-        bytes
-    }
-
-    /// What this round logged goes to the log's thread, or nowhere if there is none.
-    #[inline]
-    pub(super) fn hand_over_log(&mut self) {
+    fn hand_over_log(&mut self) {
         match &mut self.log {
             None => self.site.drop_log(),
             Some(_) if !self.site.has_log_to_hand_over() => {}
@@ -180,8 +108,8 @@ impl Shard {
         }
     }
 
-    /// The thread ends: everything that was logged goes to the log's thread.
-    pub(super) fn hand_over_all(&mut self) {
+    /// The thread ends: everything that was logged is handed to the log's thread.
+    fn hand_over_all(&mut self) {
         while self.site.waiting_log_bytes() > 0 {
             match &mut self.log {
                 None => self.site.drop_log(),
@@ -192,5 +120,179 @@ impl Shard {
             }
             std::thread::yield_now();
         }
+    }
+}
+
+/// A connection whose output may have to wait for logs of these replicas.
+struct Waiting<'r> {
+    replicas: &'r mut Replicas,
+    key: ConnectionKey,
+}
+
+impl OutputGates for Waiting<'_> {
+    #[inline]
+    fn safe_position(&self, slot: Slot) -> u64 {
+        self.replicas[slot].safe_position()
+    }
+
+    fn wait(&mut self, slot: Slot, entry: u64) {
+        self.replicas[slot].gate.connections.push_back((entry, self.key));
+    }
+}
+
+impl Shard {
+    /// Tells the log that there is nothing to do here until somebody wakes this site: what it
+    /// gathers need not wait for more.
+    #[inline]
+    pub(super) fn note_idle(&self) {
+        self.replicas
+            .iter()
+            .filter_map(|replica| replica.log.as_ref())
+            .for_each(SiteLog::note_idle);
+    }
+
+    /// Tells the log that there is something to do again.
+    #[inline]
+    pub(super) fn note_busy(&self) {
+        self.replicas
+            .iter()
+            .filter_map(|replica| replica.log.as_ref())
+            .for_each(SiteLog::note_busy);
+    }
+
+    /// Releases what the logs have caught up with.
+    #[inline]
+    pub(super) fn release_safe(&mut self) {
+        self.is_log_behind = false;
+        for slot in self.replicas.slots() {
+            self.release_safe_of(slot);
+        }
+        if !self.all_replicas.is_idle() {
+            self.release_safe_of_all();
+        }
+    }
+
+    #[cold]
+    fn release_safe_of_all(&mut self) {
+        let is_safe = |(entries, ..): &mut (Box<[u64]>, ThreadId, Envelope)| {
+            let mut replicas = self.replicas.iter().zip(entries);
+            replicas.all(|(replica, entry)| *entry <= replica.safe_position())
+        };
+        let mut safe = VecDeque::new();
+        while let Some((_, thread, message)) = self.all_replicas.waiting.pop_front_if(is_safe) {
+            safe.push_back((thread, message));
+        }
+        safe.into_iter().for_each(|(thread, message)| self.send(thread, message));
+    }
+
+    #[inline]
+    fn release_safe_of(&mut self, slot: Slot) {
+        let replica = &mut self.replicas[slot];
+        let Some(log) = &mut replica.log else { return };
+        let safe = log.refresh();
+        self.is_log_behind |= replica.is_log_behind();
+        while let Some((thread, message)) = self.replicas[slot].gate.messages.release(safe) {
+            self.send(thread, message);
+        }
+        let connections = |shard: &mut Shard| {
+            let waiting = &mut shard.replicas[slot].gate.connections;
+            waiting.pop_front_if(|(entry, _)| *entry <= safe)
+        };
+        while let Some((_, key)) = connections(self) {
+            self.list_for_write(key);
+        }
+        let answers = |shard: &mut Shard| {
+            let waiting = &mut shard.replicas[slot].gate.load_answers;
+            waiting.pop_front_if(|(entry, _)| *entry <= safe)
+        };
+        while let Some((_, frame)) = answers(self) {
+            self.tell_load(&frame);
+            self.recycle(frame);
+        }
+    }
+
+    /// Keeps an answer to the load inside the thread until the log has the entries that it depends
+    /// on. False when it is safe now.
+    #[inline]
+    pub(super) fn keeps_load_answer(&mut self, slot: Slot, answer: &[u8]) -> bool {
+        let replica = &self.replicas[slot];
+        let entry = replica.answer_position();
+        if entry <= replica.safe_position() && replica.gate.load_answers.is_empty() {
+            return false;
+        }
+        let mut frame = self.spare_buffer();
+        frame.extend_from_slice(answer);
+        self.replicas[slot].gate.load_answers.push_back((entry, frame));
+        true
+    }
+
+    /// Whether a log has caught up with something that waits, or calls may go on.
+    #[inline]
+    pub(super) fn has_log_news(&self) -> bool {
+        match self.is_log_behind {
+            true => !self.replicas.iter().any(Replica::is_log_behind),
+            false => self.replicas.iter().any(|own| own.has_log_news(&self.all_replicas)),
+        }
+    }
+
+    /// Sends to a thread, this one included, once the entry of a replica's log is safe.
+    pub(super) fn send_when_safe(
+        &mut self,
+        (slot, entry): (Slot, u64),
+        thread: ThreadId,
+        message: Envelope,
+    ) {
+        let replica = &mut self.replicas[slot];
+        let safe = replica.safe_position();
+        if let Some((thread, message)) = replica.gate.messages.pass(entry, safe, (thread, message))
+        {
+            self.send(thread, message);
+        }
+    }
+
+    /// Sends to a thread what depends on all replicas here, once it is safe.
+    pub(super) fn send_when_all_safe(&mut self, thread: ThreadId, message: Envelope) {
+        let entries = self.replicas.iter().map(Replica::answer_position).collect();
+        self.all_replicas.waiting.push_back((entries, thread, message));
+        self.release_safe_of_all();
+    }
+
+    /// Answers a call that ran here, once the entry of its replica's log is safe.
+    pub(super) fn answer_when_safe(&mut self, (slot, entry): (Slot, u64), answer: ForwardedAnswer) {
+        let thread = answer.origin.thread;
+        let is_here = thread == self.thread;
+        match self.connection(answer.origin.connection) {
+            Some(connection) if is_here => {
+                connection.depend_on(slot, entry);
+                self.forwarded_answer(answer);
+            }
+            // Another thread, or somebody here who has no connection: a load, a procedure.
+            _ => self.send_when_safe((slot, entry), thread, Envelope::Answer(answer)),
+        }
+    }
+
+    /// How many bytes of a connection's output may be written now.
+    #[inline]
+    pub(super) fn writable_bytes(&mut self, key: ConnectionKey) -> usize {
+        if !self.gates_answers {
+            return usize::MAX;
+        }
+        let place = key.place as usize;
+        let connection = self.connections.get_mut(place).and_then(Option::as_mut);
+        let Some(connection) = connection.filter(|connection| connection.key == key) else {
+            return 0;
+        };
+        connection.safe_bytes(&mut Waiting { replicas: &mut self.replicas, key })
+    }
+
+    /// What this round logged goes to the log's thread.
+    #[inline]
+    pub(super) fn hand_over_log(&mut self) {
+        self.replicas.iter_mut().for_each(Replica::hand_over_log);
+    }
+
+    /// The thread ends: everything that was logged goes to the log's thread.
+    pub(super) fn hand_over_all(&mut self) {
+        self.replicas.iter_mut().for_each(Replica::hand_over_all);
     }
 }

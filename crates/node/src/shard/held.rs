@@ -3,8 +3,8 @@
 
 use super::{HeldCall, Shard};
 use crate::catalog::HostProcedure;
-use crate::message::{Envelope, ForwardedAnswer, ViaCall};
-use lockstep_types::Status;
+use crate::message::{Envelope, ForwardedAnswer, Origin, ViaCall};
+use lockstep_types::{Failure, Status};
 use lockstep_wire_volt::{Invocation, response};
 
 impl Shard {
@@ -27,11 +27,16 @@ impl Shard {
             "The partition holds {limit} calls behind a multi-partition transaction already \
              (option max_held_calls); try again later."
         );
-        let status = Status::ServerUnavailable;
+        self.refuse_by_message(origin, &Failure::new(Status::ServerUnavailable, text));
+    }
+
+    /// Answers with a failure by a message, to this thread as well: a connection that is being read
+    /// takes no answer but by its reader.
+    #[cold]
+    pub(super) fn refuse_by_message(&mut self, origin: Origin, failure: &Failure) {
+        let (status, text) = (failure.status, failure.message.as_str());
         let mut frame = self.spare_buffer();
-        response::write_simple(&mut frame, origin.handle, status, Some(&text));
-        // As a message, to this thread as well: a connection that is being read takes no answer
-        // but by its reader.
+        response::write_simple(&mut frame, origin.handle, status, Some(text));
         let answer = ForwardedAnswer { origin, status, frame };
         self.send(origin.thread, Envelope::Answer(answer));
     }

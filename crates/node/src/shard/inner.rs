@@ -1,6 +1,7 @@
 //! The load inside a site's thread, see [`crate::inner_load`].
 
 use super::Shard;
+use super::calls::Taken;
 use crate::inner_load::{LOAD_KEY, SiteLoad};
 use crate::message::ForwardedAnswer;
 
@@ -30,7 +31,7 @@ impl Shard {
 
     /// Makes the calls of this round.
     pub(super) fn run_load(&mut self) {
-        if self.draining || self.outbox.is_overflowing() || self.gate.is_shut() {
+        if self.draining || self.outbox.is_overflowing() || self.is_log_behind {
             return;
         }
         let Some(mut inner) = self.inner_load.take() else { return };
@@ -41,8 +42,13 @@ impl Shard {
             inner.frame.clear();
             inner.answer.clear();
             inner.load.next_call(&mut inner.frame);
-            self.take_invocation(LOAD_KEY, &inner.frame[LENGTH_BYTES..], &mut inner.answer);
-            if !inner.answer.is_empty() && !self.keeps_load_answer(&inner.answer) {
+            let body = &inner.frame[LENGTH_BYTES..];
+            let is_safe = match self.take_invocation(LOAD_KEY, body, &mut inner.answer) {
+                Taken::Answered(slot) => !self.keeps_load_answer(slot, &inner.answer),
+                Taken::Refused => true,
+                Taken::Pending => false,
+            };
+            if is_safe {
                 inner.load.answered(&inner.answer);
             }
             if self.finds_urgent() {

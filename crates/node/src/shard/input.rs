@@ -1,6 +1,8 @@
 //! Reading from sockets: bytes to frames, logins, and calls.
 
 use super::Shard;
+use super::calls::Taken;
+use super::replica::Slots;
 use crate::connection::{ConnectionKey, ReadResult, Stage};
 use lockstep_wire_volt::login::{Login, LoginReply, MAX_LOGIN_BYTES};
 use lockstep_wire_volt::next_frame;
@@ -46,7 +48,7 @@ impl Shard {
             connection.listed_for_read = false;
             if !self.is_paused(key.place as usize) {
                 self.read_connection(key);
-            } else if self.outbox.is_overflowing() || self.gate.is_shut() {
+            } else if self.outbox.is_overflowing() || self.is_log_behind {
                 self.list_for_read(key);
             }
         }
@@ -104,7 +106,7 @@ impl Shard {
         // The answers of calls that run here go straight into the connection's output.
         let mut output = std::mem::take(&mut connection.output);
         let mut stage = connection.stage;
-        let (mut frames, mut answers, mut called) = (0u64, 0u64, false);
+        let (mut frames, mut answers, mut called) = (0u64, 0u64, Slots::default());
         let mut has_backlog = false;
         while stage != Stage::Closing {
             // The calls of one read can have answers of any size: the rest waits until the
@@ -126,9 +128,10 @@ impl Shard {
                     let answered = output.len();
                     stage = match stage {
                         Stage::Ready => {
-                            self.is_refused = false;
-                            self.take_invocation(key, body, &mut output);
-                            called |= output.len() > answered && !self.is_refused;
+                            let taken = self.take_invocation(key, body, &mut output);
+                            if let Taken::Answered(slot) = taken {
+                                called.add(slot);
+                            }
                             stage
                         }
                         _ => self.take_login(key, body, &mut output),
@@ -142,11 +145,8 @@ impl Shard {
                 }
             }
         }
-        let entry = self.stands_behind();
+        self.depend_on_calls(key, &mut called);
         if let Some(connection) = self.connection(key) {
-            if called {
-                connection.stand_behind(entry);
-            }
             connection.output = output;
             connection.stage = stage;
             connection.has_backlog = has_backlog;
@@ -160,19 +160,35 @@ impl Shard {
     /// Takes urgent messages between two calls of a connection, whose output is with its reader:
     /// there may be answers for it among them.
     #[inline]
-    fn take_urgent_between(&mut self, key: ConnectionKey, output: &mut Vec<u8>, called: &mut bool) {
+    fn take_urgent_between(
+        &mut self,
+        key: ConnectionKey,
+        output: &mut Vec<u8>,
+        called: &mut Slots,
+    ) {
         if !self.finds_urgent() {
             return;
         }
-        let entry = self.stands_behind();
+        self.depend_on_calls(key, called);
         let Some(connection) = self.connection(key) else { return };
-        if std::mem::take(called) {
-            connection.stand_behind(entry);
-        }
         connection.output = std::mem::take(output);
         self.take_urgent();
         if let Some(connection) = self.connection(key) {
             *output = std::mem::take(&mut connection.output);
+        }
+    }
+
+    /// The connection's output has answers of calls that ran at these replicas.
+    #[inline]
+    fn depend_on_calls(&mut self, key: ConnectionKey, called: &mut Slots) {
+        if !self.gates_answers {
+            return;
+        }
+        for slot in called.drain() {
+            let entry = self.replicas[slot].answer_position();
+            if let Some(connection) = self.connection(key) {
+                connection.depend_on(slot, entry);
+            }
         }
     }
 

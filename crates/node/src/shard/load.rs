@@ -1,8 +1,8 @@
 //! `@LoadSinglepartitionTable`: rows of a partitioned table go straight to their partition, as
 //! calls of procedures do.
 
-use super::Shard;
-use super::calls::refuse;
+use super::calls::{Taken, refuse};
+use super::{Shard, Slot};
 use crate::intake::Changes;
 use crate::message::{
     ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, Origin, PARTITION_WEIGHT,
@@ -21,39 +21,45 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) {
+    ) -> Taken {
         let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
         if let Err(failure) = self.facts.intake.check(Changes::Anything, admin) {
-            self.is_refused = true;
-            return refuse(output, &origin, &failure);
+            refuse(output, &origin, &failure);
+            return Taken::Refused;
         }
         let load = match load_parameters(invocation) {
             Ok(load) => load,
-            Err(failure) => return refuse(output, &origin, &failure),
+            Err(failure) => {
+                refuse(output, &origin, &failure);
+                return Taken::Refused;
+            }
         };
-        let Some(key) = load.key else { return };
+        let Some(key) = load.key else { return Taken::Pending };
         if loads_indexed(&self.catalog, &self.facts.ring, invocation) {
             // Its rows go through the coordinator.
             let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
             let request = ControlRequest::Call { origin, admin, body: body.into() };
             let control = self.control_thread();
-            return self.outbox.send(control, Envelope::Control(Box::new(request)));
+            self.outbox.send(control, Envelope::Control(Box::new(request)));
+            return Taken::Pending;
         }
         // NULL lives at the first partition.
         let partition = self.facts.ring.partition_of(key);
-        if self.serves(partition) {
-            return self.call_here(origin, invocation, body, output);
+        if let Some(slot) = self.replicas.slot_of(partition) {
+            return self.call_here(slot, origin, invocation, body, output);
         }
         let mut copy = self.spare_buffer();
         copy.extend_from_slice(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
         let call = ForwardedCall { origin, body: copy };
-        self.outbox.send(self.thread_of(partition), Envelope::Call(call));
+        self.outbox.send(self.thread_of(partition), Envelope::Call(partition, call));
+        Taken::Pending
     }
 
-    /// Runs a load at this thread's partition and appends the answer to `output`.
+    /// Runs a load at a replica and appends the answer to `output`.
     pub(super) fn execute_load(
         &mut self,
+        slot: Slot,
         header: &EntryHeader,
         invocation: &Invocation<'_>,
         waited: Elapsed,
@@ -63,7 +69,9 @@ impl Shard {
         let prepared = load_parameters(invocation)
             .and_then(|load| Ok((load_statement(&self.catalog, &load)?, *load.rows()?)));
         let outcome = match prepared {
-            Ok((statement, rows)) => self.site.load(header, &statement, &rows, output),
+            Ok((statement, rows)) => {
+                self.replicas[slot].site.load(header, &statement, &rows, output)
+            }
             Err(failure) => Outcome::failed(failure),
         };
         response::finish(output, start, invocation.client_handle, &outcome, waited);

@@ -1,8 +1,8 @@
-//! A site's thread: its partition, its connections and its loop.
+//! A site's thread: its replicas, its connections and its loop.
 //!
-//! One round of the loop: poll; read all ready sockets, running calls for the own partition on
+//! One round of the loop: poll; read all ready sockets, running calls for the own partitions on
 //! the spot; take what other threads sent; hand the log entries over; write all answers. Nothing
-//! in between waits. A call for another partition of this host goes through a mailbox as the
+//! in between waits. A call for a partition of another thread goes through a mailbox as the
 //! bytes that the client sent, and its answer comes back as the bytes that the client gets.
 //!
 //! The first thread also accepts connections. One thread, which the placement names, runs the
@@ -25,7 +25,9 @@ mod one_round;
 mod outgrown;
 mod output;
 mod outside;
+mod own_messages;
 mod partition;
+mod replica;
 mod snapshot;
 mod task;
 mod via;
@@ -41,11 +43,11 @@ use crate::log::{DirectoryLock, Durability, SiteLog};
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
 use crate::options::{OptionValue, Options};
-use crate::statistics::ShardStatistics;
+use crate::statistics::ThreadStatistics;
 use crate::threads::ProcedureThreads;
 use accept::Listener;
 pub use drain::Drain;
-use gate::Gate;
+use gate::AllReplicas;
 use inner::InnerLoad;
 use lockstep_base::counting;
 use lockstep_base::elapsed::Elapsed;
@@ -61,7 +63,10 @@ use lockstep_types::{Datum, HashRing, PartitionId, Status, ThreadId, Transaction
 use looks::Looks;
 use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
-use std::collections::VecDeque;
+use own_messages::OwnMessages;
+pub use replica::Slot;
+use replica::{Replica, Replicas};
+use snapshot::SnapshotLanes;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -229,16 +234,15 @@ pub struct ShardParts {
     pub facts: Arc<HostFacts>,
     /// The first catalog.
     pub catalog: Arc<HostCatalog>,
-    /// Its partition, as it was brought back.
-    pub site: HostSite,
+    /// Its replicas in the order of the placement, as they were brought back, each with its end of
+    /// the command log if there is one.
+    pub(crate) replicas: Vec<(HostSite, Option<SiteLog>)>,
     /// The last transaction id of the coordinator before.
     pub last_multi: TransactionId,
     /// The listening sockets, on the first thread: clients, administrators.
     pub listeners: Option<(mio::net::TcpListener, mio::net::TcpListener)>,
     /// Calls that the thread makes itself.
     pub inner_load: Option<Box<dyn SiteLoad>>,
-    /// The site's end of the command log, if there is one.
-    pub(crate) log: Option<SiteLog>,
 }
 
 /// A site's thread.
@@ -250,7 +254,7 @@ pub struct Shard {
     inbox: Inbox<Envelope>,
     facts: Arc<HostFacts>,
     catalog: Arc<HostCatalog>,
-    site: HostSite,
+    replicas: Replicas,
     coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
     /// With the coordinator: the threads of its blocking procedures.
     threads: Option<ProcedureThreads>,
@@ -258,10 +262,12 @@ pub struct Shard {
     outside: OutsideCalls,
     listener: Option<Listener>,
     inner_load: Option<InnerLoad>,
-    log: Option<SiteLog>,
-    gate: Gate,
-    /// The snapshot that runs, or begins.
-    snapshot: snapshot::SiteSnapshot,
+    /// Answers wait until what they depend on is durable.
+    gates_answers: bool,
+    all_replicas: AllReplicas,
+    /// The log of a replica is too far behind for more calls.
+    is_log_behind: bool,
+    snapshots: SnapshotLanes,
     connections: Vec<Option<Connection>>,
     generations: Vec<u32>,
     free_places: Vec<u32>,
@@ -277,17 +283,15 @@ pub struct Shard {
     spare_partitions: Vec<PartitionId>,
     /// Makes calls of one round.
     one_rounds: OneRoundCalls,
-    statistics: ShardStatistics,
+    statistics: ThreadStatistics,
     now_us: i64,
     polled_us: i64,
     deadlines_checked_us: i64,
     /// What this thread sent to itself.
-    own_messages: VecDeque<Envelope>,
+    own_messages: OwnMessages,
     looks: Looks,
     notes: notes::Notes,
     message_bytes: bytes::MessageBytes,
-    /// The last call was refused before it did anything: its answer stands behind nothing.
-    is_refused: bool,
     /// No more calls are taken.
     draining: bool,
     /// While draining: nothing is left to do here, and that was said.
@@ -300,15 +304,15 @@ impl Shard {
     pub fn new(parts: ShardParts) -> io::Result<Shard> {
         let facts = parts.facts;
         let limits = crate::catalog::site_limits(&facts.options);
-        let mut site = parts.site;
-        site.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
+        let replicas = Replicas::new(&facts, parts.thread, parts.replicas, &parts.catalog);
+        let gates_answers = replicas.iter().any(Replica::gates_answers);
         let has_coordinator = facts.placement.coordinator().thread == parts.thread;
         let coordinator = has_coordinator.then(|| {
             let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
             coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
-            coordinator.serve_last(site.partition());
+            coordinator.serve_last(replicas.near());
             coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
-            if parts.log.as_ref().is_some_and(SiteLog::gates) {
+            if gates_answers {
                 coordinator.await_durable_decisions();
             }
             coordinator
@@ -321,7 +325,6 @@ impl Shard {
             None => None,
             Some((client, admin)) => Some(Listener::register(&parts.poll, client, admin)?),
         };
-        let statistics = ShardStatistics::new(&parts.catalog);
         let outside = OutsideCalls::new(Arc::clone(&parts.bell));
         Ok(Shard {
             thread: parts.thread,
@@ -334,15 +337,16 @@ impl Shard {
             message_bytes: bytes::MessageBytes::default(),
             facts,
             catalog: parts.catalog,
-            site,
+            snapshots: SnapshotLanes::new(replicas.count()),
+            replicas,
             coordinator,
             threads,
             outside,
             listener,
             inner_load: parts.inner_load.map(InnerLoad::new),
-            log: parts.log,
-            gate: Gate::default(),
-            snapshot: snapshot::SiteSnapshot::default(),
+            gates_answers,
+            all_replicas: AllReplicas::default(),
+            is_log_behind: false,
             connections: Vec::new(),
             generations: Vec::new(),
             free_places: Vec::new(),
@@ -354,13 +358,12 @@ impl Shard {
             spare_effects: Vec::new(),
             spare_partitions: Vec::new(),
             one_rounds: OneRoundCalls::new(SPARE_BUFFERS, limits.stop_everything),
-            statistics,
+            statistics: ThreadStatistics::default(),
             now_us: clock::now_us(),
             polled_us: 0,
             deadlines_checked_us: 0,
-            own_messages: VecDeque::new(),
+            own_messages: OwnMessages::default(),
             looks: Looks::default(),
-            is_refused: false,
             draining: false,
             is_quiet: false,
             stopping: false,
@@ -381,10 +384,11 @@ impl Shard {
         while !self.stopping {
             self.wait(&mut events)?;
             self.now_us = clock::now_us();
+            self.own_messages.begin_round();
             for event in &events {
                 self.note_event(event);
             }
-            self.release_durable();
+            self.release_safe();
             self.read_ready();
             self.take_messages();
             self.hear_threads();
@@ -401,8 +405,8 @@ impl Shard {
             self.write_ready();
             self.outbox.flush();
             self.tell_quiet();
-            counting::apart(|| self.site.maintain());
-            self.step_snapshot();
+            counting::apart(|| self.replicas.iter_mut().for_each(|own| own.site.maintain()));
+            self.snapshots.step(&mut self.replicas);
             self.statistics.end_round(Elapsed::between_us(self.now_us, clock::now_us()));
             if Elapsed::between_us(self.deadlines_checked_us, self.now_us).us() >= DEADLINE_CHECK_US
             {
@@ -416,8 +420,10 @@ impl Shard {
         }
         self.stop();
         if cfg!(debug_assertions) {
-            self.site.check_invariants();
-            self.site.database().check_invariants();
+            for replica in self.replicas.iter() {
+                replica.site.check_invariants();
+                replica.site.database().check_invariants();
+            }
         }
         Ok(())
     }
@@ -432,7 +438,7 @@ impl Shard {
 
     fn take_messages(&mut self) {
         // They wait where they are until the log has caught up.
-        if self.gate.is_shut() {
+        if self.is_log_behind {
             return;
         }
         self.take_urgent();
@@ -454,7 +460,7 @@ impl Shard {
     fn finds_urgent(&mut self) -> bool {
         self.looks.is_due() && {
             self.outbox.show_urgent();
-            let finds = self.inbox.is_hurried() || !self.own_messages.is_empty();
+            let finds = self.inbox.is_hurried() || self.own_messages.has_next();
             if !finds {
                 self.looks.found(0);
             }
@@ -482,7 +488,7 @@ impl Shard {
     }
 
     fn take_own_messages(&mut self) {
-        while let Some(message) = self.own_messages.pop_front() {
+        while let Some(message) = self.own_messages.take(self.now_us) {
             self.take_message(message);
         }
     }
@@ -496,10 +502,16 @@ impl Shard {
             },
         };
         match message {
-            Envelope::Call(call) => take_call(self, HeldCall::Invocation(call)),
-            Envelope::Via(call) => take_call(self, HeldCall::Via(call)),
+            Envelope::Call(partition, call) => {
+                take_call(&mut self.at(partition), HeldCall::Invocation(call));
+            }
+            Envelope::Via(call) => {
+                take_call(&mut self.at(call.partition()), HeldCall::Via(call));
+            }
             Envelope::Answer(answer) => self.forwarded_answer(answer),
-            Envelope::AdHoc(call) => take_call(self, HeldCall::AdHoc(call)),
+            Envelope::AdHoc(partition, call) => {
+                take_call(&mut self.at(partition), HeldCall::AdHoc(call));
+            }
             Envelope::Multi(call) => self.for_coordinator(CoordinatorCall::Multi(call)),
             Envelope::OneRound(origin, call) => {
                 let waiting = MultiOrigin { origin, body: None };
@@ -516,7 +528,9 @@ impl Shard {
                 self.look_at_expired(catalog_version, &looks);
             }
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
-            Envelope::SnapshotLane(lane) => self.snapshot_lane(lane),
+            Envelope::SnapshotLane(partition, lane) => {
+                self.snapshots.take_lane(self.replicas.slot_here(partition), lane);
+            }
             Envelope::Task(body) => self.task_call(&body),
             Envelope::Drain => self.draining = true,
             Envelope::Stop => self.stopping = true,
@@ -533,12 +547,6 @@ impl Shard {
         self.facts.placement.control_thread()
     }
 
-    /// Whether the partition is the one here.
-    #[inline]
-    fn serves(&self, partition: PartitionId) -> bool {
-        partition == self.site.partition()
-    }
-
     /// The thread that serves a partition.
     #[inline]
     fn thread_of(&self, partition: PartitionId) -> ThreadId {
@@ -552,7 +560,8 @@ impl Shard {
 
     /// Says how much memory the next rows need not ask for.
     fn tell_reusable_memory(&self) {
-        let bytes = self.site.database().reusable_bytes() as u64;
+        let bytes = |own: &Replica| own.site.database().reusable_bytes() as u64;
+        let bytes = self.replicas.iter().map(bytes).sum();
         self.facts.reusable_bytes[self.thread.index()].store(bytes, Ordering::Relaxed);
     }
 
@@ -568,20 +577,24 @@ impl Shard {
         }
     }
 
-    fn leave_digest(&self) {
+    fn leave_digests(&self) {
         let Some(digests) = self.facts.digests.get() else { return };
-        let database = self.site.database();
-        let digest = ReplicaDigest {
-            content: database.content_hash(),
-            position: self.site.log_sequence(),
-            changes: database.change_digest(),
-        };
-        *digests[self.site.partition().index()].lock().expect("no site panicked with it") = digest;
+        for Replica { site, .. } in self.replicas.iter() {
+            let database = site.database();
+            let digest = ReplicaDigest {
+                content: database.content_hash(),
+                position: site.log_sequence(),
+                changes: database.change_digest(),
+            };
+            let mut left =
+                digests[site.partition().index()].lock().expect("no site panicked with it");
+            *left = digest;
+        }
     }
 
     /// Writes what is written already to the sockets, once, and closes them.
     fn stop(&mut self) {
-        self.leave_digest();
+        self.leave_digests();
         self.hand_over_all();
         self.write_ready();
         self.connections.clear();

@@ -1,7 +1,6 @@
-//! Multi-partition transactions: this thread's part as a partition, and on the first thread as
-//! the coordinator.
+//! Multi-partition transactions: the coordinator's part, on the thread that the placement names.
 
-use super::calls::refuse;
+use super::calls::Taken;
 use super::{HeldCall, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::message::{ControlRequest, Envelope, HEAVY_WEIGHT, MultiOrigin, Origin};
@@ -64,7 +63,7 @@ impl CoordinatorHost for Shard {
                 Some(CoordinatorCall::OneRound(MultiOrigin { origin, body: None }, call))
             }
             other => {
-                self.own_messages.push_back(other);
+                self.own_messages.push(other);
                 None
             }
         }
@@ -120,7 +119,7 @@ impl Shard {
             declared,
             number: origin.procedure,
             time_limit: options.time_limit(invocation.query_timeout_ms, origin.caller()),
-            near: self.site.partition(),
+            near: self.replicas.near(),
         };
         let waiting = |body| MultiOrigin { origin, body };
         let (catalog, ring) = (&self.catalog, &self.facts.ring);
@@ -145,9 +144,10 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         home: HomeOf,
-    ) {
+    ) -> Taken {
         let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
         self.call_coordinator(origin, invocation, body, &[], home);
+        Taken::Pending
     }
 
     /// A call of a procedure that declares its partitions goes to the coordinator, or is refused.
@@ -157,18 +157,16 @@ impl Shard {
         invocation: &Invocation<'_>,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) {
+    ) -> Taken {
         match self.declared_partitions(invocation) {
             Ok(declared) => {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
                 let home = HomeOf::default();
                 self.call_coordinator(origin, invocation, body, &declared, home);
                 self.spare_partitions = declared;
+                Taken::Pending
             }
-            Err(failure) => {
-                self.statistics.count_refused(origin.procedure);
-                refuse(output, &origin, &failure);
-            }
+            Err(failure) => self.refuse_counted(output, &origin, &failure),
         }
     }
 
@@ -259,7 +257,7 @@ impl Shard {
             parameter_bytes: finished.parameter_bytes,
             failure: finished.outcome.failure.as_ref().map(|failure| failure.status),
         };
-        self.statistics.count_multi(&origin, &ended, self.now_us);
+        self.replicas.first().statistics.count_multi(&origin, &ended, self.now_us);
         if finished.is_schema {
             self.tell_control_of_schema(status == Status::Success);
         }

@@ -49,7 +49,7 @@ impl Shard {
             parameter_bytes: call.parameter_bytes(),
             failure: result.as_ref().err().map(|failure| failure.status),
         };
-        self.statistics.count_multi(&origin, &ended, self.now_us);
+        self.replicas.first().statistics.count_multi(&origin, &ended, self.now_us);
         let end = OneRoundEnd { origin, call, result };
         match origin.thread {
             here if here == self.thread => self.one_round_finished(end),
@@ -66,7 +66,7 @@ impl Shard {
             Err(failure) => Outcome::failed(*failure),
             Ok(answers) => {
                 let is_whole = self.one_rounds.write_tables(&call, &answers, &mut frame);
-                self.site.take_back(answers);
+                self.replicas.first().site.take_back(answers);
                 outcome_of_tables(call.statement_count(), is_whole)
             }
         };

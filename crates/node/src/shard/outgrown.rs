@@ -6,7 +6,7 @@ use lockstep_host::destination::has_outgrown;
 use lockstep_wire_volt::Invocation;
 
 impl Shard {
-    /// Whether a call that was sent to this partition needs others by now: a global index was
+    /// Whether a call that was sent to one partition needs others by now: a global index was
     /// created while it was under way, or its procedure anew.
     pub(super) fn has_outgrown(&self, call: &ForwardedCall) -> bool {
         // The bytes are read only where it may matter.

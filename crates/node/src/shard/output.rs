@@ -47,7 +47,7 @@ impl Shard {
     pub(super) fn is_paused(&self, place: usize) -> bool {
         let options = &self.facts.options;
         self.draining
-            || self.gate.is_shut()
+            || self.is_log_behind
             || self.outbox.is_overflowing()
             || self.connections[place].as_ref().is_some_and(|connection| {
                 connection.unread_bytes() as u64 >= options.max_unread_bytes.get()

@@ -2,6 +2,7 @@
 //! calls that they make come back here, and go the way of a connection's calls.
 
 use super::Shard;
+use super::calls::Taken;
 use crate::connection::ConnectionKey;
 use crate::mailbox::Bell;
 use crate::message::{ForwardedAnswer, HEAVY_WEIGHT, NO_PROCEDURE, Origin};
@@ -143,11 +144,12 @@ impl Drop for OutsideCalls {
 
 impl Shard {
     /// A client calls a procedure that is no transaction.
-    pub(super) fn call_outside(&mut self, origin: Origin, invocation: &Invocation<'_>) {
+    pub(super) fn call_outside(&mut self, origin: Origin, invocation: &Invocation<'_>) -> Taken {
         let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
         if let Err(failure) = self.begin_outside(origin, invocation) {
-            self.answer_failure(origin, &failure);
+            self.refuse_by_message(origin, &failure);
         }
+        Taken::Pending
     }
 
     fn begin_outside(
@@ -188,7 +190,7 @@ impl Shard {
     /// Does what procedures asked for since the last round.
     pub(super) fn hear_outside(&mut self) {
         // They wait until the log has caught up.
-        if self.gate.is_shut() {
+        if self.is_log_behind {
             return;
         }
         while let Some((call, message)) = self.outside.hear() {
@@ -253,7 +255,7 @@ impl Shard {
             let mut frame = self.spare_buffer();
             invocation::encode(&mut frame, &inner.procedure, handle, &options, &parameters);
             let mut answer = Vec::new();
-            match nested {
+            let taken = match nested {
                 true => {
                     let text = format!(
                         "Compound procedure cannot call compound procedure {}",
@@ -261,11 +263,17 @@ impl Shard {
                     );
                     let status = Status::GracefulFailure;
                     response::write_simple(&mut answer, handle, status, Some(&text));
+                    Taken::Refused
                 }
                 false => self.take_invocation(OUTSIDE_KEY, &frame[LENGTH_BYTES..], &mut answer),
-            }
-            if !answer.is_empty() {
-                self.answer_behind(self.stands_behind(), own_answer(origin, handle, answer));
+            };
+            match taken {
+                Taken::Answered(slot) => {
+                    let entry = self.replicas[slot].answer_position();
+                    self.answer_when_safe((slot, entry), own_answer(origin, handle, answer));
+                }
+                Taken::Refused => self.forwarded_answer(own_answer(origin, handle, answer)),
+                Taken::Pending => {}
             }
             self.recycle(frame);
         }

@@ -1,14 +1,16 @@
-//! This thread's partition as [`lockstep_host::partition`] sees it: what its calls are, how they
+//! A replica of this thread as [`lockstep_host::partition`] sees it: what its calls are, how they
 //! run, and what becomes of their answers.
 
-use super::{HeldCall, HostSite, KeptAnswer, Shard};
+use super::{HeldCall, HostSite, KeptAnswer, Shard, Slot};
 use crate::catalog::HostCatalog;
 use crate::message::{Envelope, ForwardedAnswer, Origin, ViaCall};
+use crate::statistics::ReplicaStatistics;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::HostTime;
 use lockstep_host::partition::{self, PartitionHost};
 use lockstep_site::{Numbered, PartitionEffect};
 use lockstep_txn::EntryHeader;
+use lockstep_types::PartitionId;
 use std::sync::Arc;
 
 impl HostTime for Shard {
@@ -18,22 +20,37 @@ impl HostTime for Shard {
     }
 }
 
-impl PartitionHost for Shard {
+/// One replica of a thread, with all that its calls may need of the thread.
+pub(super) struct AtReplica<'s> {
+    shard: &'s mut Shard,
+    slot: Slot,
+}
+
+impl HostTime for AtReplica<'_> {
+    #[inline]
+    fn now_us(&self) -> i64 {
+        self.shard.now_us
+    }
+}
+
+impl PartitionHost for AtReplica<'_> {
     type Call = HeldCall;
     type Answer = KeptAnswer;
     type Catalog = Arc<HostCatalog>;
 
     #[inline]
     fn site(&mut self) -> &mut HostSite {
-        &mut self.site
+        &mut self.shard.replicas[self.slot].site
     }
 
     #[inline]
     fn redirect(&mut self, call: HeldCall) -> Option<HeldCall> {
         match call {
-            HeldCall::Invocation(call) if self.has_outgrown(&call) => self.reroute(call),
-            HeldCall::AdHoc(call) if call.catalog_version != self.catalog.version() => {
-                self.plan_again(call.origin, call.body);
+            HeldCall::Invocation(call) if self.shard.has_outgrown(&call) => {
+                self.shard.reroute(call);
+            }
+            HeldCall::AdHoc(call) if call.catalog_version != self.shard.catalog.version() => {
+                self.shard.plan_again(call.origin, call.body);
             }
             call => return Some(call),
         }
@@ -42,41 +59,41 @@ impl PartitionHost for Shard {
 
     fn note_turn(&mut self, header: &EntryHeader, call: &HeldCall) {
         let Origin { procedure, arrived_us, .. } = call.origin();
-        let waited = Elapsed::between_us(arrived_us, self.now_us);
-        self.statistics.count_held(procedure, waited, header.repeated);
+        let waited = Elapsed::between_us(arrived_us, self.shard.now_us);
+        self.statistics().count_held(procedure, waited, header.repeated);
     }
 
     #[inline]
     fn lead(&mut self, header: &EntryHeader, call: HeldCall) -> Option<HeldCall> {
         match call {
             HeldCall::Invocation(_) => Some(call),
-            HeldCall::Via(via) => self.lead_call(header, via),
-            HeldCall::AdHoc(call) => self.lead_ad_hoc(header, call),
+            HeldCall::Via(via) => self.shard.lead_call(self.slot, header, via),
+            HeldCall::AdHoc(call) => self.shard.lead_ad_hoc(self.slot, header, call),
         }
     }
 
     #[inline]
     fn runs_once(&self, call: &HeldCall) -> bool {
-        self.catalog.has_effects() && self.call_runs_once(call)
+        self.shard.catalog.has_effects() && self.shard.call_runs_once(call)
     }
 
     #[inline]
     fn run(&mut self, header: &EntryHeader, call: HeldCall) {
-        self.run_held(header, call);
+        self.shard.run_held(self.slot, header, call);
     }
 
     fn run_speculatively(&mut self, header: &EntryHeader, call: &HeldCall) -> (KeptAnswer, usize) {
-        self.statistics.count_speculative(call.origin().procedure);
-        self.statistics.set_speculating(true);
-        let answer = self.execute_held(header, call);
-        self.statistics.set_speculating(false);
+        self.statistics().count_speculative(call.origin().procedure);
+        self.statistics().set_speculating(true);
+        let answer = self.shard.execute_held(self.slot, header, call);
+        self.statistics().set_speculating(false);
         let bytes = answer.frame.len();
         (answer, bytes)
     }
 
     #[cold]
     fn refuse_held(&mut self, call: HeldCall) {
-        self.refuse_call(&call);
+        self.shard.refuse_call(&call);
     }
 
     fn partition_effect(
@@ -85,35 +102,69 @@ impl PartitionHost for Shard {
     ) {
         match effect {
             PartitionEffect::Send(answer) => {
-                let coordinator = self.coordinator_thread();
-                let entry = self.told_behind();
-                self.send_behind(entry, coordinator, Envelope::FromPartition(answer));
+                let (shard, slot) = (&mut *self.shard, self.slot);
+                let coordinator = shard.coordinator_thread();
+                let entry = shard.replicas[slot].message_position();
+                let message = Envelope::FromPartition(answer);
+                shard.send_when_safe((slot, entry), coordinator, message);
             }
-            PartitionEffect::Ran(run) => self.statistics.count_fragments(&run),
-            PartitionEffect::CatalogInForce(catalog) => {
-                self.statistics.follow_catalog(&self.catalog, &catalog);
-                self.one_rounds.clear();
-                self.catalog = catalog;
-                self.take_early_messages();
+            PartitionEffect::Ran(run) => self.statistics().count_fragments(&run),
+            PartitionEffect::CatalogInForce(catalog) => self.shard.follow_catalog(catalog),
+            PartitionEffect::SnapshotBegun(begun) => {
+                self.shard.snapshots.note_begun(self.slot, begun);
             }
-            PartitionEffect::SnapshotBegun(begun) => self.snapshot_begun(begun),
             PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {
                 let origin = call.origin();
-                self.statistics.count_kept(origin.procedure, status);
-                self.answer_behind(entry, ForwardedAnswer { origin, status, frame });
+                self.statistics().count_kept(origin.procedure, status);
+                let answer = ForwardedAnswer { origin, status, frame };
+                self.shard.answer_when_safe((self.slot, entry), answer);
                 if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
-                    self.recycle(call.body);
+                    self.shard.recycle(call.body);
                 }
             }
         }
     }
 }
 
+impl AtReplica<'_> {
+    #[inline]
+    fn statistics(&mut self) -> &mut ReplicaStatistics {
+        &mut self.shard.replicas[self.slot].statistics
+    }
+}
+
 impl Shard {
-    /// The coordinator sent something to this thread's partition.
+    /// The replica of a partition that this thread serves.
+    #[inline]
+    pub(super) fn at(&mut self, partition: PartitionId) -> AtReplica<'_> {
+        let slot = self.replicas.slot_here(partition);
+        self.at_slot(slot)
+    }
+
+    #[inline]
+    pub(super) fn at_slot(&mut self, slot: Slot) -> AtReplica<'_> {
+        AtReplica { shard: self, slot }
+    }
+
+    /// The coordinator sent something to a partition of this thread.
     pub(super) fn coordinator_asked(&mut self, message: Numbered<Arc<HostCatalog>>) {
         let mut effects = std::mem::take(&mut self.spare_effects);
-        partition::take_message(self, message, &mut effects);
+        partition::take_message(&mut self.at(message.partition), message, &mut effects);
         self.spare_effects = effects;
+    }
+
+    /// A catalog is in force at a replica, and so for the whole thread. Replicas whose turn comes
+    /// later run nothing until then: a schema change stops all partitions until it is decided.
+    fn follow_catalog(&mut self, catalog: Arc<HostCatalog>) {
+        if catalog.version() == self.catalog.version() {
+            return;
+        }
+        for replica in self.replicas.iter_mut() {
+            replica.statistics.follow_catalog(&self.catalog, &catalog);
+        }
+        self.statistics.forget_procedures();
+        self.one_rounds.clear();
+        self.catalog = catalog;
+        self.take_early_messages();
     }
 }

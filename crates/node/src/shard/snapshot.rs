@@ -1,33 +1,51 @@
-//! A site's part in a snapshot of its host: a little encoding between rounds of the loop.
+//! A site's part in a snapshot of its host: a little encoding between rounds of the loop, of each
+//! replica that it owns.
 
-use super::Shard;
+use super::replica::{Replicas, Slot};
 use crate::clock;
 use crate::snapshot::lane::SiteLane;
 use lockstep_base::counting;
 use lockstep_site::SnapshotBegun;
 
-/// The snapshot that runs at a site, or begins.
-#[derive(Default)]
-pub(super) struct SiteSnapshot {
-    lane: Option<Box<SiteLane>>,
-    /// It has begun, and its lane has not come yet.
-    begun: Option<Box<SnapshotBegun>>,
+/// The snapshots that run at a site's replicas, or begin.
+pub(super) struct SnapshotLanes {
+    /// By slot.
+    lanes: Box<[ReplicaLane]>,
+    /// How many run.
+    running: usize,
+    /// The replica whose turn it is when the site is idle.
+    turn: usize,
     /// The site found nothing else to do.
     idle: bool,
     /// When the step before ended, nanoseconds of the host's clock.
     stepped_ns: u64,
 }
 
-impl SiteSnapshot {
-    /// How long until a step has anything to do, in nanoseconds; `None` if nobody knows.
-    pub(super) fn wait_ns(&mut self) -> Option<u64> {
-        self.lane.as_mut().and_then(|lane| lane.wait_ns())
+/// The snapshot that runs at a replica, or begins.
+#[derive(Default)]
+struct ReplicaLane {
+    lane: Option<Box<SiteLane>>,
+    /// It has begun, and its lane has not come yet.
+    begun: Option<Box<SnapshotBegun>>,
+}
+
+impl SnapshotLanes {
+    /// For a site with this many replicas.
+    pub(super) fn new(replica_count: usize) -> SnapshotLanes {
+        let lanes = (0..replica_count).map(|_| ReplicaLane::default()).collect();
+        SnapshotLanes { lanes, running: 0, turn: 0, idle: false, stepped_ns: 0 }
     }
 
-    /// Whether a snapshot runs or begins here.
+    /// How long until a step has anything to do, in nanoseconds; `None` if nobody knows.
+    pub(super) fn wait_ns(&mut self) -> Option<u64> {
+        let lanes = self.lanes.iter_mut().filter_map(|replica| replica.lane.as_mut());
+        lanes.filter_map(|lane| lane.wait_ns()).min()
+    }
+
+    /// Whether a snapshot runs here.
     #[inline]
     pub(super) fn is_running(&self) -> bool {
-        self.lane.is_some()
+        self.running > 0
     }
 
     /// The site is about to wait for work, or has some.
@@ -35,42 +53,65 @@ impl SiteSnapshot {
     pub(super) fn note_wait(&mut self, idle: bool) {
         self.idle = idle;
     }
-}
 
-impl Shard {
-    /// The way to the thread that writes.
-    pub(super) fn snapshot_lane(&mut self, mut lane: Box<SiteLane>) {
-        if let Some(begun) = self.snapshot.begun.take() {
+    /// A replica's way to the thread that writes.
+    pub(super) fn take_lane(&mut self, slot: Slot, mut lane: Box<SiteLane>) {
+        let replica = &mut self.lanes[slot.index()];
+        if let Some(begun) = replica.begun.take() {
             lane.begin(begun);
         }
-        self.snapshot.stepped_ns = clock::monotonic_ns();
-        self.snapshot.lane = Some(lane);
+        self.stepped_ns = clock::monotonic_ns();
+        self.running += usize::from(replica.lane.is_none());
+        replica.lane = Some(lane);
     }
 
-    /// The snapshot has begun at this partition.
-    pub(super) fn snapshot_begun(&mut self, begun: Box<SnapshotBegun>) {
-        match &mut self.snapshot.lane {
+    /// The snapshot has begun at a replica.
+    pub(super) fn note_begun(&mut self, slot: Slot, begun: Box<SnapshotBegun>) {
+        let replica = &mut self.lanes[slot.index()];
+        match &mut replica.lane {
             Some(lane) => lane.begin(begun),
-            None => self.snapshot.begun = Some(begun),
+            None => replica.begun = Some(begun),
         }
     }
 
     /// Encodes for a while, if a snapshot runs.
     #[inline]
-    pub(super) fn step_snapshot(&mut self) {
-        if self.snapshot.lane.is_some() {
-            counting::apart(|| self.take_snapshot_step());
+    pub(super) fn step(&mut self, replicas: &mut Replicas) {
+        if self.is_running() {
+            counting::apart(|| self.step_lanes(replicas));
         }
     }
 
+    /// Beside other work, all lanes share what a snapshot may take of the site; a site without
+    /// other work encodes one replica at a time, so that it soon sees what comes.
     #[cold]
-    fn take_snapshot_step(&mut self) {
-        let Some(lane) = &mut self.snapshot.lane else { return };
-        let worked_ns = clock::monotonic_ns().saturating_sub(self.snapshot.stepped_ns);
-        let worked_ns = (!self.snapshot.idle).then_some(worked_ns);
-        if lane.step(&mut self.site, worked_ns) {
-            self.snapshot.lane = None;
+    fn step_lanes(&mut self, replicas: &mut Replicas) {
+        let worked_ns = clock::monotonic_ns().saturating_sub(self.stepped_ns);
+        let worked_ns = (!self.idle).then_some(worked_ns / self.running as u64);
+        let next = if self.idle { self.next_turn() } else { None };
+        for (slot, replica) in replicas.slots().zip(&mut self.lanes) {
+            let Some(lane) = &mut replica.lane else { continue };
+            if next.is_none_or(|next| next == slot.index())
+                && lane.step(&mut replicas[slot].site, worked_ns)
+            {
+                replica.lane = None;
+                self.running -= 1;
+            }
         }
-        self.snapshot.stepped_ns = clock::monotonic_ns();
+        self.stepped_ns = clock::monotonic_ns();
+    }
+
+    /// The next replica that can encode now, if one can.
+    fn next_turn(&mut self) -> Option<usize> {
+        let count = self.lanes.len();
+        for step in 1..=count {
+            let at = (self.turn + step) % count;
+            let lane = self.lanes[at].lane.as_mut();
+            if lane.is_some_and(|lane| lane.wait_ns() == Some(0)) {
+                self.turn = at;
+                return Some(at);
+            }
+        }
+        None
     }
 }

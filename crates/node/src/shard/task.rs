@@ -1,6 +1,7 @@
 //! Calls that tasks make: they come in here as those of a connection would.
 
 use super::Shard;
+use super::calls::Taken;
 use crate::message::{ForwardedAnswer, NO_PROCEDURE, Origin, TASK_KEY};
 use lockstep_types::Status;
 use lockstep_wire_volt::{Invocation, response};
@@ -10,15 +11,14 @@ impl Shard {
     pub(super) fn task_call(&mut self, body: &[u8]) {
         let handle = Invocation::decode(body).map_or(0, |invocation| invocation.client_handle);
         let mut frame = self.spare_buffer();
-        if self.draining {
-            let text = Some("Server is shutting down.");
-            response::write_simple(&mut frame, handle, Status::ServerUnavailable, text);
-        } else {
-            self.take_invocation(TASK_KEY, body, &mut frame);
-        }
-        if frame.is_empty() {
-            return self.recycle(frame);
-        }
+        let taken = match self.draining {
+            true => {
+                let text = Some("Server is shutting down.");
+                response::write_simple(&mut frame, handle, Status::ServerUnavailable, text);
+                Taken::Refused
+            }
+            false => self.take_invocation(TASK_KEY, body, &mut frame),
+        };
         // Counted already, and read from the frame by who waits.
         let origin = Origin {
             thread: self.thread,
@@ -29,6 +29,13 @@ impl Shard {
             weight: 0,
         };
         let answer = ForwardedAnswer { origin, status: Status::Success, frame };
-        self.answer_behind(self.stands_behind(), answer);
+        match taken {
+            Taken::Answered(slot) => {
+                let entry = self.replicas[slot].answer_position();
+                self.answer_when_safe((slot, entry), answer);
+            }
+            Taken::Refused => self.forwarded_answer(answer),
+            Taken::Pending => self.recycle(answer.frame),
+        }
     }
 }

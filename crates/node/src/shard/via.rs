@@ -1,8 +1,8 @@
-//! Calls that a global index leads to their row, carried between threads: what becomes of one at
-//! a partition is decided in [`lockstep_host::lead`].
+//! Calls that a global index leads to their row, carried between threads: what becomes of one
+//! at a partition is decided in [`lockstep_host::lead`].
 
-use super::{HeldCall, Shard};
-use crate::clock;
+use super::calls::Taken;
+use super::{HeldCall, Shard, Slot};
 use crate::message::{
     AdHocCall, Envelope, ForwardedCall, MultiOrigin, MultiRequest, Origin, PARTITION_WEIGHT,
     ViaCall,
@@ -32,24 +32,24 @@ impl Shard {
         body: &[u8],
         (index, integer): (PartitionId, Option<i64>),
         output: &mut Vec<u8>,
-    ) {
+    ) -> Taken {
         let key = ViaKey { catalog_version: self.catalog.version() as u32, integer };
         let (mut leg, mut partition) = (ViaLeg::Index, index);
         let mut speculates = None;
-        let is_here = self.serves(index);
-        let admission = match is_here {
-            true => self.site.admit(self.now_us),
-            false => Admission::Hold,
+        let here = self.replicas.slot_of(index);
+        let admission = match here {
+            Some(slot) => self.replicas[slot].site.admit(self.now_us),
+            None => Admission::Hold,
         };
         // The index is asked on the spot, if nothing is in the way.
-        if let Admission::Run(header) | Admission::Speculate(header) = &admission {
-            match self.way_of(header, leg, key, &origin, || *invocation) {
+        if let (Some(slot), Admission::Run(header) | Admission::Speculate(header)) =
+            (here, &admission)
+        {
+            match self.way_of(slot, header, leg, key, &origin, || *invocation) {
                 Way::Step(ViaStep::HandOn(row)) => (leg, partition) = (ViaLeg::Row, row),
                 Way::Step(ViaStep::Run) if matches!(admission, Admission::Run(_)) => {
-                    let began_ms = clock::coarse_ms();
-                    let status = self.execute(header, origin, invocation, output);
-                    self.statistics.count_answer(&origin, status, self.now_us);
-                    return self.note_if_slow(began_ms, &origin);
+                    self.execute_and_answer(slot, header, origin, invocation, output);
+                    return Taken::Answered(slot);
                 }
                 Way::Step(ViaStep::Run) => speculates = Some(*header),
                 // As a message to this thread: the connection that is being read takes no answer
@@ -60,41 +60,49 @@ impl Shard {
         let mut copy = self.spare_buffer();
         copy.extend_from_slice(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
-        let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, leg);
-        match (speculates, admission) {
-            (Some(header), _) => partition::speculate(self, header, HeldCall::Via(via)),
-            (None, Admission::Hold) if is_here => partition::hold(self, HeldCall::Via(via)),
-            _ => self.send_via(via, partition),
+        let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, leg, partition);
+        match (here, speculates, admission) {
+            (Some(slot), Some(header), _) => {
+                partition::speculate(&mut self.at_slot(slot), header, HeldCall::Via(via));
+            }
+            (Some(slot), None, Admission::Hold) => {
+                partition::hold(&mut self.at_slot(slot), HeldCall::Via(via));
+            }
+            _ => self.send_via(via),
         }
+        Taken::Pending
     }
 
-    pub(super) fn send_via(&mut self, call: ViaCall, partition: PartitionId) {
-        self.send(self.thread_of(partition), Envelope::Via(call));
+    pub(super) fn send_via(&mut self, call: ViaCall) {
+        self.send(self.thread_of(call.partition()), Envelope::Via(call));
     }
 
-    /// It is the call's turn at this partition: it goes on, or is given back to run here. What it
-    /// saw of undecided transactions while it was led on is looked at again where it runs.
-    pub(super) fn lead_call(&mut self, header: &EntryHeader, mut via: ViaCall) -> Option<HeldCall> {
+    /// It is the call's turn at a replica: it goes on, or is given back to run here. What it saw of
+    /// undecided transactions while it was led on is looked at again where it runs.
+    pub(super) fn lead_call(
+        &mut self,
+        slot: Slot,
+        header: &EntryHeader,
+        mut via: ViaCall,
+    ) -> Option<HeldCall> {
         let origin = via.call.origin;
         let body = via.call.body.as_slice();
-        let way = self.way_of(header, via.leg, via.key(), &origin, || decoded(body));
+        let way = self.way_of(slot, header, via.leg, via.key(), &origin, || decoded(body));
         if header.repeated && !matches!(way, Way::Step(ViaStep::Run)) {
-            self.withdraw(header, &origin, &decoded(body));
+            self.withdraw(slot, header, &origin, &decoded(body));
         }
         match way {
-            Way::Step(step) => {
-                match step.next(&mut via.lookups, self.facts.options.max_index_lookups.get()) {
-                    ViaNext::Run => return Some(HeldCall::Via(via)),
-                    ViaNext::Row(partition) => {
-                        via.leg = ViaLeg::Row;
-                        self.send_via(via, partition);
-                    }
-                    ViaNext::Index => self.ask_again(via),
-                    ViaNext::GiveUp => self.lead_in_transaction(via.call, None),
+            Way::Step(step) => match via.after(step, self.facts.options.max_index_lookups.get()) {
+                ViaNext::Run => return Some(HeldCall::Via(via)),
+                ViaNext::Row(partition) => {
+                    via.go_on_to(ViaLeg::Row, partition);
+                    self.send_via(via);
                 }
-            }
+                ViaNext::Index => self.ask_again(via),
+                ViaNext::GiveUp => self.lead_in_transaction(via.call, None),
+            },
             Way::Home => {
-                let partition = self.site.partition();
+                let partition = self.replicas[slot].site.partition();
                 let home = Home { partition, addresses_partition: false };
                 self.lead_in_transaction(via.call, Some(home));
             }
@@ -109,17 +117,24 @@ impl Shard {
 
     /// A call has run here, and now, behind an abort, it turns out to belong elsewhere.
     #[cold]
-    fn withdraw(&mut self, header: &EntryHeader, origin: &Origin, invocation: &Invocation<'_>) {
+    fn withdraw(
+        &mut self,
+        slot: Slot,
+        header: &EntryHeader,
+        origin: &Origin,
+        invocation: &Invocation<'_>,
+    ) {
         let procedure = self.catalog.called(origin.procedure, invocation.procedure);
         // No catalog changes behind speculation: it is the one that the call ran by.
         let read_only = procedure.is_none_or(|procedure| procedure.definition.read_only);
-        self.site.withdraw(header, read_only);
+        self.replicas[slot].site.withdraw(header, read_only);
     }
 
     /// The next step of a call. Its bytes are read only where `key` does not say enough.
     #[inline]
     fn way_of<'i>(
         &mut self,
+        slot: Slot,
         header: &EntryHeader,
         leg: ViaLeg,
         key: ViaKey,
@@ -127,32 +142,35 @@ impl Shard {
         invocation: impl FnOnce() -> Invocation<'i>,
     ) -> Way {
         let turn = LedTurn { header, leg, key, number: origin.procedure };
-        lead::way_of(&mut self.site, &self.catalog, &self.facts.ring, turn, invocation)
+        let site = &mut self.replicas[slot].site;
+        lead::way_of(site, &self.catalog, &self.facts.ring, turn, invocation)
     }
 
-    /// It is the turn of ad hoc statements at this partition: they are given back to run here, or
+    /// It is the turn of ad hoc statements at a replica: they are given back to run here, or
     /// the only one goes on to where a global index says that its row is.
     pub(super) fn lead_ad_hoc(
         &mut self,
+        slot: Slot,
         header: &EntryHeader,
         mut call: Box<AdHocCall>,
     ) -> Option<HeldCall> {
         let Some(via) = &mut call.via else { return Some(HeldCall::AdHoc(call)) };
-        let next = via.next(&mut self.site, header, self.facts.options.max_index_lookups.get());
+        let site = &mut self.replicas[slot].site;
+        let next = via.next(site, header, self.facts.options.max_index_lookups.get());
         if matches!(next, Ok(ViaNext::Run)) {
             return Some(HeldCall::AdHoc(call));
         }
-        self.site.withdraw(header, call.call.read_only);
+        site.withdraw(header, call.call.read_only);
         match next {
             Err(error) => self.answer_failure(call.origin, &error.to_failure()),
             Ok(ViaNext::Row(partition)) => {
                 via.leg = ViaLeg::Row;
-                self.send(self.thread_of(partition), Envelope::AdHoc(call));
+                self.send(self.thread_of(partition), Envelope::AdHoc(partition, call));
             }
             Ok(ViaNext::Index) => {
                 let index = via.index;
                 via.leg = ViaLeg::Index;
-                self.send(self.thread_of(index), Envelope::AdHoc(call));
+                self.send(self.thread_of(index), Envelope::AdHoc(index, call));
             }
             Ok(ViaNext::GiveUp | ViaNext::Run) => self.ask_in_transaction(*call),
         }
@@ -185,9 +203,11 @@ impl Shard {
             Some(procedure) => index_partition(procedure, &invocation, &self.facts.ring),
             None => Err(not_found(invocation.procedure)),
         };
-        via.leg = ViaLeg::Index;
         match index {
-            Ok(Some((index, _))) => self.send_via(via, index),
+            Ok(Some((index, _))) => {
+                via.go_on_to(ViaLeg::Index, index);
+                self.send_via(via);
+            }
             Ok(None) => {
                 let ForwardedCall { origin, body } = via.call;
                 self.dispatch_again(origin, body.into());

@@ -19,17 +19,17 @@ impl Shard {
     pub(super) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let has_messages =
             self.has_message() || self.load_wants_to_call() || self.spin_for_messages();
-        let busy = has_messages || (!self.to_read.is_empty() && !self.gate.is_shut());
+        let busy = has_messages || (!self.to_read.is_empty() && !self.is_log_behind);
         let polled_lately = Elapsed::between_us(self.polled_us, self.now_us).us() < BUSY_POLL_US;
         if has_messages && polled_lately && self.to_read.is_empty() {
             events.clear();
-            self.snapshot.note_wait(false);
+            self.snapshots.note_wait(false);
             return Ok(());
         }
         self.polled_us = self.now_us;
         let mut timeout = Some(Duration::ZERO);
         let mut asleep_ns = None;
-        let snapshot_ns = if busy { None } else { self.snapshot.wait_ns() };
+        let snapshot_ns = if busy { None } else { self.snapshots.wait_ns() };
         if !busy {
             self.note_idle();
         }
@@ -47,7 +47,7 @@ impl Shard {
             }
         } else if !busy {
             self.note_busy();
-            self.snapshot.note_wait(false);
+            self.snapshots.note_wait(false);
             return Ok(());
         }
         match self.poll.poll(events, timeout) {
@@ -56,10 +56,10 @@ impl Shard {
         }
         self.bell.awake();
         self.note_busy();
-        if self.snapshot.is_running() {
+        if self.snapshots.is_running() {
             // Who writes a snapshot wakes the site too, and that is no other work.
             let has_work = events.iter().any(|event| event.token() != WAKER) || self.has_message();
-            self.snapshot.note_wait(!busy && !has_work);
+            self.snapshots.note_wait(!busy && !has_work);
         }
         if let Some(asleep_ns) = asleep_ns {
             self.statistics.count_sleep(clock::ns_since(asleep_ns));
@@ -70,10 +70,11 @@ impl Shard {
     /// Whether another thread sent something.
     #[inline]
     pub(super) fn has_message(&mut self) -> bool {
-        if self.gate.is_shut() {
+        if self.is_log_behind {
             return self.has_log_news();
         }
         !self.inbox.is_empty()
+            || !self.own_messages.is_empty()
             || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
             || self.outside.have_said()
             || self.has_log_news()
@@ -84,7 +85,8 @@ impl Shard {
     fn spin_for_messages(&mut self) -> bool {
         let span_ns = self.facts.multi_spin_ns;
         let coordinates = || self.coordinator.as_ref().is_some_and(|c| !c.is_idle());
-        let takes_part = !self.site.is_idle() || coordinates();
+        let takes_part =
+            self.replicas.iter().any(|replica| !replica.site.is_idle()) || coordinates();
         let has_else = !self.to_read.is_empty() || self.outbox.is_overflowing();
         if span_ns == 0 || !takes_part || has_else {
             return false;

@@ -108,8 +108,18 @@ fn partition_of(key: i64) -> u32 {
 
 #[test]
 fn answers_wait_for_their_sync_and_reads_with_nothing_undurable_before_them_do_not() {
+    // The log of each partition counts for itself, at one thread and at two.
+    for (sites, shape) in [(2, "partitions_per_site=1"), (1, "partitions_per_site=2")] {
+        check_what_waits_for_syncs(sites, shape);
+    }
+}
+
+fn check_what_waits_for_syncs(sites: u32, shape: &str) {
     let disk = new_disk(2);
-    let (server, mut peer) = host(&disk, 2);
+    let options = [OPTIONS, &[shape]].concat();
+    let server = start_with(sites, &options, Some(data(&disk, Durability::Sync)));
+    let server = server.expect("the host starts");
+    let mut peer = Peer::login(server.client_address());
     peer.run("CREATE TABLE t (a INTEGER NOT NULL PRIMARY KEY)");
     peer.run("PARTITION TABLE t ON COLUMN a");
     let mut reader = Peer::login(server.client_address());
@@ -123,6 +133,8 @@ fn answers_wait_for_their_sync_and_reads_with_nothing_undurable_before_them_do_n
     eventually("the sync begins", || barrier.waiting.load(Ordering::SeqCst) > 0);
     let clean = (2..100).find(|key| partition_of(*key) != partition_of(1)).expect("some key");
     reader.send(&call_frame("t.select", 2, &parameters(&[Int(1)])));
+    // One that waits for nothing is answered after those before it on its connection.
+    peer.send(&call_frame("t.select", 2, &parameters(&[Int(clean)])));
     let mut clean_reader = Peer::login(server.client_address());
     for _ in 0..50 {
         assert_eq!(clean_reader.call("t.select", &[Int(clean)]).rows, "");
@@ -132,7 +144,8 @@ fn answers_wait_for_their_sync_and_reads_with_nothing_undurable_before_them_do_n
     other.send(&call_frame("@AdHoc", 3, &parameters(&[Text("SELECT COUNT(*) FROM t")])));
     assert!(!has_answer(&mut other));
     barrier.set(false);
-    assert_eq!((peer.answer().status, reader.answer().rows.as_str()), (1, "1"));
+    assert_eq!((peer.answer().handle, reader.answer().rows.as_str()), (1, "1"));
+    assert_eq!((peer.answer().handle, peer.call("t.select", &[Int(1)]).rows.as_str()), (2, "1"));
     assert_eq!(other.answer().rows, "1");
     disk.set_hook(None);
     assert_eq!(durable_entries(&disk), before + 1);

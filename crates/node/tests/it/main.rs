@@ -27,6 +27,7 @@ mod local_data;
 mod memory;
 mod multi;
 mod one_log;
+mod partitions_per_site;
 mod plans;
 mod recovery;
 mod replicated;

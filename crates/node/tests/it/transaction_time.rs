@@ -11,7 +11,7 @@ use lockstep_workloads::bank;
 use std::time::{Duration, Instant};
 
 const ACCOUNTS: i64 = 40;
-const SITES: u32 = 2;
+const PARTITIONS: u32 = 2;
 /// More rounds than fit into the limit of the tests, each of them short.
 const MANY_ROUNDS: i64 = 20_000;
 
@@ -45,7 +45,11 @@ impl NativeProcedure for ManyRounds {
 }
 
 fn host(options: &[&str]) -> (Server, Peer) {
-    let server = start(SITES, options);
+    host_of(PARTITIONS, options)
+}
+
+fn host_of(sites: u32, options: &[&str]) -> (Server, Peer) {
+    let server = start(sites, options);
     let mut peer = Peer::login(server.client_address());
     peer.run(bank::SCHEMA);
     for account in 0..ACCOUNTS {
@@ -56,7 +60,7 @@ fn host(options: &[&str]) -> (Server, Peer) {
 
 /// An account of each partition.
 fn accounts() -> [i64; 2] {
-    let ring = HashRing::new(SITES);
+    let ring = HashRing::new(PARTITIONS);
     [0, 1].map(|partition| {
         let here = |id: &i64| ring.partition_of(Int(*id)).index() == partition;
         (0..ACCOUNTS).find(here).expect("both partitions have accounts")
@@ -71,16 +75,19 @@ fn assert_undone(peer: &mut Peer) {
 
 #[test]
 fn a_transaction_of_many_short_rounds_is_limited_as_a_whole() {
-    let (_server, mut peer) = host(&["transaction_timeout_ms=100"]);
-    peer.run("CREATE PROCEDURE FROM NATIVE ManyRounds");
-    let [one, other] = accounts();
-    let refused = peer.call("ManyRounds", &[Int(one), Int(other)]);
-    assert!(refused.status < 0, "{refused:?}");
-    assert!(refused.text.contains("option transaction_timeout_ms"), "{refused:?}");
-    for account in [one, other] {
-        assert_eq!(peer.call("Deposit", &[Int(0), Int(account)]).rows, "1");
+    // Where one thread has both partitions and the coordinator, its loop goes on meanwhile.
+    for (sites, shape) in [(2, "partitions_per_site=1"), (1, "partitions_per_site=2")] {
+        let (_server, mut peer) = host_of(sites, &["transaction_timeout_ms=100", shape]);
+        peer.run("CREATE PROCEDURE FROM NATIVE ManyRounds");
+        let [one, other] = accounts();
+        let refused = peer.call("ManyRounds", &[Int(one), Int(other)]);
+        assert!(refused.status < 0, "{refused:?}");
+        assert!(refused.text.contains("option transaction_timeout_ms"), "{refused:?}");
+        for account in [one, other] {
+            assert_eq!(peer.call("Deposit", &[Int(0), Int(account)]).rows, "1");
+        }
+        assert_undone(&mut peer);
     }
-    assert_undone(&mut peer);
 }
 
 /// The other partition is free at once, and that of the slow part soon, although the part would

@@ -14,8 +14,13 @@ const LISTINGS: [&str; 4] = ["COLUMNS", "INDEXINFO", "PROCEDURES", "PRIMARYKEYS"
 
 /// The configurations that bring all kinds of entries: one partition, statements of text over
 /// several, statements of procedures over several, replicated tables.
-const CONFIGURATIONS: [&str; 4] =
-    ["one_site", "three_sites", "three_sites_procedures", "three_sites_replicated"];
+const CONFIGURATIONS: [&str; 5] = [
+    "one_site",
+    "three_sites",
+    "three_sites_procedures",
+    "three_sites_replicated",
+    "two_sites_shared",
+];
 
 fn listings(connection: &mut Connection) -> Vec<Vec<Table>> {
     let mut list = |selector: &str| {
@@ -33,7 +38,7 @@ fn options(configuration: &Configuration) -> Options {
 }
 
 fn check(name: &str, text: &str, configuration: &Configuration) -> Result<(), String> {
-    let directory = MemoryDirectory::new(configuration.sites);
+    let directory = MemoryDirectory::new(configuration.partition_count());
     let host = TestHost::start_on(options(configuration), &directory);
     let host = host.map_err(|error| error.to_string())?;
     let mut connection = host.connect().map_err(|error| error.to_string())?;

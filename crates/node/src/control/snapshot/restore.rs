@@ -239,7 +239,7 @@ impl Control {
             Some(partition) => {
                 let call = ForwardedCall { origin, body };
                 let thread = self.facts.placement.thread_of(partition);
-                self.outbox.send(thread, Envelope::Call(call));
+                self.outbox.send(thread, Envelope::Call(partition, call));
             }
             None => {
                 self.call(SystemCall { origin, admin: true, body: body.into(), time_limit: None });
@@ -268,32 +268,34 @@ impl Control {
     fn restore_ended(&mut self) {
         let Some(restoring) = self.restoring.take() else { return };
         let (id, host) = (self.facts.host_id(), self.facts.host_name.clone());
-        let sites = self.facts.partition_count;
+        let facts = Arc::clone(&self.facts);
+        let placement = &facts.placement;
         let result = restoring.ended.unwrap_or(Ok(()));
         if let Err(problem) = &result {
             tracing::error!(problem, "the restore failed; what was loaded before stays");
         }
         self.answer_tables(restoring.origin, |out| {
-            let row = |site: u32, table: &'_ str, problem: Option<&'_ str>| {
-                let number = Datum::Int(site.into());
+            let row = |partition: PartitionId, table: &'_ str, problem: Option<&'_ str>| {
+                let site = placement.thread_of(partition);
                 let text = |text: &str| Value::Text(text.into());
                 let result = if problem.is_none() { "SUCCESS" } else { "FAILURE" };
                 [
                     id.to_value(),
                     text(&host),
-                    number.to_value(),
+                    Value::Int(site.0.into()),
                     text(table),
-                    number.to_value(),
+                    Value::Int(partition.0.into()),
                     text(result),
                     text(problem.unwrap_or("")),
                 ]
             };
             let rows: Vec<_> = match &result {
-                Ok(()) => (0..sites)
-                    .flat_map(|site| restoring.tables.iter().map(move |table| (site, table)))
-                    .map(|(site, table)| row(site, &table.name, None))
+                Ok(()) => (0..placement.partition_count())
+                    .map(PartitionId)
+                    .flat_map(|at| restoring.tables.iter().map(move |table| (at, table)))
+                    .map(|(partition, table)| row(partition, &table.name, None))
                     .collect(),
-                Err(problem) => vec![row(0, "", Some(problem))],
+                Err(problem) => vec![row(PartitionId(0), "", Some(problem))],
             };
             let rows: Vec<Vec<Datum<'_>>> =
                 rows.iter().map(|row| row.iter().map(Value::as_datum).collect()).collect();

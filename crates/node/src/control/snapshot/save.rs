@@ -245,7 +245,10 @@ impl Control {
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let progress = Arc::new(AtomicU64::new(0));
-        let (site_lanes, lanes) = self.site_bells.iter().cloned().map(lane).unzip();
+        let placement = &self.facts.placement;
+        let bell = |partition| &self.site_bells[placement.thread_of(partition).index()];
+        let partitions = (0..placement.partition_count()).map(PartitionId);
+        let (site_lanes, lanes) = partitions.map(|at| lane(Arc::clone(bell(at)))).unzip();
         let job = SaveJob {
             disk,
             folder,
@@ -308,7 +311,7 @@ impl Control {
         for (partition, lane) in (0..).map(PartitionId).zip(site_lanes) {
             let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
             let site = self.facts.placement.thread_of(partition);
-            self.outbox.send(site, Envelope::SnapshotLane(Box::new(lane)));
+            self.outbox.send(site, Envelope::SnapshotLane(partition, Box::new(lane)));
         }
         Ok(())
     }

@@ -1,20 +1,24 @@
 //! Numbers since the last call that asked for them: what was counted now less what was counted
 //! then. Smallest and greatest values stay those since the start.
 
-use crate::statistics::{Extent, ProcedureCounters, ShardSnapshot, TransactionCounters};
+use crate::statistics::{
+    Extent, ProcedureCounters, ReplicaSnapshot, ThreadSnapshot, TransactionCounters,
+};
 use lockstep_base::map::FixedHashMap;
 
 /// What the last call of a selector with an interval saw.
 pub(in crate::control) struct Interval {
-    pub(super) snapshots: Vec<ShardSnapshot>,
+    pub(super) snapshots: Vec<ThreadSnapshot>,
     pub(super) taken_ms: i64,
 }
 
 /// Takes what was counted at an earlier time off what is counted now.
-pub(super) fn subtract(now: &mut [ShardSnapshot], earlier: &[ShardSnapshot]) {
+pub(super) fn subtract(now: &mut [ThreadSnapshot], earlier: &[ThreadSnapshot]) {
     for (now, earlier) in now.iter_mut().zip(earlier) {
-        subtract_procedures(now, earlier);
-        subtract_transactions(now, earlier);
+        for (now, earlier) in now.replicas.iter_mut().zip(&earlier.replicas) {
+            subtract_procedures(now, earlier);
+            subtract_transactions(now, earlier);
+        }
         subtract_connections(now, earlier);
         less(&mut now.idle.count, earlier.idle.count);
         less_sum(&mut now.idle.slept_ns, &earlier.idle.slept_ns);
@@ -34,7 +38,7 @@ fn less_sum(now: &mut Extent, earlier: &Extent) {
     less(&mut now.sum, earlier.sum);
 }
 
-fn subtract_procedures(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {
+fn subtract_procedures(now: &mut ReplicaSnapshot, earlier: &ReplicaSnapshot) {
     let before: FixedHashMap<&str, (&ProcedureCounters, &Vec<ProcedureCounters>)> = earlier
         .procedures
         .iter()
@@ -54,7 +58,7 @@ fn subtract_procedures(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {
     }
 }
 
-fn subtract_transactions(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {
+fn subtract_transactions(now: &mut ReplicaSnapshot, earlier: &ReplicaSnapshot) {
     let before: FixedHashMap<&str, &TransactionCounters> =
         earlier.transactions.iter().map(|(name, counters)| (name.as_str(), counters)).collect();
     for (name, counters) in &mut now.transactions {
@@ -76,7 +80,7 @@ fn less_counters(counters: &mut ProcedureCounters, earlier: &ProcedureCounters) 
     less_sum(&mut counters.parameter_bytes, &earlier.parameter_bytes);
 }
 
-fn subtract_connections(now: &mut ShardSnapshot, earlier: &ShardSnapshot) {
+fn subtract_connections(now: &mut ThreadSnapshot, earlier: &ThreadSnapshot) {
     let before: FixedHashMap<(i64, &str), _> = earlier
         .initiators
         .iter()

@@ -13,7 +13,7 @@ use crate::catalog::HostCatalog;
 use crate::log::LogStatus;
 use crate::message::Origin;
 use crate::shard::HostFacts;
-use crate::statistics::{Extent, ShardSnapshot};
+use crate::statistics::{Extent, ReplicaSnapshot, ThreadSnapshot};
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, TinyInt, Varchar};
 use lockstep_types::{SqlType as T, TableBuilder, TableSchema, Value};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct View {
     /// The call that the tables are for.
     pub(super) asking: Origin,
     /// In the order of threads.
-    pub(super) snapshots: Vec<ShardSnapshot>,
+    pub(super) snapshots: Vec<ThreadSnapshot>,
     pub(super) now_ms: i64,
     /// How the command log is, if there is one.
     pub(super) log: Option<LogStatus>,
@@ -40,6 +40,13 @@ pub(super) struct View {
     pub(super) expired: Vec<Row>,
     /// Plans kept, and what was counted of planning.
     pub(super) plans: PlannerCounts,
+}
+
+impl View {
+    /// The numbers of all replicas, in the order of their threads.
+    fn replicas(&self) -> impl Iterator<Item = &ReplicaSnapshot> {
+        self.snapshots.iter().flat_map(|thread| &thread.replicas)
+    }
 }
 
 /// What the planner counted.

@@ -67,7 +67,7 @@ fn deflated(plain: &[u8]) -> Vec<u8> {
 }
 
 fn rows(view: &View, cells: fn(Vec<u8>) -> Vec<Vec<u8>>) -> Vec<Row> {
-    let row = |snapshot: &crate::statistics::ShardSnapshot| {
+    let row = |snapshot: &crate::statistics::ThreadSnapshot| {
         let histograms = cells(plain(&snapshot.latency_us));
         let site = snapshot.site();
         [site].into_iter().chain(histograms.into_iter().map(|h| Value::Bytes(h.into()))).collect()

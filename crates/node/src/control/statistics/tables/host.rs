@@ -2,7 +2,7 @@
 
 use super::{Row, View, number, small, text};
 use crate::control::statistics::{physical_memory_kb, resident_kb};
-use crate::statistics::{ConnectionSnapshot, ShardSnapshot};
+use crate::statistics::{ConnectionSnapshot, ThreadSnapshot};
 use hdrhistogram::Histogram;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_types::{ThreadId, Value};
@@ -12,7 +12,7 @@ const KIB: u64 = 1024;
 
 pub(super) fn memory(view: &View) -> Vec<Row> {
     let (mut data, mut allocated, mut indexes, mut strings, mut rows) = (0, 0, 0, 0, 0);
-    for table in view.snapshots.iter().flat_map(|snapshot| &snapshot.tables) {
+    for table in view.replicas().flat_map(|replica| &replica.tables) {
         data += table.memory.data_bytes as u64;
         allocated += table.memory.block_bytes as u64;
         strings += table.memory.string_allocated_bytes as u64;
@@ -104,10 +104,10 @@ pub(super) fn live_clients(view: &View) -> Vec<Row> {
             Value::Int(i64::from(connection.unanswered.saturating_sub(u32::from(asks)))),
         ]
     };
-    let of_shard = |snapshot: &ShardSnapshot| -> Vec<Row> {
+    let of_thread = |snapshot: &ThreadSnapshot| -> Vec<Row> {
         snapshot.connections.iter().map(|connection| row(snapshot.thread, connection)).collect()
     };
-    view.snapshots.iter().flat_map(of_shard).collect()
+    view.snapshots.iter().flat_map(of_thread).collect()
 }
 
 pub(super) fn latency(view: &View) -> Vec<Row> {
@@ -153,9 +153,8 @@ pub(super) fn planner(view: &View) -> Vec<Row> {
 /// How the command log is; zeros where nothing is logged.
 pub(super) fn command_log(view: &View) -> Vec<Row> {
     let log = view.log.unwrap_or_default();
-    let sites = view.snapshots.iter();
-    let bytes: u64 = sites.clone().map(|site| site.outstanding_bytes).sum();
-    let entries: u64 = sites.map(|site| site.outstanding_entries).sum();
+    let bytes: u64 = view.replicas().map(|replica| replica.outstanding_bytes).sum();
+    let entries: u64 = view.replicas().map(|replica| replica.outstanding_entries).sum();
     vec![vec![
         number(bytes),
         number(entries),

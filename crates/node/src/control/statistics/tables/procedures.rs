@@ -28,7 +28,7 @@ fn counts(counters: &ProcedureCounters) -> Vec<Value> {
 
 /// Site and counters of every procedure that was called there.
 fn called(view: &View) -> impl Iterator<Item = Called<'_>> {
-    view.snapshots.iter().flat_map(|snapshot| {
+    view.replicas().flat_map(|snapshot| {
         let all = snapshot.procedures.iter().zip(&snapshot.statements);
         let called = all.filter(|((_, counters), _)| counters.invocations > 0);
         called.map(move |((name, counters), statements)| Called {
@@ -125,7 +125,7 @@ fn profiled(
     weight: fn(&ProcedureCounters) -> u64,
 ) -> Vec<(String, ProcedureCounters, i64)> {
     let mut all: BTreeMap<&str, ProcedureCounters> = BTreeMap::new();
-    for (name, counters) in view.snapshots.iter().flat_map(|snapshot| &snapshot.procedures) {
+    for (name, counters) in view.replicas().flat_map(|replica| &replica.procedures) {
         if counters.invocations > 0 {
             all.entry(name).or_default().merge(counters);
         }

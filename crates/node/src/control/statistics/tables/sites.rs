@@ -1,6 +1,7 @@
-//! Statistics of tables and indexes, per site.
+//! Statistics of sites, and of tables and indexes at each replica.
 
 use super::{Row, View, number, small, text};
+use crate::statistics::ThreadSnapshot;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_types::Value;
 
@@ -8,7 +9,7 @@ const KIB: u64 = 1024;
 
 pub(super) fn table(view: &View) -> Vec<Row> {
     let mut rows = Vec::new();
-    for snapshot in &view.snapshots {
+    for snapshot in view.replicas() {
         for table in &snapshot.tables {
             let limit = table.row_limit;
             let full = limit.map_or(0, |limit| table.rows * 100 / u64::from(limit.max(1)));
@@ -34,7 +35,7 @@ pub(super) fn table(view: &View) -> Vec<Row> {
 /// How long each thread slept, in nanoseconds, and its share of the time.
 pub(super) fn idle_time(view: &View) -> Vec<Row> {
     let elapsed_ns = Elapsed::between_ms(view.since_ms, view.now_ms).ms().max(1) as f64 * 1e6;
-    let row = |snapshot: &crate::statistics::ShardSnapshot| {
+    let row = |snapshot: &ThreadSnapshot| {
         let idle = &snapshot.idle;
         let mean = idle.slept_ns.sum as f64 / idle.count.max(1) as f64;
         let variance = idle.squares_ns / idle.count.max(1) as f64 - mean * mean;
@@ -53,11 +54,11 @@ pub(super) fn idle_time(view: &View) -> Vec<Row> {
 
 /// Calls that wait at each site, and how long those that ran had waited, in microseconds.
 pub(super) fn queue(view: &View) -> Vec<Row> {
-    let row = |snapshot: &crate::statistics::ShardSnapshot| {
+    let row = |snapshot: &ThreadSnapshot| {
         let queue = &snapshot.queue;
         vec![
             snapshot.site(),
-            small(snapshot.waiting),
+            small(snapshot.replicas.iter().map(|replica| replica.waiting).sum()),
             number(queue.polled),
             number(queue.waited_us.mean(queue.polled)),
             number(queue.waited_us.max),
@@ -68,7 +69,7 @@ pub(super) fn queue(view: &View) -> Vec<Row> {
 
 pub(super) fn index(view: &View) -> Vec<Row> {
     let mut rows = Vec::new();
-    for snapshot in &view.snapshots {
+    for snapshot in view.replicas() {
         for table in &snapshot.tables {
             for index in &table.indexes {
                 rows.push(vec![

@@ -48,7 +48,7 @@ pub(super) const TABLES: &[Table] = &[
 /// Over the whole cluster.
 fn calls(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, TransactionCounters> = BTreeMap::new();
-    for (name, counters) in view.snapshots.iter().flat_map(|snapshot| &snapshot.transactions) {
+    for (name, counters) in view.replicas().flat_map(|replica| &replica.transactions) {
         all.entry(name).or_default().merge(counters);
     }
     let row = |(name, counters): (&str, TransactionCounters)| {
@@ -70,7 +70,7 @@ fn calls(view: &View) -> Vec<Row> {
 /// At each partition: rounds of multi-partition transactions, and calls that did not run at once.
 fn waits(view: &View) -> Vec<Row> {
     let mut rows = Vec::new();
-    for snapshot in &view.snapshots {
+    for snapshot in view.replicas() {
         for (name, counters) in &snapshot.transactions {
             if counters.fragments + counters.held_calls + counters.speculative_calls == 0 {
                 continue;
