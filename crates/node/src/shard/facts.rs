@@ -1,0 +1,122 @@
+//! What all threads of a host share.
+
+use super::Drain;
+use crate::callers::Callers;
+use crate::catalog::HostCatalog;
+use crate::intake::Intake;
+use crate::log::{DirectoryLock, Durability};
+use crate::options::{OptionValue, Options};
+use lockstep_durability::ClusterId;
+use lockstep_env::Disk;
+use lockstep_host::placement::Placement;
+use lockstep_host::schema::prepared::PreparedChanges;
+use lockstep_jvm::JavaSettings;
+use lockstep_site::SchemaTask;
+use lockstep_types::{Datum, HashRing};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// What all threads of a host know.
+pub struct HostFacts {
+    /// How far an orderly stop has come.
+    pub drain: Drain,
+    /// The options.
+    pub options: Options,
+    /// Further options for the JVM.
+    pub java_options: Vec<String>,
+    /// The ring.
+    pub ring: HashRing,
+    /// Number of partitions.
+    pub partition_count: u32,
+    /// Which thread serves which partition.
+    pub placement: Placement,
+    /// When the host's cluster was made, milliseconds since 1970.
+    pub cluster_created_ms: i64,
+    /// What clients see as version.
+    pub build: String,
+    /// The host's own name.
+    pub host_name: String,
+    /// Address and ports, once bound.
+    pub client_address: std::net::SocketAddr,
+    /// See `client_address`.
+    pub admin_address: std::net::SocketAddr,
+    /// The clients that may wait for calls.
+    pub(crate) callers: Arc<Callers>,
+    /// Connections open at the moment, over all threads.
+    pub open_connections: AtomicU64,
+    /// Connections accepted so far.
+    pub accepted_connections: AtomicU64,
+    /// Connections refused or dropped so far.
+    pub dropped_connections: AtomicU64,
+    /// What work is taken in.
+    pub intake: Intake,
+    /// Per site, memory of its tables that the next rows of the same tables fill, in bytes.
+    pub reusable_bytes: Box<[AtomicU64]>,
+    /// Run when an administrator asks the host to stop.
+    pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Planner rules that are switched off, as a number.
+    pub disabled_rules: AtomicU64,
+    /// By partition, where sites leave the digests of their replicas when they stop, if they are
+    /// wanted.
+    pub digests: OnceLock<Vec<Mutex<ReplicaDigest>>>,
+    /// See the option `multi_spin_us`.
+    pub multi_spin_ns: u64,
+    /// The cluster's id; zeros for a host that keeps its data in memory only.
+    pub cluster: ClusterId,
+    /// When this run of the host began, milliseconds since 1970.
+    pub started_ms: i64,
+    /// The host's directory, if it has one.
+    pub data_disk: Option<Arc<dyn Disk>>,
+    /// The lock on it, where other processes see it.
+    pub data_lock: Option<Arc<DirectoryLock>>,
+    /// When writes are answered.
+    pub durability: Durability,
+    /// Why the directory is not the host's own any more.
+    pub lost: OnceLock<String>,
+    /// Changes what is logged to standard error; none for a host that is part of another program.
+    pub on_log_filter: OnceLock<LogFilter>,
+    /// Messages between threads go through their byte form.
+    pub sends_bytes: bool,
+    /// What messages name that this host has prepared.
+    pub prepared: Mutex<PreparedChanges<Arc<HostCatalog>>>,
+}
+
+/// What tells whether two replicas are equal, or did the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplicaDigest {
+    /// A hash of all rows with their slots.
+    pub content: u64,
+    /// The number of the last log entry.
+    pub position: u64,
+    /// A digest of what was done up to that entry since the process began: which statements
+    /// changed rows, with their parameters and the number of changes.
+    pub changes: u64,
+}
+
+/// Takes a filter for what is logged; an error says what is wrong with it.
+pub type LogFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+impl HostFacts {
+    /// A change of the catalog, or a snapshot, is ready to be carried out here.
+    pub fn note_prepared(&self, task: &Arc<SchemaTask<Arc<HostCatalog>>>) {
+        let mut prepared = self.prepared.lock().expect("no thread panicked with it");
+        prepared.add(Arc::clone(task));
+    }
+
+    /// The host's number, as clients see it.
+    pub fn host_id(&self) -> Datum<'static> {
+        Datum::Int(self.placement.host().0.into())
+    }
+
+    /// How the JVM is started, if it is.
+    pub fn java_settings(&self) -> JavaSettings {
+        JavaSettings {
+            heap_bytes: self.options.java_heap_bytes.get(),
+            call_limit_ms: self.options.java_call_limit_ms.number(),
+            stuck_limit_ms: self.options.java_stuck_limit_ms.get(),
+            nontransactional_threads: self.options.max_nontransactional_threads.get(),
+            batch_bytes: self.options.max_java_batch_bytes.get(),
+            options: self.java_options.clone(),
+        }
+    }
+}
