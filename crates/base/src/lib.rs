@@ -8,6 +8,7 @@ pub mod arena;
 pub mod bytes;
 pub mod counting;
 pub mod elapsed;
+pub mod extent;
 mod faults;
 pub mod growing;
 pub mod map;

@@ -2,8 +2,8 @@
 //! here. The server's threads call it, and so does the simulator.
 //!
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
-//! coordinator, how the schema changes, which rows expire, and how a log is
-//! replayed.
+//! coordinator, how the schema changes, which rows expire, which calls tasks make when, and how a
+//! log is replayed.
 
 pub mod catalog;
 pub mod codec;
@@ -23,6 +23,7 @@ pub mod schema;
 pub mod several;
 pub mod statement_cache;
 pub mod statements;
+pub mod tasks;
 
 /// The clock of a host, as it was read at the beginning of a round.
 pub trait HostTime {

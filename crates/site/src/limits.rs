@@ -116,5 +116,7 @@ lockstep_base::faults! {
         end_builds_early,
         /// A global index whose build failed is not dropped.
         keep_failed_builds,
+        /// Calls in progress of a task are forgotten when it is dropped and created again.
+        forget_task_runs,
     }
 }

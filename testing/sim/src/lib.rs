@@ -20,6 +20,8 @@
 //! Power cuts: a host with a command log on a disk that loses, tears and reorders what was not
 //! synced comes back, from life to life, with everything that was answered and nothing by halves,
 //! as [`power`] says; faults in the log and in what waits for it are caught there.
+//! Tasks: a schedule has one call in progress at a time, and each call is counted and made once, as
+//! [`schedules`] says.
 
 pub mod bank;
 pub mod census;
@@ -27,6 +29,7 @@ mod classes;
 pub mod lists;
 pub mod plans;
 pub mod power;
+pub mod schedules;
 pub mod timed;
 pub mod walk;
 pub mod world;

@@ -57,6 +57,7 @@ mod strike;
 mod turns;
 mod workload;
 
+pub(crate) use judge::read;
 pub use report::Report;
 use strike::{PLACES, Strike, Target, survival};
 

@@ -31,6 +31,7 @@ mod outputs;
 pub(crate) mod replay;
 pub(crate) mod save;
 mod shape;
+mod tasks;
 
 use calls::At;
 pub use control::{ChangeAnswer, ChangeNumber};
@@ -43,6 +44,8 @@ use led::Journey;
 pub use shape::Shape;
 use shape::coordinator as coordinator_of;
 pub(crate) use shape::way_to_stop;
+use tasks::SimTasks;
+pub(crate) use tasks::{SentTask, is_task};
 
 /// The simulated time at which every run begins: microseconds since 1970.
 const START_US: i64 = 1_700_000_000_000_000;
@@ -178,6 +181,7 @@ pub struct World {
     pub build_pauses: u64,
     /// Deletes rows whose time is over.
     expiry: Expiry,
+    tasks: SimTasks,
     checks: Checks,
     bytes: bytes::MessageBytes,
 }
@@ -239,6 +243,7 @@ impl World {
             saves: None,
             build_pauses: 0,
             expiry: Expiry::new(partitions),
+            tasks: SimTasks::new(partitions),
             checks: Checks::of(shape.faults),
             bytes: bytes::MessageBytes::new(seed, &shape),
         }

@@ -48,6 +48,7 @@ use lockstep_host::expiry;
 use lockstep_host::names::CatalogNames;
 use lockstep_host::schema::{self, index_build};
 use lockstep_host::statement_cache::StatementSources;
+use lockstep_host::tasks::{Tasks, make_due};
 use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
@@ -65,7 +66,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stop::Stop;
 use survey::Survey;
-use tasks::Tasks;
 use time_to_live::Expiry;
 
 /// What the thread is made from.
@@ -146,7 +146,8 @@ impl Control {
     /// Assembles the thread's state.
     pub fn new(parts: ControlParts) -> Control {
         let survey = Survey::new(parts.facts.options.statistics_interval_ms);
-        let tasks = Tasks::new(parts.facts.partition_count, &parts.facts.options);
+        let least_ms = parts.facts.options.task_min_interval_ms.get();
+        let tasks = Tasks::new(parts.facts.partition_count, least_ms);
         let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
         let deferred_max = parts.facts.options.max_planner_queue.get();
         let schema =
@@ -251,7 +252,7 @@ impl Control {
             }
         }
         // Behind what makes a new catalog and what ends a restore.
-        self.attend_to_tasks();
+        make_due(self);
     }
 
     /// Until something is due.

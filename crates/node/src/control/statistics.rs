@@ -227,7 +227,7 @@ impl Control {
             since_ms,
             snapshot_status: self.snapshot_status(),
             snapshot_summary: self.snapshot_summary(),
-            tasks: self.tasks.rows(self.may_run_tasks()),
+            tasks: self.task_rows(),
             expired: self.expiry.rows(),
             plans: tables::PlannerCounts {
                 kept: self.plans.len() as u64,

@@ -247,7 +247,7 @@ fn judge_holds(holds: &[Vec<i64>]) -> Result<(), String> {
 }
 
 /// The rows that a statement reads, once everything has come to rest.
-pub(super) fn read(world: &mut World, text: &str) -> Result<Vec<Vec<i64>>, String> {
+pub(crate) fn read(world: &mut World, text: &str) -> Result<Vec<Vec<i64>>, String> {
     ask(world, Request::Statements(vec![(sql(text), Vec::new())]))
 }
 

@@ -2,7 +2,7 @@
 //! through [`lockstep_host::schema`]. What it sends to the coordinator arrives in order, and so
 //! does what the coordinator sends to it; between the two, anything may come.
 
-use super::{Message, World};
+use super::{Message, SimTasks, World};
 use crate::plans::{Natives, NoCode, Planned, Request, SimCatalog};
 use crate::world::CallNumber;
 use lockstep_base::bytes::ByteReader;
@@ -167,6 +167,7 @@ impl World {
     pub(super) fn restart_control(&mut self, catalog: Arc<HostCatalog<NoCode>>) {
         let partition_count = self.partition_count();
         self.control = ControlThread::new(catalog, partition_count);
+        self.tasks = SimTasks::new(partition_count);
         expiry::set_tables(&mut self.at_control());
     }
 

@@ -66,6 +66,7 @@ impl World {
         let schema = &self.control.schema;
         schema.check_invariants();
         self.expiry.check_invariants();
+        self.tasks.check_invariants();
         let version = schema.catalog().version();
         assert!(self.catalogs.contains_key(&version), "the control thread's catalog is kept");
         for in_force in &self.versions {

@@ -1,6 +1,7 @@
 //! A short set of seeds, and that a seed decides everything.
 
 mod power;
+mod schedules;
 
 #[test]
 fn sums_hold_and_reads_see_what_they_must() {

@@ -2,7 +2,7 @@
 //!
 //! Intervals go by the monotonic clock. The calendar goes by the system's clock, which somebody
 //! may set: forwards, times that were passed over are one run together; a little backwards, no
-//! time comes twice; far backwards, the schedule begins anew from there.
+//! time comes twice; far backwards, the schedule begins again from there.
 
 use lockstep_plan::TaskSchedule;
 use lockstep_types::Cron;
@@ -16,11 +16,11 @@ const STEP_BACK_US: i64 = 60_000_000;
 
 /// A reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Now {
+pub struct Now {
     /// Nanoseconds that only ever grow.
-    pub(crate) monotonic_ns: u64,
+    pub monotonic_ns: u64,
     /// Microseconds since 1970 by the system's clock.
-    pub(crate) wall_us: i64,
+    pub wall_us: i64,
 }
 
 /// The timer of a task at a place.
@@ -39,7 +39,7 @@ enum Schedule {
 
 #[derive(Debug)]
 enum Due {
-    /// A run is under way, and its end says more.
+    /// A run is in progress, and its end says more.
     Later,
     /// By the monotonic clock.
     At(u64),
@@ -49,7 +49,7 @@ enum Due {
 }
 
 impl Timer {
-    /// Begins a schedule. Runs begin no sooner than `least_ms` behind one another.
+    /// Begins a schedule. Runs begin no sooner than `least_ms` after one another.
     pub(super) fn new(schedule: &TaskSchedule, least_ms: u64, now: Now) -> Timer {
         let interval_ns = |interval_ms: u64| interval_ms.max(least_ms).saturating_mul(NS_PER_MS);
         let (schedule, due) = match schedule {
@@ -116,7 +116,7 @@ impl Timer {
         self.due = match (&self.schedule, &self.due) {
             (Schedule::Delay { .. }, _) => Due::Later,
             (Schedule::Every { interval_ns }, due) => {
-                // A run that begins late by less than an interval does not shift those behind it.
+                // A run that begins late by less than an interval does not shift those after it.
                 // What was missed beyond that is not caught up.
                 let at_ns = match due {
                     Due::At(at_ns) if now.monotonic_ns.saturating_sub(*at_ns) < *interval_ns => {
@@ -189,7 +189,7 @@ mod tests {
         let mut timer = Timer::new(&TaskSchedule::Delay(5_000), 0, at(100));
         assert_eq!(timer.left_ns(at(101)), Some(4 * SECOND_NS));
         assert_eq!(runs(&mut timer, 100..130, 3), [105, 113, 121, 129]);
-        assert_eq!(timer.left_ns(at(130)), None, "a run is under way");
+        assert_eq!(timer.left_ns(at(130)), None, "a run is in progress");
         assert_eq!(timer.late_ns(at(1_000)), None);
     }
 

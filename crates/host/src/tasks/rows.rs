@@ -1,7 +1,7 @@
 //! The rows of `@Statistics TASK`.
 
 use super::{Counts, Place, Task, Tasks};
-use crate::statistics::Extent;
+use lockstep_base::extent::Extent;
 use lockstep_types::Value;
 
 /// What is in place of a partition where a task runs for the whole database.
@@ -9,7 +9,7 @@ const NO_PARTITION: i64 = -1;
 
 impl Tasks {
     /// A row for each task and place. `may_run` says whether tasks run at the moment.
-    pub(in crate::control) fn rows(&self, may_run: bool) -> Vec<Vec<Value>> {
+    pub fn rows(&self, may_run: bool) -> Vec<Vec<Value>> {
         let tasks = self.tasks.values().filter(|task| !task.gone);
         tasks.flat_map(|task| task.places.iter().map(|place| row(task, place, may_run))).collect()
     }

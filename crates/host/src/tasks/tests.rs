@@ -1,8 +1,7 @@
 //! Tasks under a clock that stands until a test moves it.
 
 use super::*;
-use crate::catalog::NativeRegistry;
-use lockstep_plan::Catalog;
+use lockstep_plan::{Catalog, NativeProcedures, NativeSource};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::Value;
 use lockstep_wire_volt::Invocation;
@@ -10,6 +9,23 @@ use std::cell::Cell;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const PARTITIONS: u32 = 3;
+
+/// Clocks that stand.
+struct Fixed(Now);
+
+impl TaskClock for Fixed {
+    fn read(&self) -> Now {
+        self.0
+    }
+}
+
+struct NoNatives;
+
+impl NativeProcedures for NoNatives {
+    fn find(&self, _: &str) -> Option<NativeSource> {
+        None
+    }
+}
 
 struct Bench {
     catalog: Catalog,
@@ -22,10 +38,9 @@ type Begun = (i64, Option<PartitionId>, Option<i32>);
 
 impl Bench {
     fn new(ddl: &str) -> Bench {
-        let options = Options::default();
         let mut bench = Bench {
             catalog: Catalog::default(),
-            tasks: Tasks::new(PARTITIONS, &options),
+            tasks: Tasks::new(PARTITIONS, 0),
             now: Cell::new(Now { monotonic_ns: 5 * SECOND_NS, wall_us: 0 }),
         };
         bench.change(
@@ -39,9 +54,9 @@ impl Bench {
 
     fn change(&mut self, ddl: &str) {
         let batch = parse_batch(ddl, &Limits::default()).expect("SQL");
-        let natives = NativeRegistry::default();
-        self.catalog = self.catalog.apply(&batch, &natives).expect("DDL").catalog;
-        self.tasks.follow(self.catalog.version, &self.catalog.tasks, self.now.get());
+        self.catalog = self.catalog.apply(&batch, &NoNatives).expect("DDL").catalog;
+        self.tasks.follow(self.catalog.version, &self.catalog.tasks, self.now.get(), true);
+        self.tasks.check_invariants();
     }
 
     fn after(&self, seconds: u64) {
@@ -51,8 +66,8 @@ impl Bench {
     }
 
     fn due_if(&mut self, may_run: bool) -> Vec<Begun> {
-        let now = &self.now;
-        let calls = self.tasks.due(may_run, &|| now.get());
+        let calls = self.tasks.due(may_run, &Fixed(self.now.get()));
+        self.tasks.check_invariants();
         let read = |call: &TaskCall| {
             let invocation = Invocation::decode(&call.body).expect("a call");
             (invocation.client_handle, call.partition, invocation.destination_partition)
@@ -73,8 +88,8 @@ impl Bench {
     }
 
     fn ended(&mut self, handle: i64, result: Result<(), Failure>) {
-        let now = &self.now;
-        self.tasks.ended(handle, result, &|| now.get());
+        self.tasks.ended(handle, result, &Fixed(self.now.get()));
+        self.tasks.check_invariants();
     }
 
     fn failed(&mut self, handle: i64) {
@@ -131,7 +146,7 @@ fn calls_carry_the_arguments_in_the_types_of_the_parameters() {
     let mut bench = Bench::new("CREATE TASK k ON SCHEDULE EVERY 2 SECONDS PROCEDURE p WITH (7)");
     bench.after(2);
     let now = bench.now.get();
-    let calls = bench.tasks.due(true, &|| now);
+    let calls = bench.tasks.due(true, &Fixed(now));
     let invocation = Invocation::decode(&calls[0].body).expect("a call");
     assert_eq!((invocation.procedure, invocation.parameters.count()), ("p", 1));
     let parameter = invocation.parameters.get(0).expect("one").expect("sound");
@@ -144,8 +159,8 @@ fn an_error_stops_is_told_or_is_nothing() {
     bench.after(1);
     let call = bench.one();
     bench.failed(call);
-    let told = "procedure p failed: no luck".to_string();
-    assert_eq!(bench.rows(), [(-1, "ERROR".to_string(), told, 1, 1)]);
+    let reason = "procedure p failed: no luck".to_string();
+    assert_eq!(bench.rows(), [(-1, "ERROR".to_string(), reason, 1, 1)]);
     bench.after(1_000);
     assert!(bench.due().is_empty());
     assert_eq!(bench.tasks.left_ns(bench.now.get()), None);
@@ -196,7 +211,7 @@ fn a_disabled_task_rests_and_begins_its_schedule_anew() {
     bench.change("ALTER TASK k DISABLE");
     bench.after(3);
     bench.ended(call, Ok(()));
-    assert_eq!(bench.row(), row("DISABLED", 1, 0), "the call under way was not cut off");
+    assert_eq!(bench.row(), row("DISABLED", 1, 0), "the call in progress was not cut off");
     bench.after(3);
     assert!(bench.due().is_empty());
     // What is said again changes nothing.
@@ -238,7 +253,7 @@ fn a_task_that_is_dropped_under_way_and_one_of_its_name() {
     assert!(bench.due().is_empty());
     bench.change(create);
     bench.after(5);
-    assert!(bench.due().is_empty(), "the old one's call is under way at this place");
+    assert!(bench.due().is_empty(), "the old one's call is in progress at this place");
     bench.failed(call);
     assert_eq!(bench.row(), row("RUNNING", 0, 0), "it does not count for the new one");
     let call = bench.one();
@@ -262,7 +277,7 @@ fn each_partition_by_itself() {
     bench.ended(calls[1].0, Ok(()));
     bench.after(1);
     assert_eq!(bench.due().iter().map(|call| call.1).collect::<Vec<_>>(), [Some(PartitionId(1))]);
-    // An error at one stops all; what is under way elsewhere ends and is counted.
+    // An error at one stops all; what is in progress elsewhere ends and is counted.
     bench.failed(calls[2].0);
     bench.ended(calls[0].0, Ok(()));
     let rows = bench.rows();
@@ -295,7 +310,7 @@ fn places_that_are_gone_and_come_again_are_others() {
     bench.failed(before[1].0);
     assert_eq!(bench.rows().iter().map(|row| row.3).collect::<Vec<_>>(), [0, 0, 0]);
     bench.after(1);
-    assert!(bench.due().is_empty(), "its own call is under way at partition 1");
+    assert!(bench.due().is_empty(), "its own call is in progress at partition 1");
     bench.ended(begun[0].0, Ok(()));
     assert_eq!(bench.due().len(), 1);
 }
