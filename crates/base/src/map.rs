@@ -24,6 +24,11 @@ pub struct FixedHasher {
 const MULTIPLIER: u64 = 0x517c_c1b7_2722_0a95;
 
 impl FixedHasher {
+    /// Goes on from what [`Hasher::finish`] gave.
+    pub fn resumed(finished: u64) -> FixedHasher {
+        FixedHasher { state: finished ^ (finished >> 29) ^ (finished >> 58) }
+    }
+
     #[inline]
     fn add(&mut self, word: u64) {
         self.state = (self.state.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
@@ -88,6 +93,18 @@ mod tests {
             let mut padded = [0; 8];
             padded[..count].copy_from_slice(&bytes[..count]);
             assert_eq!(last_word(&bytes[..count]), u64::from_le_bytes(padded), "{count} bytes");
+        }
+    }
+
+    #[test]
+    fn a_hasher_goes_on_from_what_another_gave() {
+        let mut whole = FixedHasher::default();
+        for word in [3, u64::MAX, 1 << 40, 0] {
+            let mut resumed = FixedHasher::resumed(whole.finish());
+            assert_eq!(resumed.finish(), whole.finish());
+            resumed.write_u64(word);
+            whole.write_u64(word);
+            assert_eq!(resumed.finish(), whole.finish());
         }
     }
 

@@ -315,6 +315,20 @@ impl Database {
         }
     }
 
+    /// A load, or changes of entries of global indexes, were carried out since `mark`.
+    pub(crate) fn note_bytes(&mut self, mark: UndoMark, what: u64, bytes: &[&[u8]]) {
+        if self.options.digests && self.undo.changes_between(mark, self.undo.mark()) > 0 {
+            self.digest.fold_bytes(mark, what, bytes);
+        }
+    }
+
+    /// Goes on with the digest that a snapshot kept.
+    pub fn resume_digest(&mut self, value: u64) {
+        if self.options.digests {
+            self.digest.resume(value);
+        }
+    }
+
     /// What was done since `mark` is logged as these images, and digested as those.
     pub fn note_images(&mut self, mark: UndoMark, images: &[u8]) {
         if self.options.digests {

@@ -68,6 +68,28 @@ impl ChangeDigest {
         self.hasher = hasher;
     }
 
+    /// A load, or changes of entries of global indexes, were carried out since `mark`: what they
+    /// are to the digest, and their bytes.
+    pub(crate) fn fold_bytes(&mut self, mark: UndoMark, what: u64, bytes: &[&[u8]]) {
+        debug_assert!(
+            self.before.last().is_none_or(|(before, _)| *before <= mark),
+            "what is folded comes in its order"
+        );
+        self.before.push((mark, self.hasher));
+        self.hasher.write_u64(what);
+        for part in bytes {
+            self.hasher.write_usize(part.len());
+            self.hasher.write(part);
+        }
+    }
+
+    /// Goes on from a value that was kept with the data.
+    pub(crate) fn resume(&mut self, value: u64) {
+        assert!(self.before.is_empty(), "nothing that may be undone comes before a kept digest");
+        self.hasher = FixedHasher::resumed(value);
+        debug_assert_eq!(self.value(), value, "it goes on from there");
+    }
+
     /// What was done since `mark` is logged as images of rows, and is digested as those.
     pub(crate) fn fold_images(&mut self, mark: UndoMark, images: &[u8]) {
         self.rollback_to(mark);

@@ -6,6 +6,7 @@ use crate::database::Database;
 use crate::error::SqlError;
 use crate::statement::{PreparedStatement, check_start_of_load};
 use lockstep_plan_ir::statement::{Execution, Operation};
+use lockstep_storage::UndoMark;
 use lockstep_types::{Datum, Parameter, TableView};
 
 /// Inserts or upserts rows, by the statement of the table's generated procedure of that name.
@@ -26,10 +27,25 @@ pub fn load_rows(
     {
         result = database.settle_entries().map(|()| count);
     }
-    if result.is_err() {
-        database.rollback_to(mark);
+    match result {
+        Ok(_) => note_load(database, mark, prepared, rows),
+        Err(_) => database.rollback_to(mark),
     }
     result
+}
+
+/// The digest of changes counts the rows.
+fn note_load(
+    database: &mut Database,
+    mark: UndoMark,
+    prepared: &PreparedStatement,
+    rows: &TableView<'_>,
+) {
+    if database.options().digests {
+        let mut bytes = Vec::new();
+        rows.write(&mut bytes);
+        database.note_bytes(mark, prepared.identity(), &[&bytes]);
+    }
 }
 
 fn load(

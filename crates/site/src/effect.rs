@@ -39,6 +39,8 @@ pub struct SnapshotBegun {
     pub source: LogSource,
     /// The number of the last entry whose effect the snapshot has.
     pub sequence: u64,
+    /// The digest of changes up to there; 0 where none is kept.
+    pub digest: u64,
     /// The last transaction id that the partition had given.
     pub last: TransactionId,
     /// The tables, in the order of their numbers.

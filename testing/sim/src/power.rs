@@ -280,6 +280,7 @@ impl Run {
         shape.active_multi = [1, 3, 64][random.below(3) as usize];
         shape.speculates = random.chance(4, 5);
         shape.faults = broken.protocol;
+        shape.digests = true;
         let one_in = [0, 30, 8][random.below(3) as usize];
         Run {
             seed,
@@ -348,6 +349,7 @@ impl Run {
         for life in 1..=3 {
             let in_order = self.live(&mut world, calls)?;
             self.note(world.trace);
+            let digests = in_order.then(|| world.digests());
             let ended = in_order.then_some(world);
             self.cut_power();
             world = self.recover(life)?;
@@ -355,6 +357,10 @@ impl Run {
             if let Some(ended) = ended.filter(|ended| ended.content_hashes() != recovered) {
                 let difference = ended.difference(&world);
                 return Err(format!("after an orderly end the rows are other ones: {difference}"));
+            }
+            if let Some(digests) = digests.filter(|digests| *digests != world.digests()) {
+                let found = world.digests();
+                return Err(format!("after an orderly end {digests:?} are digests {found:?}"));
             }
             recovered.iter().for_each(|hash| self.note(*hash));
             self.judge(&mut world)?;
@@ -551,29 +557,6 @@ impl Run {
         second.world.save_to(Arc::new(self.disk.clone()), self.save_plan);
         second.world.jump_clock(self.random.between(-5_000_000, 5_000_000));
         Ok(second.world)
-    }
-
-    /// Older snapshots, and the log alone, must give the same, as far as the log reaches.
-    fn compare_beginnings(&mut self, newest: &Recovered) -> Result<(), String> {
-        let (host, shape, seed) = (self.host_disk(), self.shape, self.seed);
-        let mut found = host.candidates(shape.partitions)?;
-        while !found.is_empty() {
-            found.remove(0);
-            let Ok(older) = host.recover_with(&found, seed, shape) else { continue };
-            // A snapshot may have what an asynchronous log has lost.
-            let falls_short = older.end.1.iter().zip(&newest.end.1).any(|(one, two)| one < two);
-            if self.is_async && falls_short {
-                continue;
-            }
-            let newest = &newest.world;
-            self.report.beginnings[1] += 1;
-            if older.world.content_hashes() != newest.content_hashes() {
-                let begun = found.first().map_or("the log alone", |one| &one.nonce);
-                let difference = newest.difference(&older.world);
-                return Err(format!("recovery from {begun} gives other rows: {difference}"));
-            }
-        }
-        Ok(())
     }
 
     /// The disk will fail: at some operation, or in the middle of something.

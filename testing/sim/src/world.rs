@@ -206,7 +206,7 @@ impl World {
             batch_rows_min: 0,
             undo_bytes: 1 << 30,
             entry_changes_bytes: 64 << 20,
-            digests: false,
+            digests: shape.digests,
         };
         let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);
         let natives = Natives::new(seed);

@@ -28,6 +28,8 @@ pub struct PartitionPosition {
     pub sequence: u64,
     /// The last transaction id that the partition had given; 0 where the snapshot does not say.
     pub transaction: TransactionId,
+    /// The digest of the partition's changes up to there; 0 where none was kept.
+    pub digest: u64,
 }
 
 /// How a table lies over the partitions.
@@ -148,10 +150,15 @@ impl Manifest {
         }
         writeln!(out, "partitions {}", self.positions.len())?;
         for (partition, position) in self.positions.iter().enumerate() {
-            let PartitionPosition { source, sequence, transaction } = position;
+            let PartitionPosition { source, sequence, transaction, digest: _ } = position;
             let LogSource { epoch, incarnation } = source;
             let transaction = transaction.0;
             writeln!(out, "position {partition} {incarnation} {sequence} {epoch} {transaction}")?;
+        }
+        if self.positions.iter().any(|position| position.digest != 0) {
+            write!(out, "digests")?;
+            self.positions.iter().try_for_each(|position| write!(out, " {}", position.digest))?;
+            writeln!(out)?;
         }
         for TableEntry { name, kind, rows } in &self.tables {
             writeln!(out, "table {name} {} {rows}", kind.word())?;
@@ -262,6 +269,7 @@ impl<'a> Lines<'a> {
         for partition in 0..partitions {
             positions.push(self.position(partition)?);
         }
+        self.digests(&mut positions)?;
         let mut tables = Vec::new();
         while self.peek().starts_with("table ") {
             tables.push(self.table()?);
@@ -308,10 +316,24 @@ impl<'a> Lines<'a> {
                 let epoch = u32::try_from(epoch).map_err(|_| bad)?;
                 let (source, transaction) =
                     (LogSource { epoch, incarnation }, TransactionId(transaction));
-                Ok(PartitionPosition { source, sequence, transaction })
+                Ok(PartitionPosition { source, sequence, transaction, digest: 0 })
             }
             _ => Err(bad),
         }
+    }
+
+    /// By partition, the digest of its changes, if they were kept.
+    fn digests(&mut self, positions: &mut [PartitionPosition]) -> Result<(), Bad> {
+        let bad = self.bad("digests");
+        let Some(line) = self.maybe("digests") else { return Ok(()) };
+        let digests: Vec<u64> = line.split(' ').map_while(|word| word.parse().ok()).collect();
+        if digests.len() != positions.len() {
+            return Err(bad);
+        }
+        for (position, digest) in positions.iter_mut().zip(digests) {
+            position.digest = digest;
+        }
+        Ok(())
     }
 
     fn table(&mut self) -> Result<TableEntry, Bad> {

@@ -199,7 +199,8 @@ fn survey(
 #[test]
 fn ids_go_on_after_those_that_only_a_snapshot_has_seen() {
     let transaction = TransactionId(77);
-    let position = PartitionPosition { source: LogSource::of_run(1), sequence: 2, transaction };
+    let position =
+        PartitionPosition { source: LogSource::of_run(1), sequence: 2, transaction, digest: 0 };
     let surveyed = survey_all(&[(1, 1), (1, 2)], Some(position)).expect("it fits");
     assert_eq!(surveyed.outcome.tails[0].transaction, transaction);
 }

@@ -57,6 +57,7 @@ fn manifest(nonce: &str, transaction: i64) -> Manifest {
                 source: LogSource { epoch: 3, incarnation: 1 },
                 sequence: 17,
                 transaction: TransactionId(99),
+                digest: 1 << 63,
             },
             PartitionPosition { source: LogSource::of_run(2), sequence: 9, ..Default::default() },
         ],
@@ -393,6 +394,7 @@ fn read_golden(text: &str) {
         source: LogSource::of_run(1),
         sequence,
         transaction: TransactionId(0),
+        digest: 0,
     };
     assert_eq!(manifest.positions, [position(17), position(9)]);
     let mut reader = RowsReader::open(&disk, FOLDER, &manifest, 1).expect("it is sound");

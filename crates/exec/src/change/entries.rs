@@ -26,6 +26,9 @@ use std::collections::BTreeMap;
 /// The entries' index over their key, or over all their columns but the number of rows.
 const ENTRY_KEY: IndexId = IndexId(0);
 
+/// What changes of entries are to the digest of changes, in place of a statement.
+const ENTRIES: u64 = u64::from_be_bytes(*b"_entries");
+
 /// What a statement removes from and adds to the entries at one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionEntries {
@@ -357,8 +360,9 @@ pub fn apply_entries(
     let mark = database.mark();
     let (mut writer, _) = database.writer();
     let result = writer.apply_entries(removed, added);
-    if result.is_err() {
-        database.rollback_to(mark);
+    match result {
+        Ok(()) => database.note_bytes(mark, ENTRIES, &[removed, added]),
+        Err(_) => database.rollback_to(mark),
     }
     result
 }
@@ -402,8 +406,9 @@ pub fn apply_known_entry(
         }
         _ => Err(none()),
     };
-    if result.is_err() {
-        database.rollback_to(mark);
+    match result {
+        Ok(()) => database.note_changes(mark, prepared, parameters),
+        Err(_) => database.rollback_to(mark),
     }
     result
 }

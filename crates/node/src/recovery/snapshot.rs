@@ -73,6 +73,7 @@ pub(super) fn load<H: Send, A: Send>(
     for (site, position) in sites.iter_mut().zip(&manifest.positions) {
         let last = TransactionId(manifest.transaction as u64);
         site.go_on_behind((position.source, position.sequence), last, version);
+        site.database_mut().resume_digest(position.digest);
     }
     let summary = SnapshotSummary {
         nonce: manifest.nonce.clone(),

@@ -187,8 +187,8 @@ impl Writing<'_> {
     fn begin(&mut self, partition: usize, begun: &SnapshotBegun) -> Result<(), SnapshotError> {
         let job = self.job;
         self.transaction = begun.transaction.0 as i64;
-        let SnapshotBegun { source, sequence, last: transaction, .. } = *begun;
-        self.positions[partition] = PartitionPosition { source, sequence, transaction };
+        let SnapshotBegun { source, sequence, digest, last: transaction, .. } = *begun;
+        self.positions[partition] = PartitionPosition { source, sequence, transaction, digest };
         for table in &begun.tables {
             let definition = job.tables.iter().find(|known| known.id == table.table);
             let replicated = definition.is_some_and(|known| known.is_replicated());

@@ -39,6 +39,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.database.set_watch(Watch { stop, profiler });
     }
 
+    /// The number of the last log entry and the digest of changes up to there, while everything is
+    /// decided; nothing else makes it the same at two replicas.
+    pub fn decided_digest(&self) -> Option<(u64, u64)> {
+        let is_decided = self.initiator.is_decided() && !self.database.has_undo();
+        is_decided.then(|| (self.log.sequence(), self.database.change_digest()))
+    }
+
     /// Whether a message of the coordinator with this number was acted on: another one repeats it.
     pub fn has_received(&self, number: u64) -> bool {
         number <= self.stream.last()

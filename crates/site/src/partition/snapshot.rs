@@ -23,7 +23,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             is_chosen && (is_first || !start.replicated.contains(&table))
         });
         let (source, sequence) = (self.log.source(), self.log.sequence());
-        SnapshotBegun { transaction, source, sequence, last: self.initiator.last_id(), tables }
+        let (digest, last) = (self.database.change_digest(), self.initiator.last_id());
+        SnapshotBegun { transaction, source, sequence, digest, last, tables }
     }
 
     /// Whether a snapshot runs.

@@ -45,6 +45,8 @@ pub struct Report {
     pub saves: [u64; 3],
     /// Recoveries that began with a snapshot, and older beginnings that were compared with them.
     pub beginnings: [u64; 2],
+    /// Digests of changes that were compared with those.
+    pub digests: u64,
     /// Damaged files of snapshots, and recoveries that passed over a snapshot or gave up for it.
     pub damaged_snapshots: u64,
     /// See there.
@@ -87,6 +89,7 @@ impl Report {
         all(&mut self.struck, &other.struck);
         all(&mut self.saves, &other.saves);
         all(&mut self.beginnings, &other.beginnings);
+        self.digests += other.digests;
         all(&mut self.changed_votes, &other.changed_votes);
         for (sum, count) in [
             (&mut self.recoveries, other.recoveries),
@@ -196,8 +199,10 @@ impl fmt::Display for Report {
         line(
             "recoveries",
             format!(
-                "{}, {from_snapshots} from snapshots, {compared} older beginnings compared; {}",
+                "{}, {from_snapshots} from snapshots, {compared} older beginnings compared, {} \
+                 digests; {}",
                 self.recoveries,
+                self.digests,
                 self.replays()
             ),
         )?;

@@ -44,6 +44,11 @@ impl MessageBytes {
         }
     }
 
+    /// From now on messages are passed as they are.
+    pub(super) fn turn_off(&mut self) {
+        self.is_on = false;
+    }
+
     /// A change is ready to be carried out.
     pub(super) fn note_prepared(&mut self, task: &Arc<SchemaTask<u64>>) {
         self.prepared.add(Arc::clone(task));

@@ -28,6 +28,15 @@ impl World {
         self.sites.iter().map(|site| site.database().content_hash()).collect()
     }
 
+    /// Per partition, the digest of changes up to its last log entry, where nothing is undecided.
+    pub(crate) fn digests(&self) -> Vec<u64> {
+        let digest = |site: &SimSite| {
+            let (_, digest) = site.decided_digest().expect("a host at rest has decided everything");
+            digest
+        };
+        self.sites.iter().map(digest).collect()
+    }
+
     /// The first table that is not the same in another host.
     pub(crate) fn difference(&self, other: &World) -> String {
         for (one, two) in self.sites.iter().zip(&other.sites) {

@@ -159,8 +159,9 @@ impl World {
         let last = TransactionId(manifest.transaction as u64);
         for (number, site) in self.sites.iter_mut().enumerate() {
             load_partition(disk, manifest, number as u32, site.database_mut())?;
-            let PartitionPosition { source, sequence, .. } = manifest.positions[number];
+            let PartitionPosition { source, sequence, digest, .. } = manifest.positions[number];
             site.go_on_behind((source, sequence), last, version);
+            site.database_mut().resume_digest(digest);
         }
         Ok(())
     }

@@ -253,8 +253,9 @@ impl Running {
         match message {
             FromSite::Begun(begun) => {
                 self.transaction = begun.transaction.0 as i64;
-                let SnapshotBegun { source, sequence, last: transaction, .. } = *begun;
-                self.positions[partition] = PartitionPosition { source, sequence, transaction };
+                let SnapshotBegun { source, sequence, digest, last: transaction, .. } = *begun;
+                self.positions[partition] =
+                    PartitionPosition { source, sequence, transaction, digest };
                 let heads = begun.tables.iter().map(|table| head(table, &self.tables));
                 let heads: Vec<_> = heads.collect();
                 let name = rows_name(&self.nonce, partition as u32);

@@ -15,6 +15,8 @@ pub struct Shape {
     pub speculates: bool,
     /// Multi-partition transactions stop everything.
     pub stop_everything: StopEverything,
+    /// Partitions keep digests of their changes.
+    pub digests: bool,
     /// What is broken in it.
     pub faults: Faults,
 }
@@ -27,6 +29,7 @@ impl Shape {
             active_multi: 64,
             speculates: true,
             stop_everything: StopEverything::Never,
+            digests: false,
             faults: Faults::default(),
         }
     }
