@@ -57,9 +57,9 @@ pub struct Index {
     recent: RecentRows,
 }
 
-/// The number of a key whose place was asked for ahead of time.
+/// The number of a key whose index entry was prefetched.
 #[derive(Debug, Clone, Copy)]
-pub struct Announced(u128);
+pub struct PrefetchedKey(u128);
 
 /// The key of a row.
 enum RowKey<'a> {
@@ -450,23 +450,25 @@ impl Index {
     /// Prepares the memory for a `get` that is to come, in an index on integers that is large;
     /// `None` in any other.
     #[inline]
-    pub(crate) fn announce(&self, key: &[Datum<'_>]) -> Option<Announced> {
+    pub(crate) fn prefetch(&self, key: &[Datum<'_>]) -> Option<PrefetchedKey> {
         match &self.tree {
             AnyTree::UniqueWord(tree) => match self.shape.word_of(key) {
-                Some((number, 0)) => tree.announce(number).then_some(Announced(u128::from(number))),
+                Some((number, 0)) => {
+                    tree.prefetch(number).then_some(PrefetchedKey(u128::from(number)))
+                }
                 _ => None,
             },
             AnyTree::UniqueDouble(tree) => match self.shape.double_of(key) {
-                Some((number, 0)) => tree.announce(number).then_some(Announced(number)),
+                Some((number, 0)) => tree.prefetch(number).then_some(PrefetchedKey(number)),
                 _ => None,
             },
             _ => None,
         }
     }
 
-    /// The row of a key that was announced.
+    /// The row of a prefetched key.
     #[inline]
-    pub(crate) fn announced_row(&self, Announced(number): Announced) -> Option<RowId> {
+    pub(crate) fn prefetched_row(&self, PrefetchedKey(number): PrefetchedKey) -> Option<RowId> {
         match &self.tree {
             AnyTree::UniqueWord(_) => self.get_word(number as u64),
             AnyTree::UniqueDouble(tree) => tree.get(number).map(RowId),

@@ -88,7 +88,7 @@ pub use batch::RowBatch;
 pub use changes::RowChange;
 pub use cursor::{IndexCursor, RowLimits};
 pub use error::StorageError;
-pub use index::{Announced, Index, IndexDefinition, KeyEvaluator, KeySource, KeyWriter};
+pub use index::{Index, IndexDefinition, KeyEvaluator, KeySource, KeyWriter, PrefetchedKey};
 pub use key::KeyForm;
 pub use layout::{BLOCK_BYTES, ColumnLayout, INLINE_LIMIT_BYTES, TableLayout};
 pub use row::{RowId, RowRef};

@@ -19,7 +19,7 @@ use crate::blocks::BlockStore;
 use crate::cursor::IndexCursor;
 use crate::error::StorageError;
 use crate::heap::StringHeap;
-use crate::index::{Announced, AnyTree, Index, IndexDefinition, IndexFault, each_tree};
+use crate::index::{AnyTree, Index, IndexDefinition, IndexFault, PrefetchedKey, each_tree};
 use crate::layout::TableLayout;
 use crate::row::{RowId, RowRef};
 use crate::wire::{prefetch_slot, prefetch_values};
@@ -264,24 +264,23 @@ impl Table {
         }
     }
 
-    /// Prepares the memory for a [`Table::get`] that is to come, if the index is large: asks for
-    /// the place of its entry. Then [`Table::announced_row`] and [`Table::prefetch_columns`] may
+    /// Prefetches the index entry for a later [`Table::get`], if the index is large. Then [`Table::prefetched_row`] and [`Table::prefetch_columns`] may
     /// follow, each a little later. Without effect but that the get waits less.
     #[inline]
-    pub fn announce(&self, index: IndexId, key: &[Datum<'_>]) -> Option<Announced> {
-        self.indexes.get(index.index())?.announce(key)
+    pub fn prefetch(&self, index: IndexId, key: &[Datum<'_>]) -> Option<PrefetchedKey> {
+        self.indexes.get(index.index())?.prefetch(key)
     }
 
-    /// The row of a key that was announced, whose slot is asked for.
+    /// The row of a prefetched key; its slot is prefetched.
     #[inline]
-    pub fn announced_row(&self, index: IndexId, key: Announced) -> Option<RowId> {
-        let row = self.indexes.get(index.index())?.announced_row(key)?;
+    pub fn prefetched_row(&self, index: IndexId, key: PrefetchedKey) -> Option<RowId> {
+        let row = self.indexes.get(index.index())?.prefetched_row(key)?;
         // SAFETY: rows of an index are live.
         prefetch_slot(unsafe { self.blocks.slot(row) }, self.layout.slot_bytes);
         Some(row)
     }
 
-    /// Asks for what these columns of a row have in its tail.
+    /// Prefetches what these columns of a row have in its tail.
     #[inline]
     pub fn prefetch_columns(&self, row: RowId, columns: &[u16]) {
         if self.layout.has_tail() && self.blocks.is_live(row) {

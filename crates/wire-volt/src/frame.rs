@@ -15,7 +15,7 @@ pub enum FrameError {
     NotPositive(i32),
     /// The length is over the limit.
     TooLong {
-        /// What the peer announced, in bytes.
+        /// The length that the peer sent, in bytes.
         length: usize,
         /// The limit, in bytes.
         limit: usize,

@@ -7,7 +7,7 @@ use crate::frame::Slot;
 use lockstep_plan_ir::Node;
 use lockstep_plan_ir::expression::Expression;
 use lockstep_plan_ir::relation::{Access, Join, JoinKind, JoinMethod, Relation, Scan};
-use lockstep_storage::{Announced, RowId, Table};
+use lockstep_storage::{PrefetchedKey, RowId, Table};
 use lockstep_types::{Datum, IndexId, SqlType};
 
 /// End of a chain of equal keys.
@@ -27,7 +27,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     fn nested_loop(&self, join: &Sides<'a>, sink: Sink<'_>) -> Result<Flow, SqlError> {
-        if let Some(ahead) = LookAhead::of(self, join.plan) {
+        if let Some(ahead) = Prefetcher::of(self, join.plan) {
             return self.nested_loop_ahead(join, &ahead, sink);
         }
         self.run(&join.plan.left, &mut || self.partners(join, sink))
@@ -60,7 +60,7 @@ impl<'a> Run<'_, 'a> {
     fn nested_loop_ahead(
         &self,
         join: &Sides<'a>,
-        ahead: &LookAhead<'a>,
+        ahead: &Prefetcher<'a>,
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
         let mut rows = [Slot::Unbound; ROWS_AHEAD];
@@ -84,7 +84,7 @@ impl<'a> Run<'_, 'a> {
     fn partners_of(
         &self,
         join: &Sides<'a>,
-        ahead: &LookAhead<'a>,
+        ahead: &Prefetcher<'a>,
         rows: &[Slot<'a>],
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
@@ -93,7 +93,7 @@ impl<'a> Run<'_, 'a> {
             self.frame.bind(ahead.left_slot, *row);
             *key = ahead.ask_for_leaf(self)?;
         }
-        let partners = keys.map(|key| key.map(|key| ahead.table.announced_row(ahead.index, key)));
+        let partners = keys.map(|key| key.map(|key| ahead.table.prefetched_row(ahead.index, key)));
         for (row, partner) in rows.iter().zip(partners) {
             self.frame.bind(ahead.left_slot, *row);
             let flow = match partner {
@@ -111,7 +111,7 @@ impl<'a> Run<'_, 'a> {
     fn partner(
         &self,
         join: &Sides<'a>,
-        ahead: &LookAhead<'a>,
+        ahead: &Prefetcher<'a>,
         partner: Option<RowId>,
         sink: Sink<'_>,
     ) -> Result<Flow, SqlError> {
@@ -278,7 +278,7 @@ const KEY_LIMIT: usize = 4;
 
 /// An inner join of the rows of a table with those of another by a unique key. Neither reading
 /// left rows early nor making their keys can fail.
-struct LookAhead<'a> {
+struct Prefetcher<'a> {
     left_slot: u16,
     right: &'a Scan,
     table: &'a Table,
@@ -286,8 +286,8 @@ struct LookAhead<'a> {
     key: &'a [Expression],
 }
 
-impl<'a> LookAhead<'a> {
-    fn of(run: &Run<'_, 'a>, join: &'a Join) -> Option<LookAhead<'a>> {
+impl<'a> Prefetcher<'a> {
+    fn of(run: &Run<'_, 'a>, join: &'a Join) -> Option<Prefetcher<'a>> {
         let (JoinKind::Inner, Relation::Scan(left), Relation::Scan(right)) =
             (join.kind, &join.left, &join.right)
         else {
@@ -310,7 +310,7 @@ impl<'a> LookAhead<'a> {
             && equal.iter().all(is_leaf)
             && !null_matches.contains(&true);
         let table = run.executor.tables.get(right.table)?;
-        (is_plain && table.row_count() >= ROWS_OUT_OF_CACHE).then_some(LookAhead {
+        (is_plain && table.row_count() >= ROWS_OUT_OF_CACHE).then_some(Prefetcher {
             left_slot: left.slot,
             right,
             table,
@@ -321,13 +321,13 @@ impl<'a> LookAhead<'a> {
 
     /// Asks for the leaf of the index that the present left row leads to.
     #[inline]
-    fn ask_for_leaf(&self, run: &Run<'_, 'a>) -> Result<Option<Announced>, SqlError> {
+    fn ask_for_leaf(&self, run: &Run<'_, 'a>) -> Result<Option<PrefetchedKey>, SqlError> {
         let mut key = [Datum::Null; KEY_LIMIT];
         for (place, part) in key.iter_mut().zip(self.key) {
             *place = run.value(part)?;
         }
-        // A NULL among them is announced for nothing: it finds no row.
-        Ok(self.table.announce(self.index, &key[..self.key.len()]))
+        // A NULL among them is prefetched for nothing: it finds no row.
+        Ok(self.table.prefetch(self.index, &key[..self.key.len()]))
     }
 }
 

@@ -1,27 +1,27 @@
-//! Reading ahead in a batch: its statements are known before the first one runs, so the memory that
-//! later ones will wait for is asked for while earlier ones run. What a search needs lies in three
-//! places, each of which says where the next one is: the leaf of the index, the slot, the tail of
-//! longer texts. While the batch has changed nothing, a statement takes the row that was found for
-//! it; behind a change it searches again when its turn comes.
+//! Prefetching in a batch. The statements of a batch are known before the first one runs, so the
+//! memory that later ones need is prefetched while earlier ones run. A search reads three pieces of
+//! memory, each of which has the address of the next: the leaf of the index, the slot, the tail of
+//! longer texts. As long as the batch has changed nothing, a statement takes the row that was found
+//! for it; after a change it searches again.
 
 use super::PreparedStatement;
 use super::fast::KEY_LIMIT;
 use crate::database::Database;
-use lockstep_storage::{Announced, RowId, UndoMark};
+use lockstep_storage::{PrefetchedKey, RowId, UndoMark};
 use lockstep_types::Datum;
 
-/// Statements between asking for one place and for the next.
+/// Statements between the prefetch of one piece and that of the next.
 const STEP: usize = 3;
-/// A shorter batch is not worth the trouble.
+/// A shorter batch is not prefetched.
 const SHORTEST_BATCH: usize = 5;
-/// Places of statements whose way is known in part.
+/// Statements whose searches are in progress.
 const RING: usize = 4 * STEP;
 
 /// Where a statement's search is.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Unknown,
-    Leaf(Announced),
+    Leaf(PrefetchedKey),
     Slot(RowId),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// For a batch of so many statements, if it is worth the trouble.
+    /// For a batch of `statements` statements, if it is long enough.
     pub(crate) fn of(statements: usize, mark: UndoMark) -> Option<Ahead> {
         (statements >= SHORTEST_BATCH).then_some(Ahead { ways: [Way::Unknown; RING], mark })
     }
@@ -60,7 +60,7 @@ impl Ahead {
         let first = if number == 0 { 0 } else { number + 3 * STEP };
         for place in first..=number + 3 * STEP {
             if let Some((prepared, parameters)) = statement(place) {
-                self.ways[place % RING] = prepared.announce(database, parameters);
+                self.ways[place % RING] = prepared.prefetch(database, parameters);
             }
         }
         let first = if number == 0 { 0 } else { number + 2 * STEP };
@@ -68,7 +68,7 @@ impl Ahead {
             if let Way::Leaf(key) = self.ways[place % RING]
                 && let Some((prepared, _)) = statement(place)
             {
-                self.ways[place % RING] = prepared.announced(database, key);
+                self.ways[place % RING] = prepared.prefetched(database, key);
             }
         }
         if let Way::Slot(row) = self.ways[(number + STEP) % RING]
@@ -81,21 +81,21 @@ impl Ahead {
 
 impl PreparedStatement {
     #[inline]
-    fn announce(&self, database: &Database, parameters: &[Datum<'_>]) -> Way {
+    fn prefetch(&self, database: &Database, parameters: &[Datum<'_>]) -> Way {
         let mut key = [Datum::Null; KEY_LIMIT];
         let search = self.fast.as_ref().and_then(|fast| fast.search());
         let found = search.and_then(|(lookup, _)| {
             let (table, key) = lookup.key(database, parameters, &mut key)?;
-            table.announce(lookup.index, key)
+            table.prefetch(lookup.index, key)
         });
         found.map_or(Way::Unknown, Way::Leaf)
     }
 
     #[inline]
-    fn announced(&self, database: &Database, key: Announced) -> Way {
+    fn prefetched(&self, database: &Database, key: PrefetchedKey) -> Way {
         let search = self.fast.as_ref().and_then(|fast| fast.search());
         let found = search.and_then(|(lookup, _)| {
-            database.tables.get(lookup.table)?.announced_row(lookup.index, key)
+            database.tables.get(lookup.table)?.prefetched_row(lookup.index, key)
         });
         found.map_or(Way::Unknown, Way::Slot)
     }

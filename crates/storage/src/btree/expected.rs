@@ -1,5 +1,5 @@
-//! Searches that are announced: the leaf is found and asked for ahead of time, and the get and the
-//! insert of that key, when they come, begin there.
+//! Prefetched searches: the leaf is found and loaded into the cache ahead of time, and the get and
+//! the insert of that key begin there.
 
 use super::node::prefetch_rows;
 use super::{LEAF_CAPACITY, Leaf, Tree, TreeKey, is_packed};
@@ -8,7 +8,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     /// Asks the processor for the leaf that a search for the key will end in; false for a tree
     /// whose leaves are few, which lie in the cache as it is.
     #[inline]
-    pub(crate) fn announce(&self, probe: K::Probe<'_>) -> bool {
+    pub(crate) fn prefetch(&self, probe: K::Probe<'_>) -> bool {
         if self.height < 2 {
             return false;
         }
