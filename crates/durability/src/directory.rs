@@ -155,11 +155,11 @@ pub fn initialize(disk: &dyn Disk, file: ClusterFile) -> Result<(), DirectoryErr
              changed."
         )));
     }
-    let stranger = names.iter().find(|name| !expected.contains(&name.as_str()));
+    let unexpected = names.iter().find(|name| !expected.contains(&name.as_str()));
     let used = [command_log::FOLDER, SNAPSHOT_FOLDER]
         .into_iter()
         .find(|folder| disk.list(folder).is_ok_and(|inside| !inside.is_empty()));
-    if let Some(name) = stranger.map(String::as_str).or(used) {
+    if let Some(name) = unexpected.map(String::as_str).or(used) {
         return Err(DirectoryError(format!(
             "{root} is not empty ('{name}' is in it): give a directory that is empty or does not \
              exist. Nothing was changed."

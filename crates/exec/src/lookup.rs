@@ -334,7 +334,7 @@ impl Database {
     /// here, and is this one if that is known, or it lives nowhere. So it need not be looked for
     /// again.
     #[inline]
-    pub fn led_by(
+    pub fn note_index_route(
         &mut self,
         transaction: TransactionId,
         route: &KeyRoute,

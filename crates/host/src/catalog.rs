@@ -121,7 +121,7 @@ impl<O> HostProcedure<O> {
         self.keeps_global_indexes || self.changes_replicated
     }
 
-    /// Whether its calls cannot be taken back and run again: the log has what they did.
+    /// Whether its calls cannot be undone and run again: the log has what they did.
     #[inline]
     pub fn runs_once(&self) -> bool {
         self.definition.effects && !self.definition.read_only

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! via   := table of entries | value list | partition of the index | index or row | lookups
-//! looks := catalog version | (unit | partition | table | index | cut-off | rows) list
+//! polls := catalog version | (unit | partition | table | index | cut-off | rows) list
 //! seen  := catalog version | (unit | rows?) list
 //! rows  := thread | (table | rows | (value list) list?) list
 //! ```
@@ -15,14 +15,14 @@ use crate::schema::codec::{decode_value, encode_value};
 use crate::statements::StatementVia;
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_site::codec::MessageError;
-use lockstep_site::{ExpiryLook, LegId, ViaLeg};
+use lockstep_site::{ExpiryPoll, ExpiryUnitId, IndexHop};
 use lockstep_types::{IndexId, PartitionId, TableId, ThreadId, Value};
 
 type Read<T> = Result<T, MessageError>;
 
 /// Of units of row expiration, how many rows whose time is over were seen; none where another
 /// catalog is in force.
-pub type SeenRows = Vec<(LegId, Option<u64>)>;
+pub type SeenRows = Vec<(ExpiryUnitId, Option<u64>)>;
 
 /// What one site knows of a table, for the planner.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,9 +79,9 @@ pub fn write_via(out: &mut Vec<u8>, via: &StatementVia) {
     out.put_varint(via.route.entries.0.into());
     put_values(out, &via.keys);
     out.put_varint(via.index.0.into());
-    out.put_u8(match via.leg {
-        ViaLeg::Index => 0,
-        ViaLeg::Row => 1,
+    out.put_u8(match via.hop {
+        IndexHop::Index => 0,
+        IndexHop::Row => 1,
     });
     out.put_varint(via.lookups.into());
 }
@@ -94,39 +94,39 @@ pub fn read_via<O>(reader: &mut ByteReader<'_>, catalog: &HostCatalog<O>) -> Rea
     let entries = TableId(number(reader, "table")?);
     let keys = values(reader)?;
     let index = PartitionId(number(reader, "partition")?);
-    let leg = match reader.u8()? {
-        0 => ViaLeg::Index,
-        1 => ViaLeg::Row,
+    let hop = match reader.u8()? {
+        0 => IndexHop::Index,
+        1 => IndexHop::Row,
         other => return Err(MessageError::Unknown("a step of a routing of", other.into())),
     };
     let lookups = short(reader, "lookups")?;
     let route = route_of_entries(catalog, entries).map_err(MessageError::NotFound)?;
-    Ok(StatementVia { route, keys, index, leg, lookups })
+    Ok(StatementVia { route, keys, index, hop, lookups })
 }
 
 /// Writes a request to look for rows whose time is over.
-pub fn write_looks(out: &mut Vec<u8>, catalog_version: u64, looks: &[ExpiryLook]) {
+pub fn write_polls(out: &mut Vec<u8>, catalog_version: u64, polls: &[ExpiryPoll]) {
     out.put_varint(catalog_version);
-    out.put_varint(looks.len() as u64);
-    for look in looks {
-        out.put_varint(look.leg.0);
-        out.put_varint(look.partition.0.into());
-        out.put_varint(look.table.0.into());
-        out.put_varint(look.index.0.into());
-        out.put_i64(look.cut_off_us);
-        out.put_varint(look.rows_max);
+    out.put_varint(polls.len() as u64);
+    for poll in polls {
+        out.put_varint(poll.unit.0);
+        out.put_varint(poll.partition.0.into());
+        out.put_varint(poll.table.0.into());
+        out.put_varint(poll.index.0.into());
+        out.put_i64(poll.cut_off_us);
+        out.put_varint(poll.rows_max);
     }
 }
 
-/// Reads what [`write_looks`] wrote.
+/// Reads what [`write_polls`] wrote.
 ///
 /// # Errors
 /// It is not such.
-pub fn read_looks(reader: &mut ByteReader<'_>) -> Read<(u64, Vec<ExpiryLook>)> {
+pub fn read_polls(reader: &mut ByteReader<'_>) -> Read<(u64, Vec<ExpiryPoll>)> {
     let catalog_version = reader.varint()?;
-    let looks = list(reader, |reader| {
-        Ok(ExpiryLook {
-            leg: LegId(reader.varint()?),
+    let polls = list(reader, |reader| {
+        Ok(ExpiryPoll {
+            unit: ExpiryUnitId(reader.varint()?),
             partition: PartitionId(number(reader, "partition")?),
             table: TableId(number(reader, "table")?),
             index: IndexId(short(reader, "index")?),
@@ -134,15 +134,15 @@ pub fn read_looks(reader: &mut ByteReader<'_>) -> Read<(u64, Vec<ExpiryLook>)> {
             rows_max: reader.varint()?,
         })
     })?;
-    Ok((catalog_version, looks))
+    Ok((catalog_version, polls))
 }
 
 /// Writes what was seen of rows whose time is over.
-pub fn write_seen(out: &mut Vec<u8>, catalog_version: u64, seen: &[(LegId, Option<u64>)]) {
+pub fn write_seen(out: &mut Vec<u8>, catalog_version: u64, seen: &[(ExpiryUnitId, Option<u64>)]) {
     out.put_varint(catalog_version);
     out.put_varint(seen.len() as u64);
-    for (leg, rows) in seen {
-        out.put_varint(leg.0);
+    for (unit, rows) in seen {
+        out.put_varint(unit.0);
         out.put_u8(u8::from(rows.is_some()));
         rows.iter().for_each(|rows| out.put_varint(*rows));
     }
@@ -155,12 +155,12 @@ pub fn write_seen(out: &mut Vec<u8>, catalog_version: u64, seen: &[(LegId, Optio
 pub fn read_seen(reader: &mut ByteReader<'_>) -> Read<(u64, SeenRows)> {
     let catalog_version = reader.varint()?;
     let seen = list(reader, |reader| {
-        let leg = LegId(reader.varint()?);
+        let unit = ExpiryUnitId(reader.varint()?);
         let rows = match flag(reader)? {
             true => Some(reader.varint()?),
             false => None,
         };
-        Ok((leg, rows))
+        Ok((unit, rows))
     })?;
     Ok((catalog_version, seen))
 }
@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn questions_and_answers_are_read_back_and_refused_where_they_are_cut_off() {
-        let look = ExpiryLook {
-            leg: LegId(3),
+        let look = ExpiryPoll {
+            unit: ExpiryUnitId(3),
             partition: PartitionId(1),
             table: TableId(7),
             index: IndexId(2),
@@ -213,12 +213,12 @@ mod tests {
             rows_max: 1_000,
         };
         let mut bytes = Vec::new();
-        write_looks(&mut bytes, 9, &[look]);
-        assert_eq!(read_looks(&mut ByteReader::new(&bytes)), Ok((9, vec![look])));
+        write_polls(&mut bytes, 9, &[look]);
+        assert_eq!(read_polls(&mut ByteReader::new(&bytes)), Ok((9, vec![look])));
         for cut in 0..bytes.len() {
-            assert!(read_looks(&mut ByteReader::new(&bytes[..cut])).is_err(), "cut at {cut}");
+            assert!(read_polls(&mut ByteReader::new(&bytes[..cut])).is_err(), "cut at {cut}");
         }
-        let seen = vec![(LegId(1), None), (LegId(2), Some(300))];
+        let seen = vec![(ExpiryUnitId(1), None), (ExpiryUnitId(2), Some(300))];
         let mut bytes = Vec::new();
         write_seen(&mut bytes, 4, &seen);
         assert_eq!(read_seen(&mut ByteReader::new(&bytes)), Ok((4, seen)));

@@ -57,7 +57,7 @@ fn place_of<O>(
     ring: &HashRing,
 ) -> Destination {
     if invocation.all_partition || invocation.destination_partition.is_some() {
-        return all_partition_leg(procedure, invocation, ring);
+        return all_partition_part(procedure, invocation, ring);
     }
     match &procedure.routing {
         // Replicated tables are at the others, too.
@@ -95,8 +95,8 @@ fn place_of<O>(
 }
 
 /// Whether a call that was sent to one partition needs others by now: a schema change created a
-/// global index while it was under way, or its procedure again.
-pub fn has_outgrown<O>(
+/// global index while it was in progress, or its procedure again.
+pub fn is_misrouted<O>(
     catalog: &HostCatalog<O>,
     ring: &HashRing,
     invocation: &Invocation<'_>,
@@ -174,8 +174,8 @@ fn partition_by<O>(
     }
 }
 
-/// One leg of an all-partition call: runs exactly at the partition that it names.
-fn all_partition_leg<O>(
+/// One part of an all-partition call: runs exactly at the partition that it names.
+fn all_partition_part<O>(
     procedure: &HostProcedure<O>,
     invocation: &Invocation<'_>,
     ring: &HashRing,

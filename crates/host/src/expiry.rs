@@ -11,7 +11,7 @@ use crate::schema::SchemaHost;
 use crate::statements::StatementsDestination;
 use lockstep_exec::database::Database;
 use lockstep_site::{
-    AnswerForm, BoundStatement, Expiring, ExpiryBatch, ExpiryLook, ExpirySchedule, LegId,
+    AnswerForm, BoundStatement, Expiring, ExpiryBatch, ExpiryPoll, ExpirySchedule, ExpiryUnitId,
     StatementCall,
 };
 use lockstep_types::parameter::ParameterWriter;
@@ -33,7 +33,7 @@ pub trait ExpiryHost: SchemaHost + HostTime {
         &mut self,
         partition: PartitionId,
         catalog_version: u64,
-        polls: Vec<ExpiryLook>,
+        polls: Vec<ExpiryPoll>,
     );
 
     /// Sends a transaction that deletes rows; [`ended`] gets its end.
@@ -65,8 +65,8 @@ pub fn poll_due<H: ExpiryHost>(host: &mut H) {
         return host.expiry().put_off(now_us);
     }
     let catalog_version = host.schema_changes().catalog().version();
-    let mut of_partition: BTreeMap<PartitionId, Vec<ExpiryLook>> = BTreeMap::new();
-    for poll in host.expiry().begin_looks(now_us) {
+    let mut of_partition: BTreeMap<PartitionId, Vec<ExpiryPoll>> = BTreeMap::new();
+    for poll in host.expiry().begin_polls(now_us) {
         of_partition.entry(poll.partition).or_default().push(poll);
     }
     for (partition, polls) in of_partition {
@@ -74,29 +74,33 @@ pub fn poll_due<H: ExpiryHost>(host: &mut H) {
     }
 }
 
-/// What a partition finds: by [`LegId`], the number of rows whose time is over; none where its
-/// catalog is another one than that of the poll.
+/// What a partition finds: by [`ExpiryUnitId`], the number of expired rows; none where its catalog
+/// is another one than that of the poll.
 pub fn poll(
     database: &Database,
     is_current: bool,
-    polls: &[ExpiryLook],
-) -> Vec<(LegId, Option<u64>)> {
-    let rows = |poll: &ExpiryLook| {
-        let ExpiryLook { table, index, cut_off_us, rows_max, .. } = *poll;
+    polls: &[ExpiryPoll],
+) -> Vec<(ExpiryUnitId, Option<u64>)> {
+    let rows = |poll: &ExpiryPoll| {
+        let ExpiryPoll { table, index, cut_off_us, rows_max, .. } = *poll;
         database.rows_up_to(table, index, cut_off_us, rows_max).filter(|_| is_current)
     };
-    polls.iter().map(|poll| (poll.leg, rows(poll))).collect()
+    polls.iter().map(|poll| (poll.unit, rows(poll))).collect()
 }
 
 /// A partition has polled: what it has found begins to be deleted, unless a schema change came
 /// between.
-pub fn polled<H: ExpiryHost>(host: &mut H, catalog_version: u64, found: Vec<(LegId, Option<u64>)>) {
+pub fn polled<H: ExpiryHost>(
+    host: &mut H,
+    catalog_version: u64,
+    found: Vec<(ExpiryUnitId, Option<u64>)>,
+) {
     let now_us = host.now_us();
     let schema = host.schema_changes();
     let is_current = catalog_version == schema.catalog().version() && !schema.is_changing();
     let may_delete = is_current && host.takes_deletes();
-    for (leg, rows) in found {
-        let batch = host.expiry().seen(leg, rows.filter(|_| may_delete), now_us);
+    for (unit, rows) in found {
+        let batch = host.expiry().seen(unit, rows.filter(|_| may_delete), now_us);
         if let Some(batch) = batch {
             order(host, &batch);
         }
@@ -129,7 +133,7 @@ fn order<H: ExpiryHost>(host: &mut H, batch: &ExpiryBatch) {
 
 /// A transaction has ended: the number of rows that it deleted; none if it failed, or if a schema
 /// change overtook it.
-pub fn ended<H: ExpiryHost>(host: &mut H, leg: LegId, deleted: Option<u64>) {
+pub fn ended<H: ExpiryHost>(host: &mut H, unit: ExpiryUnitId, deleted: Option<u64>) {
     let now_us = host.now_us();
-    host.expiry().ended(leg, deleted, now_us);
+    host.expiry().ended(unit, deleted, now_us);
 }

@@ -11,7 +11,7 @@ pub mod coordinator;
 pub mod destination;
 pub mod expiry;
 pub mod failures;
-pub mod lead;
+pub mod index_hops;
 pub mod load;
 pub mod names;
 pub mod partition;

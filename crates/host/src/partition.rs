@@ -34,7 +34,7 @@ pub trait PartitionHost: HostTime {
     /// Sends a call on whose row a global index finds elsewhere; gives back what runs here.
     fn lead(&mut self, header: &EntryHeader, call: Self::Call) -> Option<Self::Call>;
 
-    /// Whether a call cannot be taken back and run again.
+    /// Whether a call cannot be undone and run again.
     fn runs_once(&self, call: &Self::Call) -> bool;
 
     /// Runs a call and answers it.
@@ -89,7 +89,7 @@ fn run_before_decision<H: PartitionHost>(host: &mut H, header: EntryHeader, call
 }
 
 /// A call runs after a transaction whose outcome is not known yet: its answer is kept. One that
-/// cannot be taken back waits.
+/// cannot be undone waits.
 pub fn speculate<H: PartitionHost>(host: &mut H, header: EntryHeader, call: H::Call) {
     if host.runs_once(&call) {
         if let Err(call) = host.site().hold_until_decided(call) {

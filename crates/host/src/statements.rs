@@ -6,7 +6,7 @@ use lockstep_exec::{PreparedStatement, SqlError, routing_value};
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Lookup};
-use lockstep_site::{BoundStatement, Home, Site, StatementCall, ViaLeg, ViaNext};
+use lockstep_site::{BoundStatement, Home, IndexHop, Site, StatementCall, ViaNext};
 use lockstep_txn::EntryHeader;
 use lockstep_types::hashing::MAX_KEY_PARTS;
 use lockstep_types::{Datum, Failure, HashRing, ParameterSet, PartitionId, Value};
@@ -21,14 +21,14 @@ pub struct StatementVia {
     /// The partition of the index's entries for it.
     pub index: PartitionId,
     /// What the receiver is to look for.
-    pub leg: ViaLeg,
+    pub hop: IndexHop,
     /// How many times the index was asked.
     pub lookups: u16,
 }
 
 impl StatementVia {
     /// What becomes of the statement whose turn it is at a partition, when the index may be asked
-    /// so many times.
+    /// this number of times.
     ///
     /// # Errors
     /// The index cannot be asked for the key.
@@ -41,7 +41,7 @@ impl StatementVia {
         let mut keys = [Datum::Null; MAX_KEY_PARTS];
         keys.iter_mut().zip(&self.keys).for_each(|(key, value)| *key = value.as_datum());
         let keys = &keys[..self.keys.len().min(MAX_KEY_PARTS)];
-        let step = site.via_step(header, self.leg, &self.route, keys)?;
+        let step = site.via_step(header, self.hop, &self.route, keys)?;
         Ok(step.next(&mut self.lookups, max_lookups))
     }
 }
@@ -109,7 +109,7 @@ fn led(
     let keys: Vec<Value> = lookup.keys.iter().map(value).collect::<Result<_, _>>()?;
     let Some(route) = key_route(plan, lookup.entries) else { return Ok(None) };
     let index = ring.partition_of_values(keys.iter().map(Value::as_datum));
-    Ok(Some(StatementVia { route, keys, index, leg: ViaLeg::Index, lookups: 0 }))
+    Ok(Some(StatementVia { route, keys, index, hop: IndexHop::Index, lookups: 0 }))
 }
 
 /// How bound statements are sent.

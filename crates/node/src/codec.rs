@@ -17,13 +17,13 @@ use crate::message::{
 };
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_host::codec as host;
-use lockstep_host::lead::ViaKey;
+use lockstep_host::index_hops::ViaKey;
 use lockstep_host::names::CatalogNames;
 use lockstep_site::codec::{
     self as site, Identities, MessageError, ReceivedCall, put_failure, put_time_limit,
     read_failure, read_time_limit,
 };
-use lockstep_site::{OneRoundAnswer, ViaLeg};
+use lockstep_site::{IndexHop, OneRoundAnswer};
 use lockstep_types::{PartitionId, Status, TableId, ThreadId};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
@@ -126,9 +126,9 @@ pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
             out.put_varint(u64::from(*rows));
             sample.iter().for_each(|table| out.put_varint(table.0.into()));
         }
-        Envelope::ExpiryLooks { catalog_version, looks } => {
+        Envelope::ExpiryPolls { catalog_version, looks } => {
             out.put_u8(EXPIRY_LOOKS);
-            host::write_looks(out, *catalog_version, looks);
+            host::write_polls(out, *catalog_version, looks);
         }
         Envelope::Push(frames) => {
             out.put_u8(PUSH);
@@ -193,8 +193,8 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
             Envelope::Survey { sample: sample.into(), rows }
         }
         EXPIRY_LOOKS => {
-            let (catalog_version, looks) = host::read_looks(reader)?;
-            Envelope::ExpiryLooks { catalog_version, looks }
+            let (catalog_version, looks) = host::read_polls(reader)?;
+            Envelope::ExpiryPolls { catalog_version, looks }
         }
         PUSH => Envelope::Push(take_rest(reader).into()),
         TASK => Envelope::Task(take_rest(reader).to_vec()),
@@ -295,7 +295,7 @@ fn put_via(out: &mut Vec<u8>, via: &ViaCall) {
     out.put_u8(u8::from(integer.is_some()));
     out.put_i64(integer.unwrap_or_default());
     out.put_varint(via.partition().0.into());
-    out.put_u8(u8::from(via.leg == ViaLeg::Row));
+    out.put_u8(u8::from(via.hop == IndexHop::Row));
     out.put_u8(via.lookups);
 }
 
@@ -305,9 +305,9 @@ fn read_via(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<Envelope>
     let has_integer = reader.u8()? != 0;
     let integer = Some(reader.i64()?).filter(|_| has_integer);
     let partition = read_partition(reader, partition_count)?;
-    let leg = if reader.u8()? != 0 { ViaLeg::Row } else { ViaLeg::Index };
+    let hop = if reader.u8()? != 0 { IndexHop::Row } else { IndexHop::Index };
     let lookups = reader.u8()?;
-    let mut via = ViaCall::new(call, ViaKey { catalog_version, integer }, leg, partition);
+    let mut via = ViaCall::new(call, ViaKey { catalog_version, integer }, hop, partition);
     via.lookups = lookups;
     Ok(Envelope::Via(via))
 }

@@ -7,11 +7,11 @@ use crate::statistics::ThreadSnapshot;
 use lockstep_base::prefetch;
 use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::codec::SurveyedTable;
-use lockstep_host::lead::ViaKey;
+use lockstep_host::index_hops::ViaKey;
 use lockstep_host::statements::StatementVia;
 use lockstep_site::{
-    ExpiryLook, FromPartition, LegId, MultiCall, Numbered, OneRoundAnswer, OneRoundCall,
-    StatementCall, ToPartition, ViaLeg, ViaNext, ViaStep,
+    ExpiryPoll, ExpiryUnitId, FromPartition, IndexHop, MultiCall, Numbered, OneRoundAnswer,
+    OneRoundCall, StatementCall, ToPartition, ViaNext, ViaStep,
 };
 use lockstep_types::{PartitionId, Status, TableId, ThreadId};
 use mio::net::TcpStream;
@@ -96,7 +96,7 @@ pub struct ViaCall {
     /// How many times an index was asked.
     pub lookups: u8,
     /// What the receiver is to look for.
-    pub leg: ViaLeg,
+    pub hop: IndexHop,
 }
 
 /// In place of a catalog's version: the call is led by something else than one integer. A call by
@@ -111,13 +111,13 @@ const _: () = assert!(PartitionId::LIMIT <= u16::MAX as u32, "a partition has 16
 impl ViaCall {
     /// A call that no index was asked for yet, or one that is led to its row, on its way to a
     /// partition.
-    pub fn new(call: ForwardedCall, key: ViaKey, leg: ViaLeg, partition: PartitionId) -> ViaCall {
+    pub fn new(call: ForwardedCall, key: ViaKey, hop: IndexHop, partition: PartitionId) -> ViaCall {
         let (integer, catalog_version) = match key.integer {
             Some(integer) => (integer, key.catalog_version),
             None => (0, NO_INTEGER),
         };
-        let lookups = u8::from(leg == ViaLeg::Row);
-        ViaCall { call, integer, catalog_version, partition: partition.0 as u16, lookups, leg }
+        let lookups = u8::from(hop == IndexHop::Row);
+        ViaCall { call, integer, catalog_version, partition: partition.0 as u16, lookups, hop }
     }
 
     /// What the call is led by.
@@ -132,8 +132,8 @@ impl ViaCall {
     }
 
     /// It goes to a partition now, to look for something there.
-    pub fn go_on_to(&mut self, leg: ViaLeg, partition: PartitionId) {
-        (self.leg, self.partition) = (leg, partition.0 as u16);
+    pub fn go_on_to(&mut self, hop: IndexHop, partition: PartitionId) {
+        (self.hop, self.partition) = (hop, partition.0 as u16);
     }
 
     /// What comes after a step, which counts as a lookup if an index is asked again. The limit is
@@ -234,7 +234,7 @@ pub enum ControlRequest {
         /// The catalog by which it was asked.
         catalog_version: u64,
         /// Per look, how many rows; none where another catalog is in force.
-        seen: Vec<(LegId, Option<u64>)>,
+        seen: Vec<(ExpiryUnitId, Option<u64>)>,
     },
     /// A thread's numbers.
     Gathered {
@@ -293,11 +293,11 @@ pub enum Envelope {
         rows: u32,
     },
     /// From the control thread: say how many rows there are whose time is over.
-    ExpiryLooks {
+    ExpiryPolls {
         /// The catalog that the looks are of.
         catalog_version: u64,
         /// The looks, all of one partition of the receiver's.
-        looks: Vec<ExpiryLook>,
+        looks: Vec<ExpiryPoll>,
     },
     /// From the control thread: frames for all subscribed connections.
     Push(Arc<[u8]>),

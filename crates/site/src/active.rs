@@ -54,7 +54,7 @@ pub(crate) struct Submitted<O, C> {
     pub(crate) begun_us: Option<i64>,
 }
 
-/// A transaction under way.
+/// A transaction in progress.
 pub(crate) struct Active<O, C> {
     pub(crate) call: MultiCall<O, C>,
     pub(crate) needed: Vec<PartitionId>,
@@ -88,7 +88,7 @@ pub(crate) struct Active<O, C> {
     pub(crate) deadline_us: Option<i64>,
     pub(crate) partition_count: u32,
     /// How the call's home is known, if an index leads it there.
-    pub(crate) leading: Leading,
+    pub(crate) row_routing: RowRouting,
     /// Of a procedure with a thread of its own: how far that is.
     pub(crate) thread: ThreadState,
     /// Set once the outcome is known, while acknowledgements are awaited.
@@ -130,8 +130,8 @@ impl<O, C> Active<O, C> {
     pub(crate) fn take(&mut self, answer: RoundAnswer) {
         let RoundAnswer { partition, result, entries, profiles, misled, .. } = answer;
         self.profiles.extend(profiles);
-        if misled && self.leading == Leading::Guessed && self.call.led.is_some() {
-            self.leading = Leading::Misled;
+        if misled && self.row_routing == RowRouting::Guessed && self.call.led.is_some() {
+            self.row_routing = RowRouting::Stale;
         }
         assert!(self.finished.is_none(), "no answer is awaited once the outcome is known");
         self.answers[partition.index()] = Some(result.map(|tables| (tables, entries)));
@@ -140,7 +140,7 @@ impl<O, C> Active<O, C> {
     /// If the index has said where the call's row lives, the call runs there; if it has none, the
     /// call finds nothing at the index's own partition.
     pub(crate) fn take_home(&mut self, ring: &HashRing) {
-        let asked = self.batch.front().filter(|_| self.leading == Leading::Asking);
+        let asked = self.batch.front().filter(|_| self.row_routing == RowRouting::Asking);
         let Some((asked, found)) = asked.and_then(|asked| Some((asked, asked.found.clone()?)))
         else {
             return;
@@ -152,7 +152,7 @@ impl<O, C> Active<O, C> {
         });
         assert!(self.call.home.is_none(), "the row of a call is looked up once");
         self.call.home = Some(Home { partition, addresses_partition: false });
-        self.leading = Leading::Found;
+        self.row_routing = RowRouting::Found;
         self.batch.pop_front();
     }
 }
@@ -170,7 +170,7 @@ pub(crate) enum ThreadState {
     New,
     /// It computes, or waits for a batch.
     Running,
-    /// It has been told why its transaction must be undone.
+    /// It was notified why its transaction must be undone.
     Doomed(Failure),
     /// It has ended; the transaction has not.
     Ended,
@@ -178,7 +178,7 @@ pub(crate) enum ThreadState {
 
 /// How it is known where the row of a call lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leading {
+pub(crate) enum RowRouting {
     /// No index leads it, or the row was found before the transaction began: a guess.
     Guessed,
     /// The index is asked in the transaction.
@@ -186,7 +186,7 @@ pub(crate) enum Leading {
     /// The index has said it in the transaction.
     Found,
     /// It was a guess, and is wrong.
-    Misled,
+    Stale,
 }
 
 /// What a transaction does next.

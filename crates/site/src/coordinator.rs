@@ -41,7 +41,7 @@ pub enum CoordinatorOutput<O, C> {
     Finished(Box<Finished<O>>),
     /// Answer a call of one round.
     OneRoundFinished(OneRoundFinished<O>),
-    /// A schema change came in force while the call waited: its plans must be made anew. Nothing
+    /// A schema change came in force while the call waited: it must be planned again. Nothing
     /// begins until [`Coordinator::submit_again`] or one of its kind says what becomes of it.
     Stale(O),
     /// The same for a call of one round.
@@ -83,13 +83,13 @@ pub struct Coordinator<O, C> {
     pub(crate) initiator: MultiPartitionInitiator<Queued<O, C>>,
     /// Boxed, so that the nodes of the map stay small.
     pub(crate) active: BTreeMap<TransactionId, Box<Active<O, C>>>,
-    /// Transactions under way that are calls of one round.
+    /// Transactions in progress that are calls of one round.
     one_rounds: GrowingMap<TransactionId, OneRound<O>>,
     /// Empty lists, kept for their memory.
     spare: one_round::Spare,
     /// The partition on the coordinator's own thread, see [`Coordinator::serve_last`].
     near: Option<PartitionId>,
-    /// Calls of one round that it was not told of yet, in order.
+    /// One-shot transactions that it was not sent yet, in order.
     late: VecDeque<(TransactionId, Arc<OneRoundCall>)>,
     /// The version of the catalog in force.
     pub(crate) catalog_version: u64,
@@ -189,7 +189,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 if progress == RoundProgress::Stale {
                     return;
                 }
-                let active = self.active.get_mut(&transaction).expect("it is under way");
+                let active = self.active.get_mut(&transaction).expect("it is in progress");
                 active.take(*answer);
                 if self.faults.drop_vote() && progress == RoundProgress::Pending {
                     self.pretend(transaction);
@@ -215,7 +215,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.begin(now_us, outputs);
     }
 
-    /// True when nothing is under way or waits.
+    /// True when nothing is in progress or waits.
     pub fn is_idle(&self) -> bool {
         let nothing_waits = self.initiator.waiting_count() == 0 && !self.is_overtaken;
         self.initiator.is_idle() && nothing_waits && self.awaited.is_empty()
@@ -238,7 +238,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 continue;
             }
             let context = context_of(transaction, &call);
-            let (leading, batch) = placing::first_batch(&mut call);
+            let (row_routing, batch) = placing::first_batch(&mut call);
             let begun_us = begun_us.unwrap_or(now_us);
             let is_limited =
                 self.transaction_limit_us > 0 && !matches!(call.work, MultiWork::Schema(_));
@@ -262,7 +262,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 begun_us,
                 deadline_us,
                 partition_count: 0,
-                leading,
+                row_routing,
                 thread: ThreadState::New,
                 finished: None,
             };
@@ -282,7 +282,7 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     pub(crate) fn begun_round(&mut self, transaction: TransactionId, round: Option<Round>) {
         let partition_count = self.ring.partition_count() as usize;
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         assert!(active.finished.is_none(), "no round follows the outcome");
         active.round = round;
         active.rounds += 1;
@@ -297,12 +297,12 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         if let Err(failure) = self.merge(transaction) {
-            return match self.lead_again(transaction, outputs) {
+            return match self.route_again(transaction, outputs) {
                 true => (),
                 false => self.fail(transaction, failure, outputs),
             };
         }
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let MultiWork::Schema(task) = &active.call.work else {
             return self.advance(transaction, outputs);
         };
@@ -326,7 +326,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 continue;
             }
             let (outcome, tables) = match self.merge(transaction) {
-                Err(_) if self.lead_again(transaction, outputs) => continue,
+                Err(_) if self.route_again(transaction, outputs) => continue,
                 Err(failure) => (Outcome::failed(failure), Vec::new()),
                 Ok(()) => match self.next(transaction) {
                     Next::End(outcome, tables) => (outcome, tables),
@@ -342,7 +342,7 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// Takes the answers of a round.
     fn merge(&mut self, transaction: TransactionId) -> Result<(), Failure> {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let (tables, collected) = take_answers(active)?;
         let Some(mut round) = active.round.take() else {
             for changes in collected.into_iter().flatten().flat_map(|built| built.changes) {
@@ -383,15 +383,15 @@ impl<O, C: Clone> Coordinator<O, C> {
                 return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
             }
         } else {
-            let strangers = self.initiator.strangers(transaction, &partitions);
+            let not_enlisted = self.initiator.not_enlisted(transaction, &partitions);
             // Index entries live wherever they live.
-            let of_statements = strangers.iter().filter(|p| round.runs_statements(p.index()));
+            let of_statements = not_enlisted.iter().filter(|p| round.runs_statements(p.index()));
             let of_statements: Vec<PartitionId> = of_statements.copied().collect();
             if let Some(failure) = self.undeclared(transaction, &of_statements) {
                 return self.fail(transaction, failure, outputs);
             }
-            if !strangers.is_empty() {
-                return self.order_again(transaction, strangers, outputs);
+            if !not_enlisted.is_empty() {
+                return self.order_again(transaction, not_enlisted, outputs);
             }
         }
         self.send_round(transaction, round, outputs);
@@ -408,7 +408,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let last = round.is_last && !self.stop_everything;
         self.send_late(outputs);
         let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let procedure_number = active.call.procedure_number;
         let time_limit = time_limit(active, self.limits, self.now_us);
         let writers = active.note_round(number, round.writers(), last);
@@ -434,12 +434,12 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// What comes next: changes of index entries go with the next round, or in one of their own
     /// before the transaction ends.
     fn next(&mut self, transaction: TransactionId) -> Next {
-        let active = self.active.get_mut(&transaction).expect("a transaction is under way");
+        let active = self.active.get_mut(&transaction).expect("a transaction is in progress");
         if let Some((outcome, tables)) = active.ending.take() {
             return Next::End(outcome, tables);
         }
         let next = self.next_of_work(transaction);
-        let active = self.active.get_mut(&transaction).expect("a transaction is under way");
+        let active = self.active.get_mut(&transaction).expect("a transaction is in progress");
         if active.pending.is_empty() {
             return next;
         }
@@ -460,7 +460,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     fn next_of_work(&mut self, transaction: TransactionId) -> Next {
         let ring = &self.ring;
         let first_participant = self.initiator.first_participant(transaction);
-        let active = self.active.get_mut(&transaction).expect("a transaction is under way");
+        let active = self.active.get_mut(&transaction).expect("a transaction is in progress");
         loop {
             active.take_home(ring);
             if !active.batch.is_empty() {
@@ -532,7 +532,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         tables: Vec<u8>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let commit = outcome.failure.is_none();
         assert!(
             !commit || active.pending.is_empty(),
@@ -570,7 +570,7 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// The transaction is over; gives its answer.
     fn finish(&mut self, transaction: TransactionId) -> CoordinatorOutput<O, C> {
-        let active = *self.active.remove(&transaction).expect("it is under way");
+        let active = *self.active.remove(&transaction).expect("it is in progress");
         let (outcome, tables) = active.finished.expect("the outcome is known when all heard it");
         let (partition_count, rounds) = (active.partition_count, active.rounds);
         let ended = Ended { outcome, tables, partition_count, rounds };

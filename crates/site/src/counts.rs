@@ -8,9 +8,9 @@ pub struct FragmentRun {
     pub procedure_number: u32,
     /// Fragments ran; false where only a stop ended.
     pub is_run: bool,
-    /// They ran behind undecided transactions.
+    /// They ran after undecided transactions.
     pub speculative: bool,
-    /// They had run before, behind a transaction that was aborted.
+    /// They had run before, after a transaction that was aborted.
     pub repeated: bool,
     /// From their arrival until they ran.
     pub waited: Elapsed,
@@ -22,7 +22,7 @@ pub struct FragmentRun {
 /// How often a partition did what, since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpeculationCounts {
-    /// Calls and fragments that ran behind undecided transactions.
+    /// Calls and fragments that ran after undecided transactions.
     pub speculated: u64,
     /// Calls and fragments that ran again.
     pub repeated: u64,

@@ -1,12 +1,12 @@
-//! When rows whose time is over are deleted, of all tables with `USING TTL`: a step function, told
-//! the time, what partitions have seen and how transactions ended.
+//! Row expiration (TTL): when the expired rows of tables with `USING TTL` are deleted. A step
+//! function: its inputs are the time, the results of polls and the ends of transactions.
 //!
-//! Each partition's rows of a table are a *leg*; all rows of a replicated table are one, seen at
-//! the first partition. A leg is due every so often. Then its partition looks how many rows have a
-//! time that is over, which costs a look at the first entry of an index where there are none; if
-//! there are some, a transaction deletes the first of them. While a partition has more, the leg is
-//! due again as soon as the table's frequency lets it. The cut-off of a look and of the
-//! transaction behind it is the same, so that no row goes before its time.
+//! Each partition's rows of a table are a *unit*; all rows of a replicated table are one unit,
+//! polled at the first partition. When a unit is due, its partition counts the expired rows. If
+//! there are none, that costs a look at the first entry of an index. If there are some, a
+//! transaction deletes the first of them. While a partition has more, the unit is due again as soon
+//! as the table's frequency allows. The poll and the transaction that follows it have the same
+//! cut-off, so that no row is deleted too early.
 
 use lockstep_exec::PreparedStatement;
 use lockstep_plan_ir::ExpiringTable;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const SECOND_US: i64 = 1_000_000;
-/// Rows whose time is over that the looks of a second count beyond those of their transactions.
+/// Rows whose time is over that the polls of a second count beyond those of their transactions.
 const COUNTED_ROWS: u64 = 10_000;
 
 /// A table whose rows go when their time is over.
@@ -39,7 +39,7 @@ pub struct Expiring {
 }
 
 impl Expiring {
-    /// A table of the catalog, on a host of so many partitions.
+    /// A table of the catalog, on a host of `partition_count` partitions.
     pub fn new(table: ExpiringTable, partition_count: u32) -> Expiring {
         let prepare =
             |statement| Arc::new(PreparedStatement::for_partitions(statement, partition_count));
@@ -55,15 +55,15 @@ impl Expiring {
     }
 }
 
-/// A leg's number.
+/// A unit's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LegId(pub u64);
+pub struct ExpiryUnitId(pub u64);
 
-/// What a partition is to look at.
+/// What a partition is to poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExpiryLook {
+pub struct ExpiryPoll {
     /// To be sent back with what is seen.
-    pub leg: LegId,
+    pub unit: ExpiryUnitId,
     /// Where.
     pub partition: PartitionId,
     /// The table.
@@ -80,7 +80,7 @@ pub struct ExpiryLook {
 #[derive(Debug, Clone)]
 pub struct ExpiryBatch {
     /// To be sent back with its end.
-    pub leg: LegId,
+    pub unit: ExpiryUnitId,
     /// The table.
     pub table: TableId,
     /// Where it runs; none for all partitions.
@@ -112,14 +112,14 @@ pub struct ExpiryCounts {
 enum Phase {
     /// Waits for its time.
     Waiting,
-    /// Its partition looks.
-    Looking { cut_off_us: i64 },
-    /// A transaction is under way.
+    /// Its partition polls.
+    Polling { cut_off_us: i64 },
+    /// A transaction is in progress.
     Deleting,
 }
 
 #[derive(Debug)]
-struct Leg {
+struct Unit {
     table: TableId,
     partition: PartitionId,
     phase: Phase,
@@ -132,7 +132,7 @@ struct Leg {
     last_delete_us: Option<i64>,
 }
 
-impl Leg {
+impl Unit {
     fn wait_until(&mut self, due_us: i64) {
         self.phase = Phase::Waiting;
         self.due_us = due_us;
@@ -146,19 +146,19 @@ impl Leg {
     }
 }
 
-/// The legs of a host's tables.
+/// The units of a host's tables.
 #[derive(Debug)]
 pub struct ExpirySchedule {
     partition_count: u32,
-    /// How often partitions look; 0 for never.
+    /// How often partitions poll; 0 for never.
     check_us: i64,
     /// The most rows of a transaction, whatever the table says.
     batch_rows_max: u64,
     tables: BTreeMap<TableId, Expiring>,
-    legs: BTreeMap<LegId, Leg>,
-    next_leg: u64,
-    /// The legs that wait for their time, with that.
-    waiting: BTreeSet<(i64, LegId)>,
+    units: BTreeMap<ExpiryUnitId, Unit>,
+    next_unit: u64,
+    /// The units that wait for their time, with that.
+    waiting: BTreeSet<(i64, ExpiryUnitId)>,
 }
 
 impl ExpirySchedule {
@@ -169,8 +169,8 @@ impl ExpirySchedule {
             check_us,
             batch_rows_max,
             tables: BTreeMap::new(),
-            legs: BTreeMap::new(),
-            next_leg: 1,
+            units: BTreeMap::new(),
+            next_unit: 1,
             waiting: BTreeSet::new(),
         }
     }
@@ -186,11 +186,11 @@ impl ExpirySchedule {
                 |old: &Expiring| old.name == table.name && old.is_replicated == table.is_replicated;
             old.is_some_and(same)
         };
-        self.legs.retain(|_, leg| tables.get(&leg.table).is_some_and(stays));
+        self.units.retain(|_, unit| tables.get(&unit.table).is_some_and(stays));
         for table in self.tables.values().filter(|table| !stays(table)) {
             let partitions = if table.is_replicated { 1 } else { self.partition_count };
             for partition in (0..partitions).map(PartitionId) {
-                let leg = Leg {
+                let unit = Unit {
                     table: table.table,
                     partition,
                     phase: Phase::Waiting,
@@ -201,28 +201,28 @@ impl ExpirySchedule {
                     remaining: 0,
                     last_delete_us: None,
                 };
-                self.legs.insert(LegId(self.next_leg), leg);
-                self.next_leg += 1;
+                self.units.insert(ExpiryUnitId(self.next_unit), unit);
+                self.next_unit += 1;
             }
         }
         self.waiting.clear();
-        let ids: Vec<LegId> = self.legs.keys().copied().collect();
+        let ids: Vec<ExpiryUnitId> = self.units.keys().copied().collect();
         ids.into_iter().for_each(|id| self.queue(id));
     }
 
-    /// A leg that waits will be due, unless its table has no index.
-    fn queue(&mut self, id: LegId) {
-        let Some(leg) = self.legs.get(&id).filter(|leg| leg.phase == Phase::Waiting) else {
+    /// A unit that waits will be due, unless its table has no index.
+    fn queue(&mut self, id: ExpiryUnitId) {
+        let Some(unit) = self.units.get(&id).filter(|unit| unit.phase == Phase::Waiting) else {
             return;
         };
-        let has_index = self.tables.get(&leg.table).is_some_and(|table| table.by.is_some());
+        let has_index = self.tables.get(&unit.table).is_some_and(|table| table.by.is_some());
         if has_index && self.check_us > 0 {
-            self.waiting.insert((leg.due_us, id));
+            self.waiting.insert((unit.due_us, id));
         }
     }
 
-    /// Takes a leg that is due by now.
-    fn take_due(&mut self, now_us: i64) -> Option<LegId> {
+    /// Takes a unit that is due by now.
+    fn take_due(&mut self, now_us: i64) -> Option<ExpiryUnitId> {
         let first = self.waiting.first().filter(|(due_us, _)| *due_us <= now_us).copied()?;
         self.waiting.remove(&first);
         Some(first.1)
@@ -235,130 +235,147 @@ impl ExpirySchedule {
     /// An invariant is broken.
     pub fn check_invariants(&self) {
         for (due_us, id) in &self.waiting {
-            let leg = self.legs.get(id).expect("what waits is of a table that expires");
-            assert_eq!(leg.phase, Phase::Waiting, "what is polled or deleted does not wait");
-            assert_eq!(leg.due_us, *due_us, "what waits is listed under its time");
+            let unit = self.units.get(id).expect("what waits is of a table that expires");
+            assert_eq!(unit.phase, Phase::Waiting, "what is polled or deleted does not wait");
+            assert_eq!(unit.due_us, *due_us, "what waits is listed under its time");
         }
         let mut units = BTreeSet::new();
-        for (id, leg) in &self.legs {
-            let table = self.tables.get(&leg.table).expect("a table that expires has its row");
-            assert!(id.0 < self.next_leg, "ids are given upwards, once");
-            assert!(units.insert((leg.table, leg.partition)), "a table is polled once a partition");
+        for (id, unit) in &self.units {
+            let table = self.tables.get(&unit.table).expect("a table that expires has its row");
+            assert!(id.0 < self.next_unit, "ids are given upwards, once");
+            assert!(
+                units.insert((unit.table, unit.partition)),
+                "a table is polled once a partition"
+            );
             let count = if table.is_replicated { 1 } else { self.partition_count };
-            assert!(leg.partition.0 < count, "a table is polled where it has rows");
-            let waits = leg.phase == Phase::Waiting && table.by.is_some() && self.check_us > 0;
+            assert!(unit.partition.0 < count, "a table is polled where it has rows");
+            let waits = unit.phase == Phase::Waiting && table.by.is_some() && self.check_us > 0;
             assert_eq!(
-                self.waiting.contains(&(leg.due_us, *id)),
+                self.waiting.contains(&(unit.due_us, *id)),
                 waits,
                 "what waits for its time is listed"
             );
-            assert!(leg.deleted >= leg.deleted_last, "the last transaction is counted in the sum");
+            assert!(
+                unit.deleted >= unit.deleted_last,
+                "the last transaction is counted in the sum"
+            );
         }
     }
 
-    /// When the next leg is due, if any will be by itself.
+    /// When the next unit is due, if any will be by itself.
     pub fn due_us(&self) -> Option<i64> {
         self.waiting.first().map(|(due_us, _)| *due_us)
     }
 
-    /// The looks that are due.
-    pub fn begin_looks(&mut self, now_us: i64) -> Vec<ExpiryLook> {
-        let mut looks = Vec::new();
+    /// The polls that are due.
+    pub fn begin_polls(&mut self, now_us: i64) -> Vec<ExpiryPoll> {
+        let mut polls = Vec::new();
         while let Some(id) = self.take_due(now_us) {
-            let Some(leg) = self.legs.get_mut(&id) else { continue };
-            let Some(table) = self.tables.get(&leg.table) else { continue };
+            let Some(unit) = self.units.get_mut(&id) else { continue };
+            let Some(table) = self.tables.get(&unit.table) else { continue };
             let Some((index, _)) = table.by else { continue };
             let cut_off_us = now_us.saturating_sub(table.lifetime_us);
-            leg.phase = Phase::Looking { cut_off_us };
+            unit.phase = Phase::Polling { cut_off_us };
             let counted = (COUNTED_ROWS / u64::from(table.max_frequency.max(1))).max(1);
-            looks.push(ExpiryLook {
-                leg: id,
-                partition: leg.partition,
-                table: leg.table,
+            polls.push(ExpiryPoll {
+                unit: id,
+                partition: unit.partition,
+                table: unit.table,
                 index,
                 cut_off_us,
                 rows_max: table.batch_rows.min(self.batch_rows_max) + counted,
             });
         }
-        looks
+        polls
     }
 
     /// Nothing may be deleted at the moment: what is due is due again later.
     pub fn put_off(&mut self, now_us: i64) {
         while let Some(id) = self.take_due(now_us) {
-            if let Some(leg) = self.legs.get_mut(&id) {
-                leg.due_us = now_us + self.check_us;
+            if let Some(unit) = self.units.get_mut(&id) {
+                unit.due_us = now_us + self.check_us;
                 self.queue(id);
             }
         }
     }
 
-    /// A partition has looked, and seen so many rows whose time is over; none where its catalog is
-    /// not the one that the look is of. The transaction that begins, if rows are to go.
-    pub fn seen(&mut self, id: LegId, rows: Option<u64>, now_us: i64) -> Option<ExpiryBatch> {
+    /// A partition has polled and found `rows` that have expired; none where its catalog is not the
+    /// one of the poll. Gives the transaction that begins, if rows are to be deleted.
+    pub fn seen(
+        &mut self,
+        id: ExpiryUnitId,
+        rows: Option<u64>,
+        now_us: i64,
+    ) -> Option<ExpiryBatch> {
         let batch = self.take_seen(id, rows, now_us);
         self.queue(id);
         batch
     }
 
-    fn take_seen(&mut self, id: LegId, rows: Option<u64>, now_us: i64) -> Option<ExpiryBatch> {
-        let leg = self.legs.get_mut(&id)?;
-        let Phase::Looking { cut_off_us } = leg.phase else { return None };
-        let table = self.tables.get(&leg.table)?;
-        leg.wait_until((now_us + self.check_us).max(leg.free_us(table)));
-        leg.remaining = rows?;
-        if leg.remaining == 0 {
+    fn take_seen(
+        &mut self,
+        id: ExpiryUnitId,
+        rows: Option<u64>,
+        now_us: i64,
+    ) -> Option<ExpiryBatch> {
+        let unit = self.units.get_mut(&id)?;
+        let Phase::Polling { cut_off_us } = unit.phase else { return None };
+        let table = self.tables.get(&unit.table)?;
+        unit.wait_until((now_us + self.check_us).max(unit.free_us(table)));
+        unit.remaining = rows?;
+        if unit.remaining == 0 {
             return None;
         }
         let (_, statement) = table.by.as_ref()?;
-        leg.phase = Phase::Deleting;
-        leg.began_us = Some(now_us);
+        unit.phase = Phase::Deleting;
+        unit.began_us = Some(now_us);
         Some(ExpiryBatch {
-            leg: id,
+            unit: id,
             table: table.table,
-            partition: (!table.is_replicated).then_some(leg.partition),
+            partition: (!table.is_replicated).then_some(unit.partition),
             statement: Arc::clone(statement),
             cut_off_us,
             rows: table.batch_rows.min(self.batch_rows_max),
         })
     }
 
-    /// A transaction has ended, having deleted so many rows; none if it failed, so that the leg
+    /// A transaction has ended, having deleted `deleted` rows; none if it failed, so that the unit
     /// waits as long as one without work.
-    pub fn ended(&mut self, id: LegId, deleted: Option<u64>, now_us: i64) {
+    pub fn ended(&mut self, id: ExpiryUnitId, deleted: Option<u64>, now_us: i64) {
         self.take_end(id, deleted, now_us);
         self.queue(id);
     }
 
-    fn take_end(&mut self, id: LegId, deleted: Option<u64>, now_us: i64) {
-        let Some(leg) = self.legs.get_mut(&id).filter(|leg| leg.phase == Phase::Deleting) else {
+    fn take_end(&mut self, id: ExpiryUnitId, deleted: Option<u64>, now_us: i64) {
+        let Some(unit) = self.units.get_mut(&id).filter(|unit| unit.phase == Phase::Deleting)
+        else {
             return;
         };
-        let Some(table) = self.tables.get(&leg.table) else { return };
-        let free_us = leg.free_us(table);
-        leg.wait_until((now_us + self.check_us).max(free_us));
+        let Some(table) = self.tables.get(&unit.table) else { return };
+        let free_us = unit.free_us(table);
+        unit.wait_until((now_us + self.check_us).max(free_us));
         let Some(deleted) = deleted else { return };
-        leg.deleted += deleted;
-        leg.deleted_last = deleted;
-        leg.remaining = leg.remaining.saturating_sub(deleted);
+        unit.deleted += deleted;
+        unit.deleted_last = deleted;
+        unit.remaining = unit.remaining.saturating_sub(deleted);
         if deleted > 0 {
-            leg.last_delete_us = Some(now_us);
+            unit.last_delete_us = Some(now_us);
         }
-        if leg.remaining > 0 {
-            leg.due_us = free_us;
+        if unit.remaining > 0 {
+            unit.due_us = free_us;
         }
     }
 
     /// What was deleted of each table, in the order of their names.
     pub fn counts(&self) -> Vec<ExpiryCounts> {
         let of_table = |table: &Expiring| {
-            let legs = || self.legs.values().filter(|leg| leg.table == table.table);
+            let units = || self.units.values().filter(|unit| unit.table == table.table);
             ExpiryCounts {
                 name: table.name.clone(),
-                deleted: legs().map(|leg| leg.deleted).sum(),
-                deleted_last: legs().map(|leg| leg.deleted_last).sum(),
-                remaining: legs().map(|leg| leg.remaining).sum(),
-                last_delete_us: legs().filter_map(|leg| leg.last_delete_us).max(),
+                deleted: units().map(|unit| unit.deleted).sum(),
+                deleted_last: units().map(|unit| unit.deleted_last).sum(),
+                remaining: units().map(|unit| unit.remaining).sum(),
+                last_delete_us: units().filter_map(|unit| unit.last_delete_us).max(),
             }
         };
         let mut counts: Vec<ExpiryCounts> = self.tables.values().map(of_table).collect();

@@ -1,15 +1,16 @@
-//! Holds back what leaves a partition until what it stands behind is durable.
+//! The durability gate: holds what a partition sends until the log records that it depends on are
+//! durable.
 //!
-//! Everything that is told stands behind all entries that the partition has logged by then: its
-//! own, and those of whatever it may have read. It leaves when the log is durable up to the last
-//! of them, and not before what was told earlier.
+//! Every response and vote depends on all records that the partition has logged by then: its own,
+//! and those of the transactions whose changes it may have read. It is released when the log is
+//! durable up to the last of them, in the order in which the partition gave it.
 
 use std::collections::VecDeque;
 
-/// What one partition has to tell and may not yet.
+/// Responses and votes of one partition that are not released yet.
 #[derive(Debug)]
 pub struct DurabilityGate<M> {
-    /// With the number of the entry that each stands behind.
+    /// With the log sequence number that each depends on.
     waiting: VecDeque<(u64, M)>,
 }
 
@@ -33,30 +34,30 @@ impl<M> DurabilityGate<M> {
     pub fn check_invariants(&self, durable: u64) {
         assert!(
             self.waiting.iter().is_sorted_by_key(|(entry, _)| *entry),
-            "what leaves later waits for no earlier entry"
+            "a later message waits for no earlier record"
         );
         assert!(
             self.waiting.front().is_none_or(|(entry, _)| *entry > durable),
-            "nothing waits for an entry that is durable"
+            "nothing waits for a record that is durable"
         );
     }
 
-    /// Something is told that stands behind the numbered entry, while the log is durable up to
-    /// `durable`: given back if it may leave at once, else it waits.
+    /// A message that depends on a log record, while the log is durable up to `durable`: given back
+    /// if it may be sent at once, else it waits.
     #[inline]
     pub fn pass(&mut self, entry: u64, durable: u64, message: M) -> Option<M> {
-        // What is told behind something that waits, waits with it: the order is kept.
+        // A message after one that waits, waits too: the order is kept.
         if entry <= durable && self.waiting.is_empty() {
             return Some(message);
         }
-        // The kept answer of a call that ran long ago names the entry of its run; it leaves after
-        // what was told since.
+        // The buffered response of a call that ran earlier names the record of its run; it is sent
+        // after the messages given since.
         let entry = self.waiting.back().map_or(entry, |(before, _)| entry.max(*before));
         self.waiting.push_back((entry, message));
         None
     }
 
-    /// The next that may leave now that the log is durable up to `durable`.
+    /// The next that may be sent now that the log is durable up to `durable`.
     #[inline]
     pub fn release(&mut self, durable: u64) -> Option<M> {
         let (entry, _) = self.waiting.front()?;
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_later_leaves_later_though_it_names_an_earlier_entry() {
+    fn a_later_message_is_sent_later_though_it_names_an_earlier_record() {
         let mut gate = DurabilityGate::default();
         assert_eq!(gate.pass(7, 5, "a vote"), None);
         // The answer of a call that ran before the vote, kept until a decision.

@@ -11,7 +11,7 @@
 //! when it is their turn, and answers. When all answers of a round are in, the coordinator merges
 //! them and goes on with the next, until the last. When no earlier transaction is undecided at
 //! the same partitions, everybody who took part hears the decision. Meanwhile the partitions have
-//! gone on speculatively behind the last round: [`Site::keep`] holds the answers back.
+//! gone on speculatively after the last round: [`Site::keep`] holds the answers back.
 
 mod active;
 pub mod codec;
@@ -35,7 +35,7 @@ mod via;
 pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished};
 pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready, SnapshotBegun};
-pub use expiry::{Expiring, ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId};
+pub use expiry::{Expiring, ExpiryBatch, ExpiryCounts, ExpiryPoll, ExpirySchedule, ExpiryUnitId};
 pub use gate::DurabilityGate;
 pub use limits::{Faults, SiteLimits, StopEverything};
 pub use message::{
@@ -47,4 +47,4 @@ pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest, write_tables_i
 pub use partition::Site;
 pub use quiet::change_quiet_sites;
 pub use threaded::{FromThread, ToThread};
-pub use via::{ViaLeg, ViaNext, ViaStep};
+pub use via::{IndexHop, ViaNext, ViaStep};

@@ -7,13 +7,13 @@ use lockstep_exec::watch::{Caller, LimitSource, TimeLimit};
 pub struct SiteLimits {
     /// Calls held back at a partition while a multi-partition transaction runs.
     pub held_calls: usize,
-    /// Calls that a partition runs speculatively behind undecided transactions.
+    /// Calls that a partition runs speculatively after undecided transactions.
     pub speculative_calls: usize,
     /// Bytes of answers that a partition keeps for them.
     pub speculative_bytes: usize,
     /// Multi-partition calls that wait for their turn.
     pub waiting_multi: usize,
-    /// Multi-partition transactions under way at the same time.
+    /// Multi-partition transactions in progress at the same time.
     pub active_multi: usize,
     /// How long one may take, milliseconds; 0 for as long as it takes.
     pub transaction_timeout_ms: u64,
@@ -28,7 +28,7 @@ pub struct SiteLimits {
     pub temporary_bytes: usize,
     /// Tables of fewer rows are not read in batches.
     pub batch_rows_min: u64,
-    /// What open transactions may need to be taken back, bytes.
+    /// What open transactions may need to be undone, bytes.
     pub undo_bytes: u64,
     /// Changes of global indexes' entries that one statement may ask for at a partition, bytes.
     pub entry_changes_bytes: usize,

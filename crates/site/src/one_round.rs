@@ -365,7 +365,7 @@ impl OneRoundCalls {
 
     /// A call has ended that was made here: it becomes another one when nobody has it any more,
     /// unless its procedure may be a dropped one.
-    pub fn take_back(&mut self, call: Arc<OneRoundCall>, catalog_version: u64) {
+    pub fn recycle(&mut self, call: Arc<OneRoundCall>, catalog_version: u64) {
         let is_small = call.invocation().len() <= KEPT_BYTES;
         if is_small && self.ended.len() < self.limit && call.catalog_version == catalog_version {
             self.ended.push_back(call);

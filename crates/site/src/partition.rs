@@ -113,7 +113,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             },
             speculative_bytes: limits.speculative_bytes,
         };
-        // Of each transaction under way a partition can have a round and a decision ahead of a
+        // Of each transaction in progress a partition can have a round and a decision ahead of a
         // missing message, and of each that was abandoned meanwhile.
         let early_messages = 4_096 + 4 * limits.active_multi;
         Site {
@@ -190,7 +190,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }
     }
 
-    /// Keeps a call that was told to hold.
+    /// Queues a call that has to wait.
     ///
     /// # Errors
     /// Gives the call back when as many as the limit are held.
@@ -198,8 +198,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.initiator.hold(call)
     }
 
-    /// Keeps the answer of a call that ran speculatively, of so many bytes, until what it ran
-    /// behind is decided.
+    /// Buffers the response of a call that ran speculatively, of `bytes` bytes, until the
+    /// transactions before it are decided.
     pub fn keep(&mut self, call: H, header: EntryHeader, answer: A, bytes: usize) {
         debug_assert!(!self.initiator.is_decided(), "answers are kept until a decision");
         self.counts.speculated += 1;
@@ -387,8 +387,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }
     }
 
-    /// A call has run: its changes are final, or undone, or, behind an undecided transaction,
-    /// kept to be taken back.
+    /// A call has run: its changes are final, or undone, or, after an undecided transaction,
+    /// kept to be undone.
     #[inline]
     fn end_call(&mut self, succeeded: bool) {
         match (succeeded, self.initiator.is_decided()) {
@@ -402,7 +402,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         );
     }
 
-    /// A message of the coordinator arrives, in whatever order. [`Site::next`] is due behind it.
+    /// A message of the coordinator arrives, in whatever order. [`Site::next`] is due after it.
     pub fn receive(
         &mut self,
         number: u64,
@@ -461,7 +461,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             ToPartition::OneRound { transaction, last, call } => {
                 self.initiator.arrive(arrived(transaction, 1, last, Work::OneRound(call, now_us)));
             }
-            // Stops the partition until the decision: no catalog changes behind speculation.
+            // Stops the partition until the decision: no catalog changes after speculation.
             ToPartition::Schema { transaction, round, task } => {
                 self.initiator.arrive(arrived(transaction, round, false, Work::Schema(task)));
             }
@@ -469,7 +469,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 self.initiator.arrive(arrived(transaction, round, false, Work::Build(entries)));
             }
             ToPartition::Decision { transaction, commit, run, acknowledge, writers, memory } => {
-                self.take_back(memory);
+                self.recycle(memory);
                 self.count_stop(transaction, now_us, effects);
                 match commit {
                     true => self.commit(transaction, writers.as_deref(), effects),
@@ -534,7 +534,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             None => self.database.commit(),
         }
         if let Some(task) = self.schema.take() {
-            assert!(self.initiator.is_decided(), "no schema change behind speculation");
+            assert!(self.initiator.is_decided(), "no schema change after speculation");
             match &task.snapshot {
                 Some(start) => {
                     let begun = self.begin_snapshot(start, transaction);

@@ -92,7 +92,7 @@ impl Round {
         for bound in batch {
             let ships = is_shipped(bound);
             if asks(bound, desk) {
-                // What indexes answer must be the state behind the statements before.
+                // What indexes answer must be the state after the statements before.
                 if round.statements.is_empty() {
                     let sources = round.ask(bound, desk)?;
                     round.statements.push(StatementPart { bound: bound.clone(), sources });

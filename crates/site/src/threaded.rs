@@ -15,7 +15,7 @@ use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a procedure's thread is told.
+/// A message to a procedure's thread.
 #[derive(Debug)]
 pub enum ToThread {
     /// Begin.
@@ -66,7 +66,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         self.now_us = now_us;
         let Some(active) = self.active.get_mut(&transaction) else {
-            // It was undone in the meantime, and is told so however often it asks.
+            // It was undone in the meantime: the thread gets that answer to each of its batches.
             if let FromThread::Batch(_) = said {
                 let failure = Failure::graceful("VOLTDB ERROR: SQL ERROR the call is undone");
                 self.tell(transaction, ToThread::Results(Err(failure)), outputs);
@@ -111,15 +111,15 @@ impl<O, C: Clone> Coordinator<O, C> {
         tables: Vec<u8>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         if outcome.failure.is_some() || active.pending.is_empty() {
             return self.decide(transaction, outcome, tables, outputs);
         }
         let entries = std::mem::take(&mut active.pending);
         active.ending = Some((outcome, tables));
         let round = Round::of_entries(entries, self.ring.partition_count());
-        let strangers = self.initiator.strangers(transaction, &round.partitions());
-        match self.undeclared(transaction, &strangers) {
+        let not_enlisted = self.initiator.not_enlisted(transaction, &round.partitions());
+        match self.undeclared(transaction, &not_enlisted) {
             Some(failure) => self.fail(transaction, failure, outputs),
             None => self.send_round(transaction, round, outputs),
         }
@@ -145,7 +145,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         transaction: TransactionId,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let declared: BTreeSet<PartitionId> = active.call.declared.iter().copied().collect();
         // Nobody knows beforehand where the index entries live that it changes.
         let anywhere = declared.is_empty() || self.stop_everything || keeps_indexes(active);
@@ -182,7 +182,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         transaction: TransactionId,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let first = active.thread == ThreadState::New;
         let message = match &active.call.work {
             MultiWork::Procedure { procedure, parameters } if first => ToThread::Begin {
@@ -203,14 +203,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.tell(transaction, message, outputs);
     }
 
-    /// A transaction cannot go on: it is decided, or its thread is told and has the last word.
+    /// A transaction cannot go on: it is decided, or its thread is notified and ends it.
     pub(crate) fn fail(
         &mut self,
         transaction: TransactionId,
         failure: Failure,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let thread_waits = !matches!(active.thread, ThreadState::New | ThreadState::Ended);
         if !blocks(&active.call.work) || !thread_waits {
             return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);

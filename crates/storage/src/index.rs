@@ -447,8 +447,7 @@ impl Index {
         }
     }
 
-    /// Prepares the memory for a `get` that is to come, in an index on integers that is large;
-    /// `None` in any other.
+    /// Prefetches for a later `get`, in a large index on integers; `None` in any other.
     #[inline]
     pub(crate) fn prefetch(&self, key: &[Datum<'_>]) -> Option<PrefetchedKey> {
         match &self.tree {

@@ -7,8 +7,8 @@ mod rebuild;
 mod restore;
 mod scan;
 mod snapshot;
-mod take_back;
 mod tally;
+mod undo;
 
 pub use rebuild::ColumnSource;
 pub use restore::TableRestore;
@@ -264,8 +264,9 @@ impl Table {
         }
     }
 
-    /// Prefetches the index entry for a later [`Table::get`], if the index is large. Then [`Table::prefetched_row`] and [`Table::prefetch_columns`] may
-    /// follow, each a little later. Without effect but that the get waits less.
+    /// Prefetches the index entry for a later [`Table::get`], if the index is large. Then
+    /// [`Table::prefetched_row`] and [`Table::prefetch_columns`] may follow, each a little later.
+    /// Without effect but that the get waits less.
     #[inline]
     pub fn prefetch(&self, index: IndexId, key: &[Datum<'_>]) -> Option<PrefetchedKey> {
         self.indexes.get(index.index())?.prefetch(key)

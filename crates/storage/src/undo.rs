@@ -178,7 +178,7 @@ impl UndoLog {
             };
             if let Some(table) = tables.get_mut(record.table) {
                 let UndoRecord { kind, row, holds_strings, .. } = record;
-                table.take_back((kind, holds_strings), row, &self.bytes[start..], truncated);
+                table.undo_change((kind, holds_strings), row, &self.bytes[start..], truncated);
             }
             self.bytes.truncate(start);
         }

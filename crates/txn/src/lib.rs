@@ -2,7 +2,7 @@
 //!
 //! * [`SinglePartitionInitiator`]: one per partition. Numbers the entries of the partition log,
 //!   and keeps the order between the partition's own calls and the fragments of multi-partition
-//!   transactions, speculating behind those that are not decided.
+//!   transactions, speculating after those that are not decided.
 //! * [`MultiPartitionInitiator`]: one per cluster. Gives each multi-partition transaction its
 //!   place at all its partitions at once, counts the answers of its rounds, and says which may be
 //!   decided.
@@ -11,11 +11,11 @@
 //!
 //! **Why this is strictly serializable.** All partitions run the fragments of multi-partition
 //! transactions in the order of one sequencer, one after the other, with their own calls in
-//! between: that order is the serial one. A partition goes on behind the last fragment of a
+//! between: that order is the serial one. A partition goes on after the last fragment of a
 //! transaction before its outcome is known, but nothing leaves the partition until the outcome
 //! is: not the answer of a write, and not that of a read, because a later call elsewhere could
-//! otherwise be seen without it. If the outcome is an abort, the partition takes back everything
-//! behind that fragment and runs it again, in the same order. A transaction is decided only after
+//! otherwise be seen without it. If the outcome is an abort, the partition undoes everything
+//! after that fragment and runs it again, in the same order. A transaction is decided only after
 //! every earlier one that shares a partition with it. There is no deadlock: the first undecided
 //! transaction of the order waits for nobody.
 //!

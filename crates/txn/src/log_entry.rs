@@ -2,7 +2,7 @@
 //!
 //! An entry is what a partition executes: the same bytes go to followers, to the command log and
 //! to replay, which needs nothing else. All numbers are those of [`ByteWriter::put_varint`]:
-//! seven bits a byte, the lowest first; *bytes* are behind their length.
+//! seven bits a byte, the lowest first; *bytes* follow their length.
 //!
 //! ```text
 //! entry     := u8 head | base? | transaction | bytes body
@@ -15,9 +15,9 @@
 //!              zigzag; the partition is the log's own, or that of the coordinator
 //! ```
 //!
-//! Whatever is handed over at a time begins with an entry that has a base, and so does whatever
+//! What is transferred at a time begins with an entry that has a base, and so does whatever
 //! follows a change of the catalog: what stands between two bases is read by itself, and pieces
-//! that were handed over apart may be put behind each other. An entry's sequence is one more
+//! that were transferred apart may be put one after the other. An entry's sequence is one more
 //! than that of the entry before it. NOW is the time in the transaction id.
 //!
 //! ```text
@@ -29,7 +29,7 @@
 //! call       := u8 vote | participants | u8 home | home partition? | bytes procedure | parameters
 //! vote       := u8
 //! schema     := catalog version that it makes | what the control thread wrote
-//! snapshot   := what whoever takes snapshots wrote
+//! snapshot   := what the taker of the snapshot wrote
 //! effects    := images of rows, as the executor writes them
 //! commit     := writers (or nothing: an earlier release)
 //! abort, withdrawn := nothing
@@ -43,13 +43,13 @@
 //! ```
 //!
 //! A procedure's number is its place in the catalog in force at the site that logged; the name
-//! comes with the first command behind each base that has the number, so that replay does not
+//! comes with the first command after each base that has the number, so that replay does not
 //! depend on how catalogs number.
 //!
 //! An entry gets its sequence when it is appended, and nothing else takes one: reads, calls that
 //! go on to another partition, and calls that are refused before they run have none. So the
 //! numbers are without gaps, and the order of entries is that in which the partition ran them
-//! first. What runs again behind an abort has its entry already; where it turns out to belong
+//! first. What runs again after an abort has its entry already; where it turns out to belong
 //! elsewhere then, because the row that it was led to is not here, it is withdrawn.
 //!
 //! A call that failed has no entry either, unless it ran after an undecided transaction: it may run
@@ -100,8 +100,8 @@ pub enum EntryKind {
     Commit = 3,
     /// The decision on a multi-partition transaction: abort.
     Abort = 4,
-    /// The command of the same transaction id before it does not run here: what it ran behind was
-    /// aborted, and without that it belongs to another partition.
+    /// The command of the same transaction id before it does not run here: the transaction before
+    /// it was aborted, and without that it belongs to another partition.
     Withdrawn = 5,
     /// Ad hoc statements that need this partition only, one transaction.
     Statements = 6,
@@ -138,7 +138,7 @@ pub struct EntryHeader {
     pub transaction: TransactionId,
     /// What NOW is: microseconds since 1970, of millisecond resolution.
     pub timestamp_us: i64,
-    /// It ran before, behind a transaction that was aborted: the log has it, if it is to have it.
+    /// It ran before, after a transaction that was aborted: the log has it, if it is to have it.
     pub repeated: bool,
 }
 
@@ -201,11 +201,11 @@ pub struct LogBuffer {
     needs_base: bool,
     /// Grows with every base.
     base: u32,
-    /// Per procedure number, the base behind which its name stands.
+    /// Per procedure number, the base after which its name stands.
     named: Vec<u32>,
     bytes: Vec<u8>,
     entries: u64,
-    /// Entries and bytes handed over so far.
+    /// Entries and bytes transferred so far.
     total_entries: u64,
     total_bytes: u64,
 }
@@ -231,14 +231,14 @@ impl LogBuffer {
         }
     }
 
-    /// From the next entry on another catalog is in force, which may number procedures anew.
+    /// From the next entry on another catalog is in force, which may number procedures otherwise.
     pub fn set_catalog_version(&mut self, version: u64) {
         assert!(version >= self.catalog_version, "catalog versions grow");
         self.catalog_version = version;
         self.needs_base = true;
     }
 
-    /// The log goes on behind an entry of this number that was read back.
+    /// The log goes on after an entry of this number that was read back.
     pub fn continue_behind(&mut self, sequence: u64) {
         assert_eq!(self.sequence, 0, "nothing was logged before the log was read");
         self.sequence = sequence;
@@ -387,7 +387,7 @@ impl LogBuffer {
         self.entries
     }
 
-    /// Number of entries, and their bytes, handed over so far.
+    /// Number of entries, and their bytes, transferred so far.
     pub fn totals(&self) -> (u64, u64) {
         (self.total_entries, self.total_bytes)
     }
@@ -417,14 +417,14 @@ impl LogBuffer {
         assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
         assert!(self.entries <= self.sequence, "every entry has taken a number of its own");
         assert!(self.needed <= self.sequence, "others depend on entries that there are");
-        assert!(self.needs_base || self.entries > 0, "what is handed over next begins with a base");
+        assert!(self.needs_base || self.entries > 0, "what is transferred next begins with a base");
         assert!(
             self.named.iter().all(|base| *base <= self.base),
             "names stand in entries that were made"
         );
     }
 
-    /// Forgets the entries: they have been handed over.
+    /// Forgets the entries: they have been transferred.
     pub fn clear(&mut self) {
         self.total_entries += self.entries;
         self.total_bytes += self.bytes.len() as u64;

@@ -2,18 +2,18 @@
 //! says when it may be decided.
 //!
 //! It never waits for execution: a transaction takes its place at all its partitions at once, in
-//! one order, and any number up to a limit are under way. Partitions execute them speculatively;
+//! one order, and any number up to a limit are in progress. Partitions execute them speculatively;
 //! what is said here keeps that exact:
 //!
 //! * a transaction is decided only after every earlier one that shares a partition with it, so
 //!   that nothing is decided on data of a transaction that may still be aborted;
-//! * an abort makes its partitions run what they had run behind it again. Their answers to later
+//! * an abort makes its partitions run what they had run after it again. Their answers to later
 //!   transactions are void from then on: each message of a partition carries the number of its
 //!   run, and one of an older run than the transaction needs is stale.
 //!
-//! Each partition has a queue of the transactions that are undecided there, in order; whoever is
-//! at the front of all its queues waits for nobody. What each step costs depends on the number of
-//! the transaction's partitions, not on how many transactions are under way; an abort costs a
+//! Each partition has a queue of the transactions that are undecided there, in order; the one that
+//! is at the front of all its queues waits for nobody. What each step costs depends on the number
+//! of the transaction's partitions, not on how many transactions are in progress; an abort costs a
 //! step for each transaction that is void.
 
 use crate::clock::TransactionClock;
@@ -55,7 +55,7 @@ pub enum RoundProgress {
 pub struct MultiLimits {
     /// Calls in the queue.
     pub waiting: usize,
-    /// Transactions under way at the same time.
+    /// Transactions in progress at the same time.
     pub active: usize,
 }
 
@@ -142,7 +142,7 @@ impl<C> MultiPartitionInitiator<C> {
         let active = Active {
             participants: self.spare_participants.pop().unwrap_or_default(),
             outstanding: 0,
-            behind: 0,
+            waits_for: 0,
             round: 0,
             stage: Stage::Running,
             exclusive,
@@ -162,7 +162,7 @@ impl<C> MultiPartitionInitiator<C> {
         active.participants.reserve(partitions.len());
         for partition in partitions {
             let queue = &mut self.queues[partition.index()];
-            active.behind += usize::from(!queue.is_empty());
+            active.waits_for += usize::from(!queue.is_empty());
             queue.push_back(transaction);
             active.participants.push(Participant {
                 partition: *partition,
@@ -175,18 +175,18 @@ impl<C> MultiPartitionInitiator<C> {
     }
 
     /// The partitions of a transaction that are not among those it named.
-    pub fn strangers(
+    pub fn not_enlisted(
         &self,
         transaction: TransactionId,
         partitions: &[PartitionId],
     ) -> Vec<PartitionId> {
-        let active = self.get(transaction).expect("the transaction is under way");
+        let active = self.get(transaction).expect("the transaction is in progress");
         partitions.iter().copied().filter(|partition| active.place(*partition).is_none()).collect()
     }
 
     /// The partitions that a transaction named.
     pub fn participants(&self, transaction: TransactionId) -> Vec<PartitionId> {
-        let active = self.get(transaction).expect("the transaction is under way");
+        let active = self.get(transaction).expect("the transaction is in progress");
         active.participants.iter().map(|participant| participant.partition).collect()
     }
 
@@ -196,7 +196,7 @@ impl<C> MultiPartitionInitiator<C> {
     }
 
     /// Begins a round at these partitions. In the first one every participant is addressed,
-    /// for it takes its place there. Behind the `last` round comes only the decision. Returns the
+    /// for it takes its place there. After the `last` round comes only the decision. Returns the
     /// round's number and how to address each message.
     pub fn begin_round(
         &mut self,
@@ -304,11 +304,14 @@ impl<C> MultiPartitionInitiator<C> {
         let active = self.active.get_mut(transaction);
         let active = active.expect("a decision belongs to a transaction");
         assert!(active.is_complete(), "all answers are in before the decision");
-        assert_eq!(active.behind, 0, "every earlier transaction of its partitions is decided");
+        assert_eq!(active.waits_for, 0, "every earlier transaction of its partitions is decided");
         assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
         self.decidable.retain(|decidable| *decidable != transaction);
         if active.round == 0 {
-            assert!(active.participants.is_empty(), "whoever takes its place begins a round");
+            assert!(
+                active.participants.is_empty(),
+                "the transaction that takes its position begins a round"
+            );
             self.active.remove(transaction);
             return;
         }
@@ -332,10 +335,11 @@ impl<C> MultiPartitionInitiator<C> {
 
     /// An abort begins a run of its partitions: what later transactions got there is void.
     fn void_answers(&mut self, transaction: TransactionId) {
-        let active = self.get(transaction).expect("it is under way");
-        // Where it was not sent nobody behind it was either.
-        let told = active.participants.iter().filter(|participant| !participant.late);
-        let partitions: Vec<PartitionId> = told.map(|participant| participant.partition).collect();
+        let active = self.get(transaction).expect("it is in progress");
+        // Where it was not sent, none after it was sent either.
+        let addressed = active.participants.iter().filter(|participant| !participant.late);
+        let partitions: Vec<PartitionId> =
+            addressed.map(|participant| participant.partition).collect();
         for partition in partitions {
             self.runs[partition.index()] += 1;
             let run = self.runs[partition.index()];
@@ -343,8 +347,9 @@ impl<C> MultiPartitionInitiator<C> {
             let place = queue.iter().position(|queued| *queued == transaction);
             let place = place.expect("it is in the queue of a participant");
             for later in queue.iter().skip(place + 1) {
-                let active = self.active.get_mut(*later).expect("who is in a queue is under way");
-                assert!(active.behind > 0, "nothing is decided behind what is undecided");
+                let active =
+                    self.active.get_mut(*later).expect("a transaction in a queue is in progress");
+                assert!(active.waits_for > 0, "nothing is decided after what is undecided");
                 let place = active.place(partition).expect("it is in the queue of a participant");
                 let participant = &mut active.participants[place];
                 participant.least_run = run;
@@ -355,19 +360,20 @@ impl<C> MultiPartitionInitiator<C> {
         }
     }
 
-    /// The transaction is over: whoever is behind it comes to the front.
+    /// The transaction is over: the next one comes to the front.
     fn leave(&mut self, transaction: TransactionId) {
-        let mut active = self.active.remove(transaction).expect("it was under way");
+        let mut active = self.active.remove(transaction).expect("it was in progress");
         for participant in active.participants.drain(..) {
             let queue = &mut self.queues[participant.partition.index()];
             let place = queue.iter().position(|queued| *queued == transaction);
             let place = place.expect("it is in the queue of a participant");
             queue.remove(place);
-            // Nobody comes to the front when one leaves from behind another.
+            // None comes to the front when one that is not there leaves.
             let Some(next) = queue.front().filter(|_| place == 0) else { continue };
-            let active = self.active.get_mut(*next).expect("who is in a queue is under way");
-            debug_assert!(active.behind > 0, "who was not at the front waited there");
-            active.behind -= 1;
+            let active =
+                self.active.get_mut(*next).expect("a transaction in a queue is in progress");
+            debug_assert!(active.waits_for > 0, "who was not at the front waited there");
+            active.waits_for -= 1;
             if active.is_decidable() {
                 note_decidable(&mut self.decidable, *next);
             }
@@ -399,12 +405,12 @@ impl<C> MultiPartitionInitiator<C> {
         self.waiting.len()
     }
 
-    /// Number of transactions under way.
+    /// Number of transactions in progress.
     pub fn active_count(&self) -> usize {
         self.active.len()
     }
 
-    /// True when nothing is under way.
+    /// True when nothing is in progress.
     pub fn is_idle(&self) -> bool {
         self.active.is_empty()
     }
@@ -473,7 +479,7 @@ mod tests {
         assert_eq!(initiator.answer(second, 2, C, 0), RoundProgress::Stale);
         assert_eq!(initiator.answer(second, 1, C, 0), RoundProgress::Complete);
         assert_eq!(initiator.answer(third, 1, C, 0), RoundProgress::Complete);
-        // The third ran behind the second at C, and that behind the first at B.
+        // The third ran after the second at C, and that after the first at B.
         assert_eq!(initiator.next_decidable(), None);
         initiator.answer(first, 1, A, 0);
         initiator.answer(first, 1, B, 0);
@@ -499,7 +505,7 @@ mod tests {
         let addressed = initiator.decide(first, false, false);
         assert_eq!(addressed, [Addressed { partition: A, number: 3, run: 1 }]);
         assert_eq!(initiator.next_decidable(), Some(third));
-        // The answer that was under way when A took the abort is void.
+        // The answer that was in flight when A took the abort is void.
         assert_eq!(initiator.answer(second, 1, A, 0), RoundProgress::Stale);
         assert_eq!(initiator.answer(second, 1, A, 1), RoundProgress::Complete);
         assert_eq!(initiator.next_decidable(), Some(second));
@@ -526,7 +532,7 @@ mod tests {
                 Addressed { partition: C, number: 3, run: 1 }
             ]
         );
-        // What the third got behind it is void; its answers come again.
+        // What the third got after it is void; its answers come again.
         initiator.answer(first, 1, A, 0);
         initiator.answer(first, 1, B, 0);
         assert_eq!(initiator.next_decidable(), Some(first));
@@ -550,7 +556,7 @@ mod tests {
         assert!(initiator.begin_next(NOW).is_none());
         initiator.answer(call, 1, A, 0);
         initiator.decide(call, true, false);
-        let (name, schema) = initiator.begin_next(NOW).expect("nothing is under way");
+        let (name, schema) = initiator.begin_next(NOW).expect("nothing is in progress");
         assert_eq!(name, "schema");
         initiator.enlist(schema, &[A, B]);
         initiator.begin_round(schema, &[A, B], false);
@@ -574,7 +580,7 @@ mod tests {
         initiator.enlist(transaction, &[A, C]);
         let (_, addressed) = initiator.begin_round(transaction, &[A], false);
         assert_eq!(addressed.len(), 2);
-        assert_eq!(initiator.strangers(transaction, &[A, B, C]), [B]);
+        assert_eq!(initiator.not_enlisted(transaction, &[A, B, C]), [B]);
         initiator.answer(transaction, 1, A, 0);
         initiator.answer(transaction, 1, C, 0);
         let (round, addressed) = initiator.begin_round(transaction, &[A], true);

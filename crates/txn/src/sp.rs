@@ -6,9 +6,9 @@
 //! * *free*: calls run and are answered at once;
 //! * *stopped* by a multi-partition transaction whose last fragment here has not come: whatever
 //!   arrives waits;
-//! * *speculating* behind transactions whose last fragment has run here and whose decision has
+//! * *speculating* after transactions whose last fragment has run here and whose decision has
 //!   not come: calls and last fragments run, their answers are kept. A commit lets the answers up
-//!   to the next undecided transaction go; an abort takes everything behind it back, to run again
+//!   to the next undecided transaction go; an abort undoes everything after it, to run again
 //!   in the same order.
 //!
 //! A fragment that is not the last of its transaction here runs only on decided state, because
@@ -59,7 +59,7 @@ enum Pending<H, F> {
 /// When a call that waits may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// Behind something undecided too.
+    /// Also after an undecided transaction.
     Any,
     /// When all before it is decided: it cannot run again.
     Decided,
@@ -154,7 +154,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         }
     }
 
-    /// Keeps a call that was told to hold.
+    /// Queues a call that has to wait.
     ///
     /// # Errors
     /// Gives the call back when as many as the limit wait; it is to be refused.
@@ -167,7 +167,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         Ok(())
     }
 
-    /// Keeps a call that was to run behind something undecided and must not: it is the first to
+    /// Keeps a call that was to run after something undecided and must not: it is the first to
     /// run when all is decided.
     ///
     /// # Errors
@@ -236,9 +236,9 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         }
     }
 
-    /// Keeps the answer of a call that ran speculatively, of so many bytes.
+    /// Buffers the response of a call that ran speculatively, of `bytes` bytes.
     pub fn keep(&mut self, call: H, header: EntryHeader, answer: A, bytes: usize) {
-        assert!(!self.speculated.is_empty(), "answers are kept behind an undecided transaction");
+        assert!(!self.speculated.is_empty(), "answers are kept after an undecided transaction");
         debug_assert!(self.stopped.is_none(), "no call runs while the partition is stopped");
         self.speculated_bytes += bytes;
         self.speculated.push_back(Speculated::Call { call, header, answer, bytes });
@@ -293,7 +293,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     }
 
     /// The transaction is aborted: everything since the point that is returned is to be taken
-    /// back; nothing when it has not run here. What ran behind it waits to run again; `run` is
+    /// back; nothing when it has not run here. What ran after it waits to run again; `run` is
     /// the number of that run. Unlike a commit, an abort may come before the decisions on earlier
     /// transactions, and before what is aborted has run.
     pub fn abort(&mut self, transaction: TransactionId, run: u64) -> Option<M> {
@@ -303,7 +303,7 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
             |pending| !matches!(pending, Pending::Fragments(f) if f.transaction == transaction),
         );
         if let Some((by, mark)) = self.stopped {
-            // What runs behind the one that stops the partition has not run.
+            // What runs after the one that stops the partition has not run.
             if by == transaction {
                 self.stopped = None;
                 return Some(mark);
@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(initiator.hold('a'), Ok(()));
         assert_eq!(initiator.hold('b'), Ok(()));
         assert_eq!(initiator.hold('c'), Err('c'));
-        // Another transaction waits behind the calls; the next round of the first does not.
+        // Another transaction waits after the calls; the next round of the first does not.
         arrive(&mut initiator, multi(1), 1, true);
         assert_eq!(initiator.next(NOW), None);
         arrive(&mut initiator, multi(0), 2, false);
@@ -472,7 +472,7 @@ mod tests {
         assert!(matches!(initiator.admit(NOW), Admission::Speculate(_)));
         assert_eq!(initiator.hold_until_decided('b'), Ok(()));
         assert_eq!(initiator.next(NOW), None);
-        // What comes behind it stays behind it.
+        // What follows it stays after it.
         assert_eq!(initiator.admit(NOW), Admission::Hold);
         assert_eq!(initiator.hold('c'), Ok(()));
         assert_eq!(initiator.hold_until_decided('d'), Err('d'));

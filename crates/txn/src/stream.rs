@@ -16,7 +16,7 @@ pub enum StreamError {
 pub struct OrderedStream<T> {
     /// The number of the last message given out.
     last: u64,
-    /// The message behind that, if it is there and was not early.
+    /// The message after that, if it is there and was not early.
     due: Option<T>,
     early: BTreeMap<u64, T>,
     early_limit: usize,

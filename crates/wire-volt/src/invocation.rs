@@ -33,7 +33,7 @@ pub struct Invocation<'a> {
     pub parameters: ParameterSet<'a>,
     /// The client's own limit for queries, in milliseconds, not negative; 0 is no limit.
     pub query_timeout_ms: Option<i32>,
-    /// One leg of an all-partition call.
+    /// One part of an all-partition call.
     pub all_partition: bool,
     /// The partition that the call must run at, not negative.
     pub destination_partition: Option<i32>,
@@ -287,7 +287,7 @@ fn old_timeout(reader: &mut ByteReader<'_>) -> Result<Option<i32>, Rejection> {
 pub struct CallOptions {
     /// Limit for queries, in milliseconds, not negative.
     pub query_timeout_ms: Option<i32>,
-    /// Makes the call one leg of an all-partition call: run exactly at this partition.
+    /// Makes the call one part of an all-partition call: run exactly at this partition.
     pub all_partition_destination: Option<i32>,
     /// 1 (most urgent) to 8.
     pub priority: Option<i8>,

@@ -8,8 +8,8 @@ use lockstep_exec::PreparedStatement;
 use lockstep_exec::procedure::{NativeProcedure, ProcedureCode};
 use lockstep_exec::statement::StatementOrigin;
 use lockstep_host::catalog::{HostCatalog, HostProcedure, ProcedureRuntime};
-use lockstep_host::destination::{Destination, declare_partitions, destination, has_outgrown};
-use lockstep_host::lead::ViaKey;
+use lockstep_host::destination::{Destination, declare_partitions, destination, is_misrouted};
+use lockstep_host::index_hops::ViaKey;
 use lockstep_host::schema::change::{CatalogChange, ChangeRuntime, PreparedChange, prepare_change};
 use lockstep_host::several::{CoordinatorCall, HomeOf, SeveralCall, call_for_coordinator};
 use lockstep_host::statements::{
@@ -273,9 +273,9 @@ impl SimCatalog {
 
     /// Whether work that was planned by another catalog finds its way anew: what was planned as
     /// statements always, a call if it needs other partitions by now.
-    pub(crate) fn has_outgrown(&self, work: &LocalWork, ring: &HashRing) -> bool {
+    pub(crate) fn is_misrouted(&self, work: &LocalWork, ring: &HashRing) -> bool {
         match work {
-            LocalWork::Procedure(body) => has_outgrown(&self.host, ring, &decoded(body)),
+            LocalWork::Procedure(body) => is_misrouted(&self.host, ring, &decoded(body)),
             // Whoever leads it looks at the version by itself.
             LocalWork::Led(..) => false,
             LocalWork::Statements(..) | LocalWork::Load(..) => true,

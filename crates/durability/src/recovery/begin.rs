@@ -51,7 +51,7 @@ pub enum BeginFault {
     /// The snapshot is not to be used; the text says why, unless nobody needs to hear of it.
     Snapshot(Option<String>),
     /// It has numbers that entries of a later run have too: it is of another history.
-    Stranger(String),
+    OtherHistory(String),
     /// The log cannot be read, does not reach, or cannot be replayed.
     Log(String),
 }
@@ -125,13 +125,13 @@ pub fn begin_with_first<T>(
                 passed.push(candidate);
             }
             Err(BeginFault::Snapshot(None)) => {}
-            Err(BeginFault::Stranger(problem)) => problems.push(problem),
+            Err(BeginFault::OtherHistory(problem)) => problems.push(problem),
             Err(BeginFault::Log(problem)) => return Err(with_problems(problem, problems)),
         }
     }
     match begin(None, &passed) {
         Ok(begun) => Ok((begun, problems)),
-        Err(BeginFault::Log(problem) | BeginFault::Stranger(problem)) => {
+        Err(BeginFault::Log(problem) | BeginFault::OtherHistory(problem)) => {
             Err(with_problems(problem, problems))
         }
         Err(BeginFault::Snapshot(_)) => unreachable!("there is no snapshot to refuse"),
@@ -208,7 +208,7 @@ fn last_sequence(block: &Block<'_>) -> u64 {
 }
 
 /// Why a block does not fit a snapshot, if it does not: both are of runs that went apart.
-fn stranger(block: &Block<'_>, saved: &PartitionPosition, manifest: &Manifest) -> Option<String> {
+fn mismatch(block: &Block<'_>, saved: &PartitionPosition, manifest: &Manifest) -> Option<String> {
     let nonce = &manifest.nonce;
     if block.source > saved.source && block.first_sequence <= saved.sequence {
         return Some(format!(
@@ -271,9 +271,9 @@ fn survey_once(
                 behind.len()
             )));
         };
-        let other = manifest.and_then(|manifest| stranger(&block, saved, manifest));
+        let other = manifest.and_then(|manifest| mismatch(&block, saved, manifest));
         if let Some(problem) = other {
-            return Err(BeginFault::Stranger(problem));
+            return Err(BeginFault::OtherHistory(problem));
         }
         let fit = runs[block.partition as usize].add(&block);
         if matches!(fit, Fit::Replaces | Fit::Replaced) && !knows_replaced {

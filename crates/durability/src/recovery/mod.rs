@@ -62,7 +62,7 @@ pub enum SurveyError {
         found: u64,
     },
     /// Entries of another partition stand in a partition's log.
-    Stranger {
+    WrongPartition {
         /// Whose log.
         partition: PartitionId,
         /// Whose entries.
@@ -86,7 +86,7 @@ impl fmt::Display for SurveyError {
                 "the log of partition {partition} goes on with entry {found} where entry {due} is \
                  due: entries are missing"
             ),
-            SurveyError::Stranger { partition, found } => {
+            SurveyError::WrongPartition { partition, found } => {
                 write!(f, "entries of partition {found} stand in the log of partition {partition}")
             }
         }
@@ -276,7 +276,7 @@ impl Survey {
             let unsound = |error| SurveyError::Entry { partition, sequence, error };
             let Some(entry) = reader.read().map_err(unsound)? else { return Ok(()) };
             if reader.partition() != partition {
-                return Err(SurveyError::Stranger { partition, found: reader.partition() });
+                return Err(SurveyError::WrongPartition { partition, found: reader.partition() });
             }
             self.last_source = self.last_source.max(reader.source());
             if self.replaced.has(partition, reader.source(), entry.sequence) {

@@ -200,7 +200,7 @@ fn a_snapshot_fits_the_epoch_that_it_was_taken_in() {
     let surveyed = log.survey_behind(at(1, 4)).expect("it fits");
     assert_eq!(surveyed.outcome.tails[0].sequence, 7);
     let fault = log.survey_behind(at(1, 6)).expect_err("it has what was replaced");
-    assert!(matches!(&fault, BeginFault::Stranger(text) if text.contains("snapshot ONE")));
+    assert!(matches!(&fault, BeginFault::OtherHistory(text) if text.contains("snapshot ONE")));
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn runs_that_went_apart_are_named() {
     assert!(matches!(&fault, Err(BeginFault::Log(text)) if text.contains("an earlier run")));
     // A snapshot of the second process, and the log of the first, which went on.
     let fault = survey(&[(1, 1), (1, 2), (1, 3)], at(2, 2));
-    assert!(matches!(&fault, Err(BeginFault::Stranger(text)) if text.contains("snapshot ONE")));
+    assert!(matches!(&fault, Err(BeginFault::OtherHistory(text)) if text.contains("snapshot ONE")));
     // How far back the log goes: to its beginning, to a gap, or not at all.
     assert_eq!(survey(&[(1, 1), (1, 2), (1, 3)], at(1, 2)), Ok(vec![0]));
     assert_eq!(survey(&[(1, 1), (3, 6), (3, 7)], at(2, 5)), Ok(vec![5]));

@@ -474,8 +474,8 @@ fn logs_with_gaps_or_of_others_are_refused_and_what_a_snapshot_has_is_passed_ove
     let gap = survey.read(A, &pieces[2]).unwrap_err();
     assert_eq!(gap, SurveyError::Gap { partition: A, due: 2, found: 3 });
     assert!(gap.to_string().contains("entry 3 where entry 2 is due"), "{gap}");
-    let stranger = survey.read(B, &pieces[0]).unwrap_err();
-    assert_eq!(stranger, SurveyError::Stranger { partition: B, found: A });
+    let unexpected = survey.read(B, &pieces[0]).unwrap_err();
+    assert_eq!(unexpected, SurveyError::WrongPartition { partition: B, found: A });
     let cut = survey.read(A, &pieces[1][..pieces[1].len() - 1]).unwrap_err();
     assert!(cut.to_string().contains("behind entry 1"), "{cut}");
     let mut survey = Survey::new(&[3, 0]);

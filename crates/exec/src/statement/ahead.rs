@@ -60,7 +60,7 @@ impl Ahead {
         let first = if number == 0 { 0 } else { number + 3 * STEP };
         for place in first..=number + 3 * STEP {
             if let Some((prepared, parameters)) = statement(place) {
-                self.ways[place % RING] = prepared.prefetch(database, parameters);
+                self.ways[place % RING] = prepared.prefetch_key(database, parameters);
             }
         }
         let first = if number == 0 { 0 } else { number + 2 * STEP };
@@ -81,7 +81,7 @@ impl Ahead {
 
 impl PreparedStatement {
     #[inline]
-    fn prefetch(&self, database: &Database, parameters: &[Datum<'_>]) -> Way {
+    fn prefetch_key(&self, database: &Database, parameters: &[Datum<'_>]) -> Way {
         let mut key = [Datum::Null; KEY_LIMIT];
         let search = self.fast.as_ref().and_then(|fast| fast.search());
         let found = search.and_then(|(lookup, _)| {

@@ -12,7 +12,9 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_host::HostTime;
 use lockstep_host::expiry::{self, ExpiryHost};
 use lockstep_host::statements::StatementsDestination;
-use lockstep_site::{ExpiryBatch, ExpiryCounts, ExpiryLook, ExpirySchedule, LegId, StatementCall};
+use lockstep_site::{
+    ExpiryBatch, ExpiryCounts, ExpiryPoll, ExpirySchedule, ExpiryUnitId, StatementCall,
+};
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{PartitionId, Status, Value};
 use lockstep_wire_volt::invocation::{self, CallOptions};
@@ -98,9 +100,9 @@ impl ExpiryHost for Control {
         &mut self,
         partition: PartitionId,
         catalog_version: u64,
-        polls: Vec<ExpiryLook>,
+        polls: Vec<ExpiryPoll>,
     ) {
-        let polls = Envelope::ExpiryLooks { catalog_version, looks: polls };
+        let polls = Envelope::ExpiryPolls { catalog_version, looks: polls };
         self.outbox.send(self.facts.placement.thread_of(partition), polls);
     }
 
@@ -111,7 +113,7 @@ impl ExpiryHost for Control {
         destination: StatementsDestination,
     ) {
         let origin =
-            Origin { connection: EXPIRY_KEY, handle: batch.leg.0 as i64, ..self.own_origin() };
+            Origin { connection: EXPIRY_KEY, handle: batch.unit.0 as i64, ..self.own_origin() };
         let body = Arc::clone(&self.expiry.overtaken);
         let call = SystemCall { origin, admin: true, body, time_limit: None };
         self.send_work(call, work, destination);
@@ -141,11 +143,11 @@ impl Control {
                 None
             }
         };
-        expiry::ended(self, LegId(origin.handle as u64), deleted);
+        expiry::ended(self, ExpiryUnitId(origin.handle as u64), deleted);
     }
 
     /// A change of the catalog came before the transaction, which did nothing.
     pub(super) fn expiry_overtaken(&mut self, origin: Origin) {
-        expiry::ended(self, LegId(origin.handle as u64), None);
+        expiry::ended(self, ExpiryUnitId(origin.handle as u64), None);
     }
 }

@@ -5,7 +5,7 @@ use super::replica::Replica;
 use crate::message::{ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, TASK_KEY};
 use lockstep_host::codec::SurveyedTable;
 use lockstep_host::expiry;
-use lockstep_site::ExpiryLook;
+use lockstep_site::ExpiryPoll;
 use lockstep_types::{Failure, Status, TableId};
 use lockstep_wire_volt::response;
 
@@ -72,7 +72,7 @@ impl Shard {
     }
 
     /// Tells the control thread how many rows there are whose time is over.
-    pub(super) fn look_at_expired(&mut self, catalog_version: u64, looks: &[ExpiryLook]) {
+    pub(super) fn poll_expired(&mut self, catalog_version: u64, looks: &[ExpiryPoll]) {
         let Some(first) = looks.first() else { return };
         let slot = self.replicas.slot_here(first.partition);
         let database = self.replicas[slot].site.database();

@@ -14,12 +14,12 @@ use crate::message::{
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::catalog::not_found;
 use lockstep_host::destination::{Destination, destination};
-use lockstep_host::lead::ViaKey;
+use lockstep_host::index_hops::ViaKey;
 use lockstep_host::load::LOAD_AT_PARTITION;
 use lockstep_host::partition;
 use lockstep_host::several::HomeOf;
 use lockstep_plan::system_procedures::{SystemProcedure, SystemProcedureId};
-use lockstep_site::ViaLeg;
+use lockstep_site::IndexHop;
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::{Datum, Failure, Parameter, Status, ThreadId};
 use lockstep_wire_volt::{Invocation, response};
@@ -287,7 +287,7 @@ impl Shard {
             Destination::Via(index, integer) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };
                 let key = ViaKey { catalog_version: self.catalog.version() as u32, integer };
-                self.send_via(ViaCall::new(call, key, ViaLeg::Index, index));
+                self.send_via(ViaCall::new(call, key, IndexHop::Index, index));
             }
             Destination::Partition(partition) => {
                 let call = ForwardedCall { origin, body: body.to_vec() };

@@ -413,8 +413,8 @@ impl Shard {
             Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),
             Envelope::Gather { request, validate } => self.send_statistics(request, validate),
             Envelope::Survey { sample, rows } => self.survey(&sample, rows),
-            Envelope::ExpiryLooks { catalog_version, looks } => {
-                self.look_at_expired(catalog_version, &looks);
+            Envelope::ExpiryPolls { catalog_version, looks } => {
+                self.poll_expired(catalog_version, &looks);
             }
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
             Envelope::SnapshotLane(partition, lane) => {

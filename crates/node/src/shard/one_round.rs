@@ -66,11 +66,11 @@ impl Shard {
             Err(failure) => Outcome::failed(*failure),
             Ok(answers) => {
                 let is_whole = self.one_rounds.write_tables(&call, &answers, &mut frame);
-                self.replicas.first().site.take_back(answers);
+                self.replicas.first().site.recycle(answers);
                 outcome_of_tables(call.statement_count(), is_whole)
             }
         };
-        self.one_rounds.take_back(call, self.catalog.version());
+        self.one_rounds.recycle(call, self.catalog.version());
         self.answer_one_round(origin, frame, start, outcome);
     }
 

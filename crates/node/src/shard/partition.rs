@@ -46,7 +46,7 @@ impl PartitionHost for AtReplica<'_> {
     #[inline]
     fn redirect(&mut self, call: HeldCall) -> Option<HeldCall> {
         match call {
-            HeldCall::Invocation(call) if self.shard.has_outgrown(&call) => {
+            HeldCall::Invocation(call) if self.shard.is_misrouted(&call) => {
                 self.shard.reroute(call);
             }
             HeldCall::AdHoc(call) if call.catalog_version != self.shard.catalog.version() => {
@@ -67,8 +67,8 @@ impl PartitionHost for AtReplica<'_> {
     fn lead(&mut self, header: &EntryHeader, call: HeldCall) -> Option<HeldCall> {
         match call {
             HeldCall::Invocation(_) => Some(call),
-            HeldCall::Via(via) => self.shard.lead_call(self.slot, header, via),
-            HeldCall::AdHoc(call) => self.shard.lead_ad_hoc(self.slot, header, call),
+            HeldCall::Via(via) => self.shard.hop_call(self.slot, header, via),
+            HeldCall::AdHoc(call) => self.shard.hop_ad_hoc(self.slot, header, call),
         }
     }
 

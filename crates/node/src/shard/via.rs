@@ -1,5 +1,5 @@
 //! Calls that a global index leads to their row, carried between threads: what becomes of one
-//! at a partition is decided in [`lockstep_host::lead`].
+//! at a partition is decided in [`lockstep_host::index_hops`].
 
 use super::calls::Taken;
 use super::{HeldCall, Shard, Slot};
@@ -8,11 +8,11 @@ use crate::message::{
     ViaCall,
 };
 use lockstep_host::catalog::not_found;
-use lockstep_host::lead::{self, LedTurn, ViaKey, Way};
+use lockstep_host::index_hops::{self, HopResult, HopTurn, ViaKey};
 use lockstep_host::partition;
 use lockstep_host::routing_values::index_partition;
 use lockstep_host::several::HomeOf;
-use lockstep_site::{Home, MultiWork, ViaLeg, ViaNext, ViaStep};
+use lockstep_site::{Home, IndexHop, MultiWork, ViaNext, ViaStep};
 use lockstep_txn::{Admission, EntryHeader};
 use lockstep_types::PartitionId;
 use lockstep_wire_volt::Invocation;
@@ -34,7 +34,7 @@ impl Shard {
         output: &mut Vec<u8>,
     ) -> Taken {
         let key = ViaKey { catalog_version: self.catalog.version() as u32, integer };
-        let (mut leg, mut partition) = (ViaLeg::Index, index);
+        let (mut hop, mut partition) = (IndexHop::Index, index);
         let mut speculates = None;
         let here = self.replicas.slot_of(index);
         let admission = match here {
@@ -45,22 +45,25 @@ impl Shard {
         if let (Some(slot), Admission::Run(header) | Admission::Speculate(header)) =
             (here, &admission)
         {
-            match self.way_of(slot, header, leg, key, &origin, || *invocation) {
-                Way::Step(ViaStep::HandOn(row)) => (leg, partition) = (ViaLeg::Row, row),
-                Way::Step(ViaStep::Run) if matches!(admission, Admission::Run(_)) => {
+            match self.hop_result(slot, header, hop, key, &origin, || *invocation) {
+                HopResult::Step(ViaStep::Forward(row)) => (hop, partition) = (IndexHop::Row, row),
+                HopResult::Step(ViaStep::Run) if matches!(admission, Admission::Run(_)) => {
                     self.execute_and_answer(slot, header, origin, invocation, output);
                     return Taken::Answered(slot);
                 }
-                Way::Step(ViaStep::Run) => speculates = Some(*header),
+                HopResult::Step(ViaStep::Run) => speculates = Some(*header),
                 // As a message to this thread: the connection that is being read takes no answer
                 // but in `output`.
-                Way::Home | Way::Anew | Way::Refused(_) | Way::Step(ViaStep::AskAgain) => {}
+                HopResult::Home
+                | HopResult::Reroute
+                | HopResult::Refused(_)
+                | HopResult::Step(ViaStep::LookUpAgain) => {}
             }
         }
         let mut copy = self.spare_buffer();
         copy.extend_from_slice(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
-        let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, leg, partition);
+        let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, hop, partition);
         match (here, speculates, admission) {
             (Some(slot), Some(header), _) => {
                 partition::speculate(&mut self.at_slot(slot), header, HeldCall::Via(via));
@@ -79,7 +82,7 @@ impl Shard {
 
     /// It is the call's turn at a replica: it goes on, or is given back to run here. What it saw of
     /// undecided transactions while it was led on is looked at again where it runs.
-    pub(super) fn lead_call(
+    pub(super) fn hop_call(
         &mut self,
         slot: Slot,
         header: &EntryHeader,
@@ -87,30 +90,32 @@ impl Shard {
     ) -> Option<HeldCall> {
         let origin = via.call.origin;
         let body = via.call.body.as_slice();
-        let way = self.way_of(slot, header, via.leg, via.key(), &origin, || decoded(body));
-        if header.repeated && !matches!(way, Way::Step(ViaStep::Run)) {
+        let way = self.hop_result(slot, header, via.hop, via.key(), &origin, || decoded(body));
+        if header.repeated && !matches!(way, HopResult::Step(ViaStep::Run)) {
             self.withdraw(slot, header, &origin, &decoded(body));
         }
         match way {
-            Way::Step(step) => match via.after(step, self.facts.options.max_index_lookups.get()) {
-                ViaNext::Run => return Some(HeldCall::Via(via)),
-                ViaNext::Row(partition) => {
-                    via.go_on_to(ViaLeg::Row, partition);
-                    self.send_via(via);
+            HopResult::Step(step) => {
+                match via.after(step, self.facts.options.max_index_lookups.get()) {
+                    ViaNext::Run => return Some(HeldCall::Via(via)),
+                    ViaNext::Row(partition) => {
+                        via.go_on_to(IndexHop::Row, partition);
+                        self.send_via(via);
+                    }
+                    ViaNext::Index => self.ask_again(via),
+                    ViaNext::GiveUp => self.route_in_transaction(via.call, None),
                 }
-                ViaNext::Index => self.ask_again(via),
-                ViaNext::GiveUp => self.lead_in_transaction(via.call, None),
-            },
-            Way::Home => {
+            }
+            HopResult::Home => {
                 let partition = self.replicas[slot].site.partition();
                 let home = Home { partition, addresses_partition: false };
-                self.lead_in_transaction(via.call, Some(home));
+                self.route_in_transaction(via.call, Some(home));
             }
-            Way::Anew => {
+            HopResult::Reroute => {
                 let ForwardedCall { origin, body } = via.call;
                 self.dispatch_again(origin, body.into());
             }
-            Way::Refused(failure) => self.answer_failure(origin, &failure),
+            HopResult::Refused(failure) => self.answer_failure(origin, &failure),
         }
         None
     }
@@ -132,23 +137,23 @@ impl Shard {
 
     /// The next step of a call. Its bytes are read only where `key` does not say enough.
     #[inline]
-    fn way_of<'i>(
+    fn hop_result<'i>(
         &mut self,
         slot: Slot,
         header: &EntryHeader,
-        leg: ViaLeg,
+        hop: IndexHop,
         key: ViaKey,
         origin: &Origin,
         invocation: impl FnOnce() -> Invocation<'i>,
-    ) -> Way {
-        let turn = LedTurn { header, leg, key, number: origin.procedure };
+    ) -> HopResult {
+        let turn = HopTurn { header, hop, key, number: origin.procedure };
         let site = &mut self.replicas[slot].site;
-        lead::way_of(site, &self.catalog, &self.facts.ring, turn, invocation)
+        index_hops::hop_result(site, &self.catalog, &self.facts.ring, turn, invocation)
     }
 
     /// It is the turn of ad hoc statements at a replica: they are given back to run here, or
     /// the only one goes on to where a global index says that its row is.
-    pub(super) fn lead_ad_hoc(
+    pub(super) fn hop_ad_hoc(
         &mut self,
         slot: Slot,
         header: &EntryHeader,
@@ -164,12 +169,12 @@ impl Shard {
         match next {
             Err(error) => self.answer_failure(call.origin, &error.to_failure()),
             Ok(ViaNext::Row(partition)) => {
-                via.leg = ViaLeg::Row;
+                via.hop = IndexHop::Row;
                 self.send(self.thread_of(partition), Envelope::AdHoc(partition, call));
             }
             Ok(ViaNext::Index) => {
                 let index = via.index;
-                via.leg = ViaLeg::Index;
+                via.hop = IndexHop::Index;
                 self.send(self.thread_of(index), Envelope::AdHoc(index, call));
             }
             Ok(ViaNext::GiveUp | ViaNext::Run) => self.ask_in_transaction(*call),
@@ -205,7 +210,7 @@ impl Shard {
         };
         match index {
             Ok(Some((index, _))) => {
-                via.go_on_to(ViaLeg::Index, index);
+                via.go_on_to(IndexHop::Index, index);
                 self.send_via(via);
             }
             Ok(None) => {
@@ -220,14 +225,14 @@ impl Shard {
     /// is, or the row has moved as often as calls may look for it. If the row is not where it was
     /// found, the index is asked within the transaction.
     #[cold]
-    fn lead_in_transaction(&mut self, call: ForwardedCall, home: Option<Home>) {
+    fn route_in_transaction(&mut self, call: ForwardedCall, home: Option<Home>) {
         let ForwardedCall { origin, body } = call;
         let invocation = decoded(&body);
         let procedure = self.catalog.procedure(invocation.procedure);
         let Some(procedure) = procedure.filter(|procedure| procedure.via.is_some()) else {
             return self.dispatch_again(origin, body.into());
         };
-        let led = lead::asked_in_transaction(procedure, &invocation);
+        let led = index_hops::asked_in_transaction(procedure, &invocation);
         match led {
             Err(failure) => self.answer_failure(origin, &failure),
             Ok(led) => {

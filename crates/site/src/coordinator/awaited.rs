@@ -1,10 +1,10 @@
 //! Answers that wait until a log says what was decided.
 //!
 //! Where every participant that writes has said yes, the logs alone tell a commit: recovery makes
-//! it so, whatever the coordinator had in mind. So a failure told to a client needs an abort in
+//! it so, whatever the coordinator had in mind. So a failure reported to a client needs an abort in
 //! the log of one that writes, and a commit that nobody voted on needs the commits. Partitions
 //! acknowledge such a decision, and their acknowledgements wait until it is durable there. The
-//! transaction itself is over at once: what comes behind it is behind the decision in each log.
+//! transaction itself is over at once: what comes later follows the decision in each log.
 
 use super::ending::{Decision, send_decision};
 use super::{Coordinator, CoordinatorOutput};
@@ -62,7 +62,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.keep_answer(transaction, (from, needed), answer, outputs);
     }
 
-    /// Keeps an answer until so many of these partitions have acknowledged; none: it goes now.
+    /// Buffers a response until enough of these partitions have acknowledged; none: it is sent now.
     pub(super) fn keep_answer(
         &mut self,
         transaction: TransactionId,
@@ -101,7 +101,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// Answers that have waited since before a time: nobody knows what a crash would make of
-    /// these transactions, and the client is told so.
+    /// these transactions, and the client gets that answer.
     pub(super) fn expire_awaited(
         &mut self,
         before_us: i64,

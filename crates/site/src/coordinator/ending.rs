@@ -3,7 +3,7 @@
 
 use super::awaited::Awaits;
 use super::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, numbered};
-use crate::active::{Active, Leading, Queued, Submitted};
+use crate::active::{Active, Queued, RowRouting, Submitted};
 use crate::message::{MultiCall, MultiWork, ToPartition};
 use crate::tables::write_modified;
 use lockstep_txn::log_entry::WriterRound;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl<O, C: Clone> Coordinator<O, C> {
     /// Goes on where another coordinator ended: with the catalog in force, and with transaction
-    /// ids behind its last one.
+    /// ids after its last one.
     pub fn go_on_behind(&mut self, last: TransactionId, catalog_version: u64) {
         assert!(self.is_idle(), "a coordinator goes on before its first transaction");
         self.catalog_version = catalog_version;
@@ -31,9 +31,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.awaits_durable_decisions = true;
     }
 
-    /// The fault of a vote that is not waited for: whoever has not answered said yes.
+    /// The fault of a vote that is not waited for: a partition that has not answered said yes.
     pub(super) fn pretend(&mut self, transaction: TransactionId) {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let round = active.rounds;
         for partition in self.initiator.participants(transaction) {
             let run = u64::MAX;
@@ -81,7 +81,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.begin(now_us, outputs);
     }
 
-    /// The coordinator cannot go on: everything that waits or is under way and not decided fails
+    /// The coordinator cannot go on: everything that waits or is in progress and not decided fails
     /// with this reason, is undone everywhere, and its partitions are free.
     pub fn fail_all(&mut self, failure: &Failure, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         let waiting = self.initiator.take_waiting();
@@ -110,18 +110,18 @@ impl<O, C: Clone> Coordinator<O, C> {
     pub(super) fn order_again(
         &mut self,
         transaction: TransactionId,
-        strangers: Vec<PartitionId>,
+        not_enlisted: Vec<PartitionId>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let mut needed = self.initiator.participants(transaction);
-        needed.extend(strangers);
+        needed.extend(not_enlisted);
         if self.faults.take_everyone() {
             needed = self.all_partitions();
         }
         let addressed = self.initiator.decide(transaction, false, false);
         send_decision((transaction, &Decision::Abort), false, addressed, outputs);
-        let mut active = *self.active.remove(&transaction).expect("it is under way");
-        if active.leading == Leading::Found {
+        let mut active = *self.active.remove(&transaction).expect("it is in progress");
+        if active.row_routing == RowRouting::Found {
             active.call.home = None;
         }
         let enlargements = active.enlargements + 1;
@@ -132,18 +132,18 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// If the transaction has failed because the row that it was led to has moved before, it is
     /// undone, and ordered again to ask the index itself. The logs must say that it is undone, so
-    /// whoever was misled has to be among those that vote.
-    pub(super) fn lead_again(
+    /// the partition with the stale routing has to be among those that vote.
+    pub(super) fn route_again(
         &mut self,
         transaction: TransactionId,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) -> bool {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let home = active.call.home.map(|home| home.partition);
         let says_no = |writers: &[PartitionId]| {
             writers.is_empty() || home.is_some_and(|home| writers.contains(&home))
         };
-        if active.leading != Leading::Misled || !says_no(&active.writers) {
+        if active.row_routing != RowRouting::Stale || !says_no(&active.writers) {
             return false;
         }
         active.call.home = None;
@@ -173,7 +173,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
         self.abandon_thread(transaction, &failure, outputs);
         let addressed = self.initiator.abandon(transaction);
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         active.finished = Some((Outcome::failed(failure), Vec::new()));
         let awaits = match self.awaits_durable_decisions && !active.writers.is_empty() {
             true => Awaits::OneOf(active.writers.to_vec()),

@@ -17,7 +17,7 @@ const ROUND: u32 = 1;
 /// Empty lists that are kept.
 pub(super) const SPARE_LISTS: usize = 1024;
 
-/// A transaction under way.
+/// A transaction in progress.
 pub(super) struct OneRound<O> {
     origin: O,
     call: Arc<OneRoundCall>,
@@ -34,7 +34,7 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Whether the lists are empty, and at most so many.
+    /// Whether the lists are empty, and at most `limit`.
     pub(super) fn is_within(&self, limit: usize) -> bool {
         let are_empty = self.answers.iter().all(Vec::is_empty) && self.addressed.is_empty();
         are_empty && self.answers.len() <= limit
@@ -47,7 +47,7 @@ pub struct OneRoundFinished<O> {
     pub origin: O,
     /// The call.
     pub call: Arc<OneRoundCall>,
-    /// The answers of its partitions, one behind the other
+    /// The answers of its partitions, one after the other
     /// ([`crate::OneRoundCalls::write_tables`]), or why it was undone.
     pub result: OneRoundAnswer,
     /// Partitions that it took part at; 0 when it ended without any.
@@ -173,8 +173,8 @@ impl<O, C: Clone> Coordinator<O, C> {
         if progress == RoundProgress::Stale {
             return;
         }
-        let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
-        under_way.take(partition, result);
+        let in_progress = self.one_rounds.get_mut(transaction).expect("it is in progress");
+        in_progress.take(partition, result);
         self.send_ready_late(outputs);
         if self.faults.drop_vote() && progress == RoundProgress::Pending {
             self.send_late(outputs);
@@ -192,11 +192,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         for partition in self.initiator.participants(transaction) {
             let run = u64::MAX;
             if self.initiator.answer(transaction, ROUND, partition, run) != RoundProgress::Stale {
-                let under_way = self.one_rounds.get_mut(transaction).expect("it is under way");
+                let in_progress = self.one_rounds.get_mut(transaction).expect("it is in progress");
                 let mut tables = Vec::new();
-                (0..under_way.call.tables_of(partition))
+                (0..in_progress.call.tables_of(partition))
                     .for_each(|_| write_modified(&mut tables, 1));
-                under_way.take(partition, Ok(tables));
+                in_progress.take(partition, Ok(tables));
             }
         }
     }
@@ -208,10 +208,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let last = !self.stop_everything;
-        let mut ended = self.one_rounds.remove(transaction).expect("it is under way");
+        let mut ended = self.one_rounds.remove(transaction).expect("it is in progress");
         let result = ended.result(self.limits.result_bytes);
         let commit = result.is_ok();
-        let awaits_one = self.awaits_durable_decisions && ended.is_told_by_decision(commit, last);
+        let awaits_one = self.awaits_durable_decisions && ended.is_known_by_decision(commit, last);
         let addressed = &mut self.spare.addressed;
         self.initiator.decide_into(transaction, commit, false, addressed);
         let partition_count = addressed.len() as u32;
@@ -260,7 +260,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         self.send_ready_late(outputs);
         let partition_count = addressed.len() as u32;
         let OneRound { origin, call, .. } =
-            self.one_rounds.remove(transaction).expect("it is under way");
+            self.one_rounds.remove(transaction).expect("it is in progress");
         let awaits = match self.awaits_durable_decisions && !call.writers().is_empty() {
             true => Awaits::OneOf(call.writers().to_vec()),
             false => Awaits::Nobody,
@@ -293,9 +293,9 @@ impl<O> OneRound<O> {
         }
     }
 
-    /// Whether only the decision in a log tells how the call ended: it is undone although all
+    /// Whether how the call ended is known by the decision in a log only: it is undone although all
     /// that write have said yes, or committed without their votes.
-    fn is_told_by_decision(&self, commit: bool, voted: bool) -> bool {
+    fn is_known_by_decision(&self, commit: bool, voted: bool) -> bool {
         let writers = self.call.writers();
         let said_no = |(partition, answer): &(PartitionId, OneRoundAnswer)| {
             answer.is_err() && writers.contains(partition)
@@ -307,7 +307,7 @@ impl<O> OneRound<O> {
         }
     }
 
-    /// The answers one behind the other, in memory of the first, or the failure: that of the
+    /// The answers one after the other, in memory of the first, or the failure: that of the
     /// lowest partition, those of statements before those of index entries.
     fn result(&mut self, limit_bytes: usize) -> OneRoundAnswer {
         let mut failure: Option<(bool, PartitionId, &Failure)> = None;

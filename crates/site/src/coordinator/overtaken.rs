@@ -1,6 +1,6 @@
-//! Calls that a schema change overtook while they waited. Their plans are made anew by whoever
+//! Calls that a schema change overtook while they waited. They are planned again by the thread that
 //! plans, and they keep their place: calls of one connection are ordered as they were sent, and
-//! some of those behind may have been planned with the new catalog.
+//! some of the later ones may have been planned with the new catalog.
 
 use super::{Coordinator, CoordinatorOutput};
 use crate::active::{Queued, Submitted};
@@ -10,7 +10,7 @@ use lockstep_types::TransactionId;
 use std::sync::Arc;
 
 impl<O, C: Clone> Coordinator<O, C> {
-    /// The call that has just begun ends without having run anywhere, and goes to be planned anew.
+    /// The call that has just begun ends without having run anywhere, and goes to be planned again.
     pub(super) fn overtaken(
         &mut self,
         transaction: TransactionId,
@@ -57,7 +57,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         now_us: i64,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        assert!(self.is_overtaken, "one call was given out to be planned anew");
+        assert!(self.is_overtaken, "one call was given out to be planned again");
         self.is_overtaken = false;
         self.now_us = now_us;
         if let Some(call) = call {

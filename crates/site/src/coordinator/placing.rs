@@ -1,7 +1,7 @@
 //! The partitions that a transaction takes its place at.
 
 use super::{Coordinator, MAX_ENLARGEMENTS, home};
-use crate::active::{Leading, blocks, desk_context};
+use crate::active::{RowRouting, blocks, desk_context};
 use crate::message::{BoundStatement, MultiCall, MultiWork};
 use crate::round::{Desk, Round};
 use lockstep_types::{Failure, PartitionId, TransactionId};
@@ -9,16 +9,18 @@ use std::collections::VecDeque;
 
 /// How it is known where a call's row lives, and the statements that are known before it begins.
 /// Code that cannot be run again runs only where the index has said it.
-pub(super) fn first_batch<O, C>(call: &mut MultiCall<O, C>) -> (Leading, VecDeque<BoundStatement>) {
+pub(super) fn first_batch<O, C>(
+    call: &mut MultiCall<O, C>,
+) -> (RowRouting, VecDeque<BoundStatement>) {
     match (&call.led, &call.work) {
         (Some(question), work) if call.home.is_none() || blocks(work) => {
             call.home = None;
-            (Leading::Asking, VecDeque::from([question.clone()]))
+            (RowRouting::Asking, VecDeque::from([question.clone()]))
         }
         (_, MultiWork::Statements(call)) => {
-            (Leading::Guessed, call.statements.iter().cloned().collect())
+            (RowRouting::Guessed, call.statements.iter().cloned().collect())
         }
-        _ => (Leading::Guessed, VecDeque::new()),
+        _ => (RowRouting::Guessed, VecDeque::new()),
     }
 }
 
@@ -33,7 +35,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         transaction: TransactionId,
         first_round: &Round,
     ) -> Result<(), Failure> {
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let mut set = first_round.partitions();
         let of_statements = if first_round.covers(&active.batch) {
             set.clone()
@@ -50,15 +52,15 @@ impl<O, C: Clone> Coordinator<O, C> {
             Round::partitions_of(&active.batch, &desk)?
         };
         let declared = &active.call.declared;
-        let strangers: Vec<PartitionId> =
+        let not_enlisted: Vec<PartitionId> =
             of_statements.iter().filter(|needed| !declared.contains(needed)).copied().collect();
         set.extend(of_statements);
         set.extend(declared);
         set.extend(&active.needed);
-        if let Some(failure) = self.undeclared(transaction, &strangers) {
+        if let Some(failure) = self.undeclared(transaction, &not_enlisted) {
             return Err(failure);
         }
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         if active.enlargements >= MAX_ENLARGEMENTS || self.stop_everything {
             set.extend((0..self.ring.partition_count()).map(PartitionId));
         }
@@ -73,14 +75,14 @@ impl<O, C: Clone> Coordinator<O, C> {
     pub(crate) fn undeclared(
         &self,
         transaction: TransactionId,
-        strangers: &[PartitionId],
+        not_enlisted: &[PartitionId],
     ) -> Option<Failure> {
         let active = &self.active[&transaction];
         let MultiWork::Procedure { procedure, .. } = &active.call.work else { return None };
         if active.call.declared.is_empty() {
             return None;
         }
-        let stranger = strangers.first()?;
+        let other = not_enlisted.first()?;
         let text = active.batch.front().map_or("", |bound| &bound.statement.statement().text);
         Some(Failure::graceful(format!(
             "VOLTDB ERROR: SQL ERROR procedure {} declares the partitions of its PARTITION ON \
@@ -89,7 +91,7 @@ impl<O, C: Clone> Coordinator<O, C> {
              PARTITION ON.",
             procedure.definition().name,
             active.call.declared.iter().map(|partition| partition.0).collect::<Vec<_>>(),
-            stranger.0
+            other.0
         )))
     }
 }

@@ -7,7 +7,7 @@ use lockstep_plan_ir::StorageChange;
 use lockstep_types::TransactionId;
 use std::sync::Arc;
 
-/// Whether entries of new global indexes are under way, or have to be asked for first of all.
+/// Whether entries of new global indexes are in flight, or have still to be requested.
 pub(super) fn goes_on_building<O, C>(active: &Active<O, C>, task: &SchemaTask<C>) -> bool {
     let mut changes = task.changes.iter();
     let builds = changes.any(|change| matches!(change, StorageChange::BuildGlobalIndex { .. }));
@@ -41,7 +41,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let all = self.all_partitions();
-        let active = self.active.get_mut(&transaction).expect("it is under way");
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
         let mut pending = std::mem::take(&mut active.pending);
         let (round, addressed) = self.initiator.begin_round(transaction, &all, false);
         self.begun_round(transaction, None);

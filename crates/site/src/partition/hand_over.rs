@@ -7,7 +7,7 @@ use lockstep_txn::HandedLog;
 const IMPLIED_BYTES_MAX: usize = 16 << 10;
 
 impl<H, A, C: Clone> Site<H, A, C> {
-    /// The number of the last entry: what is read now may stand behind all up to it.
+    /// The number of the last entry: what is read now may depend on all up to it.
     #[inline]
     pub fn log_sequence(&self) -> u64 {
         self.log.sequence()
@@ -26,7 +26,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.log.is_needed() || self.log.bytes().len() >= IMPLIED_BYTES_MAX
     }
 
-    /// Bytes of entries that were not handed over yet.
+    /// Bytes of entries that were not transferred yet.
     #[inline]
     pub fn waiting_log_bytes(&self) -> usize {
         self.log.bytes().len()

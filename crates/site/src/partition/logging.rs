@@ -58,7 +58,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         !header.repeated && (succeeded || !self.initiator.is_decided())
     }
 
-    /// The result of a write, after its entry: a success at the first run is not told.
+    /// The result of a write, after its entry: a success at the first run is not logged.
     #[inline]
     pub(super) fn log_result(&mut self, header: &EntryHeader, succeeded: bool) {
         if header.repeated || !succeeded {
@@ -93,7 +93,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.log_result(header, succeeded);
     }
 
-    /// Keeps a call that must not run behind something undecided, because it cannot run again.
+    /// Keeps a call that must not run after something undecided, because it cannot run again.
     ///
     /// # Errors
     /// As for [`Site::hold`].
@@ -101,7 +101,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.initiator.hold_until_decided(call)
     }
 
-    /// What a call did whose effects are logged: behind its run, and nothing if it changed
+    /// What a call did whose effects are logged: after its run, and nothing if it changed
     /// nothing.
     #[cold]
     pub(super) fn log_effects(&mut self, header: &EntryHeader, since: UndoMark) {
@@ -161,7 +161,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         match &fragments.work {
             Work::Tasks(work, _) => self.log_tasks(fragments, work, header, succeeded),
             Work::OneRound(call, _) => self.log_one_round(fragments, call, header, succeeded),
-            // What fails takes the transaction with it: there is nothing to be told.
+            // What fails takes the transaction with it: nothing is to be logged.
             Work::Schema(task) if succeeded => self.log_schema(task, header, fragments.round),
             // The entries of the other partitions' rows come again when the change is replayed.
             Work::Schema(_) | Work::Build(_) => {}
@@ -313,7 +313,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
     }
 
     /// A call does not run here, although it is its turn: it belongs to another partition, or is
-    /// refused. If it ran here, behind what is aborted now, the log tells that it does not count.
+    /// refused. If it ran here, after what is aborted now, the log says that it does not count.
     pub fn withdraw(&mut self, header: &EntryHeader, read_only: bool) {
         if header.repeated && !read_only {
             self.log.append(header, EntryKind::Withdrawn, &[]);

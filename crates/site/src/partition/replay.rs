@@ -94,7 +94,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let here = PartsHere { procedure, given, places: &places, home, skips_entries: false };
         let mut answer = self.answer_memory.pop().unwrap_or_default();
         let ran = run_parts(&mut self.database, &here, &mut answer);
-        self.take_back(answer);
+        self.recycle(answer);
         match ran {
             Ok(()) => self.database.commit(),
             Err(_) => self.database.rollback_to(mark),
@@ -128,13 +128,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
 
     /// The coordinator's messages are numbered from 1 again: it is another one.
     pub fn expect_new_coordinator(&mut self) {
-        assert!(self.is_idle(), "a coordinator is replaced when nothing is under way");
+        assert!(self.is_idle(), "a coordinator is replaced when nothing is in progress");
         self.stream = OrderedStream::new(self.early_messages);
     }
 
     /// The data, to be filled from a snapshot before anything runs.
     pub fn database_mut(&mut self) -> &mut Database {
-        assert!(self.is_idle(), "data are filled when nothing is under way");
+        assert!(self.is_idle(), "data are filled when nothing is in progress");
         &mut self.database
     }
 

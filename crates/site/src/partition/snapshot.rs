@@ -33,7 +33,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.database.has_snapshot()
     }
 
-    /// Appends records of the running snapshot to `out`, about so many bytes.
+    /// Appends records of the running snapshot to `out`, about `budget_bytes` bytes.
     pub fn snapshot_step(&mut self, out: &mut Vec<u8>, budget_bytes: usize) -> SnapshotProgress {
         self.database.snapshot_step(out, budget_bytes)
     }

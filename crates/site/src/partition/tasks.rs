@@ -75,16 +75,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
         match run_parts(&mut self.database, &here, &mut answer) {
             Ok(()) => Ok(answer),
             Err(failure) => {
-                // The transaction cannot commit any more; what runs behind it must not see it.
+                // The transaction cannot commit any more; what runs after it must not see it.
                 self.database.rollback();
-                self.take_back(answer);
+                self.recycle(answer);
                 Err(Box::new(failure))
             }
         }
     }
 
     /// Memory of an answer is no longer needed.
-    pub fn take_back(&mut self, mut answer: Vec<u8>) {
+    pub fn recycle(&mut self, mut answer: Vec<u8>) {
         let is_kept = (1..=ANSWER_BUFFER_BYTES).contains(&answer.capacity());
         if is_kept && self.answer_memory.len() < ANSWER_BUFFERS {
             answer.clear();
@@ -156,7 +156,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             self.end_profile(profiled);
             self.database.end_task();
             if let Err(failure) = run {
-                // The transaction cannot commit any more; what runs behind it must not see it.
+                // The transaction cannot commit any more; what runs after it must not see it.
                 self.database.rollback();
                 return Err(failure);
             }

@@ -302,7 +302,7 @@ fn function(formatter: &mut Formatter<'_>, call: &FunctionCall) -> fmt::Result {
         (Some(FunctionKeyword::Both), None, [text]) => text.fmt(formatter)?,
         (Some(side), None, [text, rest @ ..]) => {
             let side = match side {
-                FunctionKeyword::Leading => "LEADING",
+                FunctionKeyword::RowRouting => "LEADING",
                 FunctionKeyword::Trailing => "TRAILING",
                 _ => "BOTH",
             };

@@ -105,7 +105,7 @@ impl Table {
     }
 
     /// Takes the latest step of covering back.
-    pub(super) fn take_back_cover(&mut self, from: RowId) {
+    pub(super) fn undo_cover(&mut self, from: RowId) {
         let to = std::mem::replace(&mut self.covered, from.0);
         assert!(from.0 <= to, "undo of a step covers fewer rows");
         for index in self.indexes.iter_mut().filter(|index| index.is_covering()) {

@@ -10,7 +10,7 @@ use crate::snapshot::{RowsRecord, check_texts};
 /// A table that is being made of records, which come in any order.
 pub struct TableRestore {
     table: Table,
-    /// One bit a slot, set once a record has told of it.
+    /// One bit a slot, set once a record has it.
     seen: Vec<u64>,
     used_slots: u32,
     free_head: u32,
@@ -78,16 +78,16 @@ impl TableRestore {
         })
     }
 
-    /// The table, with its indexes, once every slot was told of.
+    /// The table, with its indexes, once there was a record of every slot.
     ///
     /// # Errors
     /// `BadRecord` when records are missing or the free list is none; `UniqueViolation` when two
     /// rows have the same key in a unique index.
     pub fn finish(self) -> Result<Table, StorageError> {
         let TableRestore { mut table, seen, used_slots, free_head } = self;
-        let told: u64 = seen.iter().map(|word| u64::from(word.count_ones())).sum();
-        if told != u64::from(used_slots) {
-            let reason = format!("records tell of {told} of {used_slots} slots");
+        let recorded: u64 = seen.iter().map(|word| u64::from(word.count_ones())).sum();
+        if recorded != u64::from(used_slots) {
+            let reason = format!("there are records of {recorded} of {used_slots} slots");
             return Err(table.bad_record(&reason));
         }
         assert_eq!(table.blocks.fresh(), used_slots, "the table has the slots of its records");

@@ -88,7 +88,7 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    /// Whether rows stand behind the statement.
+    /// Whether rows follow the statement.
     fn has_rows(self) -> bool {
         matches!(self, PartKind::Apply | PartKind::Load)
     }
@@ -297,7 +297,7 @@ impl<'a> FragmentsEntry<'a> {
         partitions(self.participants)
     }
 
-    /// Its parts, in the order in which they ran. Stops behind the first error.
+    /// Its parts, in the order in which they ran. Stops after the first error.
     pub fn parts(&self) -> impl Iterator<Item = Result<LoggedPart<'a>, EntryError>> + 'a {
         each(self.parts, LoggedPart::read)
     }
@@ -380,7 +380,7 @@ impl<'a> LoggedStatement<'a> {
         Ok(LoggedStatement { source, parameters: reader.counted()? })
     }
 
-    /// The statements of the body of [`super::EntryKind::Statements`]; stops behind an error.
+    /// The statements of the body of [`super::EntryKind::Statements`]; stops after an error.
     pub(super) fn all(
         body: &'a [u8],
     ) -> impl Iterator<Item = Result<LoggedStatement<'a>, EntryError>> + 'a {
@@ -410,7 +410,7 @@ impl<'a> LoggedPart<'a> {
     }
 }
 
-/// What stands in a body one behind the other; ends behind the first error.
+/// What stands in a body one after the other; ends after the first error.
 fn each<'a, T: 'a>(
     bytes: &'a [u8],
     read: impl Fn(&mut ByteReader<'a>) -> Result<T, EntryError> + 'a,

@@ -89,7 +89,7 @@ pub enum EntryBody<'a> {
     Vote(Vote),
     /// See [`EntryKind::Schema`]: the catalog version that it makes, and what to do.
     Schema {
-        /// The version of the catalog behind it.
+        /// The version of the catalog after it.
         catalog_version: u64,
         /// As the control thread wrote it.
         change: &'a [u8],
@@ -123,7 +123,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The statements of [`EntryBody::Statements`]; stops behind the first error.
+    /// The statements of [`EntryBody::Statements`]; stops after the first error.
     pub fn statements(&self) -> impl Iterator<Item = Result<LoggedStatement<'a>, EntryError>> + 'a {
         let raw = if self.kind == EntryKind::Statements { self.raw } else { &[] };
         LoggedStatement::all(raw)
@@ -135,7 +135,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Reads the entries of what was handed over, once or several times, one after the other. Keeps
+/// Reads the entries of one or several transfers, one after the other. Keeps
 /// its memory, so that many pieces can be read without allocating.
 #[derive(Debug)]
 pub struct EntryReader<'a> {
@@ -185,7 +185,7 @@ impl<'a> EntryReader<'a> {
     /// The next entry; `None` at the end.
     ///
     /// # Errors
-    /// The bytes are no entry; nothing can be read behind it.
+    /// The bytes are no entry; nothing can be read after it.
     #[inline]
     pub fn read(&mut self) -> Result<Option<Entry<'a>>, EntryError> {
         if self.rest.remaining() == 0 {

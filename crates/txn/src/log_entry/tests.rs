@@ -1,4 +1,4 @@
-//! Entries are read back as they were written, whatever was handed over together; bytes that are
+//! Entries are read back as they were written, in any transfer; bytes that are
 //! no entries are errors.
 
 use super::*;
@@ -23,8 +23,8 @@ fn parameters(value: i64) -> Vec<u8> {
     writer.bytes().to_vec()
 }
 
-/// What is told of an entry.
-fn told(entry: &Entry<'_>) -> String {
+/// An entry as text.
+fn described(entry: &Entry<'_>) -> String {
     let what = match &entry.body {
         EntryBody::Command(command) => format!(
             "{} {} {:?}",
@@ -58,7 +58,7 @@ fn read_all(bytes: &[u8]) -> Result<Vec<String>, EntryError> {
             fragments.parts().collect::<Result<Vec<_>, _>>()?;
         }
         entry.statements().collect::<Result<Vec<_>, _>>()?;
-        entries.push(told(&entry));
+        entries.push(described(&entry));
     }
     Ok(entries)
 }
@@ -148,7 +148,10 @@ fn entries_of_every_kind_are_read_back() {
         "[WriterRound { partition: PartitionId(0), round: 300 }, \
          WriterRound { partition: PartitionId(5), round: 2 }]",
     ] {
-        assert!(read.iter().any(|told| told.contains(expected)), "{expected} in {read:#?}");
+        assert!(
+            read.iter().any(|described| described.contains(expected)),
+            "{expected} in {read:#?}"
+        );
     }
 }
 
@@ -193,7 +196,7 @@ fn what_was_handed_over_apart_is_read_apart_and_together() {
         vote(&mut log, &own(piece, 0), piece);
         vote(&mut log, &own(piece, 1), -piece);
         if piece == 1 {
-            // Procedures are numbered anew.
+            // Procedures are numbered again.
             log.set_catalog_version(2);
             let bytes = parameters(0);
             log.command(&own(1, 2), 3, "Other", true, &ParameterSet::new(&bytes).unwrap());
@@ -203,10 +206,10 @@ fn what_was_handed_over_apart_is_read_apart_and_together() {
     assert_eq!((log.sequence(), log.totals().0), (7, 7));
     let apart: Vec<String> = pieces.iter().flat_map(|p| read_all(p).unwrap()).collect();
     assert_eq!(apart, read_all(&pieces.concat()).unwrap());
-    for (place, told) in apart.iter().enumerate() {
-        assert!(told.starts_with(&format!("{} ", place + 1)), "{apart:#?}");
+    for (place, described) in apart.iter().enumerate() {
+        assert!(described.starts_with(&format!("{} ", place + 1)), "{apart:#?}");
         let name = if place == 4 { "Other true" } else { "Vote false" };
-        assert!(told.contains(name), "{apart:#?}");
+        assert!(described.contains(name), "{apart:#?}");
     }
 }
 

@@ -5,8 +5,8 @@ use lockstep_types::{PartitionId, TransactionId};
 
 impl<C> MultiPartitionInitiator<C> {
     /// The transaction is aborted before its turn, whatever is still to come of it: its
-    /// coordinator cannot go on, or its time is over. Returns who must hear it: whoever was
-    /// addressed.
+    /// coordinator cannot go on, or its time is over. Returns who must hear it: the partitions that
+    /// were addressed.
     pub fn abandon(&mut self, transaction: TransactionId) -> Vec<Addressed> {
         let active = self.get(transaction).expect("a decision belongs to a transaction");
         assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
@@ -15,13 +15,13 @@ impl<C> MultiPartitionInitiator<C> {
         self.void_answers(transaction);
         let participants = &self.active.get(transaction).expect("it was looked at").participants;
         let (sent, runs) = (&mut self.sent, &self.runs);
-        let told = participants.iter().filter(|participant| !participant.late);
-        let addressed = told.map(|p| address(sent, runs, p.partition)).collect();
+        let addressed = participants.iter().filter(|participant| !participant.late);
+        let addressed = addressed.map(|p| address(sent, runs, p.partition)).collect();
         self.leave(transaction);
         addressed
     }
 
-    /// The transactions under way that are not decided, in order.
+    /// The transactions in progress that are not decided, in order.
     pub fn undecided(&self) -> Vec<TransactionId> {
         let open = |(transaction, active): (TransactionId, &Active)| {
             (active.stage != Stage::Deciding).then_some(transaction)
@@ -31,7 +31,7 @@ impl<C> MultiPartitionInitiator<C> {
 
     /// The partitions whose answers to the current round are outstanding.
     pub fn unanswered(&self, transaction: TransactionId) -> Vec<PartitionId> {
-        let active = self.get(transaction).expect("the transaction is under way");
+        let active = self.get(transaction).expect("the transaction is in progress");
         let open = |p: &Participant| p.outstanding.then_some(p.partition);
         active.participants.iter().filter_map(open).collect()
     }

@@ -1,4 +1,4 @@
-//! What is kept of a transaction under way.
+//! What is kept of a transaction in progress.
 
 use lockstep_types::PartitionId;
 
@@ -32,7 +32,7 @@ pub(super) struct Active {
     /// Participants whose answer or acknowledgement is outstanding.
     pub(super) outstanding: usize,
     /// Participants where an earlier transaction is undecided.
-    pub(super) behind: usize,
+    pub(super) waits_for: usize,
     pub(super) round: u32,
     pub(super) stage: Stage,
     pub(super) exclusive: bool,
@@ -61,6 +61,6 @@ impl Active {
     }
 
     pub(super) fn is_decidable(&self) -> bool {
-        self.stage == Stage::Last && self.is_complete() && self.behind == 0
+        self.stage == Stage::Last && self.is_complete() && self.waits_for == 0
     }
 }

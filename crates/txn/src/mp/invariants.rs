@@ -45,8 +45,11 @@ impl<C> MultiPartitionInitiator<C> {
         let is_behind = |partition: PartitionId| {
             self.queues[partition.index()].front().is_some_and(|front| *front != transaction)
         };
-        let behind = participants.iter().filter(|p| is_behind(p.partition)).count();
-        assert_eq!(active.behind, behind, "a transaction waits where an earlier one is undecided");
+        let waits_for = participants.iter().filter(|p| is_behind(p.partition)).count();
+        assert_eq!(
+            active.waits_for, waits_for,
+            "a transaction waits where an earlier one is undecided"
+        );
         for participant in participants {
             let deciding = active.stage == Stage::Deciding;
             assert!(
@@ -66,7 +69,10 @@ impl<C> MultiPartitionInitiator<C> {
             Stage::Running => {}
             Stage::Last => assert!(active.round > 0, "the last round has begun"),
             Stage::Deciding => {
-                assert_eq!(active.behind, 0, "decisions are made in the order of each partition");
+                assert_eq!(
+                    active.waits_for, 0,
+                    "decisions are made in the order of each partition"
+                );
                 assert!(active.outstanding > 0, "a transaction that all have heard of is over");
             }
         }
@@ -127,7 +133,7 @@ mod tests {
     const A: PartitionId = PartitionId(0);
     const B: PartitionId = PartitionId(1);
 
-    /// Two transactions, the second behind the first at one partition.
+    /// Two transactions, the second after the first at one partition.
     fn two() -> (MultiPartitionInitiator<u8>, TransactionId, TransactionId) {
         let mut initiator = MultiPartitionInitiator::new(2, MultiLimits { waiting: 4, active: 4 });
         let mut begin = |partitions: &[PartitionId]| {
@@ -161,7 +167,7 @@ mod tests {
     #[should_panic(expected = "a transaction waits where an earlier one is undecided")]
     fn a_transaction_that_overtakes_is_noticed() {
         let (mut initiator, _, second) = two();
-        initiator.active.get_mut(second).expect("it is in progress").behind = 0;
+        initiator.active.get_mut(second).expect("it is in progress").waits_for = 0;
         initiator.check_invariants();
     }
 

@@ -4,8 +4,8 @@ use super::{Active, Addressed, MultiPartitionInitiator, address};
 use lockstep_types::{PartitionId, TransactionId};
 
 impl<C> MultiPartitionInitiator<C> {
-    /// Addresses a participant that was left out when the round began. Whoever shares it and is
-    /// behind this transaction must not have been addressed there yet.
+    /// Addresses a participant that was left out when the round began. A transaction that shares it
+    /// and is after this transaction must not have been addressed there yet.
     pub fn address_late(&mut self, transaction: TransactionId, late: PartitionId) -> Addressed {
         let active = self.active.get_mut(transaction).expect("a round belongs to a transaction");
         let place = active.place(late).expect("it is a participant");

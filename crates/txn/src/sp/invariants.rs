@@ -150,7 +150,7 @@ mod tests {
         TransactionId::new(NOW, counter, PartitionId::MULTI)
     }
 
-    /// One transaction ran and a call behind it, another transaction waits.
+    /// One transaction ran and a call after it, another transaction waits.
     fn speculating() -> Initiator {
         let limits =
             PartitionLimits { held_calls: 4, speculative_calls: 2, speculative_bytes: 100 };

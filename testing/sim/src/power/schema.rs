@@ -10,17 +10,17 @@ struct Toggle {
     /// A word that the schema's text has while it is made.
     word: &'static str,
     make: &'static str,
-    take_back: &'static str,
+    undo: &'static str,
     /// It is a global index, whose making takes several steps.
     is_built: bool,
 }
 
-const fn toggle(word: &'static str, make: &'static str, take_back: &'static str) -> Toggle {
-    Toggle { word, make, take_back, is_built: false }
+const fn toggle(word: &'static str, make: &'static str, undo: &'static str) -> Toggle {
+    Toggle { word, make, undo, is_built: false }
 }
 
-const fn built(word: &'static str, make: &'static str, take_back: &'static str) -> Toggle {
-    Toggle { word, make, take_back, is_built: true }
+const fn built(word: &'static str, make: &'static str, undo: &'static str) -> Toggle {
+    Toggle { word, make, undo, is_built: true }
 }
 
 /// A table whose rows go with it.
@@ -186,7 +186,7 @@ impl Run {
         if self.is_async && (toggle == EXTRA || chosen.is_built) {
             return;
         }
-        let ddl = if is_made { chosen.take_back } else { chosen.make };
+        let ddl = if is_made { chosen.undo } else { chosen.make };
         let text = world.schema_after(ddl);
         let is_build = chosen.is_built && !is_made;
         world.begin_schema(ddl);

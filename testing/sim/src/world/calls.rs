@@ -53,7 +53,7 @@ impl PartitionHost for At<'_> {
         let version = self.version();
         let catalog = &self.world.catalogs[&version];
         let stays =
-            call.catalog_version == version || !catalog.has_outgrown(&call.work, &self.world.ring);
+            call.catalog_version == version || !catalog.is_misrouted(&call.work, &self.world.ring);
         if stays {
             return Some(call);
         }

@@ -11,7 +11,9 @@ use lockstep_host::expiry;
 use lockstep_host::schema::change::{CatalogChange, OwnedChange, PreparedChange, prepare_change};
 use lockstep_host::schema::{self, Requester, SchemaChanges, SchemaHost, Turn, index_build};
 use lockstep_plan::Catalog;
-use lockstep_site::{Faults, Finished, LegId, MultiCall, MultiWork, SchemaTask, StatementCall};
+use lockstep_site::{
+    ExpiryUnitId, Faults, Finished, MultiCall, MultiWork, SchemaTask, StatementCall,
+};
 use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::{Datum, Failure, TableView};
 use std::collections::VecDeque;
@@ -70,7 +72,7 @@ pub(crate) enum ToControl {
     /// A thread has prepared a change.
     Prepared(Box<Result<PreparedChange<NoCode>, Failure>>),
     /// A partition has polled for expired rows, with this catalog in force.
-    Polled { catalog_version: u64, found: Vec<(LegId, Option<u64>)> },
+    Polled { catalog_version: u64, found: Vec<(ExpiryUnitId, Option<u64>)> },
 }
 
 /// The control thread.

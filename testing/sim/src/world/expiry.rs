@@ -7,7 +7,7 @@ use crate::plans::Planned;
 use lockstep_host::HostTime;
 use lockstep_host::expiry::{self, ExpiryHost};
 use lockstep_host::statements::StatementsDestination;
-use lockstep_site::{ExpiryBatch, ExpiryLook, ExpirySchedule, LegId, StatementCall};
+use lockstep_site::{ExpiryBatch, ExpiryPoll, ExpirySchedule, ExpiryUnitId, StatementCall};
 use lockstep_types::{PartitionId, TableId};
 
 /// How often a host polls.
@@ -38,7 +38,7 @@ pub(crate) struct SentBatch {
 /// A poll on its way to a partition.
 pub(crate) struct Poll {
     catalog_version: u64,
-    polls: Vec<ExpiryLook>,
+    polls: Vec<ExpiryPoll>,
 }
 
 /// Whether a call is such a transaction.
@@ -46,8 +46,8 @@ pub(crate) fn is_expiry(call: CallNumber) -> bool {
     (FIRST_CALL..FIRST_CALL + usize::MAX / 4).contains(&call)
 }
 
-fn leg_of(call: CallNumber) -> LegId {
-    LegId((call - FIRST_CALL) as u64)
+fn unit_of(call: CallNumber) -> ExpiryUnitId {
+    ExpiryUnitId((call - FIRST_CALL) as u64)
 }
 
 impl Expiry {
@@ -81,7 +81,7 @@ impl ExpiryHost for AtControl<'_> {
         &mut self,
         partition: PartitionId,
         catalog_version: u64,
-        polls: Vec<ExpiryLook>,
+        polls: Vec<ExpiryPoll>,
     ) {
         let poll = Poll { catalog_version, polls };
         self.world.in_flight.push(Message::Poll(partition, poll));
@@ -94,7 +94,7 @@ impl ExpiryHost for AtControl<'_> {
         destination: StatementsDestination,
     ) {
         let world = &mut *self.world;
-        let call = FIRST_CALL + batch.leg.0 as usize;
+        let call = FIRST_CALL + batch.unit.0 as usize;
         let ExpiryBatch { table, cut_off_us, rows, .. } = *batch;
         let at_us = world.now_us;
         world.expiry.sent.push(SentBatch { call, table, cut_off_us, rows, at_us });
@@ -131,13 +131,13 @@ impl World {
 
     /// One of the transactions has ended: how many rows it deleted, if it succeeded.
     pub(crate) fn expiry_ended(&mut self, answer: &Answer, deleted: Option<u64>) {
-        expiry::ended(&mut self.at_control(), leg_of(answer.call), deleted);
+        expiry::ended(&mut self.at_control(), unit_of(answer.call), deleted);
     }
 
     /// A change of the catalog overtook one; whether the call is one.
     pub(super) fn expiry_overtaken(&mut self, call: CallNumber) -> bool {
         if is_expiry(call) {
-            expiry::ended(&mut self.at_control(), leg_of(call), None);
+            expiry::ended(&mut self.at_control(), unit_of(call), None);
             self.expiry.overtaken.push(call);
         }
         is_expiry(call)

@@ -24,7 +24,7 @@ impl World {
             }
         }
         let version = self.versions[0];
-        self.one_rounds.take_back(one_round, version);
+        self.one_rounds.recycle(one_round, version);
         Answer { call, outcome, tables, at_partition: false }
     }
 

@@ -1,26 +1,26 @@
-//! Calls that a global index leads to their row, carried between partitions as the server's
-//! threads carry them: each message once, after any time, before or behind any other.
+//! Calls that are routed by a global index, carried between partitions as the server's threads
+//! carry them: each message once, after any time, before or after any other.
 
 use super::{Message, PartitionCall, World};
 use crate::census::Census;
 use crate::plans::{LocalWork, decoded};
-use lockstep_host::lead::{self, LedTurn, Way};
+use lockstep_host::index_hops::{self, HopResult, HopTurn};
 use lockstep_host::routing_values::index_partition;
 use lockstep_host::several::HomeOf;
-use lockstep_site::{Home, MultiCall, MultiWork, ViaLeg, ViaNext};
+use lockstep_site::{Home, IndexHop, MultiCall, MultiWork, ViaNext};
 use lockstep_txn::EntryHeader;
 use lockstep_types::PartitionId;
 
-/// How far a call has come that an index leads to its row.
+/// How far a call has come that is routed by an index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Journey {
-    leg: ViaLeg,
+    hop: IndexHop,
     lookups: u16,
 }
 
 impl Default for Journey {
     fn default() -> Journey {
-        Journey { leg: ViaLeg::Index, lookups: 0 }
+        Journey { hop: IndexHop::Index, lookups: 0 }
     }
 }
 
@@ -44,22 +44,24 @@ impl World {
         self.census.count_visit(call.call, partition);
         let catalog = &self.catalogs[&self.versions[partition.index()]].host;
         let site = &mut self.sites[partition.index()];
-        let turn = LedTurn { header, leg: journey.leg, key: *key, number: *number };
-        let way = lead::way_of(site, catalog, &self.ring, turn, || decoded(body));
+        let turn = HopTurn { header, hop: journey.hop, key: *key, number: *number };
+        let way = index_hops::hop_result(site, catalog, &self.ring, turn, || decoded(body));
         let invocation = decoded(body);
         let procedure = catalog.procedure(invocation.procedure).expect("nobody drops it");
         let next = match &way {
-            Way::Step(step) => step.next(&mut journey.lookups, self.max_index_lookups),
-            Way::Home => ViaNext::GiveUp,
-            Way::Anew => unreachable!("the workload's procedures stay as they are"),
-            Way::Refused(failure) => panic!("the index is there, and its keys fit: {failure:?}"),
+            HopResult::Step(step) => step.next(&mut journey.lookups, self.max_index_lookups),
+            HopResult::Home => ViaNext::GiveUp,
+            HopResult::Reroute => unreachable!("the workload's procedures stay as they are"),
+            HopResult::Refused(failure) => {
+                panic!("the index is there, and its keys fit: {failure:?}")
+            }
         };
         let to = match next {
             ViaNext::Run => return Some(call),
-            ViaNext::Row(row) => Some((row, ViaLeg::Row)),
+            ViaNext::Row(row) => Some((row, IndexHop::Row)),
             ViaNext::Index => {
                 let index = index_partition(procedure, &invocation, &self.ring);
-                Some((index.ok().flatten().expect("its keys fit").0, ViaLeg::Index))
+                Some((index.ok().flatten().expect("its keys fit").0, IndexHop::Index))
             }
             ViaNext::GiveUp => None,
         };
@@ -67,15 +69,15 @@ impl World {
             site.withdraw(header, procedure.definition.read_only);
         }
         let home = Home { partition, addresses_partition: false };
-        let home = matches!(way, Way::Home).then_some(home);
+        let home = matches!(way, HopResult::Home).then_some(home);
         match to {
-            Some((to, leg)) => {
+            Some((to, hop)) => {
                 self.hops += 1;
-                journey.leg = leg;
+                journey.hop = hop;
                 call.journey = journey;
                 self.in_flight.push(Message::Call(to, call));
             }
-            None => self.lead_in_transaction(&call, partition, home),
+            None => self.route_in_transaction(&call, partition, home),
         }
         None
     }
@@ -97,8 +99,8 @@ impl World {
         }
         site.withdraw(header, work.read_only);
         let to = match next {
-            ViaNext::Row(row) => (row, ViaLeg::Row),
-            ViaNext::Index => (via.index, ViaLeg::Index),
+            ViaNext::Row(row) => (row, IndexHop::Row),
+            ViaNext::Index => (via.index, IndexHop::Index),
             ViaNext::GiveUp | ViaNext::Run => {
                 self.given_up += 1;
                 let (origin, catalog_version) = (call.call, call.catalog_version);
@@ -116,19 +118,24 @@ impl World {
             }
         };
         self.hops += 1;
-        via.leg = to.1;
+        via.hop = to.1;
         self.in_flight.push(Message::Call(to.0, call));
         None
     }
 
     /// The coordinator takes over.
-    fn lead_in_transaction(&mut self, call: &PartitionCall, near: PartitionId, home: Option<Home>) {
+    fn route_in_transaction(
+        &mut self,
+        call: &PartitionCall,
+        near: PartitionId,
+        home: Option<Home>,
+    ) {
         let LocalWork::Led(body, ..) = &call.work else { return };
         self.given_up += u64::from(home.is_none());
         let catalog = &self.catalogs[&self.versions[near.index()]];
         let invocation = decoded(body);
         let procedure = catalog.host.procedure(invocation.procedure).expect("nobody drops it");
-        let led = lead::asked_in_transaction(procedure, &invocation).expect("its keys fit");
+        let led = index_hops::asked_in_transaction(procedure, &invocation).expect("its keys fit");
         let home = HomeOf { home, led };
         let made = (&self.ring, &mut self.one_rounds);
         let several = catalog.several((call.call, near), body, &[], home, made);

@@ -1,84 +1,84 @@
-//! Calls that a global index leads to their row: what becomes of one at a partition.
+//! Calls that are routed by a global index: the result of a hop at one partition.
 
 use crate::catalog::{HostCatalog, HostProcedure, ViaRoute, not_found};
 use crate::routing_values::with_routing_values;
-use lockstep_site::{BoundStatement, Site, ViaLeg, ViaStep};
+use lockstep_site::{BoundStatement, IndexHop, Site, ViaStep};
 use lockstep_txn::EntryHeader;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, Failure, HashRing};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 
-/// What a call is led by, so that its bytes need not be read again on the way.
+/// The key that routes a call, so that its bytes need not be read again at each hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViaKey {
     /// The low half of the version of the catalog by which the call's procedure has the number in
-    /// [`LedTurn::number`].
+    /// [`HopTurn::number`].
     pub catalog_version: u32,
     /// The key, if that is one integer.
     pub integer: Option<i64>,
 }
 
 /// A call's turn at a partition.
-pub struct LedTurn<'a> {
+pub struct HopTurn<'a> {
     /// Its entry there.
     pub header: &'a EntryHeader,
-    /// What it looks for there.
-    pub leg: ViaLeg,
-    /// What it is led by.
+    /// What is looked up there.
+    pub hop: IndexHop,
+    /// The key that routes it.
     pub key: ViaKey,
     /// Its procedure's number in the catalog of the thread that read the call.
     pub number: u32,
 }
 
-/// What becomes of a call at this partition.
-pub enum Way {
-    /// What its leg says.
+/// The result of a hop at this partition.
+pub enum HopResult {
+    /// The step that the lookup gives.
     Step(ViaStep),
     /// It runs here, as a transaction that changes index entries elsewhere.
     Home,
-    /// The catalog has changed: it finds its way anew.
-    Anew,
-    /// Cannot be led.
+    /// The catalog has changed: the call is routed again.
+    Reroute,
+    /// It cannot be routed.
     Refused(Failure),
 }
 
 /// The next step of a call whose turn it is at a partition. Its bytes are read only where the key
 /// does not say enough.
 #[inline]
-pub fn way_of<'i, H, A, C: Clone, O>(
+pub fn hop_result<'i, H, A, C: Clone, O>(
     site: &mut Site<H, A, C>,
     catalog: &HostCatalog<O>,
     ring: &HashRing,
-    turn: LedTurn<'_>,
+    turn: HopTurn<'_>,
     invocation: impl FnOnce() -> Invocation<'i>,
-) -> Way {
-    let LedTurn { header, leg, key, number } = turn;
+) -> HopResult {
+    let HopTurn { header, hop, key, number } = turn;
     let (procedure, step) = match key.integer {
         Some(integer) if key.catalog_version == catalog.version() as u32 => {
             let procedure = &catalog.procedures()[number as usize];
-            let Some(via) = &procedure.via else { return Way::Anew };
-            (procedure, Ok(site.via_step(header, leg, &via.route, &[Datum::Int(integer)])))
+            let Some(via) = &procedure.via else { return HopResult::Reroute };
+            (procedure, Ok(site.via_step(header, hop, &via.route, &[Datum::Int(integer)])))
         }
         _ => {
             let invocation = invocation();
             let Some(procedure) = catalog.called(number, invocation.procedure) else {
-                return Way::Refused(not_found(invocation.procedure));
+                return HopResult::Refused(not_found(invocation.procedure));
             };
-            let Some(via) = &procedure.via else { return Way::Anew };
+            let Some(via) = &procedure.via else { return HopResult::Reroute };
             let step = with_routing_values(&via.columns, procedure, &invocation, |keys| {
-                site.via_step(header, leg, &via.route, keys)
+                site.via_step(header, hop, &via.route, keys)
             });
             (procedure, step)
         }
     };
     match step {
-        Err(failure) => Way::Refused(failure),
-        Ok(Err(error)) => Way::Refused(error.to_failure()),
+        Err(failure) => HopResult::Refused(failure),
+        Ok(Err(error)) => HopResult::Refused(error.to_failure()),
         Ok(Ok(ViaStep::Run)) if procedure.keeps_global_indexes && ring.partition_count() > 1 => {
-            Way::Home
+            HopResult::Home
         }
-        Ok(Ok(step)) => Way::Step(step),
+        Ok(Ok(step)) => HopResult::Step(step),
     }
 }
 

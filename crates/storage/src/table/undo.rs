@@ -1,12 +1,12 @@
-//! What the undo log asks of a table: to take a change back, or to free what it replaced.
+//! A table's part of undo: reversing a change, and freeing what a change replaced.
 
 use super::{Table, TruncatedState};
 use crate::row::RowId;
 use crate::undo::UndoKind;
 
 impl Table {
-    /// Takes back the latest change of this table. `bytes` is what the undo record kept.
-    pub(crate) fn take_back(
+    /// Undoes the latest change of this table. `bytes` is what the undo record kept.
+    pub(crate) fn undo_change(
         &mut self,
         (kind, holds_tail): (UndoKind, bool),
         row: RowId,
@@ -17,11 +17,11 @@ impl Table {
         let whole = bytes.len() >= self.layout.slot_bytes;
         let live = self.blocks.is_live(row);
         match kind {
-            UndoKind::InsertFresh if live => self.take_back_insert(row, true),
-            UndoKind::InsertReused if live => self.take_back_insert(row, false),
-            UndoKind::Delete if whole && !live => self.take_back_delete(row, bytes),
-            UndoKind::Update if whole && live => self.take_back_update(row, bytes, holds_tail),
-            UndoKind::Cover => self.take_back_cover(row),
+            UndoKind::InsertFresh if live => self.undo_insert(row, true),
+            UndoKind::InsertReused if live => self.undo_insert(row, false),
+            UndoKind::Delete if whole && !live => self.undo_delete(row, bytes),
+            UndoKind::Update if whole && live => self.undo_update(row, bytes, holds_tail),
+            UndoKind::Cover => self.undo_cover(row),
             UndoKind::Truncate => {
                 let TruncatedState { blocks, trees } =
                     truncated.expect("a truncation has what it replaced");
@@ -36,8 +36,8 @@ impl Table {
         }
     }
 
-    fn take_back_insert(&mut self, row: RowId, fresh: bool) {
-        // SAFETY: the row was inserted and all later changes are taken back: it is live.
+    fn undo_insert(&mut self, row: RowId, fresh: bool) {
+        // SAFETY: the row was inserted and all later changes are undone: it is live.
         unsafe {
             let slot = self.blocks.slot(row);
             for index in &mut self.indexes {
@@ -50,7 +50,7 @@ impl Table {
         debug_assert!(self.indexes_hold_all_rows(), "undo of an insert leaves no entry");
     }
 
-    fn take_back_delete(&mut self, row: RowId, bytes: &[u8]) {
+    fn undo_delete(&mut self, row: RowId, bytes: &[u8]) {
         let taken = self.blocks.take();
         assert_eq!(taken, Some((row, false)), "the slot was freed last");
         // SAFETY: the slot exists, and the bytes are those of the row it held, whose strings
@@ -67,7 +67,7 @@ impl Table {
         debug_assert!(self.indexes_hold_all_rows(), "undo of a delete inserts all entries");
     }
 
-    fn take_back_update(&mut self, row: RowId, old: &[u8], changed_tail: bool) {
+    fn undo_update(&mut self, row: RowId, old: &[u8], changed_tail: bool) {
         // SAFETY: the row is live, the bytes are those it had before, whose tail is live. The
         // tail that it has now is its own alone if the update changed it.
         unsafe {
