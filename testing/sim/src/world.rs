@@ -442,7 +442,13 @@ impl World {
     }
 
     pub(crate) fn deliver(&mut self, message: Message) {
-        let Some(message) = self.through_bytes(message) else { return };
+        let message = match self.bytes.is_on() {
+            false => message,
+            true => match self.through_bytes(message) {
+                Some(message) => message,
+                None => return,
+            },
+        };
         match message {
             Message::Multi(call) => {
                 self.note(1 + ((call.origin as u64) << 8));

@@ -44,6 +44,12 @@ impl MessageBytes {
         }
     }
 
+    /// Whether messages go through their bytes.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// From now on messages are passed as they are.
     pub(super) fn turn_off(&mut self) {
         self.is_on = false;
@@ -77,9 +83,6 @@ impl World {
     /// The message as it arrives at another host; nothing where it repeats what was heard, waits
     /// for a catalog, or was planned again.
     pub(super) fn through_bytes(&mut self, message: Message) -> Option<Message> {
-        if !self.bytes.is_on {
-            return Some(message);
-        }
         let received = match &message {
             Message::ToPartition(told) => self.told(told),
             Message::FromPartition(answer) => self.answered(answer),
