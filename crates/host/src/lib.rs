@@ -2,8 +2,8 @@
 //! here. The server's threads call it, and so does the simulator.
 //!
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
-//! coordinator, how the schema changes, which rows expire, which calls tasks make when, and how a
-//! log is replayed.
+//! coordinator, when what a partition reports is released, how the schema changes, which rows
+//! expire, which calls tasks make when, and how a log is replayed.
 
 pub mod catalog;
 pub mod codec;
@@ -11,6 +11,7 @@ pub mod coordinator;
 pub mod destination;
 pub mod expiry;
 pub mod failures;
+pub mod gate;
 pub mod index_hops;
 pub mod load;
 pub mod names;

@@ -19,7 +19,6 @@ mod coordinator;
 mod counts;
 mod effect;
 mod expiry;
-mod gate;
 mod limits;
 mod message;
 mod one_round;
@@ -36,7 +35,6 @@ pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished
 pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready, SnapshotBegun};
 pub use expiry::{Expiring, ExpiryBatch, ExpiryCounts, ExpiryPoll, ExpirySchedule, ExpiryUnitId};
-pub use gate::DurabilityGate;
 pub use limits::{Faults, SiteLimits, StopEverything};
 pub use message::{
     AnswerForm, BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall,

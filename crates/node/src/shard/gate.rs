@@ -14,18 +14,18 @@ use super::replica::{Replica, Replicas, Slot};
 use crate::connection::{ConnectionKey, OutputGates};
 use crate::log::SiteLog;
 use crate::message::{Envelope, ForwardedAnswer};
-use lockstep_site::DurabilityGate;
-use lockstep_types::ThreadId;
+use lockstep_host::gate::{self, SafePosition};
+use lockstep_types::{HostId, ThreadId};
 use std::collections::VecDeque;
 
 /// The position of an entry that is safe wherever the log is.
 const SAFE_EVERYWHERE: u64 = 0;
 
 /// What waits for the log of one replica.
-#[derive(Default)]
 pub(super) struct Gate {
-    /// Messages to threads.
-    messages: DurabilityGate<(ThreadId, Envelope)>,
+    /// Messages to threads, and up to which entry the log is safe: durable, or written if it is
+    /// asynchronous.
+    messages: gate::Gate<(ThreadId, Envelope)>,
     /// Connections with output that waits, and the entry that it waits for.
     connections: VecDeque<(u64, ConnectionKey)>,
     /// Answers for the load inside the thread, and the entry that each depends on.
@@ -33,6 +33,16 @@ pub(super) struct Gate {
 }
 
 impl Gate {
+    /// Of a replica of this host with its end of the command log, if there is one.
+    pub(super) fn new(host: HostId, log: Option<&SiteLog>) -> Gate {
+        let safe = match log {
+            Some(log) => SafePosition::of_copy(host, log.durable()),
+            None => SafePosition::everything(),
+        };
+        let messages = gate::Gate::new(safe);
+        Gate { messages, connections: VecDeque::new(), load_answers: VecDeque::new() }
+    }
+
     /// Whether nothing waits.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
@@ -78,11 +88,10 @@ impl Replica {
         self.log.as_ref().map_or(SAFE_EVERYWHERE, |_| self.site.needed_log_sequence())
     }
 
-    /// The last entry that was safe when the log was polled last: durable, or written if the log
-    /// is asynchronous.
+    /// The last entry that was safe when the log was polled last.
     #[inline]
     fn safe_position(&self) -> u64 {
-        self.log.as_ref().map_or(u64::MAX, SiteLog::durable)
+        self.gate.messages.safe()
     }
 
     /// Whether the log is too far behind for more calls.
@@ -189,9 +198,11 @@ impl Shard {
     fn release_safe_of(&mut self, slot: Slot) {
         let replica = &mut self.replicas[slot];
         let Some(log) = &mut replica.log else { return };
-        let safe = log.refresh();
+        let host = self.facts.placement.host();
+        replica.gate.messages.advance(host, log.refresh());
+        let safe = replica.safe_position();
         self.is_log_behind |= replica.is_log_behind();
-        while let Some((thread, message)) = self.replicas[slot].gate.messages.release(safe) {
+        while let Some((thread, message)) = self.replicas[slot].gate.messages.release() {
             self.send(thread, message);
         }
         let connections = |shard: &mut Shard| {
@@ -243,9 +254,7 @@ impl Shard {
         message: Envelope,
     ) {
         let replica = &mut self.replicas[slot];
-        let safe = replica.safe_position();
-        if let Some((thread, message)) = replica.gate.messages.pass(entry, safe, (thread, message))
-        {
+        if let Some((thread, message)) = replica.gate.messages.pass(entry, (thread, message)) {
             self.send(thread, message);
         }
     }

@@ -96,7 +96,8 @@ impl Replicas {
             assert_eq!(site.partition(), placed.partition, "replicas come in their order");
             site.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
             let statistics = ReplicaStatistics::new(catalog);
-            Replica { site, log, gate: Gate::default(), statistics }
+            let gate = Gate::new(placed.host, log.as_ref());
+            Replica { site, log, gate, statistics }
         };
         Replicas { owned: recovered.into_iter().zip(placed).map(own).collect(), slots }
     }

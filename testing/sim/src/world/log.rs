@@ -6,13 +6,16 @@ use crate::power::Broken;
 use lockstep_durability::ClusterId;
 use lockstep_durability::command_log::{LogEnd, LogError, LogPosition, LogSettings, LogWriter};
 use lockstep_env::Disk;
-use lockstep_site::DurabilityGate;
-use lockstep_types::PartitionId;
+use lockstep_host::gate::{Gate, SafePosition};
+use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The cluster of all simulated hosts.
 pub(crate) const CLUSTER: ClusterId = ClusterId([7; 16]);
+
+/// The only simulated host.
+const HOST: HostId = HostId(0);
 
 /// What leaves a partition.
 pub(crate) enum Held {
@@ -55,8 +58,8 @@ pub(crate) struct HostLog {
     is_sealed: bool,
     /// By partition, the last entry of the group.
     gathered: Vec<u64>,
-    durable: Vec<u64>,
-    gates: Vec<DurabilityGate<Held>>,
+    /// By partition, what may be released when the log has more.
+    gates: Vec<Gate<Held>>,
     failed: Option<LogError>,
     /// The disk has no room for what comes next.
     pub(super) waits_for_space: bool,
@@ -95,9 +98,11 @@ impl HostLog {
             writer,
             phase: Phase::Gather,
             is_sealed: true,
-            gates: sequences.iter().map(|_| DurabilityGate::default()).collect(),
-            gathered: sequences.clone(),
-            durable: sequences,
+            gates: sequences
+                .iter()
+                .map(|sequence| Gate::new(SafePosition::of_copy(HOST, *sequence)))
+                .collect(),
+            gathered: sequences,
             failed: None,
             waits_for_space: false,
             broken,
@@ -119,8 +124,7 @@ impl HostLog {
         if early {
             return Some(held);
         }
-        let durable = self.durable[partition.index()];
-        self.gates[partition.index()].pass(entry, durable, held)
+        self.gates[partition.index()].pass(entry, held)
     }
 
     /// Checks what holds between two steps of a log that did not fail.
@@ -130,11 +134,14 @@ impl HostLog {
         }
         self.writer.check_invariants();
         for (place, site) in sites.iter().enumerate() {
-            let (durable, gathered) = (self.durable[place], self.gathered[place]);
-            assert!(durable <= gathered, "what is durable was taken from partition {place} before");
+            let (gate, gathered) = (&self.gates[place], self.gathered[place]);
+            assert!(
+                gate.safe() <= gathered,
+                "what is safe was taken from partition {place} before"
+            );
             let logged = site.log_sequence();
             assert!(gathered <= logged, "{gathered} entries were taken of {logged} logged");
-            self.gates[place].check_invariants(durable);
+            gate.check_invariants();
         }
         let syncs = self.phase != Phase::Sync || self.writer.synced() < self.writer.position();
         assert!(syncs, "a group that was written waits for its sync");
@@ -228,9 +235,9 @@ impl HostLog {
 
     /// What the log has now is enough for those who wait.
     fn release(&mut self, left: &mut Vec<Held>) {
-        self.durable.clone_from(&self.gathered);
-        for (gate, durable) in self.gates.iter_mut().zip(&self.durable) {
-            left.extend(std::iter::from_fn(|| gate.release(*durable)));
+        for (gate, gathered) in self.gates.iter_mut().zip(&self.gathered) {
+            gate.advance(HOST, *gathered);
+            left.extend(std::iter::from_fn(|| gate.release()));
         }
     }
 
