@@ -139,8 +139,8 @@ impl<M> Gate<M> {
         &mut self.safe
     }
 
-    /// Something is reported that depends on an entry: given back if it may be released at once, else
-    /// it waits.
+    /// Something is reported that depends on an entry: given back if it may be released at once,
+    /// else it waits.
     #[inline]
     pub fn pass(&mut self, entry: u64, message: M) -> Option<M> {
         // What is reported after something that waits, waits with it: the order is kept.

@@ -42,7 +42,7 @@ impl Shard {
     }
 
     fn accept_one(&mut self, admin: bool) -> Option<TcpStream> {
-        let listener = self.listener.as_ref().filter(|_| !self.draining)?;
+        let listener = self.listener.as_ref().filter(|_| self.phase.takes_calls())?;
         let socket = if admin { &listener.admin } else { &listener.client };
         loop {
             match socket.accept() {
@@ -88,23 +88,18 @@ impl Shard {
 
     /// Takes a connection into this thread's care.
     pub(super) fn adopt(&mut self, mut stream: TcpStream, id: i64, admin: bool) {
-        let place = self.free_places.pop().unwrap_or_else(|| {
-            self.connections.push(None);
-            self.generations.push(0);
-            (self.connections.len() - 1) as u32
-        });
-        let index = place as usize;
-        let key = ConnectionKey { place, generation: self.generations[index] };
+        let key = self.connections.reserve();
+        let token = Token(key.place as usize);
         if let Err(error) = stream
             .set_nodelay(true)
             .and_then(|()| socket2::SockRef::from(&stream).set_keepalive(true))
             .and_then(|()| {
                 let interest = Interest::READABLE | Interest::WRITABLE;
-                self.poll.registry().register(&mut stream, Token(index), interest)
+                self.poll.registry().register(&mut stream, token, interest)
             })
         {
             tracing::warn!(%error, "a connection could not be set up");
-            self.free_places.push(place);
+            self.connections.give_back(key);
             self.facts.open_connections.fetch_sub(1, Ordering::Relaxed);
             return;
         }
@@ -113,22 +108,15 @@ impl Shard {
         let presence = Callers::enter(&self.facts.callers, caller, &stream);
         let replicas = self.replicas.count();
         let connection = Connection::new(stream, key, id, admin, until_us, presence, replicas);
-        self.connections[index] = Some(connection);
+        self.connections.open(connection);
     }
 
     /// Drops a connection. Its calls go on; their answers are thrown away.
     pub(super) fn close(&mut self, key: ConnectionKey) {
-        let index = key.place as usize;
-        if self.connection(key).is_none() {
-            return;
-        }
-        if let Some(mut connection) = self.connections[index].take() {
-            // Deregistering fails only for a socket that is gone already.
-            let _ = self.poll.registry().deregister(&mut connection.stream);
-            self.statistics.connection_closed(&connection);
-        }
-        self.generations[index] = self.generations[index].wrapping_add(1);
-        self.free_places.push(key.place);
+        let Some(mut connection) = self.connections.remove(key) else { return };
+        // Deregistering fails only for a socket that is gone already.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.statistics.connection_closed(&connection);
         self.facts.open_connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -23,7 +23,7 @@ impl Shard {
 
     /// Answers with a failure.
     pub(super) fn answer_failure(&mut self, origin: Origin, failure: &Failure) {
-        let mut frame = self.spare_buffer();
+        let mut frame = self.buffers.take();
         let text = Some(failure.message.as_str());
         response::write_simple(&mut frame, origin.handle, failure.status, text);
         self.answer(origin, failure.status, frame);
@@ -32,13 +32,13 @@ impl Shard {
     /// An answer for a connection of this thread. The connection may be gone: then nobody waits.
     pub(super) fn forwarded_answer(&mut self, answer: ForwardedAnswer) {
         let origin = answer.origin;
-        if let Some(connection) = self.connection(origin.connection) {
+        if let Some(connection) = self.connections.get(origin.connection) {
             let weight = u32::from(origin.weight);
             connection.outstanding = connection.outstanding.saturating_sub(weight);
             connection.unanswered = connection.unanswered.saturating_sub(1);
             connection.traffic.messages_written += 1;
             connection.output.extend_from_slice(&answer.frame);
-            self.list_for_write(origin.connection);
+            self.connections.list_for_write(origin.connection);
         } else if origin.connection == TASK_KEY {
             if origin.procedure != NO_PROCEDURE {
                 self.statistics.count_answer(&origin, answer.status, self.now_us);
@@ -51,7 +51,7 @@ impl Shard {
         }
         self.statistics.count_answer(&origin, answer.status, self.now_us);
         self.note_if_late(&origin);
-        self.recycle(answer.frame);
+        self.buffers.give_back(answer.frame);
     }
 
     /// Tells the control thread how many rows the tables have at each replica, and shows some.
@@ -101,7 +101,7 @@ impl Shard {
             snapshot
         };
         let replicas = self.replicas.iter_mut().map(of_replica).collect();
-        let connections = self.connections.iter().flatten();
+        let connections = self.connections.iter();
         let snapshot = self.statistics.snapshot(thread, catalog, replicas, connections);
         let gathered = ControlRequest::Gathered { request, snapshot: Box::new(snapshot) };
         let message = Envelope::Control(Box::new(gathered));

@@ -48,7 +48,7 @@ impl Shard {
         let invocation = match Invocation::decode(body) {
             Ok(invocation) => invocation,
             Err(rejection) => {
-                let id = self.connection(key).map_or(0, |connection| connection.id);
+                let id = self.connections.get(key).map_or(0, |connection| connection.id);
                 let handle = rejection.answer_handle(id);
                 let text = rejection.message();
                 self.note_refused(key, "call refused", &text);
@@ -73,8 +73,7 @@ impl Shard {
             return Taken::Refused;
         };
         if !self.facts.intake.is_open() {
-            let connection = self.connections.get(key.place as usize);
-            let admin = connection.and_then(Option::as_ref).is_some_and(|c| c.admin);
+            let admin = self.connections.get(key).is_some_and(|c| c.admin);
             let changes = Changes::of_procedure(&procedure.definition);
             if let Err(failure) = self.facts.intake.check(changes, admin) {
                 refuse(output, &origin, &failure);
@@ -86,8 +85,7 @@ impl Shard {
             Destination::Partition(partition) => match self.replicas.slot_of(partition) {
                 Some(slot) => self.call_here(slot, origin, &invocation, body, output),
                 None => {
-                    let mut copy = self.spare_buffer();
-                    copy.extend_from_slice(body);
+                    let copy = self.buffers.copy_of(body);
                     let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
                     let call = ForwardedCall { origin, body: copy };
                     let thread = self.thread_of(partition);
@@ -136,8 +134,7 @@ impl Shard {
             }
             waits => {
                 let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
-                let mut copy = self.spare_buffer();
-                copy.extend_from_slice(body);
+                let copy = self.buffers.copy_of(body);
                 let call = HeldCall::Invocation(ForwardedCall { origin, body: copy });
                 match waits {
                     Admission::Speculate(header) => {
@@ -201,7 +198,7 @@ impl Shard {
         let origin = call.origin();
         self.answer_when_safe((slot, entry), ForwardedAnswer { origin, status, frame });
         if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
-            self.recycle(call.body);
+            self.buffers.give_back(call.body);
         }
     }
 
@@ -211,7 +208,7 @@ impl Shard {
         header: &EntryHeader,
         call: &HeldCall,
     ) -> KeptAnswer {
-        let mut frame = self.spare_buffer();
+        let mut frame = self.buffers.take();
         let status = match call {
             HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) => {
                 let invocation = Invocation::decode(&call.body)
@@ -271,7 +268,7 @@ impl Shard {
                     let home = HomeOf::default();
                     let call =
                         self.call_for_coordinator(origin, &invocation, &body, &declared, home);
-                    self.spare_partitions = declared;
+                    self.several.declared = declared;
                     return call;
                 }
                 Err(failure) => self.answer_failure(origin, &failure),
@@ -320,7 +317,7 @@ impl Shard {
             }
             // The control thread answers for those that there are not, too.
             _ => {
-                let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
+                let admin = self.connections.get(origin.connection).is_some_and(|c| c.admin);
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
                 let request = ControlRequest::Call { origin, admin, body: body.into() };
                 let control = self.control_thread();
@@ -345,7 +342,7 @@ impl Shard {
                 return refuse(output, &origin, &Failure::graceful(message));
             }
         }
-        if let Some(connection) = self.connection(origin.connection) {
+        if let Some(connection) = self.connections.get(origin.connection) {
             connection.subscribed = true;
         }
         response::write_simple(output, origin.handle, Status::Success, None);
@@ -353,7 +350,7 @@ impl Shard {
 
     /// The call will be answered later: it counts among those that its connection waits for.
     pub(super) fn count_outstanding(&mut self, origin: Origin, weight: u16) -> Origin {
-        if let Some(connection) = self.connection(origin.connection) {
+        if let Some(connection) = self.connections.get(origin.connection) {
             connection.outstanding += u32::from(weight);
             connection.unanswered += 1;
         }

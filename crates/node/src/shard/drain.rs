@@ -5,6 +5,7 @@
 //! thread of their connection from being quiet, so when all sites are, nothing is left in between.
 
 use super::Shard;
+use super::coordinator::CoordinatorRole;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -47,26 +48,53 @@ impl Drain {
     }
 }
 
+/// How far a thread is with stopping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It takes calls.
+    Serving,
+    /// It takes no more calls, and finishes those that are begun.
+    Draining {
+        /// Nothing is left to do here, which all threads know.
+        is_quiet: bool,
+    },
+    /// It stops at the end of the round.
+    Stopping,
+}
+
+impl Phase {
+    /// Whether calls are taken.
+    #[inline]
+    pub(super) fn takes_calls(self) -> bool {
+        self == Phase::Serving
+    }
+
+    /// No more calls are taken from now on.
+    pub(super) fn drain(&mut self) {
+        if *self == Phase::Serving {
+            *self = Phase::Draining { is_quiet: false };
+        }
+    }
+}
+
 impl Shard {
     /// While the host stops: says when nothing is left to do here, and when that is no longer so.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.draining {
-            return;
-        }
+        let Phase::Draining { is_quiet: was_quiet } = self.phase else { return };
         let is_quiet = self.has_nothing_to_do();
-        if is_quiet != self.is_quiet {
-            self.is_quiet = is_quiet;
+        if is_quiet != was_quiet {
+            self.phase = Phase::Draining { is_quiet };
             self.facts.drain.tell(is_quiet);
         }
     }
 
     fn has_nothing_to_do(&mut self) -> bool {
-        let mut connections = self.connections.iter().flatten();
+        let mut connections = self.connections.iter();
         connections.all(|c| c.unanswered == 0 && c.unread_bytes() == 0)
             && self.replicas.iter().all(|own| own.site.is_idle() && own.gate.is_idle())
-            && self.coordinator.as_ref().is_none_or(|coordinator| coordinator.is_idle())
+            && self.coordinator.as_ref().is_none_or(CoordinatorRole::is_idle)
             && self.own_messages.is_empty()
-            && self.all_replicas.is_idle()
+            && self.gates.all_replicas.is_idle()
             && self.inbox.is_empty()
     }
 }

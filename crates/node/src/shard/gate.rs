@@ -50,6 +50,27 @@ impl Gate {
     }
 }
 
+/// What the logs of a thread's replicas hold back.
+pub(super) struct LogGates {
+    /// Answers wait until what they depend on is durable.
+    pub(super) holds_answers: bool,
+    /// The log of a replica lags too far for more calls.
+    pub(super) is_log_behind: bool,
+    /// What depends on all of them.
+    pub(super) all_replicas: AllReplicas,
+}
+
+impl LogGates {
+    /// Of a thread with these replicas.
+    pub(super) fn new(replicas: &Replicas) -> LogGates {
+        LogGates {
+            holds_answers: replicas.gate_answers(),
+            is_log_behind: false,
+            all_replicas: AllReplicas::default(),
+        }
+    }
+}
+
 /// What depends on all replicas of a thread, and waits for their logs.
 #[derive(Default)]
 pub(super) struct AllReplicas {
@@ -94,7 +115,7 @@ impl Replica {
         self.gate.messages.safe()
     }
 
-    /// Whether the log is too far behind for more calls.
+    /// Whether the log lags too far for more calls.
     #[inline]
     fn is_log_behind(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.is_behind(self.site.waiting_log_bytes()))
@@ -172,11 +193,11 @@ impl Shard {
     /// Releases what the logs have caught up with.
     #[inline]
     pub(super) fn release_safe(&mut self) {
-        self.is_log_behind = false;
+        self.gates.is_log_behind = false;
         for slot in self.replicas.slots() {
             self.release_safe_of(slot);
         }
-        if !self.all_replicas.is_idle() {
+        if !self.gates.all_replicas.is_idle() {
             self.release_safe_of_all();
         }
     }
@@ -188,7 +209,8 @@ impl Shard {
             replicas.all(|(replica, entry)| *entry <= replica.safe_position())
         };
         let mut safe = VecDeque::new();
-        while let Some((_, thread, message)) = self.all_replicas.waiting.pop_front_if(is_safe) {
+        while let Some((_, thread, message)) = self.gates.all_replicas.waiting.pop_front_if(is_safe)
+        {
             safe.push_back((thread, message));
         }
         safe.into_iter().for_each(|(thread, message)| self.send(thread, message));
@@ -201,7 +223,7 @@ impl Shard {
         let host = self.facts.placement.host();
         replica.gate.messages.advance(host, log.refresh());
         let safe = replica.safe_position();
-        self.is_log_behind |= replica.is_log_behind();
+        self.gates.is_log_behind |= replica.is_log_behind();
         while let Some((thread, message)) = self.replicas[slot].gate.messages.release() {
             self.send(thread, message);
         }
@@ -210,7 +232,7 @@ impl Shard {
             waiting.pop_front_if(|(entry, _)| *entry <= safe)
         };
         while let Some((_, key)) = connections(self) {
-            self.list_for_write(key);
+            self.connections.list_for_write(key);
         }
         let answers = |shard: &mut Shard| {
             let waiting = &mut shard.replicas[slot].gate.load_answers;
@@ -218,7 +240,7 @@ impl Shard {
         };
         while let Some((_, frame)) = answers(self) {
             self.tell_load(&frame);
-            self.recycle(frame);
+            self.buffers.give_back(frame);
         }
     }
 
@@ -231,8 +253,7 @@ impl Shard {
         if entry <= replica.safe_position() && replica.gate.load_answers.is_empty() {
             return false;
         }
-        let mut frame = self.spare_buffer();
-        frame.extend_from_slice(answer);
+        let frame = self.buffers.copy_of(answer);
         self.replicas[slot].gate.load_answers.push_back((entry, frame));
         true
     }
@@ -240,9 +261,9 @@ impl Shard {
     /// Whether a log has caught up with something that waits, or calls may go on.
     #[inline]
     pub(super) fn has_log_news(&self) -> bool {
-        match self.is_log_behind {
+        match self.gates.is_log_behind {
             true => !self.replicas.iter().any(Replica::is_log_behind),
-            false => self.replicas.iter().any(|own| own.has_log_news(&self.all_replicas)),
+            false => self.replicas.iter().any(|own| own.has_log_news(&self.gates.all_replicas)),
         }
     }
 
@@ -262,7 +283,7 @@ impl Shard {
     /// Sends to a thread what depends on all replicas here, once it is safe.
     pub(super) fn send_when_all_safe(&mut self, thread: ThreadId, message: Envelope) {
         let entries = self.replicas.iter().map(Replica::answer_position).collect();
-        self.all_replicas.waiting.push_back((entries, thread, message));
+        self.gates.all_replicas.waiting.push_back((entries, thread, message));
         self.release_safe_of_all();
     }
 
@@ -270,7 +291,7 @@ impl Shard {
     pub(super) fn answer_when_safe(&mut self, (slot, entry): (Slot, u64), answer: ForwardedAnswer) {
         let thread = answer.origin.thread;
         let is_here = thread == self.thread;
-        match self.connection(answer.origin.connection) {
+        match self.connections.get(answer.origin.connection) {
             Some(connection) if is_here => {
                 connection.depend_on(slot, entry);
                 self.forwarded_answer(answer);
@@ -283,14 +304,10 @@ impl Shard {
     /// How many bytes of a connection's output may be written now.
     #[inline]
     pub(super) fn writable_bytes(&mut self, key: ConnectionKey) -> usize {
-        if !self.gates_answers {
+        if !self.gates.holds_answers {
             return usize::MAX;
         }
-        let place = key.place as usize;
-        let connection = self.connections.get_mut(place).and_then(Option::as_mut);
-        let Some(connection) = connection.filter(|connection| connection.key == key) else {
-            return 0;
-        };
+        let Some(connection) = self.connections.get(key) else { return 0 };
         connection.safe_bytes(&mut Waiting { replicas: &mut self.replicas, key })
     }
 

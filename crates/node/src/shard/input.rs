@@ -11,66 +11,57 @@ impl Shard {
     /// A socket became ready.
     pub(super) fn note_socket(&mut self, place: usize, event: &mio::event::Event) {
         let now_us = self.now_us;
-        let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
+        let Some(connection) = self.connections.at(place) else {
             return;
         };
         let key = connection.key;
         if event.is_writable() && connection.unread_bytes() > 0 {
             connection.writable(now_us);
-            self.list_for_write(key);
+            self.connections.list_for_write(key);
         } else if event.is_writable() {
             connection.writable(now_us);
         }
         if (event.is_readable() || event.is_read_closed() || event.is_error())
-            && let Some(connection) = self.connection(key)
+            && let Some(connection) = self.connections.get(key)
         {
             connection.readable = true;
             connection.read_closed |= event.is_read_closed();
-            self.list_for_read(key);
-        }
-    }
-
-    /// Lists a connection for reading in this or the next round.
-    pub(super) fn list_for_read(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connection(key) else { return };
-        if !connection.listed_for_read {
-            connection.listed_for_read = true;
-            self.to_read.push(key);
+            self.connections.list_for_read(key);
         }
     }
 
     /// Reads once from every connection that has something, unless it is paused. What is paused
     /// is listed again when its reason is gone.
     pub(super) fn read_ready(&mut self) {
-        let mut listed = std::mem::replace(&mut self.to_read, std::mem::take(&mut self.spare_list));
+        let mut listed = self.connections.begin_reading();
         for key in listed.drain(..) {
-            let Some(connection) = self.connection(key) else { continue };
+            let Some(connection) = self.connections.get(key) else { continue };
             connection.listed_for_read = false;
-            if !self.is_paused(key.place as usize) {
+            if !self.is_paused(key) {
                 self.read_connection(key);
-            } else if self.outbox.is_overflowing() || self.is_log_behind {
-                self.list_for_read(key);
+            } else if self.outbox.is_overflowing() || self.gates.is_log_behind {
+                self.connections.list_for_read(key);
             }
         }
-        self.spare_list = listed;
+        self.connections.end_reading(listed);
     }
 
     fn read_connection(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connection(key) else { return };
+        let Some(connection) = self.connections.get(key) else { return };
         if connection.has_backlog {
             self.take_bytes(key, &[]);
             // What is left waits for the client; else the next round reads on.
             return self.resume_reading(key);
         }
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        let Some(connection) = self.connection(key) else { return };
+        let Some(connection) = self.connections.get(key) else { return };
         match connection.read(&mut buffer) {
             ReadResult::Nothing => connection.readable = false,
             ReadResult::Closed => self.close(key),
             ReadResult::Bytes { count, drained } => {
                 connection.readable = !drained;
                 if !drained {
-                    self.list_for_read(key);
+                    self.connections.list_for_read(key);
                 }
                 self.take_bytes(key, &buffer[..count]);
             }
@@ -80,10 +71,10 @@ impl Shard {
 
     /// Goes through the frames of what was read, behind what was left over before.
     fn take_bytes(&mut self, key: ConnectionKey, bytes: &[u8]) {
-        let Some(connection) = self.connection(key) else { return };
+        let Some(connection) = self.connections.get(key) else { return };
         if connection.partial_input.is_empty() {
             let taken = self.take_frames(key, bytes);
-            if let Some(connection) = self.connection(key) {
+            if let Some(connection) = self.connections.get(key) {
                 connection.keep_partial(&bytes[taken..]);
             }
             return;
@@ -91,7 +82,7 @@ impl Shard {
         let mut whole = std::mem::take(&mut connection.partial_input);
         whole.extend_from_slice(bytes);
         let taken = self.take_frames(key, &whole);
-        if let Some(connection) = self.connection(key) {
+        if let Some(connection) = self.connections.get(key) {
             whole.drain(..taken);
             connection.partial_input = whole;
         }
@@ -101,7 +92,7 @@ impl Shard {
     fn take_frames(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
         let mut taken = 0;
         let most_unread = self.facts.options.max_unread_bytes.to_usize();
-        let Some(connection) = self.connection(key) else { return bytes.len() };
+        let Some(connection) = self.connections.get(key) else { return bytes.len() };
         let written_bytes = connection.output.len() - connection.unread_bytes();
         // The answers of calls that run here go straight into the connection's output.
         let mut output = std::mem::take(&mut connection.output);
@@ -146,13 +137,13 @@ impl Shard {
             }
         }
         self.depend_on_calls(key, &mut called);
-        if let Some(connection) = self.connection(key) {
+        if let Some(connection) = self.connections.get(key) {
             connection.output = output;
             connection.stage = stage;
             connection.has_backlog = has_backlog;
             connection.traffic.messages_read += frames;
             connection.traffic.messages_written += answers;
-            self.list_for_write(key);
+            self.connections.list_for_write(key);
         }
         taken
     }
@@ -170,10 +161,10 @@ impl Shard {
             return;
         }
         self.depend_on_calls(key, called);
-        let Some(connection) = self.connection(key) else { return };
+        let Some(connection) = self.connections.get(key) else { return };
         connection.output = std::mem::take(output);
         self.take_urgent();
-        if let Some(connection) = self.connection(key) {
+        if let Some(connection) = self.connections.get(key) {
             *output = std::mem::take(&mut connection.output);
         }
     }
@@ -181,12 +172,12 @@ impl Shard {
     /// The connection's output has answers of calls that ran at these replicas.
     #[inline]
     fn depend_on_calls(&mut self, key: ConnectionKey, called: &mut Slots) {
-        if !self.gates_answers {
+        if !self.gates.holds_answers {
             return;
         }
         for slot in called.drain() {
             let entry = self.replicas[slot].answer_position();
-            if let Some(connection) = self.connection(key) {
+            if let Some(connection) = self.connections.get(key) {
                 connection.depend_on(slot, entry);
             }
         }
@@ -194,7 +185,7 @@ impl Shard {
 
     fn take_login(&mut self, key: ConnectionKey, body: &[u8], output: &mut Vec<u8>) -> Stage {
         let facts = std::sync::Arc::clone(&self.facts);
-        let Some(connection) = self.connection(key) else { return Stage::Closing };
+        let Some(connection) = self.connections.get(key) else { return Stage::Closing };
         match Login::decode(body) {
             // Security is off: any user and password is welcome, and Kerberos logs in silently.
             Ok(_) => {

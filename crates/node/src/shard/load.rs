@@ -22,7 +22,7 @@ impl Shard {
         body: &[u8],
         output: &mut Vec<u8>,
     ) -> Taken {
-        let admin = self.connection(origin.connection).is_some_and(|c| c.admin);
+        let admin = self.connections.get(origin.connection).is_some_and(|c| c.admin);
         if let Err(failure) = self.facts.intake.check(Changes::Anything, admin) {
             refuse(output, &origin, &failure);
             return Taken::Refused;
@@ -48,8 +48,7 @@ impl Shard {
         if let Some(slot) = self.replicas.slot_of(partition) {
             return self.call_here(slot, origin, invocation, body, output);
         }
-        let mut copy = self.spare_buffer();
-        copy.extend_from_slice(body);
+        let copy = self.buffers.copy_of(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
         let call = ForwardedCall { origin, body: copy };
         self.outbox.send(self.thread_of(partition), Envelope::Call(partition, call));

@@ -10,60 +10,64 @@
 
 mod accept;
 mod answers;
+mod at_replica;
+mod buffers;
 mod bytes;
 mod calls;
+mod connections;
+mod coordinator;
+mod deferred;
 mod drain;
 mod facts;
 mod gate;
-mod held;
-mod inner;
 mod input;
 mod load;
-mod looks;
-mod multi;
+mod misrouted;
 mod notes;
 mod one_round;
-mod outgrown;
 mod output;
 mod outside;
 mod own_messages;
-mod partition;
 mod replica;
+mod site_load;
 mod snapshot;
 mod task;
+mod urgent_polling;
 mod via;
 mod wait;
 
 use crate::catalog::HostCatalog;
 use crate::clock;
-use crate::connection::{Connection, ConnectionKey};
 use crate::inner_load::SiteLoad;
 use crate::log::SiteLog;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
 use crate::statistics::ThreadStatistics;
-use crate::threads::ProcedureThreads;
 use accept::Listener;
+use buffers::Buffers;
+use connections::Connections;
+use coordinator::{CoordinatorRole, SeveralCalls};
 pub use drain::Drain;
+use drain::Phase;
 pub use facts::{HostFacts, ReplicaDigest};
-use gate::AllReplicas;
-use inner::InnerLoad;
+use gate::LogGates;
 use lockstep_base::counting;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::partition::take_call;
 use lockstep_host::several::CoordinatorCall;
-use lockstep_site::{Coordinator, OneRoundCalls, Site};
+use lockstep_site::Site;
 use lockstep_types::{PartitionId, Status, ThreadId, TransactionId};
-use looks::Looks;
 use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
 use own_messages::OwnMessages;
 pub use replica::Slot;
 use replica::{Replica, Replicas};
+use site_load::InnerLoad;
 use snapshot::SnapshotLanes;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use urgent_polling::UrgentPolling;
 
 /// The token of the thread's own waker; connections have their place as token.
 const WAKER: Token = Token(usize::MAX);
@@ -76,8 +80,6 @@ const MESSAGES_PER_ROUND: usize = 1024;
 const URGENT_PER_SHOW: usize = 16;
 /// How often deadlines are looked at.
 const DEADLINE_CHECK_US: u64 = 100_000;
-/// Buffers kept for forwarded calls and answers.
-const SPARE_BUFFERS: usize = 4096;
 
 /// A call that waits until its partition goes on.
 pub enum HeldCall {
@@ -144,77 +146,47 @@ pub struct Shard {
     facts: Arc<HostFacts>,
     catalog: Arc<HostCatalog>,
     replicas: Replicas,
-    coordinator: Option<Coordinator<MultiOrigin, Arc<HostCatalog>>>,
-    /// With the coordinator: the threads of its blocking procedures.
-    threads: Option<ProcedureThreads>,
+    gates: LogGates,
+    snapshots: SnapshotLanes,
+    /// The coordinator, if it is here.
+    coordinator: Option<CoordinatorRole>,
+    several: SeveralCalls,
     /// Calls of procedures that are no transactions.
     outside: OutsideCalls,
     listener: Option<Listener>,
     inner_load: Option<InnerLoad>,
-    /// Answers wait until what they depend on is durable.
-    gates_answers: bool,
-    all_replicas: AllReplicas,
-    /// The log of a replica is too far behind for more calls.
-    is_log_behind: bool,
-    snapshots: SnapshotLanes,
-    connections: Vec<Option<Connection>>,
-    generations: Vec<u32>,
-    free_places: Vec<u32>,
-    to_read: Vec<ConnectionKey>,
-    /// The empty list that changes places with `to_read` while that is gone through.
-    spare_list: Vec<ConnectionKey>,
-    to_write: Vec<ConnectionKey>,
+    connections: Connections,
     read_buffer: Vec<u8>,
-    spare_buffers: Vec<Vec<u8>>,
-    /// Empty lists, kept for their memory.
-    spare_outputs: Vec<multi::Output>,
-    spare_effects: Vec<multi::Effect>,
-    spare_partitions: Vec<PartitionId>,
-    /// Makes calls of one round.
-    one_rounds: OneRoundCalls,
+    buffers: Buffers,
+    /// An empty list, kept for its memory.
+    spare_effects: Vec<coordinator::Effect>,
     statistics: ThreadStatistics,
     now_us: i64,
     polled_us: i64,
     deadlines_checked_us: i64,
-    /// What this thread sent to itself.
     own_messages: OwnMessages,
-    looks: Looks,
+    polling: UrgentPolling,
     notes: notes::Notes,
     message_bytes: bytes::MessageBytes,
-    /// No more calls are taken.
-    draining: bool,
-    /// While draining: nothing is left to do here, and that was said.
-    is_quiet: bool,
-    stopping: bool,
+    phase: Phase,
 }
 
 impl Shard {
     /// Assembles a thread's state.
     pub fn new(parts: ShardParts) -> io::Result<Shard> {
         let facts = parts.facts;
-        let limits = crate::catalog::site_limits(&facts.options);
         let replicas = Replicas::new(&facts, parts.thread, parts.replicas, &parts.catalog);
-        let gates_answers = replicas.iter().any(Replica::gates_answers);
         let has_coordinator = facts.placement.coordinator().thread == parts.thread;
         let coordinator = has_coordinator.then(|| {
-            let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
-            coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
-            coordinator.serve_last(replicas.near());
-            coordinator.go_on_behind(parts.last_multi, parts.catalog.version());
-            if gates_answers {
-                coordinator.await_durable_decisions();
-            }
-            coordinator
-        });
-        let threads = has_coordinator.then(|| {
-            let limit = facts.options.max_procedure_threads.to_usize();
-            ProcedureThreads::new(limit, Arc::clone(&parts.bell))
+            let position = (parts.last_multi, parts.catalog.version());
+            CoordinatorRole::new(&facts, &replicas, position, Arc::clone(&parts.bell))
         });
         let listener = match parts.listeners {
             None => None,
             Some((client, admin)) => Some(Listener::register(&parts.poll, client, admin)?),
         };
         let outside = OutsideCalls::new(Arc::clone(&parts.bell));
+        let several = SeveralCalls::new(&facts);
         Ok(Shard {
             thread: parts.thread,
             poll: parts.poll,
@@ -227,35 +199,23 @@ impl Shard {
             facts,
             catalog: parts.catalog,
             snapshots: SnapshotLanes::new(replicas.count()),
+            gates: LogGates::new(&replicas),
             replicas,
             coordinator,
-            threads,
+            several,
             outside,
             listener,
             inner_load: parts.inner_load.map(InnerLoad::new),
-            gates_answers,
-            all_replicas: AllReplicas::default(),
-            is_log_behind: false,
-            connections: Vec::new(),
-            generations: Vec::new(),
-            free_places: Vec::new(),
-            to_read: Vec::new(),
-            spare_list: Vec::new(),
-            to_write: Vec::new(),
-            spare_buffers: Vec::new(),
-            spare_outputs: Vec::new(),
+            connections: Connections::default(),
+            buffers: Buffers::default(),
             spare_effects: Vec::new(),
-            spare_partitions: Vec::new(),
-            one_rounds: OneRoundCalls::new(SPARE_BUFFERS, limits.stop_everything),
             statistics: ThreadStatistics::default(),
             now_us: clock::now_us(),
             polled_us: 0,
             deadlines_checked_us: 0,
             own_messages: OwnMessages::default(),
-            looks: Looks::default(),
-            draining: false,
-            is_quiet: false,
-            stopping: false,
+            polling: UrgentPolling::default(),
+            phase: Phase::Serving,
         })
     }
 
@@ -270,7 +230,7 @@ impl Shard {
     /// The poll itself failed: the host cannot go on.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
-        while !self.stopping {
+        while self.phase != Phase::Stopping {
             self.wait(&mut events)?;
             self.now_us = clock::now_us();
             self.own_messages.begin_round();
@@ -327,7 +287,7 @@ impl Shard {
 
     fn take_messages(&mut self) {
         // They wait where they are until the log has caught up.
-        if self.is_log_behind {
+        if self.gates.is_log_behind {
             return;
         }
         self.take_urgent();
@@ -347,11 +307,11 @@ impl Shard {
     /// Between two calls: whether something should be done before the next one.
     #[inline]
     fn finds_urgent(&mut self) -> bool {
-        self.looks.is_due() && {
+        self.polling.is_due() && {
             self.outbox.show_urgent();
             let finds = self.inbox.is_hurried() || self.own_messages.has_next();
             if !finds {
-                self.looks.found(0);
+                self.polling.found(0);
             }
             finds
         }
@@ -373,7 +333,7 @@ impl Shard {
             }
         }
         self.outbox.show_urgent();
-        self.looks.found(found);
+        self.polling.found(found);
     }
 
     fn take_own_messages(&mut self) {
@@ -421,8 +381,8 @@ impl Shard {
                 self.snapshots.take_lane(self.replicas.slot_here(partition), lane);
             }
             Envelope::Task(body) => self.task_call(&body),
-            Envelope::Drain => self.draining = true,
-            Envelope::Stop => self.stopping = true,
+            Envelope::Drain => self.phase.drain(),
+            Envelope::Stop => self.phase = Phase::Stopping,
             Envelope::Control(_) => unreachable!("only the control thread gets these"),
         }
     }
@@ -442,28 +402,11 @@ impl Shard {
         self.facts.placement.thread_of(partition)
     }
 
-    fn connection(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
-        let connection = self.connections.get_mut(key.place as usize)?.as_mut()?;
-        (connection.key == key).then_some(connection)
-    }
-
     /// Says how much memory the next rows need not ask for.
     fn tell_reusable_memory(&self) {
         let bytes = |own: &Replica| own.site.database().reusable_bytes() as u64;
         let bytes = self.replicas.iter().map(bytes).sum();
         self.facts.reusable_bytes[self.thread.index()].store(bytes, Ordering::Relaxed);
-    }
-
-    fn spare_buffer(&mut self) -> Vec<u8> {
-        self.spare_buffers.pop().unwrap_or_default()
-    }
-
-    /// Keeps a buffer for reuse, unless there are enough or it is large.
-    fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if self.spare_buffers.len() < SPARE_BUFFERS && buffer.capacity() <= 64 * 1024 {
-            buffer.clear();
-            self.spare_buffers.push(buffer);
-        }
     }
 
     fn leave_digests(&self) {

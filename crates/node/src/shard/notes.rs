@@ -36,7 +36,7 @@ impl Shard {
     #[cold]
     pub(super) fn note_refused(&mut self, key: ConnectionKey, what: &str, why: &dyn Display) {
         let Some(left_out) = self.notes.may_log(self.now_us) else { return };
-        let peer = self.connection(key).map_or_else(String::new, |c| c.peer.clone());
+        let peer = self.connections.get(key).map_or_else(String::new, |c| c.peer.clone());
         tracing::warn!(%peer, left_out, "{what}: {why}");
     }
 
@@ -70,7 +70,8 @@ impl Shard {
             _ => "ad hoc SQL or a system procedure".to_string(),
         };
         let took_ms = took.ms();
-        let peer = self.connection(origin.connection).map_or_else(String::new, |c| c.peer.clone());
+        let peer =
+            self.connections.get(origin.connection).map_or_else(String::new, |c| c.peer.clone());
         tracing::warn!(%peer, took_ms, left_out, "slow call (option slow_call_ms): {name}");
     }
 }

@@ -7,7 +7,7 @@ use crate::message::{Envelope, ForwardedAnswer, MultiOrigin, OneRoundEnd, OneRou
 use crate::statistics::EndedCall;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_site::{Coordinator, OneRoundFinished, write_tables_in_order};
+use lockstep_site::{OneRoundFinished, write_tables_in_order};
 use lockstep_types::{Failure, Outcome, Status};
 use lockstep_wire_volt::response;
 
@@ -16,8 +16,8 @@ impl Shard {
     /// here. Else it runs beside them.
     #[inline]
     pub(super) fn send_late_when_idle(&mut self) {
-        if self.coordinator.as_ref().is_some_and(Coordinator::has_late)
-            && self.to_read.is_empty()
+        if self.coordinator.as_ref().is_some_and(|role| role.coordinator.has_late())
+            && !self.connections.has_to_read()
             && !self.load_wants_to_call()
             && !self.has_message()
         {
@@ -26,10 +26,9 @@ impl Shard {
     }
 
     fn send_late(&mut self) {
-        let mut outputs = std::mem::take(&mut self.spare_outputs);
-        if let Some(coordinator) = &mut self.coordinator {
-            coordinator.send_late(&mut outputs);
-        }
+        let Some(role) = &mut self.coordinator else { return };
+        let mut outputs = role.take_outputs();
+        role.coordinator.send_late(&mut outputs);
         self.carry_out(outputs);
         self.take_own_messages();
     }
@@ -65,12 +64,12 @@ impl Shard {
         let outcome = match result {
             Err(failure) => Outcome::failed(*failure),
             Ok(answers) => {
-                let is_whole = self.one_rounds.write_tables(&call, &answers, &mut frame);
+                let is_whole = self.several.one_rounds.write_tables(&call, &answers, &mut frame);
                 self.replicas.first().site.recycle(answers);
                 outcome_of_tables(call.statement_count(), is_whole)
             }
         };
-        self.one_rounds.recycle(call, self.catalog.version());
+        self.several.one_rounds.recycle(call, self.catalog.version());
         self.answer_one_round(origin, frame, start, outcome);
     }
 
@@ -89,7 +88,7 @@ impl Shard {
     }
 
     fn begin_response(&mut self) -> (Vec<u8>, usize) {
-        let mut frame = self.spare_buffer();
+        let mut frame = self.buffers.take();
         let start = response::begin(&mut frame);
         (frame, start)
     }

@@ -7,22 +7,13 @@ use lockstep_wire_volt::login::{LoginStatus, refusal};
 use std::sync::atomic::Ordering;
 
 impl Shard {
-    /// Lists a connection for writing at the end of this round.
-    pub(super) fn list_for_write(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connection(key) else { return };
-        if !connection.listed_for_write {
-            connection.listed_for_write = true;
-            self.to_write.push(key);
-        }
-    }
-
     /// Writes all answers of this round, one system call a connection.
     pub(super) fn write_ready(&mut self) {
-        let mut listed = std::mem::take(&mut self.to_write);
+        let mut listed = self.connections.begin_writing();
         let now_us = self.now_us;
         for key in listed.drain(..) {
             let writable_bytes = self.writable_bytes(key);
-            let Some(connection) = self.connection(key) else { continue };
+            let Some(connection) = self.connections.get(key) else { continue };
             connection.listed_for_write = false;
             let written = connection.write(now_us, writable_bytes);
             let done = connection.stage == Stage::Closing && connection.unread_bytes() == 0;
@@ -32,24 +23,24 @@ impl Shard {
                 self.resume_reading(key);
             }
         }
-        self.to_write = listed;
+        self.connections.end_writing(listed);
     }
 
     /// A paused connection whose client caught up is read again.
     pub(super) fn resume_reading(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connection(key) else { return };
+        let Some(connection) = self.connections.get(key) else { return };
         if connection.readable || connection.has_backlog {
-            self.list_for_read(key);
+            self.connections.list_for_read(key);
         }
     }
 
     /// True while a connection may not send: its client is too far behind, or another thread is.
-    pub(super) fn is_paused(&self, place: usize) -> bool {
+    pub(super) fn is_paused(&mut self, key: ConnectionKey) -> bool {
         let options = &self.facts.options;
-        self.draining
-            || self.is_log_behind
+        !self.phase.takes_calls()
+            || self.gates.is_log_behind
             || self.outbox.is_overflowing()
-            || self.connections[place].as_ref().is_some_and(|connection| {
+            || self.connections.get(key).is_some_and(|connection| {
                 connection.unread_bytes() as u64 >= options.max_unread_bytes.get()
                     || u64::from(connection.outstanding) >= options.max_outstanding_calls.get()
                     || connection.stage == Stage::Closing
@@ -60,7 +51,7 @@ impl Shard {
     #[inline]
     pub(super) fn waits_for_too_many(&mut self, key: ConnectionKey) -> bool {
         let most = self.facts.options.max_outstanding_calls.get();
-        self.connection(key).is_some_and(|c| u64::from(c.outstanding) >= most)
+        self.connections.get(key).is_some_and(|c| u64::from(c.outstanding) >= most)
     }
 
     /// Closes connections that have not logged in or have not read for too long.
@@ -68,7 +59,7 @@ impl Shard {
         let patience = Elapsed::from_ms(self.facts.options.unread_timeout_ms.get());
         let now_us = self.now_us;
         let mut late = Vec::new();
-        for connection in self.connections.iter().flatten() {
+        for connection in self.connections.iter() {
             let no_login =
                 matches!(connection.stage, Stage::Login { until_us } if now_us > until_us);
             let no_read = connection
@@ -97,23 +88,23 @@ impl Shard {
     pub(super) fn refuse_login(&mut self, key: ConnectionKey, status: LoginStatus) {
         self.facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
         self.note_refused(key, "login refused", &status);
-        if let Some(connection) = self.connection(key) {
+        if let Some(connection) = self.connections.get(key) {
             connection.output.extend_from_slice(&refusal(status));
             connection.stage = Stage::Closing;
-            self.list_for_write(key);
+            self.connections.list_for_write(key);
         }
     }
 
     /// Appends frames to all connections that asked to hear of changes.
     pub(super) fn push_to_subscribers(&mut self, frames: &[u8]) {
         let mut listening = Vec::new();
-        for connection in self.connections.iter_mut().flatten() {
+        for connection in self.connections.iter_mut() {
             if connection.subscribed && connection.stage == Stage::Ready {
                 connection.output.extend_from_slice(frames);
                 connection.traffic.messages_written += 1;
                 listening.push(connection.key);
             }
         }
-        listening.into_iter().for_each(|key| self.list_for_write(key));
+        listening.into_iter().for_each(|key| self.connections.list_for_write(key));
     }
 }

@@ -190,7 +190,7 @@ impl Shard {
     /// Does what procedures asked for since the last round.
     pub(super) fn hear_outside(&mut self) {
         // They wait until the log has caught up.
-        if self.is_log_behind {
+        if self.gates.is_log_behind {
             return;
         }
         while let Some((call, message)) = self.outside.hear() {
@@ -208,7 +208,7 @@ impl Shard {
         if let Err(failure) = response::check_size(tables.len(), limit) {
             outcome = Outcome::failed(failure);
         }
-        let mut frame = self.spare_buffer();
+        let mut frame = self.buffers.take();
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&tables);
         let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
@@ -252,7 +252,7 @@ impl Shard {
             self.outside.made.insert(handle, (inner.request, place));
             let options =
                 CallOptions { all_partition_destination: destination, ..CallOptions::default() };
-            let mut frame = self.spare_buffer();
+            let mut frame = self.buffers.take();
             invocation::encode(&mut frame, &inner.procedure, handle, &options, &parameters);
             let mut answer = Vec::new();
             let taken = match nested {
@@ -275,7 +275,7 @@ impl Shard {
                 Taken::Refused => self.forwarded_answer(own_answer(origin, handle, answer)),
                 Taken::Pending => {}
             }
-            self.recycle(frame);
+            self.buffers.give_back(frame);
         }
     }
 

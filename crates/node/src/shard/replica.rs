@@ -115,6 +115,11 @@ impl Replicas {
         self.slot_of(partition).expect("senders ask the placement who serves a partition")
     }
 
+    /// Whether answers wait until what they depend on is durable.
+    pub(super) fn gate_answers(&self) -> bool {
+        self.owned.iter().any(Replica::gates_answers)
+    }
+
     /// The partition of the first one.
     #[inline]
     pub(super) fn near(&self) -> PartitionId {

@@ -10,14 +10,14 @@ impl Shard {
     /// Makes a task's call. The control thread waits for its answer.
     pub(super) fn task_call(&mut self, body: &[u8]) {
         let handle = Invocation::decode(body).map_or(0, |invocation| invocation.client_handle);
-        let mut frame = self.spare_buffer();
-        let taken = match self.draining {
-            true => {
+        let mut frame = self.buffers.take();
+        let taken = match self.phase.takes_calls() {
+            false => {
                 let text = Some("Server is shutting down.");
                 response::write_simple(&mut frame, handle, Status::ServerUnavailable, text);
                 Taken::Refused
             }
-            false => self.take_invocation(TASK_KEY, body, &mut frame),
+            true => self.take_invocation(TASK_KEY, body, &mut frame),
         };
         // Counted already, and read from the frame by who waits.
         let origin = Origin {
@@ -35,7 +35,7 @@ impl Shard {
                 self.answer_when_safe((slot, entry), answer);
             }
             Taken::Refused => self.forwarded_answer(answer),
-            Taken::Pending => self.recycle(answer.frame),
+            Taken::Pending => self.buffers.give_back(answer.frame),
         }
     }
 }

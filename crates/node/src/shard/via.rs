@@ -60,8 +60,7 @@ impl Shard {
                 | HopResult::Step(ViaStep::LookUpAgain) => {}
             }
         }
-        let mut copy = self.spare_buffer();
-        copy.extend_from_slice(body);
+        let copy = self.buffers.copy_of(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
         let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, hop, partition);
         match (here, speculates, admission) {

@@ -1,9 +1,9 @@
 //! How a thread waits: it sleeps until a socket or another thread has something, looks for that a
 //! while before if it was told to, and tells its log that it has nothing to do.
 
+use super::coordinator::CoordinatorRole;
 use super::{DEADLINE_CHECK_US, Shard, WAKER};
 use crate::clock;
-use crate::threads::ProcedureThreads;
 use lockstep_base::elapsed::Elapsed;
 use mio::Events;
 use std::io;
@@ -19,9 +19,9 @@ impl Shard {
     pub(super) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let has_messages =
             self.has_message() || self.load_wants_to_call() || self.spin_for_messages();
-        let busy = has_messages || (!self.to_read.is_empty() && !self.is_log_behind);
+        let busy = has_messages || (self.connections.has_to_read() && !self.gates.is_log_behind);
         let polled_lately = Elapsed::between_us(self.polled_us, self.now_us).us() < BUSY_POLL_US;
-        if has_messages && polled_lately && self.to_read.is_empty() {
+        if has_messages && polled_lately && !self.connections.has_to_read() {
             events.clear();
             self.snapshots.note_wait(false);
             return Ok(());
@@ -70,12 +70,12 @@ impl Shard {
     /// Whether another thread sent something.
     #[inline]
     pub(super) fn has_message(&mut self) -> bool {
-        if self.is_log_behind {
+        if self.gates.is_log_behind {
             return self.has_log_news();
         }
         !self.inbox.is_empty()
             || !self.own_messages.is_empty()
-            || self.threads.as_ref().is_some_and(ProcedureThreads::have_said)
+            || self.coordinator.as_ref().is_some_and(CoordinatorRole::have_threads_said)
             || self.outside.have_said()
             || self.has_log_news()
     }
@@ -84,10 +84,10 @@ impl Shard {
     /// microseconds away, and to sleep and be woken takes more. True when there is one.
     fn spin_for_messages(&mut self) -> bool {
         let span_ns = self.facts.multi_spin_ns;
-        let coordinates = || self.coordinator.as_ref().is_some_and(|c| !c.is_idle());
+        let coordinates = || self.coordinator.as_ref().is_some_and(|role| !role.is_idle());
         let takes_part =
             self.replicas.iter().any(|replica| !replica.site.is_idle()) || coordinates();
-        let has_else = !self.to_read.is_empty() || self.outbox.is_overflowing();
+        let has_else = self.connections.has_to_read() || self.outbox.is_overflowing();
         if span_ns == 0 || !takes_part || has_else {
             return false;
         }

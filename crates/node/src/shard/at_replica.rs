@@ -119,7 +119,7 @@ impl PartitionHost for AtReplica<'_> {
                 let answer = ForwardedAnswer { origin, status, frame };
                 self.shard.answer_when_safe((self.slot, entry), answer);
                 if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
-                    self.shard.recycle(call.body);
+                    self.shard.buffers.give_back(call.body);
                 }
             }
         }
@@ -163,7 +163,7 @@ impl Shard {
             replica.statistics.follow_catalog(&self.catalog, &catalog);
         }
         self.statistics.forget_procedures();
-        self.one_rounds.clear();
+        self.several.one_rounds.clear();
         self.catalog = catalog;
         self.take_early_messages();
     }

@@ -1,4 +1,4 @@
-//! Calls that a schema change has overtaken: sent to one partition, they need others by now.
+//! Calls that are misrouted after a schema change: sent to one partition, they need others by now.
 
 use super::Shard;
 use crate::message::ForwardedCall;
@@ -7,7 +7,7 @@ use lockstep_wire_volt::Invocation;
 
 impl Shard {
     /// Whether a call that was sent to one partition needs others by now: a global index was
-    /// created while it was under way, or its procedure anew.
+    /// created while it was in flight, or its procedure was created again.
     pub(super) fn is_misrouted(&self, call: &ForwardedCall) -> bool {
         // The bytes are read only where it may matter.
         self.catalog.changes_elsewhere()

@@ -1,8 +1,11 @@
 //! Multi-partition transactions: the coordinator's part, on the thread that the placement names.
 
 use super::calls::Taken;
-use super::{HeldCall, KeptAnswer, Shard};
+use super::replica::Replicas;
+use super::{HeldCall, HostFacts, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
+use crate::clock;
+use crate::mailbox::Bell;
 use crate::message::{ControlRequest, Envelope, HEAVY_WEIGHT, MultiOrigin, Origin};
 use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
@@ -11,13 +14,82 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::destination::declare_partitions;
 use lockstep_host::several::{self, CoordinatorCall, HomeOf, SeveralCall};
-use lockstep_site::{Coordinator, CoordinatorOutput, Finished, FromPartition, PartitionEffect};
-use lockstep_types::{Failure, PartitionId, Status};
+use lockstep_site::{
+    Coordinator, CoordinatorOutput, Finished, FromPartition, OneRoundCalls, PartitionEffect,
+};
+use lockstep_types::{Failure, PartitionId, Status, TransactionId};
 use lockstep_wire_volt::{Invocation, response};
 use std::sync::Arc;
 
+/// Calls of one round that are kept for others.
+const KEPT_CALLS: usize = 4096;
+
 pub(super) type Output = CoordinatorOutput<MultiOrigin, Arc<HostCatalog>>;
 pub(super) type Effect = PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>;
+
+/// The coordinator of multi-partition transactions, at the thread that has it.
+pub(super) struct CoordinatorRole {
+    pub(super) coordinator: Coordinator<MultiOrigin, Arc<HostCatalog>>,
+    /// The threads of its blocking procedures.
+    threads: ProcedureThreads,
+    /// An empty list, kept for its memory.
+    outputs: Vec<Output>,
+}
+
+impl CoordinatorRole {
+    /// For a thread with these replicas. `last` is the last transaction id of the coordinator
+    /// before.
+    pub(super) fn new(
+        facts: &HostFacts,
+        replicas: &Replicas,
+        (last, catalog_version): (TransactionId, u64),
+        bell: Arc<Bell>,
+    ) -> CoordinatorRole {
+        let limits = crate::catalog::site_limits(&facts.options);
+        let mut coordinator = Coordinator::new(facts.ring.clone(), &limits);
+        coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
+        coordinator.serve_last(replicas.near());
+        coordinator.go_on_behind(last, catalog_version);
+        if replicas.gate_answers() {
+            coordinator.await_durable_decisions();
+        }
+        let threads = ProcedureThreads::new(facts.options.max_procedure_threads.to_usize(), bell);
+        CoordinatorRole { coordinator, threads, outputs: Vec::new() }
+    }
+
+    /// Whether no transaction is in progress.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.coordinator.is_idle()
+    }
+
+    /// Whether a blocking procedure has reported something.
+    #[inline]
+    pub(super) fn have_threads_said(&self) -> bool {
+        self.threads.have_said()
+    }
+
+    /// An empty list, to be put back where it is from.
+    pub(super) fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+}
+
+/// Makes the calls of this thread's connections that the coordinator gets.
+pub(super) struct SeveralCalls {
+    /// Makes those of one round.
+    pub(super) one_rounds: OneRoundCalls,
+    /// An empty list, kept for its memory.
+    pub(super) declared: Vec<PartitionId>,
+}
+
+impl SeveralCalls {
+    pub(super) fn new(facts: &HostFacts) -> SeveralCalls {
+        let stop_everything = crate::catalog::site_limits(&facts.options).stop_everything;
+        let one_rounds = OneRoundCalls::new(KEPT_CALLS, stop_everything);
+        SeveralCalls { one_rounds, declared: Vec::new() }
+    }
+}
 
 impl CoordinatorHost for Shard {
     type Origin = MultiOrigin;
@@ -25,7 +97,7 @@ impl CoordinatorHost for Shard {
 
     #[inline]
     fn coordinator(&mut self) -> &mut Coordinator<MultiOrigin, Arc<HostCatalog>> {
-        self.coordinator.as_mut().expect("what concerns the coordinator goes to its thread")
+        &mut self.coordinator_role().coordinator
     }
 
     fn coordinator_output(&mut self, output: Output) {
@@ -37,8 +109,7 @@ impl CoordinatorHost for Shard {
             CoordinatorOutput::Finished(finished) => self.finish_multi(*finished),
             CoordinatorOutput::OneRoundFinished(finished) => self.finish_one_round(finished),
             CoordinatorOutput::Thread { transaction, message } => {
-                let threads = self.threads.as_mut().expect("they are where outputs come from");
-                threads.tell(transaction, message);
+                self.coordinator_role().threads.tell(transaction, message);
             }
             CoordinatorOutput::Stale(_) | CoordinatorOutput::OneRoundStale(..) => {
                 unreachable!("overtaken calls are planned again")
@@ -53,7 +124,7 @@ impl CoordinatorHost for Shard {
     ) -> Option<CoordinatorCall<MultiOrigin, Arc<HostCatalog>>> {
         let (origin, body) = match overtaken {
             Overtaken::Planned(MultiOrigin { origin, body }) => {
-                (origin, body.expect("whoever can be overtaken brings the invocation"))
+                (origin, body.expect("a call that can be overtaken has its invocation"))
             }
             Overtaken::OneRound(waiting, call) => (waiting.origin, call.invocation().into()),
         };
@@ -80,11 +151,16 @@ impl CoordinatorHost for Shard {
 }
 
 impl Shard {
+    #[inline]
+    fn coordinator_role(&mut self) -> &mut CoordinatorRole {
+        self.coordinator.as_mut().expect("what concerns the coordinator goes to its thread")
+    }
+
     /// A call for the coordinator arrived.
     pub(super) fn for_coordinator(&mut self, call: CoordinatorCall<MultiOrigin, Arc<HostCatalog>>) {
-        let mut outputs = std::mem::take(&mut self.spare_outputs);
+        let mut outputs = self.coordinator_role().take_outputs();
         coordinator::submit(self, call, &mut outputs);
-        self.spare_outputs = outputs;
+        self.coordinator_role().outputs = outputs;
     }
 
     /// A multi-partition procedure goes to the coordinator.
@@ -126,7 +202,7 @@ impl Shard {
         let made = several::call_for_coordinator(
             catalog,
             ring,
-            &mut self.one_rounds,
+            &mut self.several.one_rounds,
             &call,
             home,
             waiting,
@@ -163,7 +239,7 @@ impl Shard {
                 let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
                 let home = HomeOf::default();
                 self.call_coordinator(origin, invocation, body, &declared, home);
-                self.spare_partitions = declared;
+                self.several.declared = declared;
                 Taken::Pending
             }
             Err(failure) => self.refuse_counted(output, &origin, &failure),
@@ -175,7 +251,7 @@ impl Shard {
         &mut self,
         invocation: &Invocation<'_>,
     ) -> Result<Vec<PartitionId>, Failure> {
-        let mut declared = std::mem::take(&mut self.spare_partitions);
+        let mut declared = std::mem::take(&mut self.several.declared);
         declared.clear();
         if let Some(procedure) = self.catalog.procedure(invocation.procedure) {
             declare_partitions(procedure, invocation, &self.facts.ring, &mut declared)?;
@@ -196,40 +272,40 @@ impl Shard {
 
     /// A partition answered.
     pub(super) fn partition_answered(&mut self, answer: FromPartition) {
-        let mut outputs = std::mem::take(&mut self.spare_outputs);
+        let mut outputs = self.coordinator_role().take_outputs();
         coordinator::receive(self, answer, &mut outputs);
-        self.spare_outputs = outputs;
+        self.coordinator_role().outputs = outputs;
     }
 
     /// Time has passed: rounds that take too long end.
     pub(super) fn expire_rounds(&mut self) {
-        let mut outputs = std::mem::take(&mut self.spare_outputs);
-        if let Some(coordinator) = &mut self.coordinator {
-            coordinator.expire(self.now_us, &mut outputs);
-        }
+        let Some(role) = &mut self.coordinator else { return };
+        let mut outputs = role.take_outputs();
+        role.coordinator.expire(self.now_us, &mut outputs);
         self.carry_out(outputs);
     }
 
     pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
         coordinator::carry_out(self, &mut outputs);
-        self.spare_outputs = outputs;
+        self.coordinator_role().outputs = outputs;
     }
 
     /// The coordinator hears what the threads of its procedures said.
     #[inline]
     pub(super) fn hear_threads(&mut self) {
-        while let Some((transaction, said)) = self.threads.as_mut().and_then(ProcedureThreads::hear)
+        while let Some((transaction, said)) =
+            self.coordinator.as_mut().and_then(|role| role.threads.hear())
         {
+            let now_us = self.now_us;
             let mut outputs = Vec::new();
-            let coordinator = self.coordinator.as_mut().expect("it is where its threads are");
-            coordinator.hear_thread(transaction, said, self.now_us, &mut outputs);
+            self.coordinator().hear_thread(transaction, said, now_us, &mut outputs);
             self.carry_out(outputs);
         }
     }
 
     fn finish_multi(&mut self, finished: Finished<MultiOrigin>) {
         let origin = finished.origin.origin;
-        let mut frame = self.spare_buffer();
+        let mut frame = self.buffers.take();
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&finished.tables);
         let waited = Elapsed::between_us(origin.arrived_us, self.now_us);

@@ -1,5 +1,5 @@
-//! Calls that wait at a partition: those that must not run before all is decided, and those that
-//! are too many.
+//! Calls that are deferred at a partition: those that must not run before all is decided, and those
+//! that are too many.
 
 use super::{HeldCall, Shard};
 use crate::catalog::HostProcedure;
@@ -8,7 +8,7 @@ use lockstep_types::{Failure, Status};
 use lockstep_wire_volt::{Invocation, response};
 
 impl Shard {
-    /// Whether the log has what the call did, so that it cannot be taken back and run again.
+    /// Whether the log has what the call did, so that it cannot be undone and run again.
     #[cold]
     pub(super) fn call_runs_once(&self, call: &HeldCall) -> bool {
         let (HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. })) = call else {
@@ -24,8 +24,8 @@ impl Shard {
         let origin = call.origin();
         let limit = self.facts.options.max_held_calls.get();
         let text = format!(
-            "The partition holds {limit} calls behind a multi-partition transaction already \
-             (option max_held_calls); try again later."
+            "The partition has deferred {limit} calls until a multi-partition transaction ends \
+             (limit of the option max_held_calls); try again later."
         );
         self.refuse_by_message(origin, &Failure::new(Status::ServerUnavailable, text));
     }
@@ -35,7 +35,7 @@ impl Shard {
     #[cold]
     pub(super) fn refuse_by_message(&mut self, origin: Origin, failure: &Failure) {
         let (status, text) = (failure.status, failure.message.as_str());
-        let mut frame = self.spare_buffer();
+        let mut frame = self.buffers.take();
         response::write_simple(&mut frame, origin.handle, status, Some(text));
         let answer = ForwardedAnswer { origin, status, frame };
         self.send(origin.thread, Envelope::Answer(answer));
