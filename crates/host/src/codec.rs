@@ -14,11 +14,12 @@ use crate::names::route_of_entries;
 use crate::schema::codec::{decode_value, encode_value};
 use crate::statements::StatementVia;
 use lockstep_base::bytes::{ByteReader, ByteWriter};
-use lockstep_site::codec::MessageError;
+use lockstep_site::codec::{
+    MessageError, Read, put_list, put_option, read_flag, read_list, read_number, read_option,
+    read_short,
+};
 use lockstep_site::{ExpiryPoll, ExpiryUnitId, IndexHop};
 use lockstep_types::{IndexId, PartitionId, TableId, ThreadId, Value};
-
-type Read<T> = Result<T, MessageError>;
 
 /// Of units of row expiration, how many rows whose time is over were seen; none where another
 /// catalog is in force.
@@ -35,43 +36,12 @@ pub struct SurveyedTable {
     pub sample: Option<Vec<Vec<Value>>>,
 }
 
-fn number(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u32> {
-    let number = reader.varint()?;
-    u32::try_from(number).map_err(|_| MessageError::Number(what, number))
-}
-
-fn short(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u16> {
-    let number = reader.varint()?;
-    u16::try_from(number).map_err(|_| MessageError::Number(what, number))
-}
-
-/// As many items as a count says, of a byte at least each.
-fn list<'a, T>(
-    reader: &mut ByteReader<'a>,
-    read: impl Fn(&mut ByteReader<'a>) -> Read<T>,
-) -> Read<Vec<T>> {
-    let count = reader.varint()?;
-    if count > reader.remaining() as u64 {
-        return Err(MessageError::CutOff);
-    }
-    (0..count).map(|_| read(reader)).collect()
-}
-
-fn flag(reader: &mut ByteReader<'_>) -> Read<bool> {
-    match reader.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(MessageError::Unknown("a flag of", other.into())),
-    }
-}
-
 fn put_values(out: &mut Vec<u8>, values: &[Value]) {
-    out.put_varint(values.len() as u64);
-    values.iter().for_each(|value| encode_value(out, value));
+    put_list(out, values, encode_value);
 }
 
 fn values(reader: &mut ByteReader<'_>) -> Read<Vec<Value>> {
-    list(reader, |reader| Ok(decode_value(reader)?))
+    read_list(reader, |reader| Ok(decode_value(reader)?))
 }
 
 /// Writes how a statement is led to its row.
@@ -91,15 +61,15 @@ pub fn write_via(out: &mut Vec<u8>, via: &StatementVia) {
 /// # Errors
 /// It is not such, or the catalog has no such index.
 pub fn read_via<O>(reader: &mut ByteReader<'_>, catalog: &HostCatalog<O>) -> Read<StatementVia> {
-    let entries = TableId(number(reader, "table")?);
+    let entries = TableId(read_number(reader, "table")?);
     let keys = values(reader)?;
-    let index = PartitionId(number(reader, "partition")?);
+    let index = PartitionId(read_number(reader, "partition")?);
     let hop = match reader.u8()? {
         0 => IndexHop::Index,
         1 => IndexHop::Row,
         other => return Err(MessageError::Unknown("a step of a routing of", other.into())),
     };
-    let lookups = short(reader, "lookups")?;
+    let lookups = read_short(reader, "lookups")?;
     let route = route_of_entries(catalog, entries).map_err(MessageError::NotFound)?;
     Ok(StatementVia { route, keys, index, hop, lookups })
 }
@@ -124,12 +94,12 @@ pub fn write_polls(out: &mut Vec<u8>, catalog_version: u64, polls: &[ExpiryPoll]
 /// It is not such.
 pub fn read_polls(reader: &mut ByteReader<'_>) -> Read<(u64, Vec<ExpiryPoll>)> {
     let catalog_version = reader.varint()?;
-    let polls = list(reader, |reader| {
+    let polls = read_list(reader, |reader| {
         Ok(ExpiryPoll {
             unit: ExpiryUnitId(reader.varint()?),
-            partition: PartitionId(number(reader, "partition")?),
-            table: TableId(number(reader, "table")?),
-            index: IndexId(short(reader, "index")?),
+            partition: PartitionId(read_number(reader, "partition")?),
+            table: TableId(read_number(reader, "table")?),
+            index: IndexId(read_short(reader, "index")?),
             cut_off_us: reader.i64()?,
             rows_max: reader.varint()?,
         })
@@ -143,8 +113,7 @@ pub fn write_seen(out: &mut Vec<u8>, catalog_version: u64, seen: &[(ExpiryUnitId
     out.put_varint(seen.len() as u64);
     for (unit, rows) in seen {
         out.put_varint(unit.0);
-        out.put_u8(u8::from(rows.is_some()));
-        rows.iter().for_each(|rows| out.put_varint(*rows));
+        put_option(out, *rows, |out, rows| out.put_varint(rows));
     }
 }
 
@@ -154,9 +123,9 @@ pub fn write_seen(out: &mut Vec<u8>, catalog_version: u64, seen: &[(ExpiryUnitId
 /// It is not such.
 pub fn read_seen(reader: &mut ByteReader<'_>) -> Read<(u64, SeenRows)> {
     let catalog_version = reader.varint()?;
-    let seen = list(reader, |reader| {
+    let seen = read_list(reader, |reader| {
         let unit = ExpiryUnitId(reader.varint()?);
-        let rows = match flag(reader)? {
+        let rows = match read_flag(reader)? {
             true => Some(reader.varint()?),
             false => None,
         };
@@ -172,11 +141,9 @@ pub fn write_survey(out: &mut Vec<u8>, thread: ThreadId, tables: &[SurveyedTable
     for table in tables {
         out.put_varint(table.table.0.into());
         out.put_varint(table.rows);
-        out.put_u8(u8::from(table.sample.is_some()));
-        if let Some(sample) = &table.sample {
-            out.put_varint(sample.len() as u64);
-            sample.iter().for_each(|row| put_values(out, row));
-        }
+        put_option(out, table.sample.as_deref(), |out, sample| {
+            put_list(out, sample, |out, row| put_values(out, row));
+        });
     }
 }
 
@@ -185,14 +152,11 @@ pub fn write_survey(out: &mut Vec<u8>, thread: ThreadId, tables: &[SurveyedTable
 /// # Errors
 /// It is not such.
 pub fn read_survey(reader: &mut ByteReader<'_>) -> Read<(ThreadId, Vec<SurveyedTable>)> {
-    let thread = short(reader, "thread")?;
-    let tables = list(reader, |reader| {
-        let table = TableId(number(reader, "table")?);
+    let thread = read_short(reader, "thread")?;
+    let tables = read_list(reader, |reader| {
+        let table = TableId(read_number(reader, "table")?);
         let rows = reader.varint()?;
-        let sample = match flag(reader)? {
-            true => Some(list(reader, values)?),
-            false => None,
-        };
+        let sample = read_option(reader, |reader| read_list(reader, values))?;
         Ok(SurveyedTable { table, rows, sample })
     })?;
     Ok((ThreadId(thread), tables))

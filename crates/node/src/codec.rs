@@ -20,16 +20,14 @@ use lockstep_host::codec as host;
 use lockstep_host::index_hops::ViaKey;
 use lockstep_host::names::CatalogNames;
 use lockstep_site::codec::{
-    self as site, Identities, MessageError, ReceivedCall, put_failure, put_time_limit,
-    read_failure, read_time_limit,
+    self as site, Identities, MessageError, Read, ReceivedCall, put_failure, put_time_limit,
+    read_failure, read_number, read_short, read_time_limit,
 };
 use lockstep_site::{IndexHop, OneRoundAnswer};
 use lockstep_types::{PartitionId, Status, TableId, ThreadId};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-type Read<T> = Result<T, MessageError>;
 
 static ALWAYS: AtomicBool = AtomicBool::new(false);
 
@@ -212,16 +210,6 @@ fn take_rest<'a>(reader: &mut ByteReader<'a>) -> &'a [u8] {
     let rest = reader.rest();
     *reader = ByteReader::new(&[]);
     rest
-}
-
-fn read_number(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u32> {
-    let number = reader.varint()?;
-    u32::try_from(number).map_err(|_| MessageError::Number(what, number))
-}
-
-fn read_short(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u16> {
-    let number = reader.varint()?;
-    u16::try_from(number).map_err(|_| MessageError::Number(what, number))
 }
 
 /// The partition of a call: one that the cluster has.

@@ -157,7 +157,8 @@ pub enum ReceivedCall<O, T> {
     Overtaken(O),
 }
 
-type Read<T> = Result<T, MessageError>;
+/// What reading a part of a message gives.
+pub type Read<T> = Result<T, MessageError>;
 
 /// Whether a message of this catalog version can be read here.
 fn check_version<C>(version: u64, names: &impl Identities<C>) -> Read<()> {
@@ -188,11 +189,16 @@ fn end(reader: &ByteReader<'_>) -> Read<()> {
     }
 }
 
-fn put_flag(out: &mut Vec<u8>, flag: bool) {
+/// Writes whether something is so.
+pub fn put_flag(out: &mut Vec<u8>, flag: bool) {
     out.put_u8(u8::from(flag));
 }
 
-fn read_flag(reader: &mut ByteReader<'_>) -> Read<bool> {
+/// Reads whether something is so.
+///
+/// # Errors
+/// The message is cut off, or has another byte there than 0 and 1.
+pub fn read_flag(reader: &mut ByteReader<'_>) -> Read<bool> {
     match reader.u8()? {
         0 => Ok(false),
         1 => Ok(true),
@@ -200,10 +206,22 @@ fn read_flag(reader: &mut ByteReader<'_>) -> Read<bool> {
     }
 }
 
-/// A number of 32 bits.
-fn read_number(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u32> {
+/// Reads a number of 32 bits; errors name what it counts.
+///
+/// # Errors
+/// The message is cut off, or the number is greater.
+pub fn read_number(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u32> {
     let number = reader.varint()?;
     u32::try_from(number).map_err(|_| MessageError::Number(what, number))
+}
+
+/// Reads a number of 16 bits.
+///
+/// # Errors
+/// As for [`read_number`].
+pub fn read_short(reader: &mut ByteReader<'_>, what: &'static str) -> Read<u16> {
+    let number = reader.varint()?;
+    u16::try_from(number).map_err(|_| MessageError::Number(what, number))
 }
 
 fn read_size(reader: &mut ByteReader<'_>, what: &'static str) -> Read<usize> {
@@ -215,13 +233,18 @@ fn read_text<'a>(reader: &mut ByteReader<'a>) -> Read<&'a str> {
     lockstep_base::bytes::text(reader.counted()?).ok_or(MessageError::Text)
 }
 
-fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
+/// Writes a list.
+pub fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
     out.put_varint(items.len() as u64);
     items.iter().for_each(|item| put(out, item));
 }
 
-/// Each item has a byte at least, so that a count cannot ask for more memory than the message has.
-fn read_list<'a, T>(
+/// Reads a list. Each item has a byte at least, so that a count cannot ask for more memory than
+/// the message has.
+///
+/// # Errors
+/// The message is cut off, or an item is not one.
+pub fn read_list<'a, T>(
     reader: &mut ByteReader<'a>,
     mut read: impl FnMut(&mut ByteReader<'a>) -> Read<T>,
 ) -> Read<Vec<T>> {
@@ -232,14 +255,19 @@ fn read_list<'a, T>(
     (0..count).map(|_| read(reader)).collect()
 }
 
-fn put_option<T>(out: &mut Vec<u8>, item: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
+/// Writes what may be absent.
+pub fn put_option<T>(out: &mut Vec<u8>, item: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
     put_flag(out, item.is_some());
     if let Some(item) = item {
         put(out, item);
     }
 }
 
-fn read_option<'a, T>(
+/// Reads what may be absent.
+///
+/// # Errors
+/// The message is cut off, or it is not such.
+pub fn read_option<'a, T>(
     reader: &mut ByteReader<'a>,
     read: impl FnOnce(&mut ByteReader<'a>) -> Read<T>,
 ) -> Read<Option<T>> {
