@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 pub fn command() -> Command {
     Command::new("log")
-        .about("Look at the command log of a host")
+        .about("Inspect the command log of a host")
         .subcommand_required(true)
         .subcommand(
             Command::new("inspect")
-                .about("Say what a command log holds and whether it is sound; changes nothing")
+                .about("Report what a command log holds and whether it is intact; changes nothing")
                 .arg(
                     Arg::new("path")
                         .value_name("DIR|FILE")

@@ -60,7 +60,7 @@ fn line(replayed: u64, entries: u64) -> String {
 }
 
 /// What was brought back, in a line.
-pub fn told(summary: &RecoverySummary) -> String {
+pub fn describe(summary: &RecoverySummary) -> String {
     let load_us = summary.snapshot.as_ref().map_or(0, |snapshot| snapshot.load_us);
     let seconds = (summary.survey_us + load_us + summary.replay_us) as f64 / 1e6;
     let snapshot = summary.snapshot.as_ref().map_or("no snapshot".to_string(), |snapshot| {
@@ -132,7 +132,7 @@ mod tests {
             replay_us: 400_000,
         };
         assert_eq!(
-            told(&summary),
+            describe(&summary),
             "recovered in 0.5 s: no snapshot, 1 990 log entries replayed, 3 changes of the \
              catalog among them; 10 of what was not committed left out"
         );
@@ -142,7 +142,7 @@ mod tests {
         summary.snapshot = Some(SnapshotSummary { nonce, rows, bytes: 9, load_us: 1_500_000 });
         summary.passed_over.push("file, byte 7: damaged".to_string());
         assert_eq!(
-            told(&summary),
+            describe(&summary),
             "recovered in 2.0 s: snapshot AUTOSNAP1 with 12 345 rows, 1 990 log entries replayed, \
              3 changes of the catalog among them; 10 of what was not committed left out\n\
              lockstep: a newer snapshot was not used: file, byte 7: damaged"

@@ -75,7 +75,7 @@ pub fn command() -> Command {
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("Say what was done as JSON"),
+                .help("Report what was done as JSON"),
         )
 }
 
@@ -127,7 +127,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
     let seconds = began.elapsed().as_secs_f64();
     let text = match is_json {
         true => format!("{}\n", as_json(&restored, seconds)),
-        false => told(&restored, seconds, path),
+        false => describe(&restored, seconds, path),
     };
     write_out(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -144,7 +144,7 @@ fn time(id: TransactionId) -> String {
     text
 }
 
-fn told(restored: &RestoreSummary, seconds: f64, path: &Path) -> String {
+fn describe(restored: &RestoreSummary, seconds: f64, path: &Path) -> String {
     let RestoreSummary { recovery, point, nonce, set_aside, snapshots_set_aside, .. } = restored;
     let from = recovery.snapshot.as_ref().map_or("the beginning".to_string(), |snapshot| {
         format!("snapshot {} with {} rows", snapshot.nonce, grouped(snapshot.rows))
@@ -152,7 +152,7 @@ fn told(restored: &RestoreSummary, seconds: f64, path: &Path) -> String {
     let shown = path.display();
     let mut text = format!(
         "lockstep: restored {shown} in {seconds:.1} s: {from}, {} log entries replayed\n\
-         lockstep: the last transaction restored is {}; the next, {}, and all behind it are left \
+         lockstep: the last transaction restored is {}; the next, {}, and all after it are left \
          out ({} log entries)\n\
          lockstep: the directory goes on with snapshot {nonce}; the log and {snapshots_set_aside} \
          later snapshot{} are set aside in {}\n\
@@ -178,14 +178,14 @@ fn told(restored: &RestoreSummary, seconds: f64, path: &Path) -> String {
 }
 
 fn as_json(restored: &RestoreSummary, seconds: f64) -> Value {
-    let told = |id: Option<TransactionId>| {
+    let id_of = |id: Option<TransactionId>| {
         id.map(|id| json!({ "transaction": id.0, "time": time(id), "time_ms": id.time_ms() }))
     };
     let mut value = recovery::as_json(&restored.recovery);
     value["restore"] = json!({
         "seconds": seconds,
-        "last": told(restored.point.last),
-        "next": told(restored.point.next),
+        "last": id_of(restored.point.last),
+        "next": id_of(restored.point.next),
         "entries_left_out": restored.point.entries_behind,
         "snapshot": restored.nonce,
         "snapshot_bytes": restored.bytes,

@@ -15,11 +15,11 @@ use std::process::ExitCode;
 
 pub fn command() -> Command {
     Command::new("snapshot")
-        .about("Look at the files of snapshots")
+        .about("Inspect the files of snapshots")
         .subcommand_required(true)
         .subcommand(
             Command::new("inspect")
-                .about("Say what snapshots hold and whether they are sound; changes nothing")
+                .about("Report what snapshots hold and whether they are intact; changes nothing")
                 .arg(
                     Arg::new("path")
                         .value_name("DIR")

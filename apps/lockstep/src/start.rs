@@ -20,7 +20,7 @@ const START_STACK_BYTES: usize = 8 << 20;
 
 pub fn command() -> Command {
     Command::new("start")
-        .about("Run a host in the foreground; Ctrl-C or SIGTERM stops it in order")
+        .about("Run a host in the foreground; Ctrl-C or SIGTERM shuts it down cleanly")
         .arg(
             Arg::new("dir")
                 .long("dir")
@@ -47,7 +47,7 @@ pub fn command() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .requires("dir")
-                .help("Say what was brought back from the directory as JSON"),
+                .help("Report what was recovered from the directory as JSON"),
         )
         .arg(sites())
         .arg(partitions_per_site())
@@ -68,12 +68,9 @@ pub fn command() -> Command {
                 .allow_hyphen_values(true)
                 .help("An option for the JVM of Java procedures, such as -Xlog:gc"),
         )
-        .arg(
-            Arg::new("stop-with-input")
-                .long("stop-with-input")
-                .action(ArgAction::SetTrue)
-                .help("Stop when standard input ends, as it does with whoever started the host"),
-        )
+        .arg(Arg::new("stop-with-input").long("stop-with-input").action(ArgAction::SetTrue).help(
+            "Stop when standard input is closed, as when the process that started the host ends",
+        ))
         .arg(
             Arg::new("pin")
                 .long("pin")
@@ -266,7 +263,7 @@ fn report_recovery(server: &Server, json: bool) {
     match server.recovery() {
         Some(summary) if json => println!("{}", recovery::as_json(summary)),
         Some(summary) if summary.entries > 0 || summary.snapshot.is_some() => {
-            println!("lockstep: {}", recovery::told(summary))
+            println!("lockstep: {}", recovery::describe(summary))
         }
         _ => {}
     }

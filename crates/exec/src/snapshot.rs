@@ -24,7 +24,7 @@ impl Database {
         record_bytes: usize,
         choose: impl Fn(TableId) -> bool,
     ) -> Vec<SnapshotTable> {
-        assert!(self.undo.is_empty(), "a snapshot begins when nothing can be taken back");
+        assert!(self.undo.is_empty(), "a snapshot begins when nothing can be undone");
         self.tables.begin_snapshot(record_bytes, choose)
     }
 

@@ -220,7 +220,7 @@ impl EmbeddedHost {
                                 self.plans.clear();
                             }
                             PartitionEffect::Answer((), ()) => {
-                                unreachable!("one call at a time speculates behind nothing")
+                                unreachable!("one call at a time does not speculate")
                             }
                         }
                     }

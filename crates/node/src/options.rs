@@ -112,9 +112,9 @@ options! {
     max_in_list: Count = 100_000, 1, 10_000_000, "values",
         "Values in a list after IN, and rows after VALUES.";
     max_unread_bytes: Bytes = 8 * MIB, 64 * 1_024, 1_024 * MIB, "bytes",
-        "Answers that a client has not read, per connection; above it the connection is paused.";
+        "Responses that a client has not read, per connection; above it the connection is paused.";
     unread_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
-        "How long a connection may leave answers unread before it is closed.";
+        "How long a connection may leave responses unread before it is closed.";
     snapshot_share_percent: Percent = 15, 1, 1_000, "percent",
         "How long a site encodes for a running snapshot, in percent of the time that its other \
          work takes; without other work it only encodes.";
@@ -123,16 +123,16 @@ options! {
          work; more if the snapshot would take longer than half of snapshot_interval_s, or if \
          changes force out more than memory should hold; 0 for as much as the disk takes.";
     snapshot_interval_s: Option<Seconds> = 600, 0, 31_536_000, "s",
-        "Every so often a host with a directory takes a snapshot by itself, if something was \
-         logged; 0 for never.";
+        "How often a host with a directory takes a snapshot by itself, if something was logged; 0 \
+         for never.";
     snapshot_log_bytes: Option<Bytes> = 1_024 * MIB, 0, 1 << 50, "bytes",
-        "A snapshot is taken before its time once so much was logged since the last one, and as \
-         much as that holds; 0 for never.";
+        "A snapshot is taken early once this much was logged since the last one, and no less than \
+         the size of the last one; 0 for never.";
     snapshots_kept: Count = 2, 1, 1_000, "snapshots",
         "Of the snapshots that the host takes by itself, the number of the newest that it keeps.";
     memory_limit_percent: Option<Percent> = 80, 0, 100, "percent",
-        "Of the machine's memory, or of what the system lets the process have, so much may be \
-         resident. From there on the host is read-only, but for deletes, until it is below 95 % of \
+        "Of the machine's memory, or of what the system lets the process have, the part that may \
+         be resident. Above it the host is read-only, but for deletes, until it is below 95 % of \
          the limit; 0 for no limit.";
     memory_limit_bytes: Option<Bytes> = 0, 0, 1 << 60, "bytes",
         "The same as a number of bytes; the lower one of both is the limit; 0 for none.";
@@ -142,29 +142,29 @@ options! {
     disk_reserve_bytes: Option<Bytes> = 256 * MIB, 0, 1 << 60, "bytes",
         "With less space than this free on the disk of its directory the host is read-only, but \
          for deletes, until 105 % of it are free; with less than a quarter it takes no write at \
-         all; 0 to look at the disk only when it is full.";
+         all; 0 to check the disk only when it is full.";
     resource_check_ms: Milliseconds = 1_000, 10, 3_600_000, "ms",
-        "How often the host looks at its memory and at the disk.";
+        "How often the host checks its use of memory and of the disk.";
     stop_timeout_ms: Milliseconds = 10_000, 0, 3_600_000, "ms",
-        "How long a host that stops waits for the calls in progress and for clients to take their \
-         answers.";
+        "How long a host that stops waits for the calls in progress and for clients to read their \
+         responses.";
     login_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
     max_outstanding_calls: Count = 4_096, 16, 1_000_000, "calls",
         "Calls of one connection that wait for another thread; above it the connection is paused. \
          Ad hoc and multi-partition calls count for 16.";
     max_held_calls: Count = 100_000, 1, 10_000_000, "calls",
-        "Calls that a partition holds back while a multi-partition transaction runs.";
+        "Calls that a partition queues while a multi-partition transaction runs.";
     max_speculative_calls: Count = 4_096, 0, 1_000_000, "calls",
-        "Calls that a partition runs after multi-partition transactions whose outcome is not \
-         known yet, their answers kept; 0 to wait for the outcome.";
+        "Calls that a partition runs speculatively after undecided multi-partition transactions, \
+         their responses buffered; 0 to wait for the decision.";
     max_speculative_bytes: Bytes = 64 * MIB, 1_024, 1_024 * MIB, "bytes",
-        "Answers that a partition keeps until such an outcome is known.";
+        "Responses that a partition buffers until such a decision.";
     max_active_multi: Count = 256, 1, 10_000, "transactions",
         "Multi-partition transactions in progress at the same time.";
     max_index_lookups: Count = 8, 1, crate::message::MAX_LOOKUPS, "lookups",
-        "How often a call asks a global index for its row's partition, when the row keeps moving \
-         while the call is on its way to it.";
+        "How often a call looks its row's partition up in a global index, when the row moves while \
+         the call is on its way to it.";
     #[cfg(feature = "faults")]
     stop_everything: StopEverything = 0, 0, 2, "0 to 2",
         "With 1, a multi-partition transaction stops all partitions, planned fragment by \
@@ -193,35 +193,36 @@ options! {
     max_temporary_bytes: Bytes = 100 * MIB, MIB, 100 * 1_024 * MIB, "bytes",
         "Intermediate results of one statement at one site.";
     max_undo_bytes: Bytes = 4 << 30, 64 * 1_024, 1 << 40, "bytes",
-        "What a site keeps to undo open transactions; one that changes more fails.";
+        "The undo log of the open transactions of a site; a transaction that changes more fails.";
     replica_digests: OnOff = 0, 0, 1, "0 or 1",
         "With 1, each partition keeps a running digest of the statements that changed rows, their \
          parameters and the numbers of changes.";
     max_entry_changes_bytes: Bytes = 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
-        "Changes of global indexes' entries that one statement may ask for at a site; one that \
-         asks for more fails.";
+        "Changes of global index entries that one statement may need at a site; one that needs \
+         more fails.";
     index_build_rows: Count = 1_000, 1, 1_000_000, "rows",
         "Rows at each site that one step of building a global index takes in, and for as long as \
          calls wait.";
     max_tasks: Count = 1_000, 0, 10_000, "tasks",
         "Tasks that a host has; CREATE TASK refuses more.";
     task_min_interval_ms: Milliseconds = 0, 0, 86_400_000, "ms",
-        "The least time from the begin of a task's run to that of the next, and after its end for \
-         one with a DELAY, whatever its schedule says.";
+        "The least time from the start of a task's run to the start of the next, or from its end \
+         for a task with a DELAY, whatever its schedule says.";
     ttl_check_ms: Option<Milliseconds> = 1_000, 0, 3_600_000, "ms",
-        "How often each site looks whether rows of tables with USING TTL have reached their time; \
-         0 for never, so that none is deleted.";
+        "How often each site polls tables with USING TTL for expired rows; 0 for never, so that \
+         none is deleted.";
     max_ttl_batch_rows: Count = 100_000, 1, 10_000_000, "rows",
-        "Rows that one transaction deletes because their time is over, whatever BATCH_SIZE says, \
-         and for as long as calls wait.";
+        "Expired rows that one transaction deletes, whatever BATCH_SIZE says; calls wait for that \
+         long.";
     plan_cache_entries: Count = 5_000, 1, 1_000_000, "statements",
-        "Plans of ad hoc statements that are kept.";
+        "Plans of ad hoc statements that are cached.";
     local_data: OnOff = 0, 0, 1, "0 or 1",
         "With 1, each procedure that is created with PARTITION ON is WITH LOCAL DATA: its \
          statements work on the rows of the call's partition, as in VoltDB, where they would \
          otherwise fail for not naming one. CREATE PROCEDURE warns of them.";
     max_ordered_sources: Count = 8, 1, 12, "sources",
-        "Sources of an inner join up to which all orders are weighed; above it, step by step.";
+        "Sources of an inner join up to which all join orders are compared; above it, the order \
+         is found step by step.";
     disabled_rules: RuleSet = 0, 0, u64::MAX, "bits",
         "Planner rules that are switched off, for tests: a bit each, or their names with commas.";
     statistics_interval_ms: Option<Milliseconds> = 1_000, 0, 3_600_000, "ms",
@@ -251,7 +252,7 @@ options! {
         "Threads for multi-partition procedures in Java, which wait while their batches run.";
     max_nontransactional_threads: Count = 20, 1, 10_000, "threads",
         "Threads for non-transactional procedures in Java, which may wait for the calls that they \
-         make; as many hand out the answers and run the stages of compound procedures.";
+         make; as many send the responses and run the stages of compound procedures.";
     max_nontransactional_calls: Count = 1_000, 1, 1_000_000, "calls",
         "Calls of non-transactional and compound procedures that the connections of a thread wait \
          for; more are refused.";

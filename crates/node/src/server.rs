@@ -261,7 +261,7 @@ impl Server {
         while self.facts.drain.is_busy() && self.runs_on() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                tracing::warn!("the host stops with calls under way (option stop_timeout_ms)");
+                tracing::warn!("the host stops with calls in progress (option stop_timeout_ms)");
                 return;
             }
             // A site that ended by an error does not wake this thread.

@@ -188,7 +188,7 @@ fn part_values(field: &Field, part: &str) -> Result<u64, String> {
     let step = match step.map(str::parse::<u32>) {
         None => 1,
         Some(Ok(step)) if step > 0 => step,
-        Some(_) => return Err(format!("has no number from 1 on behind the / of '{part}'")),
+        Some(_) => return Err(format!("has no number from 1 on after the / of '{part}'")),
     };
     let values = (low..=high).step_by(step as usize);
     Ok(values.fold(0, |set, value| set | 1 << value))
@@ -356,7 +356,7 @@ mod tests {
             ("* * * * * 8", "the day of the week '8'"),
             ("* * * * * FRI-MON", "has the range 'FRI-MON', which goes backwards"),
             ("? * * * * *", "the second '?'"),
-            ("*/0 * * * * *", "no number from 1 on behind the / of '*/0'"),
+            ("*/0 * * * * *", "no number from 1 on after the / of '*/0'"),
             ("*/x * * * * *", "no number from 1 on"),
             ("1, * * * * *", "has ''"),
             ("-1 * * * * *", "has ''"),

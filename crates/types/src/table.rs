@@ -340,16 +340,16 @@ impl<'a> TableView<'a> {
         let start = out.len();
         out.put_i32(0);
         let header_length = i32::try_from(self.types.len() + self.names.len() + 3);
-        out.put_i32(header_length.expect("it was read behind a length"));
+        out.put_i32(header_length.expect("it was read after a length"));
         out.put_u8(0);
-        let columns = i16::try_from(self.types.len()).expect("it was read behind a count");
+        let columns = i16::try_from(self.types.len()).expect("it was read after a count");
         out.put_i16(columns);
         out.extend_from_slice(self.types);
         out.extend_from_slice(self.names);
         out.put_i32(self.row_count as i32);
         out.extend_from_slice(self.rows);
         let length = i32::try_from(out.len() - start - 4);
-        out.patch_i32(start, length.expect("it was read behind a length"));
+        out.patch_i32(start, length.expect("it was read after a length"));
     }
 
     /// Takes the next table, with its total length in front, off the reader.

@@ -27,7 +27,7 @@ pub fn command() -> Command {
     let only = || names("tables", "These tables only [default: all]").conflicts_with("skip-tables");
     let skipped = || names("skip-tables", "All tables but these");
     let save = Command::new("save")
-        .about("Save a snapshot while calls go on")
+        .about("Save a snapshot while the host serves calls")
         .arg(name())
         .arg(
             Arg::new("path")
@@ -47,7 +47,7 @@ pub fn command() -> Command {
             Arg::new("no-wait")
                 .long("no-wait")
                 .action(ArgAction::SetTrue)
-                .help("Come back once it has begun; `status` tells how it goes"),
+                .help("Return once it has begun; `status` shows its progress"),
         );
     let restore = Command::new("restore")
         .about("Restore a snapshot's rows, into empty tables or beside others")
@@ -57,7 +57,8 @@ pub fn command() -> Command {
         .arg(skipped());
     let commands = [
         save,
-        Command::new("status").about("How the last snapshots went, and how far one is"),
+        Command::new("status")
+            .about("Results of the last snapshots, and the progress of a running one"),
         Command::new("scan").about("List the snapshots of a folder").arg(folder()),
         restore,
         Command::new("delete").about("Delete a snapshot's files").arg(folder()).arg(name()),

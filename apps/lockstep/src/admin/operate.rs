@@ -16,18 +16,18 @@ pub fn commands() -> Vec<Command> {
             .help("The admin port of the host")
     };
     let save = Arg::new("save").long("save").action(ArgAction::SetTrue).help(
-        "Save a snapshot into the host's directory first, so that the next start has nothing to \
-         run again",
+        "Save a snapshot into the host's directory first, so that the next start has no log to \
+         replay",
     );
     let cancel =
         Arg::new("cancel").long("cancel").action(ArgAction::SetTrue).conflicts_with("save").help(
             "Cancel a shutdown that was prepared and not finished: the host accepts calls again",
         );
     vec![
-        Command::new("pause").about("Let clients only read; administrators may write"),
+        Command::new("pause").about("Make the host read-only, except for administrators"),
         Command::new("resume").about("Let clients write again"),
-        Command::new("quiesce").about("Wait until everything that was answered is on disk"),
-        Command::new("shutdown").about("Stop the host in order").arg(save).arg(cancel),
+        Command::new("quiesce").about("Wait until all changes that were answered are on disk"),
+        Command::new("shutdown").about("Shut the host down cleanly").arg(save).arg(cancel),
     ]
     .into_iter()
     .map(|command| command.arg(server()))

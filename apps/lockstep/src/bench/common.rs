@@ -31,7 +31,7 @@ pub fn with_common(command: Command) -> Command {
                 .long("start")
                 .value_name("SITES")
                 .value_parser(value_parser!(u32).range(1..=1024))
-                .help("Start a host of so many sites on this machine, for this run"),
+                .help("Start a host with N sites on this machine, for this run"),
         )
         .group(ArgGroup::new("target").args(["servers", "embedded", "start"]).required(true))
         .arg(number("connections", "C", "8", "Connections"))
@@ -61,7 +61,7 @@ pub fn with_common(command: Command) -> Command {
                 .value_name("N|HOST:PORT,...")
                 .value_parser(workers)
                 .conflicts_with("embedded")
-                .help("Load from so many processes, or from `lockstep bench worker` elsewhere"),
+                .help("Load from N processes, or from `lockstep bench worker` elsewhere"),
         )
         .arg(
             number("clock-limit-ms", "MS", "10", "Warn of workers' clocks that are further apart")
@@ -253,7 +253,7 @@ fn worker_options(name: &str, arguments: &ArgMatches) -> WorkerOptions {
         ["workers", "clock-limit-ms", "servers", "start", "json", "plot", "report", "jar"];
     let mut line = vec!["bench".to_string(), name.to_string()];
     // Workers are told the servers apart; their command line needs some.
-    line.extend(["--servers".to_string(), "told:1".to_string()]);
+    line.extend(["--servers".to_string(), "named:1".to_string()]);
     line.extend(command_line(arguments, &OWN));
     WorkerOptions {
         workers: arguments.get_one::<Workers>("workers").cloned().unwrap_or_default(),

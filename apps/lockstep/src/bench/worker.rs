@@ -17,13 +17,13 @@ pub fn command() -> Command {
                 .value_name("ADDRESS:PORT")
                 .value_parser(value_parser!(SocketAddr))
                 .required(true)
-                .help("Where it connects; whoever can connect there can have load made"),
+                .help("Where it listens; every process that can connect there can start load"),
         )
         .arg(
             Arg::new("leash")
                 .long("leash")
                 .action(ArgAction::SetTrue)
-                .help("End behind the first run, or when standard input ends"),
+                .help("End after the first run, or when standard input ends"),
         )
 }
 

@@ -355,7 +355,7 @@ impl<R: Read> Reader<R> {
                     return Scan::Whole { bytes: at + 1, line_end: 1 };
                 }
                 (None | Some(b'\r'), None) => return Scan::GoesOn(None),
-                _ => return Scan::Wrong(at, "text behind the quote that ends the value"),
+                _ => return Scan::Wrong(at, "text after the quote that ends the value"),
             }
         }
     }

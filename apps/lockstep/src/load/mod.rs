@@ -38,7 +38,7 @@ pub fn server_argument() -> Arg {
         .long("server")
         .value_name("HOST:PORT")
         .default_value("127.0.0.1:21212")
-        .help("The host to talk to")
+        .help("The host to connect to")
 }
 
 fn number(name: &'static str, default: &'static str, least: u64, help: &'static str) -> Arg {
@@ -280,7 +280,7 @@ impl Load {
             Some(Ok(record)) => {
                 let name = |place| match std::str::from_utf8(record.value(place).bytes) {
                     Ok(name) => Ok(name.trim().to_string()),
-                    Err(_) => Err(format!("name {} of the header is no UTF-8", place + 1)),
+                    Err(_) => Err(format!("name {} of the header is not UTF-8", place + 1)),
                 };
                 (0..record.len()).map(name).collect::<Result<_, _>>().map(Some)
             }

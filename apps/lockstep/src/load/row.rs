@@ -177,7 +177,7 @@ fn read<'v>(
             number.map(Datum::Decimal).map_err(|error| {
                 let what = match error {
                     DecimalError::Malformed => "is no DECIMAL",
-                    DecimalError::TooPrecise => "has more than 12 digits behind the point",
+                    DecimalError::TooPrecise => "has more than 12 digits after the decimal point",
                     DecimalError::TooLarge => {
                         "is out of range: a DECIMAL has 26 digits in front of the point"
                     }
@@ -205,7 +205,7 @@ fn read<'v>(
 fn read_text<'v>(column: &Column, bytes: &'v [u8]) -> Result<Datum<'v>, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        format!("byte {:#04x} behind {at} bytes of the value is no UTF-8", bytes[at])
+        format!("byte {:#04x} after {at} bytes of the value is not UTF-8", bytes[at])
     })?;
     // A text has at most as many characters as bytes, so most need no counting.
     if bytes.len() > column.length {
@@ -338,7 +338,7 @@ mod tests {
         }
         let mut scratch = Vec::new();
         let bad = read(&column(Varchar, 9), b"ab\xffc", Times::Text, &mut scratch);
-        assert_eq!(bad, Err("byte 0xff behind 2 bytes of the value is no UTF-8".to_string()));
+        assert_eq!(bad, Err("byte 0xff after 2 bytes of the value is not UTF-8".to_string()));
     }
 
     #[test]

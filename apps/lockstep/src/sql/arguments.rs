@@ -92,7 +92,7 @@ fn sequence(
         at += length;
     }
     if wanted {
-        return Err(CommandError::new(at, "a value is missing behind the last comma"));
+        return Err(CommandError::new(at, "a value is missing after the last comma"));
     }
     Ok((values, at))
 }

@@ -71,7 +71,7 @@ pub enum Command<'a> {
     Explain(&'a str),
     /// Show the plans of a procedure.
     ExplainProcedure(&'a str),
-    /// Show how a view is kept up.
+    /// Show how a view is maintained.
     ExplainView(&'a str),
     /// List something; tables and indexes, of one table only.
     Show(Listed, Option<&'a str>),
@@ -126,7 +126,7 @@ Statements end with `;`. Commands end with `;` or with their line:
   exec PROCEDURE [VALUE, ...]   call a procedure: numbers, 'text', NULL, X'hex', [1, 2, 3]
   explain STATEMENT;            show a statement's plan
   explainproc PROCEDURE         show the plans of a procedure's statements
-  explainview VIEW              show how a view is kept up
+  explainview VIEW              show how a view is maintained
   querystats QUERY;             run a query over statistics(SELECTOR, DELTA)
   show WORD                     list tables, views, streams, indexes, procedures, classes,
                                 functions, tasks, topics, roles, users or config

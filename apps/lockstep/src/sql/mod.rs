@@ -29,7 +29,7 @@ pub fn command() -> Command {
                 .long("server")
                 .value_name("HOST:PORT")
                 .default_value("127.0.0.1:21212")
-                .help("The host to talk to"),
+                .help("The host to connect to"),
         )
         .arg(
             Arg::new("execute")
@@ -45,7 +45,7 @@ pub fn command() -> Command {
                 .long("file")
                 .value_name("FILE")
                 .action(ArgAction::Append)
-                .help("Run the statements of a file, behind those of -e"),
+                .help("Run the statements of a file, after those of -e"),
         )
         .arg(
             Arg::new("format")
@@ -59,7 +59,7 @@ pub fn command() -> Command {
             Arg::new("continue-on-error")
                 .long("continue-on-error")
                 .action(ArgAction::SetTrue)
-                .help("Go on after an error; the exit code is 1 all the same"),
+                .help("Continue after an error; the exit code is still 1"),
         )
         .after_help(command::HELP)
 }

@@ -183,7 +183,7 @@ fn a_restored_directory_goes_on_and_its_restore_can_be_undone() {
     drop(host);
     refused(&folder.0, &["--until", "yesterday"], &["not a time like", "2026-01-31 12:00:00.000"]);
     let future = time_text(now_ms() + 3_600_000);
-    refused(&folder.0, &["--until", &future], &["is behind 20", "the last", "`lockstep start`"]);
+    refused(&folder.0, &["--until", &future], &["is after 20", "the last", "`lockstep start`"]);
     let id = ["--until-transaction", "12345"];
     refused(&folder.0, &id, &["no transaction", "12345 of 2008", "The nearest"]);
 

@@ -455,7 +455,7 @@ fn all_gone(disk: &dyn Disk, number: u32) -> LogError {
             "the command log has no file with a sound first page, and {} says that it had some",
             disk.shown(LOG_BEGUN_FILE)
         ),
-        remedy: "put the log's files back from a copy; a directory that is to begin anew is made \
+        remedy: "put the log's files back from a copy; a directory for a new database is made \
                  by `lockstep init`, and a snapshot restored into it"
             .to_string(),
     }

@@ -74,7 +74,7 @@ impl fmt::Display for SurveyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SurveyError::Entry { partition, sequence, error } => {
-                write!(f, "the log of partition {partition} behind entry {sequence}: {error}")
+                write!(f, "the log of partition {partition} after entry {sequence}: {error}")
             }
             SurveyError::Gap { partition, due, found } if found < due => write!(
                 f,

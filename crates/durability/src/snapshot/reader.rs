@@ -214,7 +214,7 @@ impl RowsReader {
         let mut next = || fields.u32().unwrap_or_default();
         let (number, kind, length, checksum) = (next(), next(), next(), next());
         if u64::from(length) > self.length - (at + CHUNK_HEADER_BYTES as u64) {
-            let problem = format!("a chunk of {length} bytes reaches behind the file's end");
+            let problem = format!("a chunk of {length} bytes ends after the end of the file");
             return Err(self.damaged(at, problem));
         }
         let mut checked = [0; CHUNK_HEADER_BYTES - 4];

@@ -477,7 +477,7 @@ fn logs_with_gaps_or_of_others_are_refused_and_what_a_snapshot_has_is_passed_ove
     let unexpected = survey.read(B, &pieces[0]).unwrap_err();
     assert_eq!(unexpected, SurveyError::WrongPartition { partition: B, found: A });
     let cut = survey.read(A, &pieces[1][..pieces[1].len() - 1]).unwrap_err();
-    assert!(cut.to_string().contains("behind entry 1"), "{cut}");
+    assert!(cut.to_string().contains("after entry 1"), "{cut}");
     let mut survey = Survey::new(&[3, 0]);
     survey.read(A, &pieces.concat()).expect("sound");
     let tail = survey.finish().tails[0];

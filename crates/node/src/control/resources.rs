@@ -118,7 +118,9 @@ impl Control {
         let intake = &self.facts.intake;
         match intake.note_disk(free, reserve) {
             Some(true) => tracing::warn!("{}", intake.said_of_disk()),
-            Some(false) => tracing::warn!(free, reserve, "the disk has room again: writes go on"),
+            Some(false) => {
+                tracing::warn!(free, reserve, "the disk has space again: writes are accepted")
+            }
             None => {}
         }
     }

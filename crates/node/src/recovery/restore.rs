@@ -235,7 +235,7 @@ pub fn undo_restore(data: &Data, folder: &str) -> Result<UndoneRestore, String> 
         let back = switch.moves.len() - away;
         if back == 0 {
             let shown = disk.shown(folder);
-            return Err(DirectoryError(format!("{shown} is empty: it was taken back before")));
+            return Err(DirectoryError(format!("{shown} is empty: the restore was undone before")));
         }
         switch.decide(disk)
     };
@@ -293,7 +293,7 @@ fn find_point(
     if point.entries_behind == 0 {
         let last = point.last.map_or("nothing".to_string(), told);
         return Err(format!(
-            "nothing in {} is behind {}: the last that the command log there has is {last}. \
+            "nothing in {} is after {}: the last transaction of the command log there is {last}. \
              `lockstep start` brings all of it back.",
             log.disk.shown(""),
             target_text(target)

@@ -75,7 +75,7 @@ impl<'a> RowsRecord<'a> {
             _ => false,
         };
         if beyond {
-            return Err(bad(table, format!("a row behind the {slots} slots")));
+            return Err(bad(table, format!("a row after the {slots} slots")));
         }
         let link_bytes = (slots - rows) as usize * 4;
         let (links, body) = body.split_at_checked(link_bytes).ok_or_else(short)?;
@@ -123,7 +123,7 @@ impl<'a> RowsRecord<'a> {
             let tail_bytes = row_image_ends(layout, row)
                 .map_err(|column| bad(name, format!("row {id}: column {column} ends oddly")))?;
             let Some((tail, behind)) = tails.split_at_checked(tail_bytes) else {
-                return Err(bad(name, format!("row {id}: its texts end behind the record")));
+                return Err(bad(name, format!("row {id}: its texts end after the record")));
             };
             tails = behind;
             check_inline(layout, row)
@@ -131,7 +131,7 @@ impl<'a> RowsRecord<'a> {
             visit(RecordRow { id, fixed: row, tail })?;
         }
         if !tails.is_empty() {
-            return Err(bad(name, format!("{} bytes behind the rows", tails.len())));
+            return Err(bad(name, format!("{} bytes after the rows", tails.len())));
         }
         Ok(())
     }

@@ -81,7 +81,7 @@ fn dialects_are_kept_to() {
         "\"a\"\"b\"\n",
         escaped,
         1000,
-        &["1:4! text behind the quote that ends the value [\"a\"\"b\"]"],
+        &["1:4! text after the quote that ends the value [\"a\"\"b\"]"],
     );
     let plain = Dialect { delimiter: b'|', quote: None, escape: None };
     check("5\" pipe|\"x\n", plain, 1000, &["1: 5\" pipe|\"x"]);
@@ -98,7 +98,7 @@ fn hostile_text_costs_a_line_and_names_its_place() {
             "ok,\"x\" y\nz\n",
             99,
             vec![
-                "1:7! text behind the quote that ends the value [ok,\"x\" y]".into(),
+                "1:7! text after the quote that ends the value [ok,\"x\" y]".into(),
                 "2: z".into(),
             ],
         ),
@@ -114,7 +114,7 @@ fn hostile_text_costs_a_line_and_names_its_place() {
             "\"one\ntwo\" x\nz\n",
             99,
             vec![
-                "2:5! text behind the quote that ends the value [\"one]".into(),
+                "2:5! text after the quote that ends the value [\"one]".into(),
                 "2:4! a quote within a value that does not begin with one [two\" x]".into(),
                 "3: z".into(),
             ],

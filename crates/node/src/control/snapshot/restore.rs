@@ -120,7 +120,7 @@ impl Control {
 
     fn check_no_restore(&self) -> Result<(), Failure> {
         match self.restoring {
-            Some(_) => Err(Failure::graceful("Another restore is under way")),
+            Some(_) => Err(Failure::graceful("Another restore is in progress")),
             None => Ok(()),
         }
     }
