@@ -81,6 +81,24 @@ fn a_procedure_outside_of_transactions_fails_alone() {
 }
 
 #[test]
+fn a_call_that_finds_too_many_in_progress_is_refused() {
+    let limits = ["nontransactional_limit_ms=600", "max_nontransactional_calls=1"];
+    let options = [OPTIONS, &limits].concat();
+    let Some((_server, mut peer)) = host_with(1, SCHEMA, &options) else { return };
+    let call = |how: &str, handle| {
+        call_frame("Outside", handle, &parameters(&[Datum::Text(how), Datum::Int(1)]))
+    };
+    // Both come with one read.
+    peer.send(&[call("never", 1), call("number", 2)].concat());
+    let refused = peer.answer();
+    assert_eq!(refused.handle, 2, "{refused:?}");
+    assert!(refused.text.contains("(option max_nontransactional_calls)"), "{refused:?}");
+    let ended = peer.answer();
+    assert!(ended.handle == 1 && ended.text.contains("took longer than 600 ms"), "{ended:?}");
+    assert_eq!(outside(&mut peer, "number", 5).rows, "5");
+}
+
+#[test]
 fn compound_procedures_run_in_stages() {
     let options = [OPTIONS, &["nontransactional_limit_ms=600"]].concat();
     for sites in [1, 3] {
