@@ -7,6 +7,7 @@ use crate::world::save::Saves;
 use lockstep_base::random::SeededRandom;
 use lockstep_host::coordinator;
 use lockstep_host::partition;
+use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
 use lockstep_site::{
@@ -141,8 +142,9 @@ pub struct World {
     pub(crate) natives: Natives,
     /// By version: those in force somewhere, and one that is under way.
     pub(crate) catalogs: BTreeMap<u64, SimCatalog>,
-    /// Per partition, the version in force.
+    /// Per partition, the version in force at its thread.
     versions: Vec<u64>,
+    placement: Placement,
     control: ControlThread,
     /// What each call asks for, should a schema change overtake its plans.
     requests: BTreeMap<CallNumber, Request>,
@@ -222,6 +224,7 @@ impl World {
             catalogs: BTreeMap::from([(0, catalog)]),
             natives,
             versions: vec![0; partitions as usize],
+            placement: shape::placement(seed, partitions),
             control: ControlThread::new(empty, partitions),
             requests: BTreeMap::new(),
             connections: BTreeMap::new(),

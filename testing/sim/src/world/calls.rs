@@ -96,7 +96,10 @@ impl PartitionHost for At<'_> {
             PartitionEffect::SnapshotBegun(begun) => world.save_begun(partition, begun),
             PartitionEffect::CatalogInForce(version) => {
                 assert!(world.catalogs.contains_key(&version), "no catalog from the future");
-                world.versions[partition.index()] = version;
+                let thread = world.placement.thread_of(partition);
+                for replica in world.placement.replicas_of(thread) {
+                    world.versions[replica.partition.index()] = version;
+                }
                 let early = world.bytes.take_early();
                 world.in_flight.extend(early);
             }

@@ -1,6 +1,7 @@
 //! What a simulated host is like.
 
 use super::CallNumber;
+use lockstep_host::placement::Placement;
 use lockstep_site::{Coordinator, Faults, SiteLimits, StopEverything};
 use lockstep_types::{HashRing, PartitionId};
 
@@ -46,6 +47,17 @@ pub(super) fn coordinator(
         coordinator.serve_last(PartitionId(seed as u32 % ring.partition_count()));
     }
     coordinator
+}
+
+/// Which thread serves which partitions: with most seeds each has a thread of its own, with the
+/// others two share one, or all do. A catalog is in force for a whole thread.
+pub(super) fn placement(seed: u64, partitions: u32) -> Placement {
+    let sites = match seed % 6 {
+        4 => partitions.div_ceil(2),
+        5 => 1,
+        _ => partitions,
+    };
+    Placement::spread(partitions, sites, 0)
 }
 
 /// A way to stop everything for a seed.
