@@ -1,6 +1,6 @@
 //! Giving a host's directory other files in place of those that it has, without losing one.
 //!
-//! A restore moves the log, and the snapshots behind the point, into a folder of their own, and
+//! A restore moves the log, and the snapshots after the point, into a folder of their own, and
 //! puts a snapshot of the point in their place; taking it back moves them the other way. Such a
 //! *switch* is many renames, and a stop between two of them would leave a directory that is
 //! neither. So the whole list is written down first, in one file; whoever opens the directory
@@ -28,7 +28,7 @@ const SWITCH_FILE_BYTES_MAX: u64 = 64 << 20;
 pub struct Switch {
     /// From where and to where, in their order; nothing is at the second place before.
     pub moves: Vec<(String, String)>,
-    /// The log is empty then, and its next segment is the one behind this.
+    /// The log is empty then, and its next segment is the one after this.
     pub log_behind: Option<u32>,
 }
 

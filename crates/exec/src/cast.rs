@@ -160,7 +160,7 @@ fn decimal<'a>(value: Datum<'_>, from: SqlType) -> Result<Datum<'a>, SqlError> {
     }))
 }
 
-/// The double with 12 digits behind the point, rounded half away from zero on its exact binary
+/// The double with 12 digits after the point, rounded half away from zero on its exact binary
 /// value.
 pub fn decimal_of_float(value: f64) -> Option<Decimal> {
     if !value.is_finite() || value.abs() >= 1.0e26 {
@@ -171,7 +171,7 @@ pub fn decimal_of_float(value: f64) -> Option<Decimal> {
     Decimal::from_units(whole as i128 * ONE + fraction as i128)
 }
 
-/// Text as DECIMAL: more than 12 digits behind the point round half away from zero.
+/// Text as DECIMAL: more than 12 digits after the point round half away from zero.
 pub fn decimal_of_text(text: &str) -> Result<Decimal, SqlError> {
     let trimmed = text.trim_matches([' ', '\t', '\n', '\r']);
     Decimal::parse_rounded(trimmed).map_err(|fault| match fault {

@@ -198,7 +198,7 @@ impl Database {
         self.watch = watch;
     }
 
-    /// The statements of procedures are timed from now on, until the times are taken back.
+    /// The statements of procedures are timed from now on, until the times are collected.
     pub fn lend_times(&mut self, times: Box<StatementTimes>) {
         self.measured = Some(times);
     }
@@ -252,7 +252,7 @@ impl Database {
     }
 
     /// Begins a transaction. One that is open stays so until [`Database::commit`]; the mark
-    /// takes back all that follows.
+    /// undoes all that follows.
     #[inline]
     pub fn begin(&mut self, context: &TransactionContext) -> UndoMark {
         self.transaction = *context;
@@ -274,18 +274,18 @@ impl Database {
         self.transaction_mark = self.undo.mark();
     }
 
-    /// Makes everything before a mark final: the transactions behind it stay open.
+    /// Makes everything before a mark final: the transactions after it stay open.
     pub fn commit_to(&mut self, mark: UndoMark) {
         self.undo.release_to(mark, &mut self.tables);
         self.digest.commit_to(mark);
     }
 
-    /// Takes back the transaction that began last.
+    /// Undoes the transaction that began last.
     pub fn rollback(&mut self) {
         self.rollback_to(self.transaction_mark);
     }
 
-    /// Takes back everything since a mark.
+    /// Undoes everything since a mark.
     pub fn rollback_to(&mut self, mark: UndoMark) {
         self.undo.rollback_to(mark, &mut self.tables);
         self.digest.rollback_to(mark);

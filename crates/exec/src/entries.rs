@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 type Counted = BTreeMap<Vec<u8>, (i64, String)>;
 
 /// Holds the entries of all global indexes against the rows of their tables, where nothing is
-/// under way. `partitions` are all partitions, in order. For tests: it reads everything.
+/// in progress. `partitions` are all partitions, in order. For tests: it reads everything.
 ///
 /// # Errors
 /// The first difference: an entry without its rows, rows without their entry, an entry at another

@@ -261,7 +261,7 @@ impl SqlError {
         SqlError::new(kind, state::USER_FUNCTION, failure.message)
     }
 
-    /// The same failure with text behind its message: VoltDB names the column of an assignment
+    /// The same failure with text after its message: VoltDB names the column of an assignment
     /// so.
     #[cold]
     pub fn with_suffix(mut self, suffix: &str) -> SqlError {

@@ -422,7 +422,7 @@ impl RowComparison {
     pub fn add(&mut self, left: Datum<'_>, right: Datum<'_>) -> Result<(), SqlError> {
         let by_equality = matches!(self.comparison, Comparison::Equal | Comparison::NotEqual);
         let distinct = matches!(self.comparison, Comparison::Distinct | Comparison::NotDistinct);
-        // A pair that differs decides; for = and <> also behind an unknown one.
+        // A pair that differs decides; for = and <> also after an unknown one.
         if self.order != Ordering::Equal || (self.unknown && !by_equality) {
             return Ok(());
         }

@@ -73,7 +73,7 @@ impl Database {
         Ok(())
     }
 
-    /// Builds pairs of tables of the same columns anew, each with the rows of the other, as a
+    /// Builds pairs of tables of the same columns again, each with the rows of the other, as a
     /// schema change: it is in force after [`Database::commit_change`]. Returns the rows of the
     /// first two.
     ///

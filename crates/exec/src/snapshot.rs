@@ -75,7 +75,7 @@ pub enum RestoreFault {
 }
 
 /// The tables of one partition as they are made of a snapshot of the same partition: the same
-/// rows in the same slots, indexes built anew. Views and entries of global indexes come from the
+/// rows in the same slots, indexes built again. Views and entries of global indexes come from the
 /// snapshot, like all other tables.
 pub struct DatabaseRestore {
     tables: BTreeMap<TableId, (TableId, TableRestore)>,
@@ -140,7 +140,7 @@ impl DatabaseRestore {
 }
 
 /// The tables of one partition as they are made of a snapshot of another number of partitions:
-/// each partition reads the files of all, and keeps what is its own. Views are computed anew.
+/// each partition reads the files of all, and keeps what is its own. Views are computed again.
 pub struct DatabaseRehash {
     tables: BTreeMap<TableId, RehashedTable>,
     is_first: bool,
@@ -167,7 +167,7 @@ impl DatabaseRehash {
         Ok(DatabaseRehash { is_first: true, ..first })
     }
 
-    /// Begins with the file of another partition, behind those before it.
+    /// Begins with the file of another partition, after those before it.
     ///
     /// # Errors
     /// A table is not in the catalog, or has other columns there.
@@ -234,7 +234,7 @@ fn insert_own(
 }
 
 impl Database {
-    /// Computes all views anew, over tables that were loaded without them.
+    /// Computes all views again, over tables that were loaded without them.
     ///
     /// # Errors
     /// A view's values do not fit its columns.

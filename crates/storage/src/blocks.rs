@@ -229,7 +229,7 @@ impl BlockStore {
         })
     }
 
-    /// The slot behind a free one in the free list, or [`NO_ROW`].
+    /// The slot after a free one in the free list, or [`NO_ROW`].
     pub(crate) fn link(&self, row: RowId) -> u32 {
         assert!(row.0 < self.fresh && !self.is_live(row), "only free slots have a link");
         let slot = (row.0 & ((1 << self.block_shift) - 1)) as usize;
@@ -250,7 +250,7 @@ impl BlockStore {
         self.free_head
     }
 
-    /// Writes where the free list goes on behind a slot that is not live.
+    /// Writes where the free list goes on after a slot that is not live.
     pub(crate) fn write_link(&mut self, row: RowId, next: u32) {
         assert!(row.0 < self.fresh && !self.is_live(row), "only free slots have a link");
         // SAFETY: the slot exists and holds no row; a slot has at least 4 bytes.
@@ -401,7 +401,7 @@ impl BlockStore {
         self.allocated_bytes -= link_bytes;
         self.search_below = u32::MAX;
         for (slot, next) in links.iter().enumerate() {
-            // SAFETY: the new memory has room for each slot, and a slot has at least 4 bytes.
+            // SAFETY: the new memory has space for each slot, and a slot has at least 4 bytes.
             unsafe {
                 memory.as_ptr().add(slot * self.slot_bytes).cast::<u32>().write_unaligned(*next);
             }

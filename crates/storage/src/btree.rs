@@ -2,7 +2,7 @@
 //!
 //! Entries are ordered by key, then by row. A `UNIQUE` tree holds each key once and compares
 //! keys alone. Leaves are linked in both directions, so that cursors run along them. A full leaf
-//! is not halved when the new entry comes right behind the one that came before, but split there:
+//! is not halved when the new entry comes directly after the one that came before, but split there:
 //! keys that grow fill their nodes, at the tree's end and within, and full leaves that they leave
 //! are packed. Nodes under a quarter full merge with a neighbour or take from it.
 //!
@@ -280,7 +280,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         Place { leaf: self.first, position: 0 }
     }
 
-    /// The place behind all entries.
+    /// The place after all entries.
     pub(crate) fn end(&self) -> Place<K> {
         // SAFETY: the last leaf is of this tree.
         Place { leaf: self.last, position: unsafe { leaf_length(self.last) } }
@@ -426,7 +426,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         let root = self.take_inner();
         self.inners += 1;
         self.height += 1;
-        // SAFETY: the new root has room for one separator and two children.
+        // SAFETY: the new root has space for one separator and two children.
         unsafe {
             (*root).length = 1;
             (*root).keys[0].write(key);
@@ -437,10 +437,10 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         self.root = root.cast();
     }
 
-    /// Adds separator `index` and the child behind it.
+    /// Adds separator `index` and the child after it.
     ///
     /// # Safety
-    /// `inner` is live, has room, and `index` is at most its length.
+    /// `inner` is live, has space, and `index` is at most its length.
     unsafe fn insert_child_at(
         inner: *mut Inner<K>,
         index: usize,

@@ -31,7 +31,7 @@ impl UndoLog {
         let records = self.records_since(mark);
         let mut end = self.held_bytes().len();
         let mut place = vec![(0, 0); records.len()];
-        // Backwards: where the bytes of each record are, and what its row is behind it, if a later
+        // Backwards: where the bytes of each record are, and what its row is after it, if a later
         // record has that.
         let mut next: BTreeMap<(TableId, RowId), usize> = BTreeMap::new();
         let mut behind: Vec<Option<usize>> = vec![None; records.len()];

@@ -149,7 +149,7 @@ unsafe fn view<K: FromEdge, const UNIQUE: bool>(
     }
 }
 
-/// The leaf before or behind another; null at the end.
+/// The leaf before or after another; null at the end.
 ///
 /// # Safety
 /// `leaf` is a leaf of `tree`.

@@ -269,7 +269,7 @@ impl StringHeap {
         self.classes[class].empty += 1;
     }
 
-    /// Takes back a chunk that has no used cell and is in no list.
+    /// Undoes a chunk that has no used cell and is in no list.
     ///
     /// # Safety
     /// `chunk` is a live chunk of this heap.

@@ -92,7 +92,7 @@ pub(crate) enum IndexFault {
 /// A place in key order that a bound stands for.
 pub(crate) struct Edge<'a> {
     pub(crate) key: EdgeKey<'a>,
-    /// Behind all entries that equal or begin with the key, instead of before them.
+    /// After all entries that equal or begin with the key, instead of before them.
     pub(crate) after: bool,
 }
 

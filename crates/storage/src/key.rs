@@ -2,7 +2,7 @@
 //!
 //! A key is the concatenation of its parts. Integers, timestamps, floats and decimals have a
 //! fixed width: sign flipped, so that the NULL sentinel, the smallest, comes first. Short text and
-//! bytes can be brought to a fixed width too: filled up with zeros, with the length behind. When
+//! bytes can be brought to a fixed width too: filled up with zeros, with the length after. When
 //! all parts together take at most 8 bytes the key is one word, at most 16 a double word; these
 //! are the fast paths. Any other key is bytes in memory order, where text and bytes end with a
 //! terminator that sorts before every byte they can contain (a zero byte is escaped), and NULL
@@ -88,14 +88,14 @@ impl KeyPart {
 }
 
 /// A value of less than `width` bytes in `width` bytes: filled up with zeros, its length plus one
-/// behind. NULL, all zeros, is below the empty value.
+/// after. NULL, all zeros, is below the empty value.
 #[inline]
 fn pack(value: &[u8], width: u32) -> u128 {
     let room = 8 * (DOUBLE_WORD_BYTES - (width - 1));
     left_aligned(value).unbounded_shr(room) << 8 | (value.len() as u128 + 1)
 }
 
-/// The beginning of a value that is longer than `width - 1` bytes: behind all values that have
+/// The beginning of a value that is longer than `width - 1` bytes: after all values that have
 /// this beginning and fit, before all greater ones.
 fn pack_beginning(value: &[u8], width: u32) -> u128 {
     pack(&value[..width as usize - 1], width) | 0xff
@@ -144,7 +144,7 @@ pub(crate) enum Exactness {
     Below,
     /// The last part is above every value: the key ends before it.
     Above,
-    /// The last part is longer than its values can be: it stands behind its longest beginning.
+    /// The last part is longer than its values can be: it stands after its longest beginning.
     Longer,
 }
 
@@ -189,7 +189,7 @@ impl KeyShape {
     }
 
     /// The fast path of key encoding: the number of a key, or of the beginning of one, whose
-    /// values are all common ones, and the bits that are missing behind it. For the word form.
+    /// values are all common ones, and the bits that are missing after it. For the word form.
     #[inline]
     pub(crate) fn word_of(&self, key: &[Datum<'_>]) -> Option<(u64, u32)> {
         if key.len() > self.parts.len() {
@@ -257,7 +257,7 @@ impl KeyShape {
         double
     }
 
-    /// The key of a row, as bytes behind what `key` holds.
+    /// The key of a row, as bytes after what `key` holds.
     ///
     /// # Safety
     /// `slot` holds a row of the table whose fields the parts name.
@@ -393,7 +393,7 @@ impl<'e, 'b> KeyEncoder<'e, 'b> {
         self.exactness
     }
 
-    /// Adds the next part. Behind a part that is out of range further parts say nothing.
+    /// Adds the next part. After a part that is out of range further parts say nothing.
     #[inline]
     pub(crate) fn push(&mut self, value: Datum<'_>) -> Result<(), KeyFault> {
         let Some(part) = self.shape.parts.get(self.part) else {

@@ -1,4 +1,4 @@
-//! Where the bytes of a key are put together: in memory that the index lends and takes back, so
+//! Where the bytes of a key are put together: in memory that the index lends and undoes, so
 //! that no lookup allocates once the index is warm.
 
 use std::cell::RefCell;
@@ -107,6 +107,6 @@ pub(crate) struct BytesProbe<'p> {
     /// The first 24 bytes as big-endian numbers.
     pub(crate) words: [u64; 3],
     pub(crate) tail: &'p [u8],
-    /// The probe stands behind all keys that begin with it, not before them.
+    /// The probe stands after all keys that begin with it, not before them.
     pub(crate) high: bool,
 }

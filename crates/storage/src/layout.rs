@@ -6,7 +6,7 @@ use lockstep_types::SqlType;
 use std::sync::Arc;
 
 /// Text and bytes whose declared maximum is at most this many bytes lie in the slot itself: those
-/// that index keys hold in a word or two. A slot has room for the longest value.
+/// that index keys hold in a word or two. A slot has space for the longest value.
 pub const INLINE_LIMIT_BYTES: u32 = 15;
 /// The greatest size of a block of slots.
 pub const BLOCK_BYTES: usize = 128 * 1024;

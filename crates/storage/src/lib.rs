@@ -47,7 +47,7 @@
 //!
 //! # Undo
 //! [`UndoLog::mark`] before a statement, a transaction, a queue of speculative transactions;
-//! [`UndoLog::rollback_to`] takes back everything since, exactly; [`UndoLog::release_to`] makes
+//! [`UndoLog::rollback_to`] undoes everything since, exactly; [`UndoLog::release_to`] makes
 //! everything before a mark final. An operation that returns an error has changed nothing.
 //!
 //! # Snapshots

@@ -22,7 +22,7 @@
 //! | slots / 8, rounded up | one bit a slot, lowest first: whether a row lives there |
 //! | 4 for each free slot | the next slot in the free list, 0xffffffff at its end |
 //! | rows × fixed bytes | per row, in slot order, its columns in order, packed (below) |
-//! | the rest | per row its tail: the values of its long columns, one behind the other |
+//! | the rest | per row its tail: the values of its long columns, one after the other |
 //!
 //! A column takes: TINYINT 1, SMALLINT 2, INTEGER 4, BIGINT, FLOAT and TIMESTAMP 8, DECIMAL 16
 //! bytes, NULL being the least value of the type (for FLOAT, everything up to -1.7e308). VARCHAR

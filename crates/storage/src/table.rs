@@ -177,7 +177,7 @@ impl Table {
         Ok(IndexId(position as u16))
     }
 
-    /// Removes an index; those behind it move one position forward.
+    /// Removes an index; those after it move one position forward.
     ///
     /// # Errors
     /// `NoSuchIndex`.

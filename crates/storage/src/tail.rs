@@ -1,4 +1,4 @@
-//! The tail of a row: its longer texts and bytes, one behind the other in a single cell of the
+//! The tail of a row: its longer texts and bytes, one after the other in a single cell of the
 //! table's heap.
 //!
 //! A slot begins with the tail's address; where each of these columns has its place, the slot

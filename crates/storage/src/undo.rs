@@ -1,4 +1,4 @@
-//! The undo log of a site: makes taking back a statement, a transaction or a queue of
+//! The undo log of a site: makes undoing a statement, a transaction or a queue of
 //! speculative transactions exact.
 //!
 //! A change is in place at once; the log keeps what it replaced: the bytes of a deleted or
@@ -121,7 +121,7 @@ impl UndoLog {
         UndoMark(self.base + self.records.len() as u64)
     }
 
-    /// True if nothing can be taken back.
+    /// True if nothing can be undone.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.records.len() == self.released_records
@@ -133,7 +133,7 @@ impl UndoLog {
         self.mark() > mark
     }
 
-    /// How many changes lie between two points; a rollback counts for those that it took back.
+    /// How many changes lie between two points; a rollback counts for those that it undid.
     #[inline]
     pub fn changes_between(&self, a: UndoMark, b: UndoMark) -> u64 {
         a.0.abs_diff(b.0)
@@ -147,7 +147,7 @@ impl UndoLog {
         &self.records[before.clamp(self.released_records, self.records.len())..]
     }
 
-    /// The bytes of all records, one behind the other.
+    /// The bytes of all records, one after the other.
     pub(crate) fn held_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -157,7 +157,7 @@ impl UndoLog {
         self.bytes.capacity() + self.records.capacity() * size_of::<UndoRecord>()
     }
 
-    /// Takes back every change since `mark`, latest first. Tables are then what they were, slot
+    /// Undoes every change since `mark`, latest first. Tables are then what they were, slot
     /// allocation and index order included.
     pub fn rollback_to(&mut self, mark: UndoMark, tables: &mut Tables) {
         debug_assert!(

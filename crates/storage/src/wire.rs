@@ -14,7 +14,7 @@ const FIXED_BYTES: usize = 16;
 /// A text of no more bytes lies, with its length, in the room of a fixed value.
 const SHORT_BYTES: usize = FIXED_BYTES - LENGTH_BYTES;
 
-/// Result rows under way: in the room behind `at`, which belongs to `out` but is not counted yet.
+/// Result rows in progress: in the room after `at`, which belongs to `out` but is not counted yet.
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
     at: usize,
@@ -24,7 +24,7 @@ impl Writer<'_> {
     /// Writes a number of the slot in the other order of bytes.
     ///
     /// # Safety
-    /// `from` points to so many bytes; behind `at` there is room for them.
+    /// `from` points to so many bytes; after `at` there is room for them.
     #[inline(always)]
     unsafe fn number<const BYTES: usize>(&mut self, from: *const u8) {
         // SAFETY: by the contract.
@@ -38,10 +38,10 @@ impl Writer<'_> {
         self.at += BYTES;
     }
 
-    /// Writes a text behind its length. Afterwards there is room for `left` fixed values again.
+    /// Writes a text after its length. Afterwards there is room for `left` fixed values again.
     ///
     /// # Safety
-    /// Everything before `at` is written; behind it there is room for one fixed value, and for
+    /// Everything before `at` is written; after it there is room for one fixed value, and for
     /// `left` more.
     #[inline(always)]
     unsafe fn text(&mut self, value: Option<&[u8]>, left: usize) {
@@ -94,7 +94,7 @@ impl Writer<'_> {
 
 impl RowRef<'_> {
     /// Appends a row of a result table: its length, and these columns, each as one of its own
-    /// type. Gives the bytes behind the length. Panics when the table has no such column:
+    /// type. Gives the bytes after the length. Panics when the table has no such column:
     /// positions come from the plan, never from input.
     #[inline]
     pub fn write_columns(self, columns: &[u16], out: &mut Vec<u8>) -> usize {

@@ -1,6 +1,6 @@
 //! The command log: one sequence of segment files for all partitions of a host.
 //!
-//! Sites hand over the entries that they ordered; what gathered while the disk was busy is
+//! Sites transfer the entries that they ordered; what gathered while the disk was busy is
 //! written as one *group commit*, one block for each site, and made durable by one sync. Files
 //! are in the folder `log` of the host's directory, `00000001.log` and so on. A file's length is
 //! fixed when it is made, and files that are no longer needed are written again under a new
@@ -20,7 +20,7 @@
 //! 60  u32       CRC-32 of the bytes before
 //! ```
 //!
-//! Behind that page stand blocks, each at a multiple of 8:
+//! After that page stand blocks, each at a multiple of 8:
 //!
 //! ```text
 //!  0  u32  0x4C53424B, "LSBK"
@@ -40,13 +40,13 @@
 //! How a reader tells a torn end from damage. A block is only written when everything up to its
 //! watermark was synced, a segment's first block only when its first page was, and a segment's
 //! first page only when everything in the segment before was. So a block that is not whole is
-//! the torn end if nothing behind it says otherwise, and is then cut off: it was never promised
-//! to anybody. A block header behind it with a greater watermark, or a later segment that says
+//! the torn end if nothing after it says otherwise, and is then cut off: it was never promised
+//! to anybody. A block header after it with a greater watermark, or a later segment that says
 //! that there were entries here, prove damage. Bytes of a file's earlier life carry its earlier
 //! number; bytes that clients sent cannot look like headers, because they do not know the salt.
 //! After a start a new segment is begun, so that what was cut off is never met again.
 //!
-//! When a segment's first page is durable, the segment before gets a block behind its end that
+//! When a segment's first page is durable, the segment before gets a block after its end that
 //! names it, and that is durable before anything is written to the new one. Nobody reads that
 //! block as long as the new segment is there; without it, it proves that the end of the log is
 //! gone.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// What is read from a file at once, unless a block is longer.
 const READ_BYTES: usize = 1 << 20;
 
-/// Entries of one partition, as they were handed over and written.
+/// Entries of one partition, as they were transferred and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block<'a> {
     /// Where the block stands.
@@ -65,7 +65,7 @@ pub struct TornTail {
 /// Where a log ends, and what it holds: what a writer goes on from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogEnd {
-    /// Behind the last whole block; segment 0 if there is no log.
+    /// After the last whole block; segment 0 if there is no log.
     pub position: LogPosition,
     /// The segments, oldest first.
     pub segments: Vec<SegmentSummary>,
@@ -280,7 +280,7 @@ impl LogReader {
         Ok((is_sound || self.faults.ignore_checksum()).then_some(header))
     }
 
-    /// So many bytes of the file from an offset, or none if they reach behind `limit` or the file.
+    /// So many bytes of the file from an offset, or none if they reach after `limit` or the file.
     fn bytes_at(
         &mut self,
         offset: u32,
@@ -305,7 +305,7 @@ impl LogReader {
     }
 
     /// There is no whole block at `position` of the last segment: that is the log's end, unless
-    /// something behind it proves that there was one.
+    /// something after it proves that there was one.
     fn expect_torn(&mut self, own: &SegmentHeader, position: LogPosition) -> Result<(), LogError> {
         if let Some((at, header)) = self.later_block(own, position)?
             && !self.faults.ignore_watermark()
@@ -337,7 +337,7 @@ impl LogReader {
         own: &SegmentHeader,
         position: LogPosition,
     ) -> Result<(), LogError> {
-        // The block that names the next segment stands here; behind a torn end there may be more
+        // The block that names the next segment stands here; after a torn end there may be more
         // blocks of the torn group, which were written when no more was durable than up to here.
         let here = self.whole_block(own, own.length)?;
         let is_other = here.is_some_and(|header| !header.names_next());
@@ -347,7 +347,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// The first block header from `position` on, whatever it stands behind, that was written when
+    /// The first block header from `position` on, whatever it follows, that was written when
     /// more than what comes before `position` was durable.
     fn later_block(
         &mut self,
@@ -478,7 +478,7 @@ fn no_next(disk: &dyn Disk, position: LogPosition) -> LogError {
     }
 }
 
-/// Blocks stand behind the end of a segment.
+/// There are blocks after the end of a segment.
 fn overlapping(disk: &dyn Disk, position: LogPosition, length: u32) -> LogError {
     let (file, end) = (disk.shown(&file_name(position.segment)), position.offset);
     let next = disk.shown(&file_name(position.segment + 1));

@@ -22,7 +22,7 @@ impl SpareOrder {
     }
 
     /// Writes the file and makes it durable. Between two pieces `goes_on` is asked, and may take
-    /// its time. False if it said no; the file is gone then, as it is behind an error.
+    /// its time. False if it said no; the file is gone then, as it is after an error.
     ///
     /// # Errors
     /// The disk failed, or is full. Nothing stands in the file: the log goes on without it.

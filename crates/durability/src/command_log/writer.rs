@@ -192,7 +192,7 @@ impl LogWriter {
     }
 
     /// Adds entries of a partition to the group that is gathered, as part of its last block if
-    /// they follow on that: pieces that were handed over apart may be put behind each other.
+    /// they follow on that: pieces that were transferred apart may be written one after the other.
     pub fn add(
         &mut self,
         partition: u32,
@@ -237,7 +237,7 @@ impl LogWriter {
     /// reserved, so that no write wants for it later.
     ///
     /// # Errors
-    /// The disk failed. This is the one call that may be made again behind an error, if
+    /// The disk failed. This is the one call that may be made again after an error, if
     /// [`LogError::is_full`] says so: nothing was written then.
     pub fn make_room(&mut self) -> Result<(), LogError> {
         let end = u64::from(self.offset) + self.group.len() as u64 + HAND_ON_BYTES;
@@ -310,7 +310,7 @@ impl LogWriter {
     /// Makes everything durable that was written.
     ///
     /// # Errors
-    /// The disk failed: nothing behind the sync before may be taken for durable, ever.
+    /// The disk failed: nothing after the sync before may be taken for durable, ever.
     pub fn sync(&mut self) -> Result<(), LogError> {
         let position = self.position();
         assert!(self.synced <= position, "nothing is durable that was not written");
@@ -577,7 +577,7 @@ fn make_segment(
     if length < u64::from(header.length) {
         if let Err(error) = file.allocate(u64::from(header.length)) {
             drop(file);
-            // What it has got is of use to others, and the next attempt makes it anew.
+            // What it has got is of use to others, and the next attempt makes it again.
             if error.kind == DiskErrorKind::Full && disk.remove(&name).is_ok() {
                 disk.sync_folder(FOLDER)?;
             }

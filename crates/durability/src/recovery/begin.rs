@@ -1,6 +1,6 @@
-//! Where recovery begins: the newest snapshot that is sound, if the log has what comes behind it.
+//! Where recovery begins: the newest snapshot that is sound, if the log has what comes after it.
 //!
-//! A damaged snapshot is passed over only if the log behind an older one, or the log alone, has
+//! A damaged snapshot is passed over only if the log after an older one, or the log alone, has
 //! all that the damaged one had. How a snapshot is loaded and a log replayed is the caller's.
 
 use super::{Outcome, Point, Replaced, Survey};
@@ -227,7 +227,7 @@ fn mismatch(block: &Block<'_>, saved: &PartitionPosition, manifest: &Manifest) -
     })
 }
 
-/// Reads the whole log, behind a snapshot that was taken at `behind`, or behind nothing: once, or
+/// Reads the whole log, after a snapshot that was taken at `after`, or after nothing: once, or
 /// again where an epoch replaces entries of another ([`Replaced`]).
 ///
 /// # Errors

@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 
-/// Settled transactions that are remembered, for parts of theirs that stand a little behind.
+/// Settled transactions that are remembered, for parts of theirs that stand a little after.
 const SETTLED_REMEMBERED: usize = 1 << 20;
 
 /// Why the entries of a log cannot be replayed.
@@ -218,7 +218,7 @@ pub struct Outcome {
 }
 
 impl Survey {
-    /// A survey of logs whose entries begin behind these numbers, by partition: where a snapshot
+    /// A survey of logs whose entries begin after these numbers, by partition: where a snapshot
     /// stands, or 0.
     pub fn new(behind: &[u64]) -> Survey {
         let tail = |sequence: &u64| LogTail { sequence: *sequence, ..LogTail::default() };
@@ -264,7 +264,7 @@ impl Survey {
         self.cut.as_ref().map_or(u64::MAX, |cut| cut[partition.index()])
     }
 
-    /// The next entries of a partition's log, as they were handed over. Those that a snapshot has
+    /// The next entries of a partition's log, as they were transferred. Those that a snapshot has
     /// already are left out.
     ///
     /// # Errors
@@ -518,7 +518,7 @@ impl Outcome {
         skipped.is_empty() || !skipped.contains(&transaction)
     }
 
-    /// Whether an entry of a partition is behind the point at which replay stops.
+    /// Whether an entry of a partition is after the point at which replay stops.
     #[inline]
     pub fn is_behind(&self, partition: PartitionId, sequence: u64) -> bool {
         self.cut.as_ref().is_some_and(|cut| sequence > cut[partition.index()])

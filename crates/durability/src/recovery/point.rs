@@ -2,10 +2,10 @@
 //!
 //! A point is told by a time or by a transaction, and every partition's log is cut at its first
 //! entry that is later. Partitions give ids by their own clocks, so one may have run a
-//! transaction of several partitions behind a call that is later, and another before one: a
-//! transaction that is cut off anywhere is cut off everywhere, with all that ran behind it. What
+//! transaction of several partitions after a call that is later, and another before one: a
+//! transaction that is cut off anywhere is cut off everywhere, with all that ran after it. What
 //! is left is the beginning of each log, and a state that the host went through: nothing in it
-//! ran without what it ran behind.
+//! ran without what it ran after.
 
 use super::{Replaced, SurveyError};
 use lockstep_txn::log_entry::{Entry, EntryBody};
@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 /// Where to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointTarget {
-    /// Behind everything up to this time, milliseconds since 1970.
+    /// After everything up to this time, milliseconds since 1970.
     Time(i64),
-    /// Behind this transaction, and what ran before it.
+    /// After this transaction, and what ran before it.
     Transaction(TransactionId),
 }
 
@@ -40,15 +40,15 @@ impl PointTarget {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     /// Per partition, the number of its last entry before the point; `u64::MAX` where none is
-    /// behind it.
+    /// after it.
     pub cut: Vec<u64>,
-    /// Transactions with greater time keys are behind it.
+    /// Transactions with greater time keys are after it.
     pub limit_key: u64,
     /// The last transaction before the point that the log has.
     pub last: Option<TransactionId>,
-    /// The first one behind it.
+    /// The first one after it.
     pub next: Option<TransactionId>,
-    /// Entries behind it that do something.
+    /// Entries after it that do something.
     pub entries_behind: u64,
 }
 
@@ -59,7 +59,7 @@ pub enum PassEnd {
     Again,
     /// The point is found.
     Found(Point),
-    /// The log has nothing of the transaction; those that it has before and behind it.
+    /// The log has nothing of the transaction; those that it has before and after it.
     Unknown(Option<TransactionId>, Option<TransactionId>),
 }
 
@@ -68,7 +68,7 @@ pub enum PassEnd {
 struct Reach {
     /// The greatest time key so far.
     greatest: u64,
-    /// The number of the last entry before the point, once one is behind it.
+    /// The number of the last entry before the point, once one is after it.
     cut: Option<u64>,
     last: Option<TransactionId>,
     next: Option<TransactionId>,
@@ -91,7 +91,7 @@ pub struct PointFinder {
     late_greatest: u64,
     /// The transaction that is the target was met.
     is_met: bool,
-    /// It was met behind a cut.
+    /// It was met after a cut.
     is_behind: bool,
 }
 

@@ -6,7 +6,7 @@ use lockstep_env::DiskErrorKind;
 use std::collections::BTreeMap;
 
 /// Of the snapshots whose names begin with `prefix`, those that are older than the newest `kept`
-/// complete ones, and those that a host began before it was killed; none may be under way.
+/// complete ones, and those that a host began before it was killed; none may be in progress.
 pub fn outdated<'a>(found: &'a [FoundSnapshot], prefix: &str, kept: usize) -> Vec<&'a str> {
     let (mut sound, mut complete, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for one in found.iter().filter(|one| one.nonce.starts_with(prefix)) {

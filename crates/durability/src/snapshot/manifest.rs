@@ -39,7 +39,7 @@ pub enum TableKind {
     Partitioned,
     /// Each partition has all rows.
     Replicated,
-    /// A materialized view: computed anew when the number of partitions changes.
+    /// A materialized view: computed again when the number of partitions changes.
     Derived,
     /// The entries of a global index: each partition has some.
     Entries,
@@ -231,7 +231,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// What a line with this first word has behind it, if the next is one.
+    /// What a line with this first word has after it, if the next is one.
     fn maybe(&mut self, word: &str) -> Option<&'a str> {
         let line = self.peek();
         let rest = line.strip_prefix(word)?.strip_prefix(' ')?;

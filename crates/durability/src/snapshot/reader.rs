@@ -87,7 +87,7 @@ impl RowsReader {
         self.file.shown()
     }
 
-    /// A problem with a record that begins `offset` bytes behind the beginning of a chunk.
+    /// A problem with a record that begins `offset` bytes after the beginning of a chunk.
     pub fn damaged_record(&self, chunk: Chunk, offset: usize, problem: String) -> SnapshotError {
         self.damaged(chunk.offset + offset as u64, problem)
     }
@@ -169,7 +169,7 @@ impl RowsReader {
         Ok(None)
     }
 
-    /// Reads the next chunk of records into `payload`; `None` behind the last, once the end was
+    /// Reads the next chunk of records into `payload`; `None` after the last, once the end was
     /// found to be one.
     ///
     /// # Errors
@@ -222,7 +222,7 @@ impl RowsReader {
         Ok(ChunkHead { checked, number, kind, length, checksum })
     }
 
-    /// Goes on behind a chunk.
+    /// Goes on after a chunk.
     fn pass(&mut self, head: &ChunkHead) -> Result<(), SnapshotError> {
         if head.number != self.next_chunk {
             let (number, wanted) = (head.number, self.next_chunk);

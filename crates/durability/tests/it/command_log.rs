@@ -207,7 +207,7 @@ fn a_log_whose_only_file_is_gone_is_not_taken_for_a_new_one() {
     let error = read(&disk).expect_err("it had a file");
     assert_eq!(error.kind, LogErrorKind::Missing);
     assert!(error.to_string().contains("log-begun says that it had some"), "{error}");
-    // Damage of its first page is found by the blocks behind it.
+    // Damage of its first page is found by the blocks after it.
     let mut damaged = file.clone();
     damaged[..100].fill(0);
     disk.replace("log/00000001.log", damaged);
@@ -536,7 +536,7 @@ fn bytes_of_clients_are_never_taken_for_blocks() {
     let disk = new_disk();
     let mut first = writer(&disk, 1);
     commit(&mut first, &[(0, 1, 1, vec![1; 10])]);
-    // A body that holds a copy of a sound header, with a watermark behind the torn block.
+    // A body that holds a copy of a sound header, with a watermark after the torn block.
     let forged = disk.bytes(&file_name(1)).unwrap()[FIRST_BLOCK as usize..][..72].to_vec();
     let end = LogEnd::default();
     let other = new_disk();

@@ -120,7 +120,7 @@ fn a_segment_of_another_process_is_not_replaced() {
             let made = order.make(&disk, &mut || true);
             let mut second = open(&disk, 2);
             commit(&mut second, 2, sequence).expect("the disk works");
-            // The second one removes spares that it finds; this one is made behind that.
+            // The second one removes spares that it finds; this one is made after that.
             let made = made == Ok(true) && order.make(&disk, &mut || true) == Ok(true);
             first.spare_is_made(order, made);
         } else {
@@ -155,7 +155,7 @@ fn an_orderly_log_of_many_runs_is_read() {
     assert_eq!((end.segments.len(), blocks.len()), (5, 50));
 }
 
-/// What recovery says of a log whose blocks are of these runs and begin with these entries, behind
+/// What recovery says of a log whose blocks are of these runs and begin with these entries, after
 /// a snapshot of a run.
 fn survey_all(
     blocks: &[(u64, u64)],

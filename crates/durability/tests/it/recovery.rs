@@ -414,7 +414,7 @@ impl Logs {
 #[test]
 fn a_point_cuts_each_log_where_the_host_was() {
     let mut logs = Logs::new();
-    // B ran the transaction of both, of time 4, behind a call of time 6; A before one of time 5.
+    // B ran the transaction of both, of time 4, after a call of time 6; A before one of time 5.
     logs.call(A, 1);
     logs.round(A, 4, 1, Vote::Yes);
     logs.call(A, 5);
@@ -447,7 +447,7 @@ fn a_point_cuts_each_log_where_the_host_was() {
     let near = PassEnd::Unknown(Some(own(B, 2).transaction), Some(multi(4).transaction));
     assert_eq!(logs.pass(&mut finder), near);
 
-    // The cut is what replay goes by, and decisions behind it count.
+    // The cut is what replay goes by, and decisions after it count.
     logs.entry(A, &multi(4), EntryKind::Abort);
     let mut survey = Survey::new(&[0, 0]);
     survey.stop_behind(vec![2, 3]);

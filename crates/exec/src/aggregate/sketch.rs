@@ -10,7 +10,7 @@ const REGISTER_BITS: u32 = 16;
 const REGISTERS: usize = 1 << REGISTER_BITS;
 /// Up to so many registers that are not empty are kept by themselves.
 const FEW_REGISTERS: usize = 4096;
-/// The greatest rank: all bits behind the register's are zero.
+/// The greatest rank: all bits after the register's are zero.
 const MAX_RANK: u8 = (32 - REGISTER_BITS + 1) as u8;
 const TAG_FEW: u8 = 0;
 const TAG_ALL: u8 = 1;
@@ -34,7 +34,7 @@ impl Sketch {
     /// Adds a value that is not NULL, of its static type.
     pub(super) fn add(&mut self, value: Datum<'_>, sql_type: SqlType) {
         let hash = hash(value, sql_type);
-        // The bit behind the hash bounds the rank.
+        // The bit after the hash bounds the rank.
         let rest = (hash << REGISTER_BITS) | (1 << (REGISTER_BITS - 1));
         self.raise((hash >> (32 - REGISTER_BITS)) as u16, rest.leading_zeros() as u8 + 1);
     }

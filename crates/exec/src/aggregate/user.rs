@@ -17,7 +17,7 @@ pub(super) struct UserGroup {
     begun: Option<Box<dyn AggregateGroup>>,
 }
 
-/// A copy begins anew: accumulators are copied before their first value only.
+/// A copy begins again: accumulators are copied before their first value only.
 impl Clone for UserGroup {
     fn clone(&self) -> UserGroup {
         UserGroup { user: self.user.clone(), begun: None }

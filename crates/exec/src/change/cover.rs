@@ -1,6 +1,6 @@
 //! A step of building a global index while its table is written: the next rows are covered, and
 //! their entries collected, to be added where they live. From then on changes of these rows
-//! change their entries; changes of rows behind them do not, they are met later as they are then.
+//! change their entries; changes of rows after them do not, they are met later as they are then.
 
 use super::{Writer, collect_entry};
 use crate::database::{no_such_table, storage_fault};
@@ -9,7 +9,7 @@ use lockstep_plan_ir::statement::Cover;
 use lockstep_storage::RowId;
 use lockstep_types::Datum;
 
-/// Bytes of entries behind which a step ends, a row more or less.
+/// Bytes of entries after which a step ends, a row more or less.
 const STEP_BYTES: usize = 1 << 20;
 
 impl Writer<'_> {

@@ -77,7 +77,7 @@ impl EntryChanges {
         self.records.len()
     }
 
-    /// Forgets what came behind a mark.
+    /// Forgets what came after a mark.
     pub(crate) fn truncate(&mut self, mark: usize) {
         self.records.truncate(mark);
         self.bytes.truncate(self.records.last().map_or(0, |record| record.end));
@@ -236,7 +236,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Adds an entry, or counts one row more in it. `values` are those of the entry, and
-    /// behind them a one, which is the number of rows in an index that is not unique.
+    /// after them a one, which is the number of rows in an index that is not unique.
     fn add_entry<'v>(
         &mut self,
         state: &'w TableState,

@@ -6,7 +6,7 @@
 
 /// Limbs of 64 bits: the smallest FLOAT is the lowest bit, the greatest has 2,098 bits.
 const LIMBS: usize = 34;
-/// Bytes of a sum at most, as a view keeps it: the planner's hidden column has room for them.
+/// Bytes of a sum at most, as a view keeps it: the planner's hidden column has space for them.
 pub(super) const LONGEST_BYTES: usize = 1 + 8 * LIMBS;
 const _: () = assert!(LONGEST_BYTES == lockstep_plan_ir::schema::EXACT_SUM_BYTES as usize);
 /// Bits of a FLOAT's fraction, without the one that is not written.

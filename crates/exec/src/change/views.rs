@@ -77,7 +77,7 @@ fn counted_columns(view: &ViewDefinition) -> Option<Vec<u16>> {
     view.group.iter().map(column).collect()
 }
 
-/// Extremes that must be found anew once a source row has gone.
+/// Extremes that must be found again once a source row has gone.
 #[derive(Default)]
 pub(crate) struct Upkeep {
     pending: Vec<Pending>,
@@ -190,7 +190,7 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// Finds the pending extremes anew.
+    /// Finds the pending extremes again.
     pub(super) fn recompute(
         &mut self,
         _state: &TableState,

@@ -20,7 +20,7 @@ type Converted<'a> = Result<Datum<'a>, SqlError>;
 /// assignment to a column tests their range. An array becomes what `array_parameter` makes.
 ///
 /// # Errors
-/// A value that the declared type does not take; the message is what stands behind
+/// A value that the declared type does not take; the message is what follows
 /// `PROCEDURE P TYPE ERROR FOR PARAMETER n: `.
 pub fn procedure_parameter<'a>(
     given: Parameter<'a>,

@@ -20,7 +20,7 @@ pub fn like<'a>(value: Datum<'_>, pattern: Datum<'_>, escape: Option<char>) -> D
 }
 
 /// A pattern of texts between `%`: the first and last are at the ends, each other one is looked
-/// for behind the one before. In time linear in the lengths.
+/// for after the one before. In time linear in the lengths.
 fn matches_plain(value: &str, pattern: &str) -> Option<()> {
     let mut parts = pattern.split('%');
     let mut value = value.strip_prefix(parts.next().unwrap_or_default())?;
@@ -40,7 +40,7 @@ enum Step {
     Literal(char),
 }
 
-/// The first step of a pattern and what is behind it.
+/// The first step of a pattern and what is after it.
 fn next_step(pattern: &str, escape: Option<char>) -> Option<(Step, &str)> {
     let mut characters = pattern.chars();
     let first = characters.next()?;
@@ -60,7 +60,7 @@ fn next_step(pattern: &str, escape: Option<char>) -> Option<(Step, &str)> {
 /// Greedy matching that goes back to the last `%` only: linear in the product of the lengths.
 fn matches(value: &str, pattern: &str, escape: Option<char>) -> bool {
     let (mut value, mut pattern) = (value, pattern);
-    // Where to resume: the pattern behind the last `%`, and the text it has not taken yet.
+    // Where to resume: the pattern after the last `%`, and the text it has not taken yet.
     let mut retry: Option<(&str, &str)> = None;
     loop {
         let advanced = match next_step(pattern, escape) {

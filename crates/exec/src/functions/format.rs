@@ -57,7 +57,7 @@ fn sign(units: i128) -> &'static str {
     if units < 0 { "-" } else { "" }
 }
 
-/// The magnitude before the point, and the text behind it with the point.
+/// The magnitude before the point, and the text after it with the point.
 fn rounded(units: i128, digits: i64) -> Result<(u128, String), SqlError> {
     let units = round_units(units, digits);
     // VoltDB writes the part before the point from 64 bits.

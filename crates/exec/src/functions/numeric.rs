@@ -88,7 +88,7 @@ fn sign<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     })
 }
 
-/// TRUNC(number [, digits]), in the argument's type: digits behind those are dropped.
+/// TRUNC(number [, digits]), in the argument's type: digits after those are dropped.
 fn truncate<'a>(arguments: &Arguments<'a, '_>) -> Computed<'a> {
     if arguments.any_null() {
         return Ok(Datum::Null);
@@ -176,7 +176,7 @@ pub(super) fn rounding_digits(arguments: &Arguments<'_, '_>) -> Result<i64, SqlE
     Ok(digits)
 }
 
-/// Units of 10^-12 rounded to a number of digits behind the point (before it, if negative), ties
+/// Units of 10^-12 rounded to a number of digits after the point (before it, if negative), ties
 /// to even. Digits are between -25 and 11.
 pub(super) fn round_units(units: i128, digits: i64) -> i128 {
     let step = 10i128.pow((i64::from(SCALE) - digits).clamp(0, 37) as u32);

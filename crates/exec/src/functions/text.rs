@@ -54,7 +54,7 @@ pub(super) fn position_of(text: &str, offset: usize) -> i64 {
     text[..offset].chars().count() as i64 + 1
 }
 
-/// The byte offset behind `count` characters, or the end.
+/// The byte offset after `count` characters, or the end.
 pub(super) fn offset_of(text: &str, count: i64) -> usize {
     let Ok(count) = usize::try_from(count) else { return 0 };
     text.char_indices().nth(count).map_or(text.len(), |(offset, _)| offset)

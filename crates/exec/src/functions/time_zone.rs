@@ -76,7 +76,7 @@ fn fixed_offset_s(zone: &str) -> Option<i64> {
 struct Header {
     time_count: usize,
     type_count: usize,
-    /// Bytes of the names, leap seconds and flags behind the types.
+    /// Bytes of the names, leap seconds and flags after the types.
     rest_bytes: usize,
 }
 
@@ -107,7 +107,7 @@ fn zone_offset_s(data: &[u8], time_s: i64) -> Result<i64, EndOfBytes> {
     let (times, _) = times.as_chunks::<8>();
     let passed = times.partition_point(|time| i64::from_be_bytes(*time) <= time_s);
     if passed == header.time_count {
-        // Behind the last change the rule at the end holds.
+        // After the last change the rule at the end holds.
         let footer = reader.rest().trim_ascii();
         if let Some(offset) = std::str::from_utf8(footer)
             .ok()

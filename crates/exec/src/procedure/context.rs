@@ -108,7 +108,7 @@ impl<'b> BatchResults<'b> {
         }
     }
 
-    /// All tables in their wire form, in parts to be put one behind the other.
+    /// All tables in their wire form, in parts to be put one after the other.
     #[inline]
     pub fn parts(&self) -> impl Iterator<Item = &'b [u8]> + Clone + use<'b> {
         let (joined, apart): (_, &[_]) = match self.tables {
@@ -304,7 +304,7 @@ impl<'c> ProcedureContext<'c> {
     }
 
     /// Queues a statement with the parameter set at the beginning of `bytes`, which stay where
-    /// they are until [`ProcedureContext::execute`]. Gives the bytes behind the set.
+    /// they are until [`ProcedureContext::execute`]. Gives the bytes after the set.
     ///
     /// # Errors
     /// As for [`ProcedureContext::queue`].
@@ -509,7 +509,7 @@ impl<'c> ProcedureContext<'c> {
         Ok(())
     }
 
-    /// Returns tables in their wire form, one behind the other.
+    /// Returns tables in their wire form, one after the other.
     pub fn return_encoded(&mut self, count: u16, tables: &[u8]) {
         self.out.extend_from_slice(tables);
         self.table_count = self.table_count.saturating_add(count);

@@ -14,7 +14,7 @@ struct Call<'a> {
     plan: &'a AggregateCall,
     /// The argument when it is a plain column.
     column: Option<(u16, u16)>,
-    /// Values that were seen, each behind its group's number, for DISTINCT.
+    /// Values that were seen, each after its group's number, for DISTINCT.
     seen: Option<RowTable<'a>>,
 }
 

@@ -146,7 +146,7 @@ impl<'a> Run<'_, 'a> {
         Ok(Flow::Continue)
     }
 
-    /// The cursor over a range behind equal values; `None` when a NULL bound finds nothing.
+    /// The cursor over a range after equal values; `None` when a NULL bound finds nothing.
     fn range_cursor(
         &self,
         table: &'a Table,
@@ -221,7 +221,7 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
-/// The part of an index behind the equal values.
+/// The part of an index after the equal values.
 struct Range<'a> {
     index: IndexId,
     lower: &'a Option<KeyBound>,
@@ -234,7 +234,7 @@ pub(crate) struct KeyRange<'v> {
     pub(crate) index: IndexId,
     /// Number of values that all keys begin with.
     pub(crate) equal: usize,
-    /// The least value behind those, and whether it is in the range.
+    /// The least value after those, and whether it is in the range.
     pub(crate) lower: Option<(Datum<'v>, bool)>,
     /// The greatest.
     pub(crate) upper: Option<(Datum<'v>, bool)>,

@@ -168,7 +168,7 @@ impl<'a> Sorter<'a> {
             return self.frames.push(run);
         };
         let first = run.value(&first_key.expression)?;
-        // Most frames of a long input come behind the last wanted one, by their first key.
+        // Most frames of a long input come after the last wanted one, by their first key.
         if let (Some(last), Some(direction)) = (self.threshold.first(), self.directions.first())
             && direction.compare(first, *last) == Ordering::Greater
         {

@@ -263,7 +263,7 @@ impl<'a> Run<'_, 'a> {
         Ok(())
     }
 
-    /// An aggregate over each row's frame. Frames that only grow are added to; others start anew.
+    /// An aggregate over each row's frame. Frames that only grow are added to; others start again.
     fn aggregates(
         &self,
         call: &'a WindowCall,
@@ -474,7 +474,7 @@ struct Scope<'s, 'a> {
 }
 
 impl Scope<'_, '_> {
-    /// The first position of the frame, or, for its end, the one behind the last.
+    /// The first position of the frame, or, for its end, the one after the last.
     fn edge(&self, bound: &FrameBound, offset: usize, end: bool) -> Result<usize, SqlError> {
         let Range { start: first, end: last } = *self.partition;
         let at = match bound {

@@ -16,7 +16,7 @@ pub(super) enum IndexStep {
     Remove(IndexId),
     /// It holds all rows now.
     Complete(IndexId),
-    /// A new one comes behind the others, empty.
+    /// A new one comes after the others, empty.
     Add(StoredIndex),
 }
 

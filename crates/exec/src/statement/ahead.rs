@@ -48,7 +48,7 @@ impl Ahead {
         }
     }
 
-    /// Asks for what the statements behind `number` will need. `statement` gives those of the
+    /// Asks for what the statements after `number` will need. `statement` gives those of the
     /// batch by their places; it is called with each number once, from 0.
     #[inline]
     pub(crate) fn step<'s, 'p: 's>(

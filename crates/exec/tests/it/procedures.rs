@@ -352,7 +352,7 @@ fn what_a_batch_reads_ahead_is_a_hint_only() {
     let mut shown = tables(&out).into_iter();
     for row in ROWS - 60..ROWS + 20 {
         let expected = match row % 6 {
-            // Deleted two rows ago, and in every other case put there anew.
+            // Deleted two rows ago, and in every other case put there again.
             2 => "a new text, long enough".to_string(),
             5 => String::new(),
             _ if row < ROWS => format!("the text of row {row}, in a tail"),

@@ -3,7 +3,7 @@
 use super::{LEAF_CAPACITY, Tree, TreeKey, is_packed};
 
 impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
-    /// As [`Tree::insert`], without a search where the entry comes behind all others.
+    /// As [`Tree::insert`], without a search where the entry comes after all others.
     #[inline]
     pub(crate) fn append(&mut self, probe: K::Probe<'_>, row: u32) -> Result<(), u32> {
         let leaf = self.last;

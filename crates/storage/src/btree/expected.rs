@@ -62,7 +62,7 @@ impl Tree<u64, true> {
     #[inline]
     pub(crate) fn insert_expected(&mut self, key: u64, row: u32) -> Result<(), u32> {
         let Some(leaf) = self.expected_leaf(key) else { return self.insert(key, row) };
-        // SAFETY: the leaf is of this tree, as above, and has room where `insert_at` needs it.
+        // SAFETY: the leaf is of this tree, as above, and has space where `insert_at` needs it.
         unsafe {
             if is_packed(leaf) {
                 return self.insert(key, row);

@@ -112,7 +112,7 @@ macro_rules! number_key {
 number_key!(u64);
 number_key!(u128);
 
-/// A byte-comparable key: 24 bytes in place, the rest in the arena behind its length.
+/// A byte-comparable key: 24 bytes in place, the rest in the arena after its length.
 #[derive(Clone, Copy)]
 pub(crate) struct BytesKey {
     words: [u64; 3],
@@ -156,7 +156,7 @@ impl BytesKey {
 }
 
 /// Compares what follows the first 24 bytes. A probe that ends first is the beginning of the
-/// key, and stands before or behind it.
+/// key, and stands before or after it.
 fn compare_tails(tail: &[u8], probe: BytesProbe<'_>) -> Ordering {
     let common = tail.len().min(probe.tail.len());
     tail[..common].cmp(&probe.tail[..common]).then_with(|| {
@@ -167,13 +167,13 @@ fn compare_tails(tail: &[u8], probe: BytesProbe<'_>) -> Ordering {
     })
 }
 
-/// Stores a tail behind its length.
+/// Stores a tail after its length.
 fn store_tail(tail: &[u8], arena: &mut StringHeap) -> Option<NonNull<u8>> {
     if tail.is_empty() {
         return None;
     }
     let cell = arena.reserve(TAIL_LENGTH_BYTES + tail.len());
-    // SAFETY: the cell has room for the length and the tail.
+    // SAFETY: the cell has space for the length and the tail.
     unsafe {
         cell.cast::<u32>().write_unaligned(tail.len() as u32);
         let at = cell.as_ptr().add(TAIL_LENGTH_BYTES);
@@ -240,7 +240,7 @@ impl TreeKey for BytesKey {
     }
 }
 
-/// In `last_insert`: the entry that comes next is behind no other.
+/// In `last_insert`: the entry that comes next is after no other.
 pub(crate) const NO_INSERT: u16 = u16::MAX - 1;
 
 /// In the number of entries of an inner node: it does not know it.
@@ -271,7 +271,7 @@ pub(crate) struct Inner<K> {
     pub(crate) entries: u32,
 }
 
-/// The node behind a new box, uninitialised but for its length.
+/// The node after a new box, uninitialised but for its length.
 pub(crate) fn new_leaf<K>() -> *mut Leaf<K> {
     let mut leaf = Box::<Leaf<K>>::new_uninit();
     let at = leaf.as_mut_ptr();
@@ -285,7 +285,7 @@ pub(crate) fn new_leaf<K>() -> *mut Leaf<K> {
     }
 }
 
-/// The node behind a new box, uninitialised but for its length and its number of entries.
+/// The node after a new box, uninitialised but for its length and its number of entries.
 pub(crate) fn new_inner<K>() -> *mut Inner<K> {
     let mut inner = Box::<Inner<K>>::new_uninit();
     let at = inner.as_mut_ptr();

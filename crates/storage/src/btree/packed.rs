@@ -1,4 +1,4 @@
-//! Packed leaves: a full leaf that keys in sequence have left behind rarely changes again, so its
+//! Packed leaves: a full leaf that keys in sequence have left rarely changes again, so its
 //! keys and rows are kept as their differences from the smallest, in as few bytes as the greatest
 //! difference needs. Searches read it as it is; a change unpacks it first.
 //!
@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 
 /// Leaves that are noted before they are packed.
 const NOTED_LEAVES: usize = 8;
-/// Bytes behind the last difference, so that reads of whole words stay inside.
+/// Bytes after the last difference, so that reads of whole words stay inside.
 const SLACK_BYTES: usize = 16;
 
 /// The head of a packed leaf; the rows' differences follow, then those of the keys. It begins as
@@ -49,7 +49,7 @@ impl RowReader {
     /// `leaf` is a live leaf.
     #[inline]
     pub(crate) unsafe fn of<K>(leaf: *const Leaf<K>) -> RowReader {
-        // SAFETY: by the contract; a packed leaf has its rows behind its head.
+        // SAFETY: by the contract; a packed leaf has its rows after its head.
         unsafe {
             if !is_packed(leaf) {
                 let at = (&raw const (*leaf).rows).cast();
@@ -68,7 +68,7 @@ impl RowReader {
     /// The leaf is live, unchanged since, and has that entry.
     #[inline(always)]
     pub(crate) unsafe fn row(self, position: usize) -> u32 {
-        // SAFETY: by the contract; behind the rows there is more of the leaf to read.
+        // SAFETY: by the contract; after the rows there is more of the leaf to read.
         let word = unsafe { self.at.add(position * self.bytes).cast::<u32>().read_unaligned() };
         self.first.wrapping_add(word & self.mask)
     }
@@ -93,7 +93,7 @@ pub(super) unsafe fn is_packed<K>(leaf: *const Leaf<K>) -> bool {
     unsafe { leaf.cast::<u16>().read() & PACKED != 0 }
 }
 
-/// The places of a leaf's links to its neighbours: the one before, the one behind.
+/// The places of a leaf's links to its neighbours: the one before, the one after.
 ///
 /// # Safety
 /// `leaf` is a live leaf.
@@ -130,7 +130,7 @@ impl<K: TreeKey> KeyReader<K> {
     /// `packed` is a live packed leaf.
     #[inline(always)]
     unsafe fn of(packed: *const Packed<K>) -> KeyReader<K> {
-        // SAFETY: by the contract; the keys lie behind the rows, those behind the head.
+        // SAFETY: by the contract; the keys lie after the rows, those after the head.
         unsafe {
             let bytes = usize::from((*packed).key_bytes);
             let rows = usize::from((*packed).length & !PACKED) * usize::from((*packed).row_bytes);
@@ -145,7 +145,7 @@ impl<K: TreeKey> KeyReader<K> {
     #[inline(always)]
     unsafe fn narrow_key(&self, position: usize) -> K {
         let mask = u64::MAX.unbounded_shr(64 - 8 * self.bytes as u32);
-        // SAFETY: by the contract; the slack behind the keys makes whole words readable.
+        // SAFETY: by the contract; the slack after the keys makes whole words readable.
         let word = unsafe { self.at.add(position * self.bytes).cast::<u64>().read_unaligned() };
         K::plus(&self.base, u128::from(word & mask))
     }
@@ -156,7 +156,7 @@ impl<K: TreeKey> KeyReader<K> {
     /// The leaf is live, unchanged since, and has that entry.
     #[inline(always)]
     unsafe fn key(&self, position: usize) -> K {
-        // SAFETY: by the contract; the slack behind the keys makes whole words readable.
+        // SAFETY: by the contract; the slack after the keys makes whole words readable.
         unsafe {
             if self.bytes <= 8 {
                 return self.narrow_key(position);
@@ -378,7 +378,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         parent: *mut Inner<K>,
         child: usize,
     ) -> *mut Leaf<K> {
-        // SAFETY: by the contract; the new leaf has room for the entries of any leaf.
+        // SAFETY: by the contract; the new leaf has space for the entries of any leaf.
         unsafe {
             let old = (*parent).children[child].assume_init().cast::<Leaf<K>>();
             if !is_packed(old) {

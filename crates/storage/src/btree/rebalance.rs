@@ -51,10 +51,10 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         }
     }
 
-    /// Moves the first `count` entries of `right` behind those of `left`.
+    /// Moves the first `count` entries of `right` after those of `left`.
     ///
     /// # Safety
-    /// Both are live leaves; `left` has room and `right` that many entries.
+    /// Both are live leaves; `left` has space and `right` that many entries.
     unsafe fn append_entries(left: *mut Leaf<K>, right: *mut Leaf<K>, count: usize) {
         // SAFETY: by the contract all moves stay within the arrays of initialised entries.
         unsafe {
@@ -78,7 +78,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     /// Moves the last `count` entries of `left` before those of `right`.
     ///
     /// # Safety
-    /// Both are live leaves; `right` has room and `left` that many entries.
+    /// Both are live leaves; `right` has space and `left` that many entries.
     unsafe fn prepend_entries(left: *mut Leaf<K>, right: *mut Leaf<K>, count: usize) {
         // SAFETY: by the contract all moves stay within the arrays of initialised entries.
         unsafe {
@@ -99,7 +99,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         }
     }
 
-    /// Makes a separator the first entry of the leaf behind it.
+    /// Makes a separator the first entry of the leaf after it.
     ///
     /// # Safety
     /// `parent` is live with that separator; `right` is live and has an entry.
@@ -119,7 +119,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         }
     }
 
-    /// Removes separator `index` and the child behind it, whose content is now in the child
+    /// Removes separator `index` and the child after it, whose content is now in the child
     /// before it, from the node at `level` of `path`.
     ///
     /// # Safety
@@ -145,7 +145,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
         }
     }
 
-    /// Takes separator `index`, whose key is gone, and the child behind it out of `inner`.
+    /// Takes separator `index`, whose key is gone, and the child after it out of `inner`.
     ///
     /// # Safety
     /// `inner` is live and has that separator.
@@ -221,7 +221,7 @@ impl<K: TreeKey, const UNIQUE: bool> Tree<K, UNIQUE> {
     ///
     /// # Safety
     /// The nodes are live; `left` and `right` are neighbours around separator `index` of
-    /// `parent`; `left` has room.
+    /// `parent`; `left` has space.
     unsafe fn rotate_left(
         parent: *mut Inner<K>,
         index: usize,

@@ -233,7 +233,7 @@ fn growing_keys_fill_their_leaves() {
         tree.insert(key, key as u32).expect("keys differ");
     }
     assert_eq!(tree.leaves, 100_000usize.div_ceil(LEAF_CAPACITY));
-    // A window that moves on: what is left behind goes away.
+    // A window that moves on: what is left goes away.
     for key in 100_000..300_000u64 {
         tree.insert(key, key as u32).expect("keys differ");
         assert!(tree.remove(key - 100_000, (key - 100_000) as u32));

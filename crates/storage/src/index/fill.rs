@@ -1,6 +1,6 @@
 //! Filling an index that is empty with the rows of a table.
 //!
-//! Rows lie in the order in which they came, keys in that of their values: entering one behind
+//! Rows lie in the order in which they came, keys in that of their values: entering one after
 //! the other would look for a place all over the tree. Numbers are sorted first, some millions at
 //! a time, each time those of one range, so that entries come at the tree's end, and the memory
 //! for it is small beside the tables.

@@ -183,7 +183,7 @@ impl Pending {
         out.reserve(bytes);
         // SAFETY: there is room for the rows, each of `width` bytes; live rows have a whole slot
         // of this layout, and `skipped + width` is at most its size. Bytes of inline values
-        // behind their end may never have been written; they are before the length is set.
+        // after their end may never have been written; they are before the length is set.
         unsafe {
             let mut at = out.as_mut_ptr().add(start);
             let mut next = blocks.next_live(first);
@@ -214,7 +214,7 @@ impl Pending {
     }
 }
 
-/// Zeroes what an inline field has behind its value.
+/// Zeroes what an inline field has after its value.
 ///
 /// # Safety
 /// `at` points to the `1 + limit` bytes of an inline field.

@@ -93,7 +93,7 @@ impl<'a> RowsRecord<'a> {
         self.body.len()
     }
 
-    /// The free slots, each with the one behind it in the free list or `u32::MAX`.
+    /// The free slots, each with the one after it in the free list or `u32::MAX`.
     pub(crate) fn free_slots(&self) -> impl Iterator<Item = (RowId, u32)> + use<'a> {
         let (first, live, links) = (self.first, self.live, self.links);
         let free = (0..self.slots).filter(move |slot| !is_live(live, *slot));
@@ -103,7 +103,7 @@ impl<'a> RowsRecord<'a> {
     /// Visits the rows in the order of their slots, each checked against the table's layout.
     ///
     /// # Errors
-    /// `BadRecord`, also for bytes behind the rows; what `visit` gives.
+    /// `BadRecord`, also for bytes after the rows; what `visit` gives.
     pub(crate) fn for_each_row(
         &self,
         layout: &TableLayout,
@@ -183,7 +183,7 @@ impl RecordRow<'_> {
             unsafe { slot.copy_from_nonoverlapping(address.to_le_bytes().as_ptr(), skipped) };
         }
         assert_eq!(self.fixed.len(), layout.fixed_bytes(), "the row is of this layout");
-        // SAFETY: the columns take the bytes behind it.
+        // SAFETY: the columns take the bytes after it.
         unsafe {
             slot.add(skipped).copy_from_nonoverlapping(self.fixed.as_ptr(), self.fixed.len());
         }

@@ -1,5 +1,5 @@
 //! Indexes that are built while rows change: the rows below a number are *covered*, and only
-//! those are in them. The number rises in steps, each of which undo takes back, until all rows
+//! those are in them. The number rises in steps, each of which undo undoes, until all rows
 //! are covered; changes of covered rows keep the indexes right on the way.
 
 use super::{MAX_INDEXES, Table};
@@ -42,7 +42,7 @@ impl Table {
         Some((row, unsafe { self.row_unchecked(row) }))
     }
 
-    /// Adds an empty index that holds the covered rows, behind the others. Its keys are columns,
+    /// Adds an empty index that holds the covered rows, after the others. Its keys are columns,
     /// and it is not unique: no change of a row fails because of it.
     ///
     /// # Errors

@@ -236,7 +236,7 @@ impl Table {
         Ok(())
     }
 
-    /// Removes all rows at once; slot allocation begins anew.
+    /// Removes all rows at once; slot allocation begins again.
     ///
     /// # Errors
     /// `UndoLimit`.

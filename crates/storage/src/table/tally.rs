@@ -35,7 +35,7 @@ struct TallyColumn {
 
 impl Tally {
     /// The tally of groups by `columns` of `source`, which are the first columns of `target`,
-    /// with the count behind them. `None` when the tables are not that simple: the target has
+    /// with the count after them. `None` when the tables are not that simple: the target has
     /// other indexes than one on the group, long text, fields that differ.
     pub fn new(source: &Table, target: &Table, columns: &[u16]) -> Option<Tally> {
         let [index] = &*target.indexes else { return None };

@@ -174,7 +174,7 @@ fn index_order_is_value_order() {
 }
 
 /// Unique keys are found over and over while rows change their keys, leave, come back in other
-/// slots and are taken back: an index answers with the row that has the key now.
+/// slots and are undone: an index answers with the row that has the key now.
 #[test]
 fn a_key_is_found_where_it_is_now() {
     const KEYS: u64 = 200;

@@ -1,4 +1,4 @@
-//! A table against a mirror, with undo at random marks: what is taken back is exactly what was.
+//! A table against a mirror, with undo at random marks: what is undone is exactly what was.
 
 use crate::support::{fixed, on, on_last_digit, table, text};
 use lockstep_base::random::SeededRandom;
@@ -282,7 +282,7 @@ fn when_undo_is_released_makes_no_difference() {
 }
 
 /// Transactions that run ahead while older ones wait for their outcome: the log never runs
-/// empty, its head is released, its tail taken back.
+/// empty, its head is released, its tail undone.
 #[test]
 fn a_queue_of_transactions_is_released_at_its_head() {
     let mut run = Run::new(7, true);

@@ -75,7 +75,7 @@ impl Run {
         Run { random, tables, undo: UndoLog::default(), next_key: 0 }
     }
 
-    /// One to some changes, kept or taken back.
+    /// One to some changes, kept or undone.
     fn transaction(&mut self) {
         let mark = self.undo.mark();
         for _ in 0..self.random.between(1, 12) {

@@ -67,7 +67,7 @@ fn filled() -> (Tables, lockstep_types::TableId) {
     (tables, id)
 }
 
-/// What the builder makes of the rows of a range, behind its header.
+/// What the builder makes of the rows of a range, after its header.
 fn built(table: &Table, index: u16, reverse: bool, columns: &[u16]) -> Vec<u8> {
     let types: Vec<(&str, SqlType)> =
         columns.iter().map(|column| ("C", TYPES[usize::from(*column)])).collect();

@@ -265,7 +265,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The character behind a backslash.
+    /// The character after a backslash.
     fn escaped(&mut self) -> Read<char> {
         let Some(kind) = self.rest().chars().next() else {
             return self.fail("Empty escape sequence in string");

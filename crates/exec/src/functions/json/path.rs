@@ -10,7 +10,7 @@ pub(super) enum Step {
     Member(String),
     /// An element of an array, from 0.
     Element(usize),
-    /// `[-1]`: the last element, or a new one behind it.
+    /// `[-1]`: the last element, or a new one after it.
     Last,
 }
 
@@ -93,7 +93,7 @@ impl Reader<'_> {
         fault(what, self.next.saturating_sub(1))
     }
 
-    /// The index behind `[`, up to its `]`.
+    /// The index after `[`, up to its `]`.
     fn index(&mut self, purpose: Purpose) -> Result<Step, SqlError> {
         let ended = "Unexpected termination (unterminated array access)";
         let mut byte = self.read().ok_or_else(|| self.fault(ended))?;

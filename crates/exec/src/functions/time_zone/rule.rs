@@ -108,7 +108,7 @@ impl Change {
     }
 }
 
-/// What is behind a zone's abbreviation: letters, or anything in angle brackets.
+/// What is after a zone's abbreviation: letters, or anything in angle brackets.
 fn skip_name(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('<') {
         return rest.split_once('>').map(|(_, rest)| rest);
@@ -117,7 +117,7 @@ fn skip_name(text: &str) -> Option<&str> {
     (end >= 3).then(|| &text[end..])
 }
 
-/// `[+|-]h[h][h][:mm[:ss]]` in seconds, and what is behind it.
+/// `[+|-]h[h][h][:mm[:ss]]` in seconds, and what is after it.
 fn seconds(text: &str) -> Option<(i64, &str)> {
     let (sign, text) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

@@ -96,7 +96,7 @@ pub(super) struct BatchFilter<'a> {
     predicate: &'a Expression,
     /// The parts of an AND in the order in which they are tested.
     parts: Vec<&'a Expression>,
-    /// The first parts that drop a frame at once, whatever those behind them would be.
+    /// The first parts that drop a frame at once, whatever those after them would be.
     direct: usize,
     nodes: Vec<Node<'a>>,
     selection: Vec<u32>,

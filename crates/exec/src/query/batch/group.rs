@@ -23,7 +23,7 @@ struct Call<'a> {
     /// The place of the argument among those computed.
     argument: Option<usize>,
     totals: Totals<'a>,
-    /// For DISTINCT: the values seen, behind their group's number.
+    /// For DISTINCT: the values seen, after their group's number.
     seen: Option<KeyTable<'a>>,
 }
 

@@ -94,7 +94,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The row join does not evaluate key parts behind a NULL: those must not fail.
+/// The row join does not evaluate key parts after a NULL: those must not fail.
 fn is_leaf(part: &Expression) -> bool {
     matches!(part.node, Node::Column { .. } | Node::Literal(_) | Node::Parameter(_))
 }
@@ -287,7 +287,7 @@ impl<'a> Probe<'a> {
         Ok(Flow::Continue)
     }
 
-    /// Finds the partners of left frames until there are enough; gives the frame behind the last.
+    /// Finds the partners of left frames until there are enough; gives the frame after the last.
     fn find_pairs(
         &mut self,
         run: &Run<'_, 'a>,

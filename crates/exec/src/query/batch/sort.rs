@@ -17,7 +17,7 @@ use std::cmp::Ordering;
 const SPARE_FRAMES: usize = 4096;
 
 /// Whether the batches' sort does what the row sort does: with a cut, that does not evaluate
-/// further keys of frames whose first key is behind all wanted ones, so they must not fail.
+/// further keys of frames whose first key is after all wanted ones, so they must not fail.
 pub(in crate::query) fn is_batch_sort(keys: &[SortKey], has_cut: bool) -> bool {
     let is_column = |key: &SortKey| matches!(key.expression.node, Node::Column { .. });
     !keys.is_empty() && (!has_cut || keys[1..].iter().all(is_column))
@@ -185,7 +185,7 @@ fn sorted_packed(directions: &[Direction], keys: &[Vector<'_>], count: usize) ->
             return None;
         }
         prefixes(*direction, key, 0..count, &mut column);
-        // NULLs stand at one end, all other values close together behind or before them.
+        // NULLs stand at one end, all other values close together after or before them.
         let null = if direction.is_nulls_first() { 0 } else { u64::MAX };
         let values = || column.iter().copied().filter(|prefix| *prefix != null);
         let (least, most) = values().fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
