@@ -1,5 +1,5 @@
 //! `lockstep restore`: brings a host's directory to a point of its past, from a snapshot and the
-//! log behind it, and takes that back.
+//! log after it, and takes that back.
 
 use crate::output::write_out;
 use crate::{Procedures, recovery, start};

@@ -275,7 +275,7 @@ pub fn run(
     wrap_disk: WrapDisk,
     change_filter: ChangeFilter,
 ) -> Result<ExitCode, String> {
-    // First of all: the process begins anew.
+    // First of all: the process begins again.
     huge_pages::take();
     // A terminal that goes away does not end the host; from here on, not before it is ready either.
     let hung_up = Arc::new(AtomicBool::new(false));
@@ -299,7 +299,7 @@ pub fn run(
         java_options: arguments.get_many("java-option").into_iter().flatten().cloned().collect(),
         data,
     };
-    // Before the ready line, so that a signal right behind it is not lost.
+    // Before the ready line, so that a signal directly after it is not lost.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
     let shape = shape(sites, each_has);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the host starts: {shape}, {kept}");

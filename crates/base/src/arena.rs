@@ -13,7 +13,7 @@ const CHUNK_ALIGN: usize = 16;
 /// Chunks of this size are kept by `reset`; larger ones, made for one large value, are freed.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Memory that is handed out piece by piece and taken back at once.
+/// Memory that is given out piece by piece and released at once.
 pub struct Arena {
     /// The next free byte of the current chunk and the end of it.
     next: Cell<usize>,
@@ -161,7 +161,7 @@ impl Arena {
         self.taken.get()
     }
 
-    /// Takes back everything that was handed out.
+    /// Releases everything that was given out.
     pub fn reset(&mut self) {
         let chunks = self.chunks.get_mut();
         for (chunk, bytes) in chunks.large.drain(..) {

@@ -121,14 +121,14 @@ impl<'a> ByteReader<'a> {
         Err(EndOfBytes)
     }
 
-    /// Takes bytes behind a length of [`ByteReader::varint`].
+    /// Takes bytes after a length of [`ByteReader::varint`].
     #[inline]
     pub fn counted(&mut self) -> Result<&'a [u8], EndOfBytes> {
         let length = usize::try_from(self.varint()?).map_err(|_| EndOfBytes)?;
         self.take(length)
     }
 
-    /// Takes bytes behind a 32-bit length; length -1 is `None`, other negative ones an error.
+    /// Takes bytes after a 32-bit length; length -1 is `None`, other negative ones an error.
     #[inline]
     pub fn sized(&mut self) -> Result<Option<&'a [u8]>, EndOfBytes> {
         match self.i32()? {
@@ -157,11 +157,11 @@ pub trait ByteWriter {
     fn put_i128(&mut self, value: i128);
     /// Appends an IEEE 754 double.
     fn put_f64(&mut self, value: f64);
-    /// Appends bytes behind their 32-bit length; `None` is length -1. Lengths fit 31 bits.
+    /// Appends bytes after their 32-bit length; `None` is length -1. Lengths fit 31 bits.
     fn put_sized(&mut self, bytes: Option<&[u8]>);
     /// Appends a whole number of seven bits a byte, the lowest first.
     fn put_varint(&mut self, value: u64);
-    /// Appends bytes behind their length as [`ByteWriter::put_varint`] writes it.
+    /// Appends bytes after their length as [`ByteWriter::put_varint`] writes it.
     fn put_counted(&mut self, bytes: &[u8]);
     /// Overwrites four bytes at `position`, which were appended before.
     fn patch_i32(&mut self, position: usize, value: i32);

@@ -1,4 +1,4 @@
-//! A map for what begins in order and ends almost in order: transactions under way.
+//! A map for what begins in order and ends almost in order: transactions in progress.
 //!
 //! Keys are added in ascending order only. Entries lie side by side in that order, so adding
 //! one and taking off the first allocate nothing and look for nothing. Others are mostly asked for
@@ -20,7 +20,7 @@ pub struct GrowingMap<K, V> {
     /// Places given up at the front so far.
     gone: usize,
     /// Where two entries were found last, those before `gone` included: who goes through the
-    /// entries behind somebody else who does finds its own.
+    /// entries after somebody else who does finds its own.
     found: [Cell<usize>; 2],
     /// Which of the two was of use longer ago.
     older: Cell<usize>,
@@ -39,7 +39,7 @@ impl<K: Ord + Copy, V> Default for GrowingMap<K, V> {
 }
 
 impl<K: Ord + Copy, V> GrowingMap<K, V> {
-    /// Adds an entry behind all others.
+    /// Adds an entry after all others.
     pub fn push(&mut self, key: K, value: V) {
         let grows = self.entries.back().is_none_or(|(last, _)| *last < key);
         assert!(grows, "keys are added in ascending order");

@@ -84,7 +84,7 @@ impl<T: Send> Producer<T> {
         Ok(())
     }
 
-    /// As [`Producer::push`], but the other end sees the item only behind [`Producer::show`].
+    /// As [`Producer::push`], but the other end sees the item only after [`Producer::show`].
     /// Several that are shown at once cost the two cores less than one after the other: the
     /// taker does not read what lies beside that which is written.
     #[inline]

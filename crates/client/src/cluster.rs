@@ -1,5 +1,5 @@
 //! A client of a whole cluster: a connection to each host, each call sent to the host that leads
-//! its partition, lost connections made anew.
+//! its partition, lost connections made again.
 
 use crate::routing::Target;
 use crate::rows;
@@ -27,7 +27,7 @@ pub struct Cluster {
     addresses: BTreeMap<i32, String>,
     routing: Routing,
     cluster_identity: Option<(i64, i32)>,
-    /// The host that the next call without a target goes behind.
+    /// The host after which the next call without a target goes.
     last_host: i32,
 }
 
@@ -59,7 +59,7 @@ impl Cluster {
     }
 
     /// Calls a procedure at the best host and waits for its response. A call whose connection is
-    /// lost is not repeated, because it may have been executed; the next call connects anew.
+    /// lost is not repeated, because it may have been executed; the next call connects again.
     pub fn call(
         &mut self,
         procedure: &str,
@@ -75,7 +75,7 @@ impl Cluster {
         self.on_host(host, |connection| connection.call(procedure, parameters))
     }
 
-    /// Calls a procedure once at every partition, `parameters` behind a partition key where the
+    /// Calls a procedure once at every partition, `parameters` after a partition key where the
     /// procedure takes one, and returns each partition's response in order of partition.
     pub fn call_all_partitions(
         &mut self,

@@ -69,7 +69,7 @@ pub trait File: Send {
     /// Reads into `buffer`; fewer bytes than it holds come back only at the file's end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError>;
 
-    /// Writes all of `bytes`; the file grows if they reach behind its end.
+    /// Writes all of `bytes`; the file grows if they reach after its end.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DiskError>;
 
     /// The file's length.

@@ -1,7 +1,7 @@
 //! A disk that notes everything that is done to it, so that a test can say what a power cut
 //! would have left: the notes are carried out on a [`MemoryDisk`], which loses power.
 //!
-//! What changes a file is noted before it is done, and what makes it durable behind that. So a
+//! What changes a file is noted before it is done, and what makes it durable after that. So a
 //! process that ends anywhere between leaves notes of all that can be on the disk, and none of a
 //! sync that was not finished.
 

@@ -98,7 +98,7 @@ impl HostedProcedure for JavaProcedure {
             (instance, engine.write_call(machine, env, context).map_err(unexpected)?)
         };
         let invoke = machine.runtime.instance_invoke;
-        // SAFETY: the context outlives the invocation, and is put away behind it; its lifetime is
+        // SAFETY: the context outlives the invocation, and is put away after it; its lifetime is
         // widened for that time only. The method is the object's and takes an int.
         let answered = unsafe {
             let context: *mut ProcedureContext<'_> = context;

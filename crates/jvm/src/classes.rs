@@ -1,4 +1,4 @@
-//! The classes that users load: a jar of all of them, behind a class loader of its own. Each
+//! The classes that users load: a jar of all of them, in a class loader of its own. Each
 //! change makes a new one beside the old, which lives for as long as something uses it.
 
 use crate::env::{Env, Java, JavaError};
@@ -107,7 +107,7 @@ impl Drop for JavaClasses {
 }
 
 impl JavaClasses {
-    /// The classes that there are when a jar is added to those that are there, behind the removal
+    /// The classes that there are when a jar is added to those that are there, after the removal
     /// of those that the patterns name (separated by commas; `**` for any number of packages).
     ///
     /// # Errors

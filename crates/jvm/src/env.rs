@@ -1,4 +1,4 @@
-//! JNI as this crate uses it: a thread's table of functions behind a few methods that check for
+//! JNI as this crate uses it: a thread's table of functions with a few methods that check for
 //! exceptions. Everything that goes back and forth is numbers, byte arrays and byte buffers, so
 //! little of JNI is needed.
 
@@ -302,7 +302,7 @@ impl Env {
         if string.is_null() {
             return String::new();
         }
-        // SAFETY: the caller's promise; the buffer has room for the string's length.
+        // SAFETY: the caller's promise; the buffer has space for the string's length.
         unsafe {
             let length = jni!(self, GetStringLength, string);
             let mut units = vec![0u16; length as usize];
@@ -331,7 +331,7 @@ impl Env {
         if array.is_null() {
             return Vec::new();
         }
-        // SAFETY: the caller's promise; the buffer has room for the array's length.
+        // SAFETY: the caller's promise; the buffer has space for the array's length.
         unsafe {
             let length = jni!(self, GetArrayLength, array);
             let mut bytes = vec![0u8; length as usize];

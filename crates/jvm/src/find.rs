@@ -1,5 +1,5 @@
-//! Finding the JVM of this machine: the one that `JAVA_HOME` names, else the one behind the
-//! `java` on the path.
+//! Finding the JVM of this machine: the one that `JAVA_HOME` names, else the one that the
+//! `java` on the path belongs to.
 
 use std::env;
 use std::fs;

@@ -209,7 +209,7 @@ fn broken(name: &str, error: &JavaError) -> Failure {
     Failure::unexpected(message)
 }
 
-/// What is behind the status of an answer.
+/// What is after the status of an answer.
 fn succeeded<'b>(name: &str, answer: Java<&'b [u8]>) -> Result<&'b [u8], Failure> {
     let answer = answer.map_err(|error| broken(name, &error))?;
     match answer {

@@ -64,13 +64,13 @@ impl fmt::Debug for JavaNonTransactional {
 impl Drop for JavaNonTransactional {
     fn drop(&mut self) {
         if let Ok(env) = self.classes.machine().env() {
-            // SAFETY: its only owner goes; calls under way have references of their own.
+            // SAFETY: its only owner goes; calls in progress have references of their own.
             unsafe { env.let_go(self.procedure) };
         }
     }
 }
 
-/// The hosts of the calls under way, of all hosts of the process.
+/// The hosts of the calls in progress, of all hosts of the process.
 static CALLS: Mutex<BTreeMap<u64, Arc<dyn NonTransactionalHost>>> = Mutex::new(BTreeMap::new());
 static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
 

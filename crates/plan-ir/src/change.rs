@@ -28,7 +28,7 @@ pub enum StorageChange {
         /// Where each new column comes from; `None` when columns and layout stay as they are.
         columns: Option<Vec<ColumnSource>>,
     },
-    /// A new global index gets entries for the rows that its table has: behind all other steps,
+    /// A new global index gets entries for the rows that its table has: after all other steps,
     /// through rounds of its own between the partitions.
     BuildGlobalIndex {
         /// The table with the rows.

@@ -17,7 +17,7 @@
 //!
 //! Invariant: nothing here names a catalog, a parser or a storage type.
 
-// Plans are made once, kept behind an Arc and read by reference: their size matters less than
+// Plans are made once, kept in an Arc and read by reference: their size matters less than
 // plain pattern matching on them.
 #![allow(clippy::large_enum_variant)]
 

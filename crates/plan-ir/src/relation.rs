@@ -59,7 +59,7 @@ pub enum Relation {
         input: Box<Relation>,
         /// From the most significant on.
         keys: Vec<SortKey>,
-        /// At most this many frames, behind the offset.
+        /// At most this many frames, after the offset.
         limit: Option<Expression>,
         /// Frames left out at the beginning.
         offset: Option<Expression>,
@@ -68,7 +68,7 @@ pub enum Relation {
     Limit {
         /// The input.
         input: Box<Relation>,
-        /// At most this many frames, behind the offset.
+        /// At most this many frames, after the offset.
         limit: Option<Expression>,
         /// Frames left out at the beginning.
         offset: Option<Expression>,

@@ -45,7 +45,7 @@ pub struct TableDefinition {
 /// An index over the rows of all partitions. Its entries are a table of their own, partitioned by
 /// the key; an entry holds the key, the *place* (the values that partition the rows' table) and
 /// the included columns, each column once. A unique index has an entry per row; another one has
-/// an entry per distinct values, with the number of rows that have them behind the columns.
+/// an entry per distinct values, with the number of rows that have them after the columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GlobalIndexDefinition {
     /// Its name.
@@ -105,7 +105,7 @@ pub struct EntriesOf {
     pub key_count: u16,
 }
 
-/// `EXECUTE (DELETE ...)` behind `LIMIT PARTITION ROWS`, planned to run where the rows are.
+/// `EXECUTE (DELETE ...)` after `LIMIT PARTITION ROWS`, planned to run where the rows are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowLimitPurge {
     /// The statement's text.
@@ -219,7 +219,7 @@ pub struct ViewDefinition {
     pub predicate: Option<Expression>,
     /// Group values (over slot 0). The view's first columns, in this order.
     pub group: Vec<Expression>,
-    /// The view's columns behind the groups, in order, hidden ones last.
+    /// The view's columns after the groups, in order, hidden ones last.
     pub aggregates: Vec<ViewAggregate>,
     /// Which of `aggregates` is COUNT(*): at zero the group's row goes (a hidden one is added
     /// when the view declares none). A view without groups keeps its one row.
@@ -227,7 +227,7 @@ pub struct ViewDefinition {
     /// The view's unique index over all group columns; none for a view without groups.
     pub group_index: Option<IndexId>,
     /// For views over several tables: the whole query (groups then aggregates), used to compute
-    /// the groups anew; `group` and `aggregates` then say the kinds only.
+    /// the groups again; `group` and `aggregates` then say the kinds only.
     pub joined: Option<Arc<JoinedView>>,
 }
 
@@ -252,7 +252,7 @@ pub struct ViewAggregate {
     pub argument: Option<Expression>,
     /// Type of the column.
     pub sql_type: SqlType,
-    /// For MIN and MAX: finds the extreme of the group of the row in slot 0 anew, after that row
+    /// For MIN and MAX: finds the extreme of the group of the row in slot 0 again, after that row
     /// has gone. One row, one column.
     pub recompute: Option<Query>,
     /// Number of frame slots of `recompute`.

@@ -58,7 +58,7 @@ pub struct KnownEntry {
 }
 
 impl Operation {
-    /// Whether more may be kept behind it than before.
+    /// Whether more may be kept after it than before.
     fn may_grow(&self) -> bool {
         match self {
             Operation::Query(_) | Operation::Delete(_) | Operation::Truncate(_) => false,
@@ -68,7 +68,7 @@ impl Operation {
 }
 
 impl Statement {
-    /// Whether more may be kept behind it than before: not when it only reads or deletes rows,
+    /// Whether more may be kept after it than before: not when it only reads or deletes rows,
     /// with their entries in indexes and what they add to views.
     pub fn may_grow(&self) -> bool {
         match &self.execution {
@@ -81,7 +81,7 @@ impl Statement {
     }
 
     /// All operators of the statement: of its work, or of its fragments one after the other and
-    /// then of what comes behind them; each as [`Relation::operators`] lists them. The place in
+    /// then of what comes after them; each as [`Relation::operators`] lists them. The place in
     /// this list is an operator's number in profiles.
     pub fn operators(&self) -> Vec<&Relation> {
         let mut roots = Vec::new();

@@ -1,4 +1,4 @@
-//! Functions that users wrote: their types, and the code behind them, which is somebody else's.
+//! Functions that users wrote: their types, and their code, which is the user's.
 //! The planner gets it with the function's name, and the executor calls it.
 
 use lockstep_types::{Datum, Failure, SqlType};

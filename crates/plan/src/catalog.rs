@@ -53,7 +53,7 @@ pub struct CatalogTable {
     /// For views: the tables read, by name, and the declaring statement.
     pub view_source: Option<(Vec<String>, Arc<ParsedStatement>)>,
     /// How the indexes that SQL declared were written: in the order of the definition's list,
-    /// where a view's group index stands before them and hidden indexes behind.
+    /// where a view's group index stands before them and hidden indexes after.
     pub index_sources: Vec<IndexSource>,
     /// `LIMIT PARTITION ROWS` as written, to plan what makes room again after a change.
     pub row_limit_source: Option<Arc<LimitPartitionRows>>,

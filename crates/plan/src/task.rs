@@ -25,7 +25,7 @@ pub struct CatalogTask {
     pub enabled: bool,
     /// The version of the catalog that it came with.
     pub declared: u64,
-    /// The version of the catalog that last said something of it: it, too, starts one anew that
+    /// The version of the catalog that last said something of it: it, too, starts one again that
     /// an error stopped.
     pub changed: u64,
     /// How it was declared; what ALTER TASK changes is above.

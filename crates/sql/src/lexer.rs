@@ -63,7 +63,7 @@ pub(crate) enum TokenKind {
     At,
     /// Anything that VoltDB's SQL does not use.
     Other,
-    /// Behind the last token.
+    /// After the last token.
     End,
 }
 
@@ -174,7 +174,7 @@ fn piece_end(text: &str, from: usize) -> (usize, bool) {
     (bytes.len(), false)
 }
 
-/// The position behind the next occurrence of `end`, or the end of the text.
+/// The position after the next occurrence of `end`, or the end of the text.
 fn skip_past(bytes: &[u8], from: usize, end: &[u8]) -> usize {
     let mut at = from;
     while at < bytes.len() {
@@ -186,7 +186,7 @@ fn skip_past(bytes: &[u8], from: usize, end: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Adds the tokens of one piece; gives the position behind it.
+/// Adds the tokens of one piece; gives the position after it.
 fn tokenize_piece(
     text: &str,
     piece: &str,

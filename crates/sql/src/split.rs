@@ -48,12 +48,12 @@ enum Body {
     None,
     /// Between BEGIN and END, with so many CASEs that have not ended.
     Open(u32),
-    /// Behind END.
+    /// After END.
     Closed,
 }
 
 impl Body {
-    /// The state behind a token, given the tokens of its statement before it.
+    /// The state after a token, given the tokens of its statement before it.
     fn after(self, token: Token, before: &[Token]) -> Body {
         let is = |token: Option<&Token>, keyword| {
             token.is_some_and(|token| token.kind == TokenKind::Word(keyword))

@@ -58,7 +58,7 @@ const ALL_WEEKDAYS: u64 = bits(0, 6);
 
 impl Cron {
     /// Reads second, minute, hour, day of the month, month and day of the week: each a list of
-    /// values, ranges `a-b` and `*`, with steps `/n` behind them; months and days of the week have
+    /// values, ranges `a-b` and `*`, with steps `/n` after them; months and days of the week have
     /// names as well.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Cron {
         }
     }
 
-    /// The first time behind `now_us`, microseconds since 1970; `None` at the end of the calendar.
+    /// The first time after `now_us`, microseconds since 1970; `None` at the end of the calendar.
     pub fn next_after(&self, now_us: i64) -> Option<i64> {
         let second = now_us.div_euclid(SECOND_US).checked_add(1)?;
         let seconds_of_day = DAY_US / SECOND_US;
@@ -215,7 +215,7 @@ mod tests {
         Cron::parse(&fields.try_into().expect("six fields"))
     }
 
-    /// The next times behind one, as many as are expected.
+    /// The next times after one, as many as are expected.
     fn check(text: &str, from: &str, expected: &[&str]) {
         let cron = parse(text).expect(text);
         let mut now_us = timestamp::parse(from).expect("a time");

@@ -1,4 +1,4 @@
-//! DECIMAL: a 38-digit number with 12 digits behind the point, held as an integer of 10^-12.
+//! DECIMAL: a 38-digit number with 12 digits after the point, held as an integer of 10^-12.
 //!
 //! Representation, text and comparison live here; arithmetic with its overflow rules is the
 //! executor's.
@@ -13,7 +13,7 @@ pub struct Decimal {
     low: u64,
 }
 
-/// Digits behind the point.
+/// Digits after the point.
 pub const SCALE: u32 = 12;
 /// 10^12: one, in units of the last digit.
 pub const ONE: i128 = 1_000_000_000_000;
@@ -27,7 +27,7 @@ pub enum DecimalError {
     Malformed,
     /// More than 26 digits before the point.
     TooLarge,
-    /// More than 12 digits behind the point.
+    /// More than 12 digits after the point.
     TooPrecise,
 }
 
@@ -63,7 +63,7 @@ impl Decimal {
         (units / ONE) as f64 + (units % ONE) as f64 / ONE as f64
     }
 
-    /// Reads `[+-]digits[.digits][E[+-]digits]`. More than 12 digits behind the point are an
+    /// Reads `[+-]digits[.digits][E[+-]digits]`. More than 12 digits after the point are an
     /// error unless they are zeros.
     pub fn parse(text: &str) -> Result<Decimal, DecimalError> {
         match Decimal::read(text)? {
@@ -137,7 +137,7 @@ impl Ord for Decimal {
 }
 
 impl fmt::Display for Decimal {
-    /// Always with 12 digits behind the point, as VoltDB prints it.
+    /// Always with 12 digits after the point, as VoltDB prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = self.units();
         let sign = if units < 0 { "-" } else { "" };

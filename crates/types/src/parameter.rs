@@ -66,7 +66,7 @@ impl<'a> ParameterSet<'a> {
         Ok(ParameterSet { count, bytes: reader.rest() })
     }
 
-    /// A set whose count was kept apart from the bytes behind it.
+    /// A set whose count was kept apart from the bytes after it.
     #[inline]
     pub fn from_parts(count: u16, bytes: &'a [u8]) -> ParameterSet<'a> {
         ParameterSet { count, bytes }
@@ -78,7 +78,7 @@ impl<'a> ParameterSet<'a> {
         usize::from(self.count)
     }
 
-    /// The bytes behind the count. Bytes that trail the last parameter are ignored.
+    /// The bytes after the count. Bytes that trail the last parameter are ignored.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -117,7 +117,7 @@ pub struct ParameterIterator<'a> {
 }
 
 impl<'a> ParameterIterator<'a> {
-    /// What stands behind the parameters that were read.
+    /// The bytes after the parameters that were read.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.reader.rest()
@@ -171,7 +171,7 @@ fn read_array<'a>(reader: &mut ByteReader<'a>) -> Result<ArrayParameter<'a>, Dec
 #[derive(Debug, Clone)]
 pub struct ParameterWriter {
     bytes: Vec<u8>,
-    /// Where the set begins, behind what the bytes held before.
+    /// Where the set begins, after what the bytes held before.
     start: usize,
     count: u16,
 }
@@ -183,7 +183,7 @@ impl Default for ParameterWriter {
 }
 
 impl ParameterWriter {
-    /// A writer of a set that stands behind other bytes.
+    /// A writer of a set that stands after other bytes.
     pub fn behind(mut bytes: Vec<u8>) -> ParameterWriter {
         let start = bytes.len();
         bytes.put_i16(0);
@@ -254,13 +254,13 @@ impl ParameterWriter {
         &self.bytes[self.start..]
     }
 
-    /// The bytes that the set stands behind, and the set.
+    /// The bytes that the set stands after, and the set.
     #[inline]
     pub fn all_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes that the set stands behind, to be written over.
+    /// The bytes that the set stands after, to be written over.
     #[inline]
     pub fn bytes_before(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.start]

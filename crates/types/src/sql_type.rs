@@ -22,7 +22,7 @@ pub enum SqlType {
     Varchar = 9,
     /// Microseconds since 1970-01-01 UTC; the smallest integer is NULL.
     Timestamp = 11,
-    /// Fixed point, 38 digits, 12 of them behind the point.
+    /// Fixed point, 38 digits, 12 of them after the point.
     Decimal = 22,
     /// Truth value: inside expressions only, never a column.
     Boolean = 23,

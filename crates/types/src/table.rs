@@ -233,7 +233,7 @@ fn sized_value<'a>(reader: &mut ByteReader<'a>) -> Result<Option<&'a [u8]>, Deco
 
 /// Appends one table to a byte vector, row by row.
 ///
-/// Dropping it without [`TableBuilder::finish`] leaves an unfinished table behind; the caller
+/// Dropping it without [`TableBuilder::finish`] leaves an unfinished table; the caller
 /// truncates the vector when it gives up.
 pub struct TableBuilder<'o> {
     out: &'o mut Vec<u8>,
@@ -465,7 +465,7 @@ impl<'a> RowView<'a> {
         read_datum(&mut reader, known_type(self.types[column]))
     }
 
-    /// The values, in column order, each read when it is asked for. Ends behind the first that
+    /// The values, in column order, each read when it is asked for. Ends after the first that
     /// cannot be read.
     #[inline]
     pub fn values(&self) -> Values<'a> {

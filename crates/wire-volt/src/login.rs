@@ -265,7 +265,7 @@ impl<'a> LoginReply<'a> {
     }
 }
 
-/// The whole refusal, frame length included; the connection closes behind it. VoltDB answers a
+/// The whole refusal, frame length included; the connection closes after it. VoltDB answers a
 /// connection over its limit with a bare byte instead, which clients report as a broken
 /// connection; this form tells them the reason.
 pub fn refusal(status: LoginStatus) -> [u8; 6] {

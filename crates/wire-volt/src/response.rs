@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A response without texts, the common one, has a prefix of [`PREFIX_BYTES`] bytes. [`begin`]
-//! reserves it, the executor appends its tables behind it, [`finish`] fills it in.
+//! reserves it, the executor appends its tables after it, [`finish`] fills it in.
 
 use lockstep_base::bytes::{ByteReader, ByteWriter, EndOfBytes};
 use lockstep_base::elapsed::Elapsed;
@@ -30,7 +30,7 @@ const HASHES: u8 = 0x10;
 const STATUS_AT: usize = 14;
 const APPLICATION_STATUS_AT: usize = 15;
 
-/// Reserves a response's prefix at the end of `out`; tables are appended behind it. Returns the
+/// Reserves a response's prefix at the end of `out`; tables are appended after it. Returns the
 /// position for [`finish`].
 #[inline]
 pub fn begin(out: &mut Vec<u8>) -> usize {
@@ -39,7 +39,7 @@ pub fn begin(out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Completes the response that [`begin`] started at `start`: a success keeps the tables behind
+/// Completes the response that [`begin`] started at `start`: a success keeps the tables after
 /// the prefix, a failure drops them.
 #[inline]
 pub fn finish(
@@ -268,7 +268,7 @@ impl<'a> Response<'a> {
         self.status == Status::Success.code()
     }
 
-    /// The tables as they came, one behind the other.
+    /// The tables as they came, one after the other.
     #[inline]
     pub fn table_bytes(&self) -> &'a [u8] {
         self.tables

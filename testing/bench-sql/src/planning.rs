@@ -1,4 +1,4 @@
-//! Planning an ad hoc point query: text to a plan that can run, found in the cache or made anew.
+//! Planning an ad hoc point query: text to a plan that can run, found in the cache or made again.
 
 use crate::Plan;
 use crate::statements::{OUR_SCHEMA, SQLITE_SCHEMA};

@@ -129,7 +129,7 @@ impl Bench<'_> {
         let runs = (plan.repeat_time.as_nanos() as f64 / slower) as i64;
         let runs = if plan.quick { TRIAL_RUNS } else { runs.clamp(*RUNS.start(), *RUNS.end()) };
         let mut pair = Pair { name: statement.name, ours_ns: Vec::new(), sqlite_ns: Vec::new() };
-        // The first repeat warms up; turns change so that neither is always behind the other.
+        // The first repeat warms up; turns change so that neither is always after the other.
         for repeat in 0..=plan.repeats {
             let first = repeat % 2 == 0;
             let (ours, sqlite) = self.repeat(statement, &mut prepared, next..next + runs, first)?;

@@ -277,7 +277,7 @@ mod tests {
             });
         }
         host.steering.running.store(false, Ordering::Relaxed);
-        // Queries come behind what is in flight only when that is answered.
+        // Queries come after what is in flight only when that is answered.
         until("the sum is right", || host.check(0).is_ok());
         assert!(host.check(1).is_err());
     }

@@ -139,7 +139,7 @@ pub struct Bars {
     pub bars: Vec<(String, f64, String)>,
 }
 
-/// Room for a bar and the gap behind it, for the names, and for the text beside the longest bar.
+/// Room for a bar and the gap after it, for the names, and for the text beside the longest bar.
 const BAR_LINE: f64 = 30.0;
 const NAMES_WIDTH: f64 = 250.0;
 const TEXT_WIDTH: f64 = 130.0;

@@ -187,7 +187,7 @@ impl Peer {
     }
 }
 
-/// The handle of an invocation: behind the version and the procedure's name.
+/// The handle of an invocation: after the version and the procedure's name.
 fn client_handle(body: &[u8]) -> Option<i64> {
     let mut reader = ByteReader::new(body);
     reader.i8().ok()?;

@@ -131,7 +131,7 @@ impl EmbeddedVoter {
                 reported = (before, measured.all);
             }
             if before >= until {
-                // The last batch began behind the end; the time is taken as it was.
+                // The last batch began after the end; the time is taken as it was.
                 measured.duration = Instant::now() - measuring_from;
                 break;
             }

@@ -17,7 +17,7 @@ table{border-collapse:collapse;margin:1em 0}\
 td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}\
 svg{width:100%;height:auto;margin:1em 0}";
 
-/// Columns behind these stand at the left.
+/// Columns after these stand at the left.
 const MOST_COLUMNS: usize = 16;
 
 /// What puts columns of figures at the right: a table names them in its class.

@@ -197,7 +197,7 @@ fn connect(load: &PostgresLoad, poll: &Poll) -> io::Result<Vec<Link>> {
 
 /// Runs the load with one number of connections after the other, at a server whose tables are set
 /// up: calls per second of each, which `note` is told too. What the server holds must be the votes
-/// that it accepted, behind each.
+/// that it accepted, after each.
 ///
 /// # Errors
 /// As for [`run`]; there are other votes.
@@ -232,7 +232,7 @@ pub fn run(load: &PostgresLoad) -> io::Result<PostgresResult> {
     let mut links = connect(load, &poll)?;
     let mut calls = PhoneCalls::new(load.seed, voter::CONTESTANTS);
     let (mut events, mut buffer) = (Events::with_capacity(1024), vec![0; 64 * 1024]);
-    // Ready twice: behind the login, and behind the preparation.
+    // Ready twice: after the login, and after the preparation.
     let (mut greeted, mut in_flight) = (0, 0usize);
     let measuring_from = Instant::now() + load.warmup;
     let until = measuring_from + load.duration;

@@ -38,7 +38,7 @@ pub(crate) fn unexpected(what: &str) -> io::Error {
     io::Error::other(format!("PostgreSQL {what}"))
 }
 
-/// The texts of an error message, each behind a letter that says what it is.
+/// The texts of an error message, each after a letter that says what it is.
 pub(crate) fn error_text(body: &[u8]) -> String {
     let parts = body.split(|byte| *byte == 0).filter(|part| !part.is_empty());
     let wanted = parts.filter(|part| matches!(part[0], b'C' | b'M' | b'D'));

@@ -240,7 +240,7 @@ pub fn thread_seconds(name_begins: &str) -> io::Result<f64> {
     Ok(total_ns as f64 / 1e9)
 }
 
-/// User and system time: the 14th and 15th field, counted behind the name in parentheses.
+/// User and system time: the 14th and 15th field, counted after the name in parentheses.
 fn parse_cpu_time(stat: &str) -> Option<Duration> {
     let (_, behind_name) = stat.rsplit_once(')')?;
     let mut fields = behind_name.split_whitespace().skip(11);

@@ -79,7 +79,7 @@ impl Link {
     }
 }
 
-/// Counts the whole answers in what was read behind `partial` bytes of one.
+/// Counts the whole answers in what was read after `partial` bytes of one.
 fn take_answers(partial: &mut usize, bytes: &[u8]) -> io::Result<usize> {
     let total = *partial + bytes.len();
     // Answers have one form: where each byte stands says what it is.

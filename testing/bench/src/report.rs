@@ -84,7 +84,7 @@ pub fn json(measured: &Measured, options: Value, own: Map<String, Value>) -> Val
     result
 }
 
-/// The result as an aligned table, with the workload's own rows behind.
+/// The result as an aligned table, with the workload's own rows after.
 pub fn table(measured: &Measured, own: &[(String, String)]) -> String {
     let at = |quantile| format!("{} us", grouped(measured.latency_us.value_at_quantile(quantile)));
     let mut rows = vec![

@@ -21,7 +21,7 @@ pub const TICK: Duration = Duration::from_micros(500);
 /// a percentile in milliseconds is made of.
 pub const LATE: Duration = Duration::from_micros(150);
 /// Calls are set aside this long before a stall, for they were in flight when it began (and it
-/// began up to a tick before it was noticed), and this long behind its backlog.
+/// began up to a tick before it was noticed), and this long after its backlog.
 pub const MARGIN_US: u64 = 800;
 /// The least share of calls that must be left for their percentile to count.
 pub const LEAST_SHARE_LEFT: f64 = 0.5;
@@ -87,7 +87,7 @@ pub fn tick(duration: Duration) -> Vec<Span> {
     stalls
 }
 
-/// The subcommand of a program that measures: [`print_ticks`] runs behind it.
+/// The subcommand of a program that measures: [`print_ticks`] runs after it.
 pub const TICKER: &str = "ticker";
 
 /// The hidden subcommand that a program starts itself with, as a ticker.

@@ -206,7 +206,7 @@ fn described(points: &[Point], parameters: Vector, squares: f64) -> Fit {
     }
 }
 
-/// The two-sided 95 % point of Student's t; behind 30 degrees of freedom that of 30, a little wide.
+/// The two-sided 95 % point of Student's t; after 30 degrees of freedom that of 30, a little wide.
 fn student_t_95(freedom: usize) -> f64 {
     const POINTS: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,

@@ -104,7 +104,7 @@ pub fn schema_statements() -> Vec<String> {
     vec![voter::SCHEMA.to_string(), load]
 }
 
-/// The statements that make the procedure anew.
+/// The statements that make the procedure again.
 pub fn procedure_statements(form: Form) -> [String; 2] {
     let (procedure, ddl) = match form {
         Form::Native => ("Vote", voter::NATIVE_PROCEDURE),
@@ -141,7 +141,7 @@ pub struct VoterResult {
     pub over_limit: u64,
     /// Votes in the table before the run.
     pub votes_before: u64,
-    /// And behind it.
+    /// And after it.
     pub votes_after: u64,
 }
 

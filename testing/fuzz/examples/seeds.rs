@@ -111,7 +111,7 @@ fn statements(folder: &Path) -> io::Result<Vec<String>> {
     Ok(statements)
 }
 
-/// The bytes of each record: its indented lines, up to the meaning behind `=`.
+/// The bytes of each record: its indented lines, up to the meaning after `=`.
 fn records(text: &str) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
     let mut digits = String::new();

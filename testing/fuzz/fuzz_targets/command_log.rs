@@ -18,7 +18,7 @@ fn mend(bytes: &mut [u8]) {
     let Some(header) = bytes.get_mut(..SEGMENT_HEADER_BYTES) else { return };
     let checksum = crc32fast::hash(&header[..SEGMENT_HEADER_BYTES - 4]);
     header[SEGMENT_HEADER_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
-    // Behind the magic, the version, the cluster, its number and two lengths.
+    // After the magic, the version, the cluster, its number and two lengths.
     let salt: [u8; 8] = header[40..48].try_into().expect("eight bytes");
     let mut at = FIRST_BLOCK;
     while let Some(block) = bytes.get_mut(at..).filter(|block| block.starts_with(b"LSBK")) {

@@ -61,7 +61,7 @@ pub struct Report {
     pub aborted: usize,
     /// Reads of everything.
     pub reads: usize,
-    /// Calls and fragments that ran behind undecided transactions, and those that ran again.
+    /// Calls and fragments that ran after undecided transactions, and those that ran again.
     pub speculated: u64,
     /// See `speculated`.
     pub repeated: u64,
@@ -253,7 +253,7 @@ impl Bank {
         let statements = &self.statements;
         let take = (&statements.take, &[amount, from, pocket][..]);
         let give = (&statements.give, &[amount, to, other][..]);
-        // The key is taken: the insert violates it, behind a change that must go back.
+        // The key is taken: the insert violates it, after a change that must go back.
         let broken = (&statements.break_key, &[to, other][..]);
         match kind {
             Kind::Move if as_procedure => {

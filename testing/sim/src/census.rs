@@ -130,7 +130,7 @@ impl Census {
         }
     }
 
-    /// Nothing is under way any more: every transaction cost what it may.
+    /// Nothing is in progress any more: every transaction cost what it may.
     ///
     /// # Errors
     /// The first one that cost more, or whose participants were not all told.

@@ -5,7 +5,7 @@
 //! strict serializability. (The method is that of Elle: Kingsbury and Alvaro, "Elle: Inferring
 //! Isolation Anomalies from Experimental Observations", PVLDB 14, 2020.)
 //!
-//! Meanwhile the schema changes, the coordinator fails with everything that it has under way,
+//! Meanwhile the schema changes, the coordinator fails with everything that it has in progress,
 //! rounds run out of time, and clients go away. Whatever fails leaves no trace; what nobody
 //! heard of happened wholly or not at all; the partitions' copies are the same.
 
@@ -30,7 +30,7 @@ use answers::{reads, same_keys};
 use changes::{Beside, Requested};
 use growth::Put;
 
-/// Appended behind the schema: a change of it, and the one that takes it back. The third fails
+/// Appended after the schema: a change of it, and the one that takes it back. The third fails
 /// wherever there are two lists.
 const CHANGES: [&str; 3] = [
     "CREATE INDEX lists_by_items ON lists (k, items);",

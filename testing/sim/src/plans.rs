@@ -265,13 +265,13 @@ impl SimCatalog {
         Planned::Multi { declared: Vec::new(), home: None, work }
     }
 
-    /// Whether work must not run behind something undecided, because it cannot run again.
+    /// Whether work must not run after something undecided, because it cannot run again.
     pub(crate) fn runs_once(&self, work: &LocalWork) -> bool {
         let (LocalWork::Procedure(body) | LocalWork::Led(body, ..)) = work else { return false };
         self.host.procedure(decoded(body).procedure).is_some_and(HostProcedure::runs_once)
     }
 
-    /// Whether work that was planned by another catalog finds its way anew: what was planned as
+    /// Whether work that was planned by another catalog finds its way again: what was planned as
     /// statements always, a call if it needs other partitions by now.
     pub(crate) fn is_misrouted(&self, work: &LocalWork, ring: &HashRing) -> bool {
         match work {

@@ -11,12 +11,12 @@
 //! the same twice is logged by its effects, and the schema changes: tables, columns, views,
 //! indexes and procedures come and go, global indexes are built while calls run, two tables
 //! exchange their contents, and a procedure's class is replaced. Rows whose time is over go by the
-//! host's own transactions: none early, and none for good that was not told or under way.
+//! host's own transactions: none early, and none for good that was not told or in progress.
 //!
 //! In some runs most calls hold or release the same pair, and their time is often over: each that
 //! is undone makes those after it run again, and what was refused passes and is refused again.
 //!
-//! Some connections have their turns at two rows each, several of them under way at a time: they
+//! Some connections have their turns at two rows each, several of them in progress at a time: they
 //! are had in the order in which they were sent, and what a crash leaves of them is a beginning.
 //!
 //! In some lives the log is asynchronous: what was answered before the last sync began must be
@@ -27,7 +27,7 @@
 //! before. What of unsynced writes is left, the seed
 //! decides write by write: nothing, all or a first part; so writes are lost, torn and reordered.
 //! The power can fail again while the host is recovered. Each recovery is made twice and must
-//! give the same rows in the same slots; behind an orderly end they are those of the host that
+//! give the same rows in the same slots; after an orderly end they are those of the host that
 //! ended. A bit that flips in what was synced must be reported.
 
 use crate::bank::Failure;
@@ -247,7 +247,7 @@ struct Run {
     at_partitions: Vec<usize>,
     /// Where the disk failed.
     strike: Strike,
-    /// Behind an orderly end: everything before this place is durable, and a block here says so.
+    /// After an orderly end: everything before this place is durable, and a block here says so.
     proven: Option<LogPosition>,
     calls: Vec<Call>,
     outstanding: usize,
@@ -466,7 +466,7 @@ impl Run {
         self.schema.before.retain(|(_, then)| !now.covers(*then, false));
     }
 
-    /// Everything that is under way ends, a change of the schema too.
+    /// Everything that is in progress ends, a change of the schema too.
     fn come_to_rest(&mut self, world: &mut World) -> Result<(), String> {
         self.disk.limit_capacity(None);
         world.settle();

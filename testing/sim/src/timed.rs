@@ -23,7 +23,7 @@ pub struct Model {
     pub hop_ns: u64,
     /// What a site or the coordinator takes for one message or call.
     pub work_ns: u64,
-    /// Simulated time that is measured, behind a warm-up of the same length.
+    /// Simulated time that is measured, after a warm-up of the same length.
     pub measured_ns: u64,
 }
 
@@ -86,7 +86,7 @@ struct Timed {
     accounts: i64,
     arrivals: BinaryHeap<Reverse<Arrival>>,
     sent: u64,
-    /// When each site, and behind them the coordinator, has finished what it has taken.
+    /// When each site, and after them the coordinator, has finished what it has taken.
     free_at_ns: Vec<u64>,
     /// Whether each call is a transfer.
     transfers: Vec<bool>,

@@ -20,7 +20,7 @@ pub enum Step {
     Round,
     /// Aborts by itself.
     Abort,
-    /// Appends a value to the list behind a given one by as many as the last executed read has
+    /// Appends a value to the list after a given one by as many as the last executed read has
     /// seen items: the partition is known only then.
     Hop(i64, i64),
     /// Appends a value to the replicated list.

@@ -82,7 +82,7 @@ pub(crate) struct PartitionCall {
     journey: Journey,
 }
 
-/// Why calls end that were under way when the coordinator failed.
+/// Why calls end that were in progress when the coordinator failed.
 pub const FAILED: &str = "the coordinator cannot go on";
 
 /// A message in flight.
@@ -140,7 +140,7 @@ pub struct World {
     coordinator: Coordinator<CallNumber, u64>,
     pub(crate) in_flight: Vec<Message>,
     pub(crate) natives: Natives,
-    /// By version: those in force somewhere, and one that is under way.
+    /// By version: those in force somewhere, and one that is in progress.
     pub(crate) catalogs: BTreeMap<u64, SimCatalog>,
     /// Per partition, the version in force at its thread.
     versions: Vec<u64>,
@@ -384,7 +384,7 @@ impl World {
         true
     }
 
-    /// The clock is set anew, forwards or backwards.
+    /// The clock is set again, forwards or backwards.
     pub(crate) fn jump_clock(&mut self, by_us: i64) {
         self.now_us += by_us;
     }

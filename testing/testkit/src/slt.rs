@@ -31,7 +31,7 @@
 //! `cases` followed by a template is a list of small statements with their answers, see
 //! [`crate::cases`].
 //!
-//! With `REWRITE=1` in the environment of the test, a file's answers are written anew: look at
+//! With `REWRITE=1` in the environment of the test, a file's answers are written again: look at
 //! the difference before you keep it.
 
 use crate::cases::Cases;

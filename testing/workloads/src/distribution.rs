@@ -98,7 +98,7 @@ mod tests {
         for rank in [0, 1] {
             assert!((share(rank) / expected(rank) - 1.0).abs() < 0.03, "{rank}: {}", share(rank));
         }
-        // Behind the first two the method is an approximation.
+        // After the first two the method is an approximation.
         let (head, wanted) =
             ((0..100).map(share).sum::<f64>(), (0..100).map(expected).sum::<f64>());
         assert!((head / wanted - 1.0).abs() < 0.03, "{head} of {wanted}");

@@ -301,7 +301,7 @@ impl Client {
         };
         let row = table.rows().next().and_then(Result::ok);
         let Some(row) = row else {
-            // Somebody else holds it: again behind a pause.
+            // Somebody else holds it: again after a pause.
             self.counts[REFUSED_LOCKS] += 1;
             self.step = self.first_step();
             let pause_us = self.pause_us();

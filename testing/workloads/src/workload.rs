@@ -1,5 +1,5 @@
 //! What a workload is: tables and procedures, the rows that they begin with, sessions that make
-//! calls, and checks behind a run. Whoever runs one brings the connection and the clock.
+//! calls, and checks after a run. Whoever runs one brings the connection and the clock.
 
 use lockstep_base::bytes::ByteReader;
 use lockstep_types::parameter::ParameterWriter;
@@ -19,8 +19,8 @@ pub trait Workload {
     /// Texts of DDL that make tables and procedures where there are none, in order.
     fn schema(&self) -> Vec<String>;
 
-    /// Texts of DDL that make the procedures of this very run anew, before each run, where those of
-    /// an earlier run of another form may be there.
+    /// Texts of DDL that make the procedures of this very run again, before each run, where those
+    /// of an earlier run of another form may be there.
     fn procedures(&self) -> Vec<String> {
         Vec::new()
     }
@@ -242,14 +242,14 @@ pub struct NextCall {
     pub procedure: &'static str,
 }
 
-/// What comes behind an answer.
+/// What comes after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
     /// A transaction ended, and how. Without it the next call belongs to the same transaction,
     /// whose latency counts from its first call.
     pub ended: Option<Verdict>,
     /// The session has more to do before it may be given another transaction: its next call comes
-    /// behind the pause, in an open loop as well.
+    /// after the pause, in an open loop as well.
     pub goes_on: bool,
     /// Time before the next call, in microseconds.
     pub pause_us: u64,
@@ -289,7 +289,7 @@ pub struct Answer<'a> {
     pub application_status: i8,
     /// Number of tables.
     pub table_count: u16,
-    /// The tables in wire form, one behind the other.
+    /// The tables in wire form, one after the other.
     pub tables: &'a [u8],
 }
 

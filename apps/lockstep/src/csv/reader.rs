@@ -1,7 +1,7 @@
 //! Reads records of comma-separated values from a stream, whatever the stream holds.
 //!
 //! A record ends with its line, unless the line's end is quoted. A record that is malformed is
-//! reported with its line and column, and reading goes on behind the first line of it: an open
+//! reported with its line and column, and reading goes on after the first line of it: an open
 //! quote then costs one line and not the rest of the file.
 
 use super::Dialect;
@@ -91,7 +91,7 @@ fn position(text: &[u8], at: usize, line: u64) -> (u64, u64) {
 enum Scan {
     /// A record of so many bytes, its line end of so many included.
     Whole { bytes: usize, line_end: usize },
-    /// It goes on behind the buffered bytes; where the open quote is, if one is.
+    /// It goes on after the buffered bytes; where the open quote is, if one is.
     GoesOn(Option<usize>),
     /// It is wrong at a byte.
     Wrong(usize, &'static str),
@@ -289,7 +289,7 @@ impl<R: Read> Reader<R> {
         Ok(Malformed { line, column, reason, text })
     }
 
-    /// Skips to behind the next line end.
+    /// Skips to after the next line end.
     fn skip_line(&mut self) -> io::Result<()> {
         loop {
             let held = &self.buffer[self.start..self.end];
@@ -362,7 +362,7 @@ impl<R: Read> Reader<R> {
 }
 
 /// Finds the end of the quoted value that begins at `open`, and keeps the value. Gives the place
-/// behind its last quote; `None` if that is not among the bytes.
+/// after its last quote; `None` if that is not among the bytes.
 fn quoted_value(
     bytes: &[u8],
     open: usize,
@@ -380,7 +380,7 @@ fn quoted_value(
         let next = bytes.get(at + 1);
         let is_escape = match dialect.escape {
             Some(escape) if bytes[at] == escape => {
-                // The character behind it may still be on its way.
+                // The character after it may still be on its way.
                 next?;
                 true
             }

@@ -1,7 +1,7 @@
 //! Reads a table in the order of its primary key, a part at a time, each part by a query that an
 //! index answers.
 //!
-//! Behind the key (a, b, c) come the keys (a, b, > c), then (a, > b), then (> a). Each of these
+//! After the key (a, b, c) come the keys (a, b, > c), then (a, > b), then (> a). Each of these
 //! is an index range; a query over the whole of it, in the key's order and with a limit, gives
 //! the next rows. Where it gives fewer than the limit, the next wider range follows.
 

@@ -10,7 +10,7 @@ pub struct Batch {
     pub partition: usize,
     /// The partitioning value of one of its rows: names the partition to the server.
     key: Option<Vec<u8>>,
-    /// Rows in wire form, each behind its length.
+    /// Rows in wire form, each after its length.
     rows: Vec<u8>,
     /// Where each row ends in `rows`.
     ends: Vec<u32>,

@@ -160,7 +160,7 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     }
 }
 
-/// A load under way.
+/// A load in progress.
 struct Load {
     reader: Reader<Box<dyn Read>>,
     target: Target,

@@ -12,7 +12,7 @@ use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 /// How TIMESTAMP values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`; a `T` for the blank and a `Z` behind it do no harm.
+    /// `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`; a `T` for the blank and a `Z` after it do no harm.
     Text,
     /// A number since 1970, so many microseconds each.
     Number(i64),

@@ -61,7 +61,7 @@ impl Rejected {
     }
 
     /// What it said, without what stands in front of all such texts.
-    /// The rows that stand behind a violated constraint are in the record itself.
+    /// The rows of a violated constraint are in the record itself.
     fn reason(&self) -> String {
         let text = self.text.strip_prefix("VOLTDB ERROR: ").unwrap_or(&self.text);
         let text = text.strip_prefix("SQL ERROR ").unwrap_or(text);

@@ -1,4 +1,4 @@
-//! The values behind `exec PROCEDURE`: how they are written, and how they become parameters.
+//! The values after `exec PROCEDURE`: how they are written, and how they become parameters.
 
 use super::command::CommandError;
 use lockstep_client::ParameterWriter;

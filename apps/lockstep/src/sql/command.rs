@@ -338,7 +338,7 @@ fn execute(rest: &str, offset: usize) -> Result<Command<'_>, CommandError> {
     Ok(Command::Execute { procedure, arguments })
 }
 
-/// What stands behind `load classes` and `remove classes`: it may be quoted.
+/// What stands after `load classes` and `remove classes`: it may be quoted.
 fn classes<'a>(
     rest: &'a str,
     offset: usize,

@@ -144,7 +144,7 @@ impl<'o> Session<'o> {
     }
 
     /// How many pieces in front can be sent before the first is answered. Where the session
-    /// stops at an error, nothing behind it may have changed anything.
+    /// stops at an error, nothing after it may have changed anything.
     fn together(&self, pieces: &[Piece]) -> usize {
         let kind = |piece: &Piece| command::ahead(&piece.text);
         match pieces.first().and_then(kind) {

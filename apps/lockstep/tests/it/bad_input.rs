@@ -53,7 +53,7 @@ fn logged(name: &str) -> Folder {
     folder
 }
 
-/// One with a snapshot, and the log behind it: what was before is given up.
+/// One with a snapshot, and the log after it: what was before is given up.
 fn saved(name: &str) -> Folder {
     let folder = logged(name);
     let mut host = Host::start(&folder.0);

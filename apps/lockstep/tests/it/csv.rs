@@ -1,13 +1,13 @@
 //! `lockstep load csv` and `lockstep export csv` as text: what goes in, and what comes out. With
-//! `LOCKSTEP_REWRITE=1` the file is written anew from what comes out, to be read before it is
+//! `LOCKSTEP_REWRITE=1` the file is written again from what comes out, to be read before it is
 //! committed.
 
 use super::{host, lockstep, text};
 use lockstep_client::{ConnectOptions, Connection};
 use std::path::PathBuf;
 
-/// Cases: commands behind `$`, standard input, `=>`, and what is printed, first of the command
-/// and then of what stands behind `;`. A line of `====` parts two cases. All run against one
+/// Cases: commands after `$`, standard input, `=>`, and what is printed, first of the command
+/// and then of what stands after `;`. A line of `====` parts two cases. All run against one
 /// host, in order. `@` stands for a folder of the test.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/csv.txt");
 

@@ -206,7 +206,7 @@ fn a_directory_of_a_later_program_is_refused() {
     folder.start_is_refused(&[], &[path.to_str().expect("text"), "its checksum does not fit"]);
 }
 
-/// Changes a file, with a checksum of its first 60 bytes behind them if it is a segment's header.
+/// Changes a file, with a checksum of its first 60 bytes after them if it is a segment's header.
 fn change(path: &Path, at: usize, byte: u8, is_header: bool) {
     let mut bytes = std::fs::read(path).expect("a file");
     bytes[at] ^= byte;

@@ -136,7 +136,7 @@ fn a_point_under_load_is_restored_whole_and_taken_back() {
         assert_eq!(told["recovery"]["snapshot"]["nonce"].as_str(), snapshot, "{told}");
         assert!(told["recovery"]["replayed"].as_u64() > Some(0), "{told}");
         let last_ms = told["restore"]["last"]["time_ms"].as_i64().expect("a time");
-        // What is left out first may be older: it ran behind something that came too late.
+        // What is left out first may be older: it ran after something that came too late.
         assert!(told["restore"]["next"]["time_ms"].is_i64(), "{told}");
         assert!(last_ms <= *ms, "{told}");
         assert!(contents(&folder.0).is_superset(&before), "something is gone");
@@ -204,7 +204,7 @@ fn a_restored_directory_goes_on_and_its_restore_can_be_undone() {
     let taken = restored(&folder.0, &["--undo", aside]);
     assert_eq!(rows(&folder.0), (0..40).collect::<Vec<_>>());
     refused(&folder.0, &["--undo", aside], &[aside, "no folder", "there are set-aside-"]);
-    // And that is taken back in turn.
+    // And that is undone in turn.
     let other = taken["taken_back"]["set_aside"].as_str().expect("a name");
     restored(&folder.0, &["--undo", other]);
     assert_eq!(rows(&folder.0), gone_on);

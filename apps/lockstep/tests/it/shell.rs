@@ -1,9 +1,9 @@
 //! Sessions of the shell as text: what goes in, and what comes out. With `LOCKSTEP_REWRITE=1` the
-//! file is written anew from what comes out, to be read before it is committed.
+//! file is written again from what comes out, to be read before it is committed.
 
 use super::{host, lockstep, text};
 
-/// Cases: arguments behind `$`, standard input, `=>`, and what is printed. A line of `====`
+/// Cases: arguments after `$`, standard input, `=>`, and what is printed. A line of `====`
 /// parts two cases. All run against one host, in order.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/shell.txt");
 

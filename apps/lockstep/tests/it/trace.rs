@@ -1,4 +1,4 @@
-//! A trace of the system calls of a host shows that every answer leaves behind the sync that
+//! A trace of the system calls of a host shows that every answer leaves after the sync that
 //! covers it. Each call writes a text of its own, which its answer, and every read of it, shows
 //! again: so the trace itself tells which bytes of the log an answer stands on.
 //!
@@ -115,7 +115,7 @@ fn events(trace: &str) -> Vec<Event> {
 }
 
 /// Looks at each send of a marked answer: all writes of the mark to the log were synced by a sync
-/// that began behind them and ended before.
+/// that began after them and ended before.
 fn judge(events: &[Event]) -> Findings {
     let mut findings = Findings::default();
     let mut seen = BTreeSet::new();

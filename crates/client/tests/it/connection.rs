@@ -32,7 +32,7 @@ fn calls_are_answered_however_the_answers_are_cut() {
             let response = connection.call("Echo", &echo(value)).unwrap();
             assert_eq!(only_value(&response), Value::Int(value));
         }
-        // The stub pushes a notice behind the answer to -1.
+        // The stub pushes a notice after the answer to -1.
         assert!(connection.take_notices().catalog_changed);
         assert!(!connection.take_notices().catalog_changed);
     }

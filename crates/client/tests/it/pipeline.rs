@@ -131,7 +131,7 @@ fn a_call_that_expired_frees_its_slot_and_its_late_answer_is_dropped() {
     let connection = pipeline.connect(&server.address).unwrap();
     let (first, second) = (echo(1), echo(2));
     let started_at = Instant::now();
-    // Answered only behind the next call, by when it has expired.
+    // Answered only after the next call, by when it has expired.
     pipeline.submit(connection, &Call::new("Swap", first.bytes(), started_at)).unwrap();
     pipeline.poll(Duration::ZERO, |_, _| panic!("nothing is answered")).unwrap();
     let mut expired = 0;

@@ -1,7 +1,7 @@
 //! A server of one thread per connection that knows a handful of procedures.
 //!
 //! - `Echo x`: one BIGINT, x. `EchoText t`: one VARCHAR. `Where key ..`: the host and the
-//!   partition that the call was sent to. `Fail`: status -2. `Swap`: answered behind the call
+//!   partition that the call was sent to. `Fail`: status -2. `Swap`: answered after the call
 //!   after it. `Mute`: no answer. `Hang up`: closes. `Garbage`: a frame of no length.
 
 use lockstep_base::elapsed::Elapsed;

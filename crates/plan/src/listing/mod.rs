@@ -95,7 +95,7 @@ impl Catalog {
         })
     }
 
-    /// DDL that makes this catalog anew.
+    /// DDL that makes this catalog again.
     pub fn schema_text(&self) -> String {
         schema_text::schema_text(self)
     }

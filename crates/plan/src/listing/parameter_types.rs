@@ -134,7 +134,7 @@ impl<'a> Search<'a> {
         let (index, values) = match &scan.access {
             Access::Full => return,
             Access::Index { index, equal, lower, upper, .. } => {
-                // The bounds belong to the key column behind the equal ones.
+                // The bounds belong to the key column after the equal ones.
                 let mut values: Vec<(usize, &Expression)> = equal.iter().enumerate().collect();
                 let bounds = lower.iter().chain(upper).map(|bound| (equal.len(), &bound.value));
                 values.extend(bounds);

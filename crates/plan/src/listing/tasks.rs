@@ -69,7 +69,7 @@ pub(super) fn create_task(task: &CatalogTask) -> String {
     out
 }
 
-/// The word of a schedule and what stands behind it.
+/// The word of a schedule and what stands after it.
 fn schedule(task: &CatalogTask) -> (&'static str, String) {
     let shown = |TaskInterval { count, unit }: &TaskInterval| format!("{count} {}", unit.as_str());
     match &task.source.schedule {

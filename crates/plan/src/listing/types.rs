@@ -42,7 +42,7 @@ pub(super) fn precision(sql_type: SqlType) -> (Option<i64>, Option<i64>) {
     }
 }
 
-/// Digits behind the point, of DECIMAL only.
+/// Digits after the point, of DECIMAL only.
 pub(super) fn scale(sql_type: SqlType) -> Option<i64> {
     (sql_type == SqlType::Decimal).then_some(i64::from(lockstep_types::decimal::SCALE))
 }

@@ -147,7 +147,7 @@ impl Draft<'_> {
         edit(&mut definition.columns, &mut definition.partition_columns);
         definition.visible_columns = definition.columns.len() as u16;
         column::check_width(&table.text, &definition.columns)?;
-        // Hidden indexes name old places; they are made anew with the views.
+        // Hidden indexes name old places; they are made again with the views.
         definition.indexes.retain(|index| !index.hidden);
         definition.dependent_views.clear();
         bind_again(entry)

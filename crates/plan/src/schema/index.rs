@@ -60,7 +60,7 @@ impl Draft<'_> {
         self.add_index(&create.table, index).map(|_| ())
     }
 
-    /// Adds an index behind those that SQL declared and before hidden ones.
+    /// Adds an index after those that SQL declared and before hidden ones.
     pub(super) fn add_index(
         &mut self,
         table: &Name,

@@ -9,7 +9,7 @@ pub(super) fn table_error(span: Span, reason: impl AsRef<str>) -> PlanError {
     PlanError::at(span, format!("[Ad Hoc DDL Input:{line}]: DDL Error: \"{}\"", reason.as_ref()))
 }
 
-/// As [`table_error`], with the statement's text behind the reason.
+/// As [`table_error`], with the statement's text after the reason.
 pub(super) fn table_error_in(statement: &ParsedStatement, reason: &str) -> PlanError {
     let reason = format!("{reason} in statement [{}]", statement.text);
     table_error(statement.span, reason)

@@ -109,7 +109,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The class behind FROM CLASS.
+    /// The class after FROM CLASS.
     fn class_source(&self, class: &CaseName) -> Result<ClassSource, PlanError> {
         let found = match &self.catalog.classes {
             Some(classes) => classes.procedure(&class.text),

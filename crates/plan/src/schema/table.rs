@@ -98,7 +98,7 @@ impl Draft<'_> {
         create: &CreateTable,
     ) -> Result<(), PlanError> {
         let refused = |reason: String| Err(table_error_in(parsed, &reason));
-        // Those behind a column are refused, but an unknown table is told first.
+        // Those after a column are refused, but an unknown table is told first.
         for constraint in create.columns.iter().flat_map(|column| &column.constraints) {
             if let ColumnConstraintKind::References(table, _) = &constraint.kind
                 && !self.catalog.tables.contains_key(table.as_str())
@@ -215,7 +215,7 @@ pub(super) fn plain_column(expression: &Expression) -> Option<&str> {
     }
 }
 
-/// The key constraints written behind a column.
+/// The key constraints written after a column.
 pub(super) fn column_keys<'a>(
     parsed: &ParsedStatement,
     column: &'a lockstep_sql::ast::ColumnDefinition,

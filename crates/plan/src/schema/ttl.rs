@@ -22,7 +22,7 @@ impl Draft<'_> {
         self.set_ttl(table, clause)
     }
 
-    /// Of a new table, or ALTER USING TTL, which declares anew whatever there is.
+    /// Of a new table, or ALTER USING TTL, which declares again whatever there is.
     pub(super) fn set_ttl(&mut self, table: &Name, clause: &TtlClause) -> Result<(), PlanError> {
         let entry = self.find_table_mut(table)?;
         let time_to_live = TimeToLive {

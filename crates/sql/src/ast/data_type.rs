@@ -28,7 +28,7 @@ pub enum TypeName {
     BigInt,
     /// IEEE double; also REAL.
     Float,
-    /// 38 digits, 12 of them behind the point.
+    /// 38 digits, 12 of them after the point.
     Decimal,
     /// Text; also CHAR VARYING and CHARACTER VARYING.
     Varchar,

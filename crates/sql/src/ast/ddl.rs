@@ -28,7 +28,7 @@ pub struct ColumnDefinition {
     pub data_type: DataType,
     /// DEFAULT: a literal (with a sign), NULL, or NOW / CURRENT_TIMESTAMP and the like.
     pub default: Option<Expression>,
-    /// The constraints behind it, in order. `NOT NULL` is among them.
+    /// The constraints after it, in order. `NOT NULL` is among them.
     pub constraints: Vec<ColumnConstraint>,
     /// Where it stands.
     pub span: Span,
@@ -41,7 +41,7 @@ impl ColumnDefinition {
     }
 }
 
-/// A constraint written behind a column.
+/// A constraint written after a column.
 #[derive(Clone, Debug)]
 pub struct ColumnConstraint {
     /// CONSTRAINT name.

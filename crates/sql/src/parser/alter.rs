@@ -124,7 +124,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `DEFAULT v`, `NULL` or `NOT NULL` behind SET.
+    /// `DEFAULT v`, `NULL` or `NOT NULL` after SET.
     fn column_change(&mut self) -> Parsed<ColumnChange> {
         if self.eat_keyword(Keyword::Default) {
             return Ok(ColumnChange::SetDefault(self.default_value()?));

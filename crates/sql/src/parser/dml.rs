@@ -123,7 +123,7 @@ impl Parser<'_> {
         Ok(Delete { with: None, table, alias, selection, order_by, limit })
     }
 
-    /// Names the clauses behind a change that the server does not have.
+    /// Names the clauses after a change that the server does not have.
     fn refuse_dml_tail(&self) -> Parsed<()> {
         match (self.peek_keyword(), self.keyword_ahead(1)) {
             (Keyword::Returning, _) => Err(self.not_supported("RETURNING is")),

@@ -108,7 +108,7 @@ impl Parser<'_> {
         self.more_arguments(call)
     }
 
-    /// `a, b, ...` behind the arguments that are already there.
+    /// `a, b, ...` after the arguments that are already there.
     fn more_arguments(&mut self, call: &mut FunctionCall) -> Parsed<()> {
         loop {
             call.arguments.push(self.expression()?);

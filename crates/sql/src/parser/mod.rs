@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         self.token_ahead(0)
     }
 
-    /// The token `ahead` places on; the end token behind the last.
+    /// The token `ahead` places on; the end token after the last.
     fn token_ahead(&self, ahead: usize) -> Token {
         let last = self.tokens.len().saturating_sub(1);
         let index = self.position.saturating_add(ahead).min(last);

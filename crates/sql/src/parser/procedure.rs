@@ -176,7 +176,7 @@ impl Parser<'_> {
         Ok(BodyStatement { statement, text, span, parameter_count: self.parameters })
     }
 
-    /// `p ON TABLE t COLUMN c ...` behind PARTITION PROCEDURE.
+    /// `p ON TABLE t COLUMN c ...` after PARTITION PROCEDURE.
     pub(super) fn partition_procedure(&mut self) -> Parsed<PartitionProcedure> {
         let procedure = self.procedure_name()?;
         Ok(PartitionProcedure { procedure, partitions: self.procedure_partitions()? })

@@ -67,7 +67,7 @@ impl Parser<'_> {
             )
     }
 
-    /// Set operations, ORDER BY and limits behind the first branch.
+    /// Set operations, ORDER BY and limits after the first branch.
     fn query_rest(&mut self, with: Option<With>, first: Branch, start: Span) -> Parsed<Query> {
         let branch = self.set_operations(first)?;
         let order_by = self.order_by()?;
@@ -210,7 +210,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `TOP n` and `LIMIT offset n` behind SELECT.
+    /// `TOP n` and `LIMIT offset n` after SELECT.
     fn top(&mut self) -> Parsed<LimitClause> {
         let is_count = |kind| matches!(kind, TokenKind::Number | TokenKind::Parameter);
         if !is_count(self.peek_ahead(1)) {

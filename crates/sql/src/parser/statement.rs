@@ -70,7 +70,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What may stand in a procedure and behind EXPLAIN.
+    /// What may stand in a procedure and after EXPLAIN.
     pub(super) fn query_or_dml(&mut self) -> Parsed<Statement> {
         match self.peek() {
             TokenKind::Word(Keyword::With) => self.behind_with(),

@@ -56,7 +56,7 @@ impl Parser<'_> {
             let most = self.limits.columns;
             self.check_count(elements.columns.len(), "columns", "columns", most)?;
             self.check_count(elements.constraints.len(), "constraints", "columns", most)?;
-            // Published schemas have a comma behind the last element, which VoltDB takes.
+            // Published schemas have a comma after the last element, which VoltDB takes.
             if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RightParenthesis {
                 break;
             }
@@ -138,7 +138,7 @@ impl Parser<'_> {
         known.iter().any(|known| word.eq_ignore_ascii_case(known))
     }
 
-    /// The constraint behind a column, if one stands here.
+    /// The constraint after a column, if one stands here.
     fn column_constraint(&mut self) -> Parsed<Option<ColumnConstraint>> {
         let start = self.token().span;
         let name = self.constraint_name()?;
@@ -169,7 +169,7 @@ impl Parser<'_> {
         Ok(Some(ColumnConstraint { name, kind, span: self.since(start) }))
     }
 
-    /// `{ALWAYS | BY DEFAULT} AS IDENTITY [(options)]` behind GENERATED.
+    /// `{ALWAYS | BY DEFAULT} AS IDENTITY [(options)]` after GENERATED.
     fn identity(&mut self) -> Parsed<()> {
         if !self.eat_keyword(Keyword::Always) {
             self.require_keywords(&[Keyword::By, Keyword::Default])?;

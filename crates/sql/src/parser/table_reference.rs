@@ -180,7 +180,7 @@ impl Parser<'_> {
         self.keyword_ahead(ahead).begins_query()
     }
 
-    /// How far ahead the token behind the parenthesis is that closes the one `ahead`.
+    /// How far ahead the token after the parenthesis is that closes the one `ahead`.
     fn behind_parenthesis(&self, mut ahead: usize) -> usize {
         let mut open = 0usize;
         loop {

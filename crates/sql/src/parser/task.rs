@@ -144,7 +144,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// `ERROR {STOP | LOG | IGNORE}` behind ON.
+    /// `ERROR {STOP | LOG | IGNORE}` after ON.
     fn task_error_action(&mut self) -> Parsed<TaskErrorAction> {
         self.require_keyword(Keyword::Error)?;
         let actions = [

@@ -172,7 +172,7 @@ impl Display for Expression {
                     UnaryOperator::Minus => '-',
                     UnaryOperator::Plus => '+',
                 };
-                // A sign behind a sign would begin a comment.
+                // A sign after a sign would begin a comment.
                 write!(formatter, "{sign}{}", Placed(operand, Strength::Operand))
             }
             ExpressionKind::Binary { operator, left, right, .. } => {

@@ -140,7 +140,7 @@ fn responses() {
     }
 }
 
-/// The bytes of a captured response's tables: what stands behind everything else.
+/// The bytes of a captured response's tables: what stands after everything else.
 fn tables_of<'a>(record: &'a Record, read: &Response<'_>) -> &'a [u8] {
     let texts = [read.status_text, read.application_text];
     let texts: usize = texts.iter().flatten().map(|text| 4 + text.len()).sum();

@@ -18,7 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Java's procedures, behind the classes.
+/// Java's procedures, after the classes.
 const JAVA: &str = "\
     CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS voter.Vote;
     CREATE PROCEDURE PARTITION ON TABLE votes COLUMN phone_number FROM CLASS voter.Reads;";

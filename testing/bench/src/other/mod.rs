@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(10);
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// One nap.
 const NAP: Duration = Duration::from_micros(25);
-/// How long calls are waited for behind the end.
+/// How long calls are waited for after the end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Another system.

@@ -70,7 +70,7 @@ pub struct PostgresSystem<'p> {
 }
 
 /// Makes a workload's tables and functions, and fills the tables. `schema` makes the tables and,
-/// behind a line with `-- indexes`, what is made once they are full.
+/// after a line with `-- indexes`, what is made once they are full.
 ///
 /// # Errors
 /// What the server says.
@@ -227,7 +227,7 @@ impl System for PostgresSystem<'_> {
         }
         message(&mut out, b'S', |_| {});
         stream.write_all(&out).map_err(failed)?;
-        // Ready behind the login, and behind the preparation.
+        // Ready after the login, and after the preparation.
         until_ready(&mut stream, &mut Vec::new(), 2, |_, _| Ok(())).map_err(failed)?;
         Ok(stream)
     }

@@ -78,7 +78,7 @@ fn types_of(body: &[u8]) -> Option<Vec<Kind>> {
     let count = reader.i16().ok()?;
     let kind = |_| {
         while reader.i8().ok()? != 0 {}
-        // Table and column come before the type, its size, modifier and form behind.
+        // Table and column come before the type, its size, modifier and form after.
         let (_, _) = (reader.u32().ok()?, reader.i16().ok()?);
         let number = reader.u32().ok()?;
         let (_, _, _) = (reader.i16().ok()?, reader.u32().ok()?, reader.i16().ok()?);

@@ -28,9 +28,9 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// which is nothing for a thread of real-time priority. Its calls are late by that and count from
 /// when they were due; a shorter nap makes the server wake up for every single call.
 const NAP: Duration = Duration::from_micros(75);
-/// A transaction of an open loop that begins so long behind its due time is called late.
+/// A transaction of an open loop that begins so long after its due time is called late.
 const LATE: Duration = Duration::from_millis(1);
-/// How long calls are waited for behind the end, while this process runs: one that was stopped, as
+/// How long calls are waited for after the end, while this process runs: one that was stopped, as
 /// by its user, has waited for nothing meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A longer time between two looks was none of waiting.

@@ -45,7 +45,7 @@ pub struct Figures {
     pub per_second: Vec<u64>,
     /// Transactions of an open loop that were begun late because all clients were busy.
     pub late: u64,
-    /// Those that ended at any time: in the warm-up and behind the end as well.
+    /// Those that ended at any time: in the warm-up and after the end as well.
     pub all: u64,
     /// The first failure's text.
     pub first_error: Option<String>,

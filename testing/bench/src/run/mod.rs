@@ -71,7 +71,7 @@ pub struct RunOptions {
 pub struct RunResult {
     /// What was measured; of a ramp, the last good step.
     pub figures: Figures,
-    /// The checks behind it.
+    /// The checks after it.
     pub checks: Vec<Check>,
     /// Rows that were loaded, and how long that took.
     pub loaded: Option<(u64, Duration)>,
@@ -115,7 +115,7 @@ fn connect(server: &str) -> Result<Connection, String> {
     Connection::connect(server, &ConnectOptions::default()).map_err(|error| error.to_string())
 }
 
-/// A database behind a connection.
+/// A database with a connection.
 struct Server(Connection);
 
 impl Server {

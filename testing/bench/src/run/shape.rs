@@ -172,7 +172,7 @@ fn made_by(text: &str) -> Vec<Made> {
     made
 }
 
-/// A procedure, its name behind the word, or that of native code or of a class. It runs at one
+/// A procedure, its name after the word, or that of native code or of a class. It runs at one
 /// partition if its text names one, and no index that leads there.
 fn procedure<'t>(words: &mut std::iter::Peekable<impl Iterator<Item = &'t str>>) -> Option<Made> {
     let named = words.next_if(|word| !["PARTITION", "FROM", "AS"].contains(word));

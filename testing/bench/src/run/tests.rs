@@ -1,5 +1,5 @@
 //! Workloads at a small scale: what they generate is the same for the same seed, their checks hold
-//! behind a run, and do not when something is broken.
+//! after a run, and do not when something is broken.
 
 use super::embedded::EmbeddedDatabase;
 use lockstep_workloads::tatp::{AlternateKey, Tatp};

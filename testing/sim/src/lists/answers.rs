@@ -6,7 +6,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_types::{Datum, TableView};
 
 /// The rows of a table and the entries of its index are the same, and each key is there once,
-/// added ones behind the others. Gives what is behind these tables.
+/// added ones after the others. Gives what is after these tables.
 pub(super) fn same_keys(tables: &[u8], keys: i64) -> Result<&[u8], String> {
     let mut reader = ByteReader::new(tables);
     let mut read = || -> Result<Vec<(i64, i64)>, String> {

@@ -179,7 +179,7 @@ impl Lists {
         transaction.steps.iter().all(|step| key_of(step) == Some(common)).then_some(common)
     }
 
-    /// Whether a list may have moved while a transaction was under way. What has failed is taken
+    /// Whether a list may have moved while a transaction was in progress. What has failed is taken
     /// back at partitions only when they hear of it.
     fn moves(&self, key: i64, transaction: &Transaction) -> bool {
         self.transactions.iter().any(|other| {

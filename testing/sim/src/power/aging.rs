@@ -35,7 +35,7 @@ const NOTE: &str = "INSERT INTO moves (account, number, side, amount) VALUES (?,
 struct Aged {
     /// The time of each call's row.
     rows: BTreeMap<usize, i64>,
-    /// Rows that had gone behind the last recovery.
+    /// Rows that had gone after the last recovery.
     gone: BTreeSet<usize>,
     /// Of this life: the latest cut-off of a transaction that was sent.
     cut_off_us: Option<i64>,
@@ -154,7 +154,7 @@ impl Run {
         }
     }
 
-    /// Behind a recovery.
+    /// After a recovery.
     pub(super) fn judge_aging(&mut self, world: &mut World) -> Result<(), String> {
         for (name, aged) in TABLES.iter().zip(&mut self.aging.tables) {
             let text = format!("SELECT id FROM {name} ORDER BY id");

@@ -71,7 +71,7 @@ impl Run {
             return Ok(());
         };
         let proves = |block: &Block| block.watermark > hurt && block.tells_behind(&range);
-        // Behind an orderly end it is known here, whatever the log says of itself.
+        // After an orderly end it is known here, whatever the log says of itself.
         let is_known = self.proven.is_some_and(|proven| {
             let seal = Block { position: proven, bytes: 0, watermark: proven };
             proven.segment > segment || hurt < proven && seal.tells_behind(&range)

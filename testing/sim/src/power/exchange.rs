@@ -31,7 +31,7 @@ impl Exchange {
         self.is_pending = true;
     }
 
-    /// The exchange that was under way was answered.
+    /// The exchange that was in progress was answered.
     pub(super) fn end(&mut self, is_made: bool) {
         self.changes += 1;
         self.is_pending = false;
@@ -58,7 +58,7 @@ impl Run {
         Call::new(vec![(account, 0, 0)])
     }
 
-    /// Behind a recovery: each row is in one of the tables, and in the one that is known, but for
+    /// After a recovery: each row is in one of the tables, and in the one that is known, but for
     /// an exchange that was cut off.
     pub(super) fn judge_exchange(&mut self, world: &mut World) -> Result<(), String> {
         let mut found = BTreeMap::new();

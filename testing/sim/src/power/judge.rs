@@ -1,4 +1,4 @@
-//! What must be there behind a recovery.
+//! What must be there after a recovery.
 
 use super::workload::{DRAWN, LOADED};
 use super::{End, MONEY, Note, RATE, RATES, Run, sql};
@@ -91,7 +91,7 @@ impl Run {
         Ok(())
     }
 
-    /// Everything that must hold behind a recovery.
+    /// Everything that must hold after a recovery.
     pub(super) fn judge(&mut self, world: &mut World) -> Result<(), String> {
         self.judge_schema(world)?;
         let mut notes: BTreeMap<usize, Vec<Note>> = BTreeMap::new();

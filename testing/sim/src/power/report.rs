@@ -24,7 +24,7 @@ pub struct Report {
     /// Those that were cut off and are there, and that are not.
     pub cut_off: [u64; 2],
     /// Lives that ended by a cut, a failing disk, a failing sync, a full disk, in order, in order
-    /// behind a full disk.
+    /// after a full disk.
     pub ends: [u64; 6],
     /// Changes of the schema that began, were answered with success and with a failure; and of
     /// those that were cut off: builds that went on, and changes that are not there, and that are.
@@ -34,7 +34,7 @@ pub struct Report {
     /// Changes that had to be refused: requested, and refused in the same life or the next.
     pub refusals: [u64; 2],
     /// Transactions that delete rows whose time is over, rows that they were answered to have
-    /// deleted, and rows that had gone behind recoveries.
+    /// deleted, and rows that had gone after recoveries.
     pub expiries: [u64; 3],
     /// Reads that were answered while the log waited for space.
     pub read_while_full: u64,

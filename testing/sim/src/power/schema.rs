@@ -5,7 +5,7 @@ use crate::classes::SimClasses;
 use crate::world::log::LogClock;
 use crate::world::{RequestedChange, World};
 
-/// A change that can be made and taken back.
+/// A change that can be made and undone.
 struct Toggle {
     /// A word that the schema's text has while it is made.
     word: &'static str,
@@ -101,11 +101,11 @@ PARTITION TABLE twins ON COLUMN id;
 ";
 pub(super) const TWINS: i64 = 16;
 
-/// A change that is under way.
+/// A change that is in progress.
 #[derive(Debug)]
 struct Pending {
     toggle: usize,
-    /// The schema's text behind it.
+    /// The schema's text after it.
     text: String,
     is_build: bool,
 }
@@ -163,7 +163,7 @@ impl Schema {
 }
 
 impl Run {
-    /// Begins a change, unless one is under way or must not be.
+    /// Begins a change, unless one is in progress or must not be.
     pub(super) fn draw_change(&mut self, world: &mut World) {
         let one_in = self.schema.one_in;
         if one_in == 0 || self.schema.is_changing() || !self.random.chance(1, one_in) {
@@ -256,8 +256,8 @@ impl Run {
         Ok(())
     }
 
-    /// Behind a recovery: the schema is the one before the change that was under way, or the one
-    /// behind it, and if it was answered that one. A global index that was being built goes on.
+    /// After a recovery: the schema is the one before the change that was in progress, or the one
+    /// after it, and if it was answered that one. A global index that was being built goes on.
     pub(super) fn judge_schema(&mut self, world: &mut World) -> Result<(), String> {
         self.schema.extra_open = 0;
         let text = world.schema_text();

@@ -53,7 +53,7 @@ impl Run {
         Call::new(Vec::new())
     }
 
-    /// Behind a recovery: nobody was overtaken, and of those that nobody heard of the first are
+    /// After a recovery: nobody was overtaken, and of those that nobody heard of the first are
     /// there.
     pub(super) fn judge_turns(&mut self, world: &mut World) -> Result<(), String> {
         let text = "SELECT id, last, done, overtaken FROM turns ORDER BY id";

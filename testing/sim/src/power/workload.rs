@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The side of notes with a drawn amount.
 pub(super) const DRAWN: i64 = 3;
-/// Rows of the replicated table that calls load have their numbers behind this.
+/// Rows of the replicated table that calls load have their numbers after this.
 pub(super) const LOADED: i64 = 1_000;
 
 const TAGS: u64 = 24;
@@ -149,7 +149,7 @@ impl Run {
         Call::failing()
     }
 
-    /// Holds a pair of accounts, or releases it; a release may fail, and what holds behind it
+    /// Holds a pair of accounts, or releases it; a release may fail, and what holds after it
     /// says yes first and no then.
     fn hold(&mut self, world: &mut World, kind: u64) -> Call {
         let account = self.account();

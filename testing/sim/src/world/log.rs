@@ -69,7 +69,7 @@ pub(crate) struct HostLog {
     /// One group in so many is synced, and answers wait for none; 0: each, and they wait.
     sync_every: u64,
     /// How often it has looked for what the sites logged, up to which of these times it is
-    /// durable, and up to which behind one when the host was at rest.
+    /// durable, and up to which after one when the host was at rest.
     clock: LogClock,
     /// The last time when the host was at rest.
     rest: u64,
@@ -80,7 +80,7 @@ pub(crate) struct HostLog {
 }
 
 impl HostLog {
-    /// Goes on behind the end of a log whose partitions end with these entries.
+    /// Goes on after the end of a log whose partitions end with these entries.
     ///
     /// # Errors
     /// The disk failed.
@@ -115,7 +115,7 @@ impl HostLog {
         })
     }
 
-    /// Lets pass what stands behind durable entries only, and keeps the rest.
+    /// Releases what depends on durable entries only, and keeps the rest.
     fn pass(&mut self, partition: PartitionId, entry: u64, held: Held) -> Option<Held> {
         let early = match &held {
             Held::Answer(_) => self.broken.answers_leave_early || self.sync_every > 0,
@@ -158,7 +158,7 @@ impl HostLog {
         self.failed.is_none() && (is_busy || handed_over())
     }
 
-    /// The next step; gives what may leave behind it.
+    /// The next step; gives what it releases.
     fn step(&mut self, sites: &mut [SimSite], is_at_rest: bool) -> Vec<Held> {
         let mut left = Vec::new();
         if self.phase == Phase::Gather {

@@ -8,7 +8,7 @@ use lockstep_host::several::CoordinatorCall;
 use lockstep_site::MultiCall;
 
 impl World {
-    /// Sends a request by a connection whose calls go one behind the other: each on the way that
+    /// Sends a request by a connection whose calls go one after the other: each on the way that
     /// the connection's thread has to whom it goes.
     pub(crate) fn request_in_order(&mut self, thread: usize, call: CallNumber, request: Request) {
         self.connections.insert(call, thread);

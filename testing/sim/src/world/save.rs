@@ -51,7 +51,7 @@ struct Lane {
     rows: Option<RowsWriter>,
 }
 
-/// The snapshot under way.
+/// The snapshot in progress.
 struct Running {
     nonce: String,
     lanes: Vec<Lane>,
@@ -100,7 +100,7 @@ impl World {
         counts
     }
 
-    /// Whether a snapshot is under way.
+    /// Whether a snapshot is in progress.
     pub(crate) fn is_saving(&self) -> bool {
         self.saves.as_ref().is_some_and(|saves| saves.running.is_some())
     }

@@ -10,9 +10,9 @@ use lockstep_types::{HashRing, PartitionId};
 pub struct Shape {
     /// Its partitions.
     pub partitions: u32,
-    /// Multi-partition transactions under way at the same time.
+    /// Multi-partition transactions in progress at the same time.
     pub active_multi: usize,
-    /// Partitions run calls behind undecided transactions.
+    /// Partitions run calls after undecided transactions.
     pub speculates: bool,
     /// Multi-partition transactions stop everything.
     pub stop_everything: StopEverything,

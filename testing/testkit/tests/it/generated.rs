@@ -140,7 +140,7 @@ fn a_view_that_is_not_its_query_is_a_difference() {
     );
 }
 
-/// Scripts with the answers behind each statement, a line `--> ` for each row. Rows are in the
+/// Scripts with the answers after each statement, a line `--> ` for each row. Rows are in the
 /// order of their text, an error is `--> refused`, and what has no such line must not fail.
 #[test]
 fn kept_scripts_give_their_answers() {

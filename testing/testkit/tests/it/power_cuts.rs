@@ -47,7 +47,7 @@ fn transfer(host: &TestHost, client: i64, stop: &AtomicBool, answered: &AtomicI6
         let (from, to) = (account(), account());
         let mut parameters = ParameterWriter::default();
         if number % 4 == 3 {
-            // A duplicate: undone at both partitions, with others speculating behind it.
+            // A duplicate: undone at both partitions, with others speculating after it.
             parameters.bigint(from).bigint(to);
             let refused = connection.call("refused", &parameters).expect("an answer");
             assert!(refused.tables().is_err());
@@ -101,7 +101,7 @@ fn transfers_are_whole_and_answered_ones_are_there_after_power_cuts() {
         }
         let mut random = SeededRandom::new(1);
         for cut in 0..CUTS {
-            // Each cut comes behind more answers than the one before.
+            // Each cut comes after more answers than the one before.
             while answered.iter().any(|a| a.load(Ordering::Acquire) < cut as i64 * 5 + 1) {
                 std::thread::yield_now();
             }

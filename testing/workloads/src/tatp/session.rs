@@ -39,7 +39,7 @@ pub const MIX: [u64; 7] = [35, 10, 35, 2, 14, 2, 2];
 pub const FOUND_PERCENT: [f64; 7] = [100.0, 15.3, 62.5, 62.5, 100.0, 31.25, 31.25];
 
 /// What sessions count: forwardings inserted and deleted, with those that nobody answered, and
-/// behind them transactions and successes by kind.
+/// after them transactions and successes by kind.
 pub const COUNTERS: [&str; 18] = [
     "inserted",
     "maybe inserted",

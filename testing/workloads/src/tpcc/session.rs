@@ -239,7 +239,7 @@ impl Terminal {
         "OrderStatus"
     }
 
-    /// The think time behind a transaction and the keying time of the next one [5.2.5].
+    /// The think time after a transaction and the keying time of the next one [5.2.5].
     fn pause_us(&mut self, ended: usize, next: usize) -> u64 {
         let Rules::Spec { waits_percent } = self.plan.rules else { return 0 };
         let mean = THINK_US[ended] as f64;

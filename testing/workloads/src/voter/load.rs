@@ -1,4 +1,4 @@
-//! Voter as a workload to be run: its tables, its callers, and the count behind a run.
+//! Voter as a workload to be run: its tables, its callers, and the count after a run.
 
 use super::{
     ACCEPTED, AREA_CODES, CONTESTANTS, MAX_VOTES_PER_NUMBER, NAMES, NATIVE_PROCEDURE, OVER_LIMIT,

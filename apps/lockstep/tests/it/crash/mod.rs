@@ -1,6 +1,6 @@
 //! The real process under load, killed without warning and started again: everything that was
 //! answered is there once, no half of a transaction is, and what belongs together agrees.
-//! Snapshots are taken meanwhile, the log behind them is given up, the schema changes, and some
+//! Snapshots are taken meanwhile, the log after them is given up, the schema changes, and some
 //! hosts are killed while they come back.
 //!
 //! The same with power cuts: what a host did not sync is lost, torn or there, as chance has it.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Refusals that are right: another snapshot is under way, or the host is about to end.
+/// Refusals that are right: another snapshot is in progress, or the host is about to end.
 const REFUSALS: &[&str] = &["SNAPSHOT IN PROGRESS", "was given up"];
 
 /// How many were asked for since the oldest that may stay. All would fill the disk, and a power

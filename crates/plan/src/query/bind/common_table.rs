@@ -1,4 +1,4 @@
-//! WITH: common tables. A common table is bound anew at each place that reads it; a recursive
+//! WITH: common tables. A common table is bound again at each place that reads it; a recursive
 //! one has a query of its own kind.
 
 use super::scope::SourceColumn;

@@ -79,7 +79,7 @@ pub(super) fn lenient_timestamp(text: &str) -> Option<i64> {
     timestamp::parse(&first)?.checked_add((day - 1) * timestamp::DAY_US)
 }
 
-/// A timestamp constant of CAST: digits behind the sixth of the fraction are cut off. Days that a
+/// A timestamp constant of CAST: digits after the sixth of the fraction are cut off. Days that a
 /// month lacks are refused, unlike in constants of INSERT.
 pub(super) fn cast_timestamp(text: &str) -> Option<i64> {
     let text = text.trim();

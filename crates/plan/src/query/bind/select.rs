@@ -288,7 +288,7 @@ impl Binder<'_> {
         self.finish_select(bound, output, keys, select)
     }
 
-    /// Brings all that stands behind grouping over the groups' rows, and adds DISTINCT.
+    /// Brings all that stands after grouping over the groups' rows, and adds DISTINCT.
     fn finish_select(
         &mut self,
         mut select: Select,

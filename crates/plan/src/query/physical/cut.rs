@@ -245,7 +245,7 @@ impl Planner<'_, '_> {
         Ok(sorted(rows, keys, Some(limit), None))
     }
 
-    /// Sends the columns of `slots` that the parts behind read.
+    /// Sends the columns of `slots` that the parts after read.
     fn receive(
         &mut self,
         query: &Query,

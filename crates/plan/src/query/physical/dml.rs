@@ -372,7 +372,7 @@ impl Planner<'_, '_> {
         Ok(Plan { execution, guards: Vec::new() })
     }
 
-    /// Changes the rows that were shipped, with the new values behind their columns.
+    /// Changes the rows that were shipped, with the new values after their columns.
     fn apply_rows(
         &mut self,
         change: &BoundChange,

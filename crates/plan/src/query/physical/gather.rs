@@ -172,7 +172,7 @@ impl Planner<'_, '_> {
         let Some(view) = &definition.view else {
             return Err(PlanError::new(format!("{} has no definition", definition.name)));
         };
-        // Hidden columns, which nobody reads, stand behind those that SQL sees.
+        // Hidden columns, which nobody reads, stand after those that SQL sees.
         let visible = definition.columns.iter().take(definition.visible_columns.into());
         let types: Vec<SqlType> = visible.map(|c| c.sql_type).collect();
         let output = columns_of(slot, &types);

@@ -51,7 +51,7 @@ pub(crate) fn ordered_path(
     }
 }
 
-/// Whether an index, behind `fixed` key parts that are equal for all rows, has the order of
+/// Whether an index, after `fixed` key parts that are equal for all rows, has the order of
 /// `keys`: from the lower end up (false), or down (true).
 fn gives_order(
     target: &Target<'_>,

@@ -143,7 +143,7 @@ pub(super) fn complete(
     indexes
 }
 
-/// MIN and MAX of a group anew. Slot 0 holds a row of `delta`'s columns, of which the groups are
+/// MIN and MAX of a group again. Slot 0 holds a row of `delta`'s columns, of which the groups are
 /// read. Where groups and argument are columns of one source, a hidden index on it leads from the
 /// extreme value on, and the first row that has partners is the one; else all joined rows of the
 /// group are read.

@@ -1,7 +1,7 @@
 //! CREATE VIEW, and binding views again after a change.
 //!
 //! What a table keeps for the views over it (its list of dependent views, hidden indexes) is
-//! taken off and made anew at the end of every batch, from the views' declarations.
+//! taken off and made again at the end of every batch, from the views' declarations.
 
 mod join;
 mod upkeep;
@@ -31,7 +31,7 @@ const GROUP_INDEX: &str = "MATVIEW_PK_INDEX";
 const GROUP_CONSTRAINT: &str = "MATVIEW_PK_CONSTRAINT";
 /// The column that counts the rows of a group where the view declares none.
 const HIDDEN_COUNT: &str = "VOLTDB_HIDDEN_COUNT";
-/// The name of hidden columns that keep an exact sum, with the place of the sum behind it.
+/// The name of hidden columns that keep an exact sum, with the place of the sum after it.
 const HIDDEN_SUM: &str = "VOLTDB_HIDDEN_SUM";
 
 /// A view, bound to its sources.

@@ -1,4 +1,4 @@
-//! Views over one table: how a group's MIN and MAX are found anew.
+//! Views over one table: how a group's MIN and MAX are found again.
 //!
 //! Each MIN and MAX gets a hidden index on the source over the groups and the argument, which
 //! holds just the rows that count and have an argument: the first entry of a group is its

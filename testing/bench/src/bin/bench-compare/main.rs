@@ -167,7 +167,7 @@ fn load_average() -> f64 {
     text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
-/// Starts this program anew on the core of the load, in the place of itself.
+/// Starts this program again on the core of the load, in the place of itself.
 fn pin_and_restart(cores: usize) -> Result<(), String> {
     if cores < 2 {
         eprintln!("bench-compare: there is one core only: load and servers share it");

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The load of an open loop, of the peak.
 const OPEN_LOAD: f64 = 0.5;
-/// A ticker goes on this long behind a run, which takes a while to begin and to end.
+/// A ticker goes on this long after a run, which takes a while to begin and to end.
 const TICKER_SPARE: Duration = Duration::from_millis(300);
 
 /// What one run of a load came to.
@@ -243,7 +243,7 @@ impl Bench<'_> {
     }
 }
 
-/// The process behind [`Bench::embedded`]: prints calls per second, and CPU time a call in
+/// The process of [`Bench::embedded`]: prints calls per second, and CPU time a call in
 /// microseconds.
 ///
 /// # Errors

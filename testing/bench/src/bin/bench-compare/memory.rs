@@ -98,7 +98,7 @@ pub fn per_row(plan: &Plan, systems: &Systems) -> Result<Memory, String> {
     Ok(memory)
 }
 
-/// Rows and bytes of `votes` by `@Statistics TABLE`: slots and text behind pointers.
+/// Rows and bytes of `votes` by `@Statistics TABLE`: slots, and the text that pointers refer to.
 fn stated(connection: &mut Connection) -> Result<(u64, u64), ClientError> {
     let mut parameters = ParameterWriter::default();
     parameters.text("TABLE").integer(0);

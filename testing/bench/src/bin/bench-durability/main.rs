@@ -307,7 +307,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts this program anew on the core of the load, in the place of itself.
+/// Starts this program again on the core of the load, in the place of itself.
 fn pin_and_restart() -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     if cores < 2 {

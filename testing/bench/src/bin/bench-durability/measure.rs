@@ -69,13 +69,13 @@ pub struct Logged {
 pub struct Samples {
     /// Many in flight, nothing logged.
     pub none: Vec<Sample>,
-    /// Many in flight, each answer behind its sync.
+    /// Many in flight, each answer after its sync.
     pub sync: Vec<Sample>,
     /// Redis with `appendfsync always`, calls per second.
     pub redis: Vec<f64>,
     /// One in flight, nothing logged.
     pub none_single: Vec<Sample>,
-    /// One in flight, each answer behind its sync.
+    /// One in flight, each answer after its sync.
     pub sync_single: Vec<Sample>,
     /// One write and fdatasync of the same size, microseconds.
     pub fdatasync_us: Vec<f64>,
@@ -256,7 +256,7 @@ fn voter(
     })
 }
 
-/// What a host that was killed left behind, and how fast the next one takes it up.
+/// What a host that was killed left, and how fast the next one takes it up.
 fn logged(plan: &Plan, directory: &Path) -> Result<Logged, String> {
     let mut command = Command::new(&plan.lockstep);
     command.args(["log", "inspect", "--json"]).arg(directory);
@@ -317,7 +317,7 @@ fn redis_always(plan: &Plan) -> Result<f64, String> {
     result.map(|result| result.throughput_per_s).map_err(text)
 }
 
-/// The process behind the time of one fdatasync, on the core of the servers, where the log's
+/// The process that measures the time of one fdatasync, on the core of the servers, where the log's
 /// thread waits for its own: prints the median time of a write and its fdatasync, into a file that
 /// has its length, as the log's segments have.
 ///
@@ -359,7 +359,7 @@ fn embedded(plan: &Plan) -> Result<f64, String> {
     number_of(on_own(plan).arg(EMBEDDED).arg(plan.duration.as_millis().to_string()))
 }
 
-/// The process behind [`embedded`]: prints calls per second.
+/// The process of [`embedded`]: prints calls per second.
 ///
 /// # Errors
 /// The host refuses something, a call fails, or votes are lost.

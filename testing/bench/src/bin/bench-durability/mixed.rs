@@ -39,7 +39,7 @@ pub struct MixedReplay {
     pub cpu_s: f64,
 }
 
-/// The calls, and what is to be there behind them.
+/// The calls, and what is to be there after them.
 struct MixedLoad {
     /// A slot of each partition.
     slots: Vec<i64>,

@@ -24,18 +24,18 @@ const OPEN_LOAD: f64 = 0.5;
 /// host serves: no call is to wait for a page that nobody has touched yet, while it is to be seen
 /// what snapshots make calls wait for.
 const VOTES_BYTES_PER_MS: u64 = 550_000;
-/// What a stall of the machine left behind is worked off in the time that the host has to spare,
+/// What a stall of the machine left is worked off in the time that the host has to spare,
 /// as measured; it is taken to be at most this busy.
 const MOST_BUSY: f64 = 0.9;
-/// Behind a snapshot, whose end gives up files of the log: a disk has that much to do with them.
+/// After a snapshot, whose end gives up files of the log: a disk has that much to do with them.
 const REST: Duration = Duration::from_secs(2);
-/// A ticker goes on this long behind a run, which takes a while to begin and to end.
+/// A ticker goes on this long after a run, which takes a while to begin and to end.
 const TICKER_SPARE: Duration = Duration::from_millis(300);
 
 /// What one repeat came to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnderLoad {
-    /// Calls per second without a snapshot: the mean of before and behind, for the more votes
+    /// Calls per second without a snapshot: the mean of before and after, for the more votes
     /// there are the longer one takes.
     pub without_per_s: f64,
     /// Calls per second while snapshots are taken.
@@ -81,7 +81,7 @@ pub fn options_in_words() -> String {
 pub fn measure(plan: &Plan) -> Result<Vec<UnderLoad>, String> {
     let directory = plan.folder.join("under-load");
     host::init(plan, &directory, 1)?;
-    // The snapshots are those that are asked for, one behind the other.
+    // The snapshots are those that are asked for, one after the other.
     let pinned = HostOptions::pinned(Some(&directory));
     let votes_bytes = plan.duration.as_millis() as u64 * VOTES_BYTES_PER_MS;
     let ahead_bytes = 2 * plan.snapshot_bytes + u64::from(plan.repeats) * votes_bytes;

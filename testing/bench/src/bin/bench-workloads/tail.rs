@@ -23,13 +23,13 @@ use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Tickers go on this long behind the load, which surveys the tables before it begins.
+/// Tickers go on this long after the load, which surveys the tables before it begins.
 const TICKER_SPARE: Duration = Duration::from_secs(3);
 
 /// Below that of the tickers, which tell when the machine stood still.
 const PRIORITY: u32 = 1;
 
-/// What a stall left behind is worked off in the time that the server has to spare, as measured:
+/// What a stall left is worked off in the time that the server has to spare, as measured:
 /// calls that come a few at a time cost it more than those of the peak. At most this busy.
 const MOST_BUSY: f64 = 0.9;
 

@@ -101,7 +101,7 @@ impl ShortText {
         text
     }
 
-    /// Appends what has room.
+    /// Appends what has space.
     fn push(&mut self, text: &str) {
         let end = self.length + text.len();
         if let Some(place) = self.bytes.get_mut(self.length..end) {
