@@ -3,7 +3,7 @@
 //!
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
 //! coordinator, when what a partition reports is released, how the schema changes, which rows
-//! expire, which calls tasks make when, and how a log is replayed.
+//! expire, which calls tasks make when, which snapshots begin when, and how a log is replayed.
 
 pub mod catalog;
 pub mod codec;
@@ -22,6 +22,7 @@ pub mod routing;
 pub mod routing_values;
 pub mod schema;
 pub mod several;
+pub mod snapshots;
 pub mod statement_cache;
 pub mod statements;
 pub mod tasks;

@@ -1,8 +1,8 @@
 //! Which snapshots of a folder stay, and what of the command log they make superfluous.
 
-use super::{ContentKind, FoundSnapshot, Manifest};
+use super::{ContentKind, FoundSnapshot, Manifest, SnapshotError, clear, scan};
 use crate::directory::ClusterId;
-use lockstep_env::DiskErrorKind;
+use lockstep_env::{Disk, DiskErrorKind};
 use std::collections::BTreeMap;
 
 /// Of the snapshots whose names begin with `prefix`, those that are older than the newest `kept`
@@ -28,6 +28,29 @@ pub fn outdated<'a>(found: &'a [FoundSnapshot], prefix: &str, kept: usize) -> Ve
     let older = sound.into_iter().filter(|(transaction, _)| is_older(*transaction));
     gone.extend(older.map(|(_, nonce)| nonce));
     gone
+}
+
+/// Removes the outdated snapshots of a folder ([`outdated`]): by partition, the last log entry that
+/// all remaining ones have ([`covered`]). `failed` gets each that was not removed.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn remove_outdated(
+    disk: &dyn Disk,
+    folder: &str,
+    (prefix, kept): (&str, usize),
+    cluster: ClusterId,
+    failed: &mut dyn FnMut(SnapshotError),
+) -> Result<BTreeMap<u32, u64>, SnapshotError> {
+    let found = scan(disk, folder)?;
+    for nonce in outdated(&found, prefix, kept) {
+        if let Err(error) = clear(disk, folder, nonce, cluster) {
+            failed(error);
+        }
+    }
+    let remaining = scan(disk, folder)?;
+    debug_assert!(remaining.len() <= found.len(), "nothing is added meanwhile");
+    Ok(covered(&remaining, prefix, cluster))
 }
 
 /// By partition, the last log entry that all complete snapshots have whose names begin with

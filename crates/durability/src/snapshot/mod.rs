@@ -101,7 +101,7 @@ pub use folder::{
     remove_unfinished, rows_name, scan,
 };
 pub use heads::{ColumnHead, TableHead};
-pub use keep::{covered, outdated};
+pub use keep::{covered, outdated, remove_outdated};
 pub use manifest::{ContentKind, FileEntry, Manifest, PartitionPosition, TableEntry, TableKind};
 pub use reader::{Chunk, RowsReader, saved_transaction, verify_file};
 pub use writer::{FileWriter, RowsWriter, write_manifest};

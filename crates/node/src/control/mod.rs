@@ -47,6 +47,7 @@ use lockstep_exec::watch::TimeLimit;
 use lockstep_host::expiry;
 use lockstep_host::names::CatalogNames;
 use lockstep_host::schema::{self, index_build};
+use lockstep_host::snapshots::SnapshotSchedule;
 use lockstep_host::statement_cache::StatementSources;
 use lockstep_host::tasks::{Tasks, make_due};
 use lockstep_plan::{Planning, RuleSet};
@@ -154,6 +155,8 @@ impl Control {
             change::HostSchema::new(parts.catalog, parts.facts.partition_count, deferred_max);
         let logs = parts.log_pruner.is_some();
         let keeper = Keeper::new(&parts.facts, logs.then_some(parts.log_reach));
+        let settings = snapshot::settings(&parts.facts, logs);
+        let schedule = SnapshotSchedule::new(settings, parts.unsaved_bytes);
         Control {
             poll: parts.poll,
             bell: parts.bell,
@@ -174,7 +177,7 @@ impl Control {
             site_bells: parts.site_bells,
             log_pruner: parts.log_pruner,
             files: FileWork::new(),
-            snapshots: Snapshots::new(parts.unsaved_bytes, keeper),
+            snapshots: Snapshots::new(schedule, keeper),
             restoring: None,
             resources: Resources::new(),
             stop: Stop::default(),

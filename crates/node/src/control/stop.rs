@@ -127,7 +127,7 @@ impl Control {
             && self.is_free_for_snapshot()
         {
             self.stop.saving = Some((origin, true));
-            if let Err(problem) = self.begin_last_snapshot() {
+            if let Err(problem) = self.begin_automatic_snapshot() {
                 self.last_snapshot_ended(Err(problem));
             }
         }

@@ -18,6 +18,7 @@ use crate::scheduling;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_base::ring::{Consumer, Producer, ring};
 use lockstep_durability::command_log::{LogEnd, LogError, LogSettings, LogWriter};
+use lockstep_host::snapshots::LogProgress;
 use lockstep_txn::HandedLog;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -59,20 +60,9 @@ pub(crate) struct LogPruner {
 }
 
 impl LogPruner {
-    /// Bytes that all sites logged since the host started.
-    pub fn written_bytes(&self) -> u64 {
-        (0..self.shared.sites.len()).map(|site| self.shared.written_bytes(site)).sum()
-    }
-
     /// How the log's files are.
     pub fn status(&self) -> LogStatus {
         self.shared.status()
-    }
-
-    /// Whether a site logged more than the entries with these numbers, by partition.
-    pub fn has_more_than(&self, sequences: &[u64]) -> bool {
-        let mut sites = sequences.iter().enumerate();
-        sites.any(|(site, sequence)| self.shared.durable(site) > *sequence)
     }
 
     /// Entries up to these, by partition, are safe elsewhere: segments that hold nothing else go.
@@ -90,6 +80,17 @@ impl LogPruner {
         self.orders.send(LogOrder::Sync(sender, bell)).ok()?;
         self.shared.wake();
         Some(synced)
+    }
+}
+
+impl LogProgress for LogPruner {
+    fn written_bytes(&self) -> u64 {
+        (0..self.shared.sites.len()).map(|site| self.shared.written_bytes(site)).sum()
+    }
+
+    fn has_more_than(&self, sequences: &[u64]) -> bool {
+        let mut sites = sequences.iter().enumerate();
+        sites.any(|(site, sequence)| self.shared.durable(site) > *sequence)
     }
 }
 

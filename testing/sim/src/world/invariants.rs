@@ -69,6 +69,7 @@ impl World {
         schema.check_invariants();
         self.expiry.check_invariants();
         self.tasks.check_invariants();
+        self.check_saves();
         let version = schema.catalog().version();
         assert!(self.catalogs.contains_key(&version), "the control thread's catalog is kept");
         for in_force in &self.versions {

@@ -7,6 +7,7 @@ use lockstep_durability::ClusterId;
 use lockstep_durability::command_log::{LogEnd, LogError, LogPosition, LogSettings, LogWriter};
 use lockstep_env::Disk;
 use lockstep_host::gate::{Gate, SafePosition};
+use lockstep_host::snapshots::LogProgress;
 use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,6 +78,18 @@ pub(crate) struct HostLog {
     covered: Option<BTreeMap<u32, u64>>,
     /// Segments that went.
     pub(super) pruned: u64,
+    /// Bytes that the sites have logged.
+    written_bytes: u64,
+}
+
+impl LogProgress for HostLog {
+    fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    fn has_more_than(&self, sequences: &[u64]) -> bool {
+        self.gates.iter().zip(sequences).any(|(gate, sequence)| gate.safe() > *sequence)
+    }
 }
 
 impl HostLog {
@@ -112,6 +125,7 @@ impl HostLog {
             rest: 0,
             covered: None,
             pruned: 0,
+            written_bytes: 0,
         })
     }
 
@@ -252,6 +266,7 @@ impl HostLog {
             }
             let handed = site.take_log(Vec::new());
             let (first, entries) = (handed.first_sequence, handed.entries);
+            self.written_bytes += handed.bytes.len() as u64;
             self.writer.add(partition as u32, handed.source, first, entries, &handed.bytes);
             self.gathered[partition] = first + u64::from(entries) - 1;
         }

@@ -8,11 +8,14 @@ use super::log::CLUSTER;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     ColumnHead, ContentKind, FileEntry, Manifest, PartitionPosition, RowsWriter, SnapshotError,
-    TableEntry, TableHead, TableKind, clear, covered, outdated, rows_name, scan, write_manifest,
+    TableEntry, TableHead, TableKind, clear, remove_outdated, rows_name, write_manifest,
 };
 use lockstep_env::Disk;
+use lockstep_host::snapshots::{
+    LogProgress, SnapshotKind, SnapshotSchedule, SnapshotSettings, beginning,
+};
 use lockstep_plan_ir::TableDefinition;
-use lockstep_site::{MultiWork, SchemaTask, SnapshotBegun, SnapshotStart};
+use lockstep_site::{MultiWork, SnapshotBegun, SnapshotStart};
 use lockstep_storage::{ColumnLayout, RowsRecord, SnapshotProgress, SnapshotTable};
 use lockstep_types::{PartitionId, TableId};
 use std::collections::VecDeque;
@@ -74,6 +77,8 @@ struct Running {
 pub(crate) struct Saves {
     disk: Arc<dyn Disk>,
     plan: SavePlan,
+    schedule: SnapshotSchedule,
+    /// The files of the one in progress.
     running: Option<Running>,
     /// Snapshots that are whole, that were given up, and segments of the log that went.
     pub(crate) counts: [u64; 3],
@@ -82,7 +87,15 @@ pub(crate) struct Saves {
 impl World {
     /// From now on the host saves snapshots.
     pub(crate) fn save_to(&mut self, disk: Arc<dyn Disk>, plan: SavePlan) {
-        self.saves = Some(Saves { disk, plan, running: None, counts: [0; 3] });
+        // One is due whenever the draw has it looked for, if something was logged since the last.
+        let settings = SnapshotSettings {
+            interval_us: Some(1),
+            log_bytes: None,
+            has_directory: true,
+            has_log: self.log.is_some(),
+        };
+        let schedule = SnapshotSchedule::new(settings, 1);
+        self.saves = Some(Saves { disk, plan, schedule, running: None, counts: [0; 3] });
     }
 
     /// From now on snapshots follow each other closely.
@@ -102,7 +115,15 @@ impl World {
 
     /// Whether a snapshot is in progress.
     pub(crate) fn is_saving(&self) -> bool {
-        self.saves.as_ref().is_some_and(|saves| saves.running.is_some())
+        self.saves.as_ref().is_some_and(|saves| saves.schedule.is_running())
+    }
+
+    /// The schedule and the files agree on whether one is in progress.
+    pub(super) fn check_saves(&self) {
+        if let Some(saves) = &self.saves {
+            saves.schedule.check_invariants();
+            assert_eq!(saves.schedule.is_running(), saves.running.is_some(), "one in progress");
+        }
     }
 
     pub(super) fn save_is_due(&mut self) -> bool {
@@ -115,10 +136,15 @@ impl World {
 
     /// Begins a snapshot, if the draw says so.
     pub(crate) fn draw_save(&mut self) {
-        let Some(saves) = &self.saves else { return };
+        let Some(saves) = &mut self.saves else { return };
         let one_in = saves.plan.one_in;
-        let may_begin = saves.running.is_none() && self.control.schema.is_quiet();
-        if one_in > 0 && may_begin && self.random.chance(1, one_in) {
+        let may_begin = saves.schedule.is_free() && self.control.schema.is_quiet();
+        if one_in == 0 || !may_begin || !self.random.chance(1, one_in) {
+            return;
+        }
+        let log = self.log.as_ref().map(|log| log as &dyn LogProgress);
+        if saves.schedule.is_due(self.now_us, log, 0) {
+            saves.schedule.prepare();
             self.begin_save();
         }
     }
@@ -150,15 +176,9 @@ impl World {
         });
         let record_bytes = saves.plan.record_bytes;
         let start = SnapshotStart { tables: None, replicated: replicated.into(), record_bytes };
-        let task = SchemaTask {
-            changes: Vec::new(),
-            swap: None,
-            snapshot: Some(start),
-            catalog: catalog_version,
-            catalog_version,
-            source: nonce.as_bytes().into(),
-            advice: None,
-        };
+        let log = self.log.as_ref().map(|log| log as &dyn LogProgress);
+        saves.schedule.begin(SnapshotKind::Automatic, log);
+        let task = beginning(&self.control.schema, catalog_version, &nonce, start);
         let task = Arc::new(task);
         self.bytes.note_prepared(&task);
         self.send_multi(SNAPSHOT_CALL, MultiWork::Schema(task));
@@ -185,6 +205,7 @@ impl World {
         let Some(saves) = &mut self.saves else { return };
         let Some(running) = saves.running.take() else { return };
         saves.counts[1] += 1;
+        assert!(!saves.schedule.end(None, self.now_us), "nothing is older than what failed");
         // Its files only take up room.
         let _ = clear(&*saves.disk, SNAPSHOT_FOLDER, &running.nonce, CLUSTER);
         self.sites.iter_mut().for_each(super::SimSite::end_snapshot);
@@ -227,17 +248,18 @@ impl World {
         if write_manifest(&*saves.disk, SNAPSHOT_FOLDER, &manifest).is_err() {
             return self.give_up_save();
         }
+        let sequences: Vec<u64> =
+            manifest.positions.iter().map(|position| position.sequence).collect();
         saves.running = None;
         saves.counts[0] += 1;
-        let Ok(found) = scan(&*saves.disk, SNAPSHOT_FOLDER) else { return };
-        for nonce in outdated(&found, PREFIX, saves.plan.kept) {
-            if clear(&*saves.disk, SNAPSHOT_FOLDER, nonce, CLUSTER).is_err() {
-                return;
-            }
+        if !saves.schedule.end(Some(&sequences), self.now_us) {
+            return;
         }
-        let Ok(found) = scan(&*saves.disk, SNAPSHOT_FOLDER) else { return };
-        if let Some(log) = &mut self.log {
-            log.prune(covered(&found, PREFIX, CLUSTER));
+        let (disk, kept) = (&*saves.disk, (PREFIX, saves.plan.kept));
+        let removed = remove_outdated(disk, SNAPSHOT_FOLDER, kept, CLUSTER, &mut |_| {});
+        saves.schedule.tidied();
+        if let (Ok(covered), Some(log)) = (removed, &mut self.log) {
+            log.prune(covered);
         }
     }
 }

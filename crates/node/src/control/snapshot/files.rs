@@ -9,6 +9,7 @@ use crate::message::Origin;
 use lockstep_durability::snapshot::{self, FoundSnapshot, TableKind};
 use lockstep_env::Disk;
 use lockstep_host::schema::Handled;
+use lockstep_host::snapshots::SnapshotKind;
 use lockstep_types::{Datum, Failure, Parameter, Value};
 use lockstep_wire_volt::Invocation;
 use std::path::Path;
@@ -19,6 +20,14 @@ const USER_PATH: &str = "SNAP_PATH";
 
 fn yes(condition: bool) -> Datum<'static> {
     Datum::Text(if condition { "TRUE" } else { "FALSE" })
+}
+
+/// The TYPE of a snapshot in the statistics.
+fn kind_name(kind: SnapshotKind) -> &'static str {
+    match kind {
+        SnapshotKind::Manual => "MANUAL",
+        SnapshotKind::Automatic => "AUTO",
+    }
 }
 
 /// The texts of a call's parameter that is an array.
@@ -144,7 +153,7 @@ impl Control {
                     Value::Int(took.ms_i64() / 1000),
                     Value::Float(bytes as f64 * 1000.0 / took.ms().max(1) as f64),
                     text(result),
-                    text(past.kind),
+                    text(kind_name(past.kind)),
                 ]);
             }
         }
@@ -174,7 +183,7 @@ impl Control {
             vec![
                 text(&past.nonce),
                 Value::Int(transaction),
-                text(past.kind),
+                text(kind_name(past.kind)),
                 text(&past.path),
                 Value::Int(past.started_ms),
                 Value::Int(end_ms),

@@ -9,7 +9,8 @@ use crate::shard::HostFacts;
 use lockstep_durability::ClusterId;
 use lockstep_durability::directory::{ClusterFile, SNAPSHOT_FOLDER};
 use lockstep_durability::snapshot::{
-    self, ContentKind, FoundSnapshot, Manifest, check_nonce, verify_file,
+    self, ContentKind, FoundSnapshot, Manifest, SnapshotError, check_nonce, remove_outdated,
+    verify_file,
 };
 use lockstep_env::{Disk, DiskErrorKind};
 use std::collections::BTreeMap;
@@ -91,14 +92,17 @@ impl Keeper {
     pub(super) fn tidy(&self, kept: usize) -> BTreeMap<u32, u64> {
         let Some(disk) = &self.disk else { return BTreeMap::new() };
         let mut reach = self.reach.lock().expect("no holder of the lock panics");
-        let Ok(found) = snapshot::scan(&**disk, SNAPSHOT_FOLDER) else { return BTreeMap::new() };
-        for nonce in snapshot::outdated(&found, AUTOMATIC_PREFIX, kept) {
-            if let Err(error) = snapshot::clear(&**disk, SNAPSHOT_FOLDER, nonce, self.cluster) {
-                tracing::warn!(%error, "an old snapshot was not removed");
+        let mut failed =
+            |error: SnapshotError| tracing::warn!(%error, "an old snapshot was not removed");
+        let kept = (AUTOMATIC_PREFIX, kept);
+        let removed = remove_outdated(&**disk, SNAPSHOT_FOLDER, kept, self.cluster, &mut failed);
+        let covered = match removed {
+            Ok(covered) => covered,
+            Err(error) => {
+                failed(error);
+                return BTreeMap::new();
             }
-        }
-        let Ok(found) = snapshot::scan(&**disk, SNAPSHOT_FOLDER) else { return BTreeMap::new() };
-        let covered = snapshot::covered(&found, AUTOMATIC_PREFIX, self.cluster);
+        };
         for (partition, before) in reach.iter_mut().flatten().enumerate() {
             let partition = partition as u32;
             *before = covered.get(&partition).copied().unwrap_or(0).max(*before);

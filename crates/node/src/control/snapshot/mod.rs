@@ -12,7 +12,7 @@ mod saved;
 
 pub(super) use keeper::Keeper;
 pub(super) use restore::Restoring;
-pub(super) use save::{AUTOMATIC_PREFIX, Snapshots};
+pub(super) use save::{AUTOMATIC_PREFIX, Snapshots, settings};
 
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, Varchar};
 use lockstep_types::{Datum, TableBuilder, TableSchema};

@@ -7,11 +7,11 @@ use crate::classes;
 use crate::clock;
 use crate::control::arguments::{self, UNNAMED};
 use crate::control::{Control, SystemCall};
-use crate::log::LogPruner;
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
-use crate::options::{OptionValue, Seconds};
+use crate::options::{Bytes, Seconds};
 use crate::scheduling;
+use crate::shard::HostFacts;
 use crate::snapshot::SaveResult;
 use crate::snapshot::lane::{LaneLimits, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
@@ -19,8 +19,11 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::snapshot::{ContentKind, TableKind};
 use lockstep_host::schema::codec::encode_saved_planning;
 use lockstep_host::schema::{Handled, Turn};
+use lockstep_host::snapshots::{
+    LogProgress, SnapshotKind, SnapshotSchedule, SnapshotSettings, beginning,
+};
 use lockstep_plan_ir::TableDefinition;
-use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
+use lockstep_site::{MultiWork, SnapshotStart};
 use lockstep_types::{Failure, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::collections::VecDeque;
@@ -34,10 +37,6 @@ use std::time::Duration;
 const PAST_SNAPSHOTS: usize = 10;
 /// What a snapshot by schedule is called, before its time.
 pub(in crate::control) const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
-/// How often the length of the log is looked at, microseconds.
-const LOOK_EVERY_US: i64 = 1_000_000;
-/// A snapshot by schedule that failed is not tried again before this, microseconds.
-const RETRY_US: i64 = 10_000_000;
 /// What VoltDB answers while another one is under way.
 const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
 
@@ -45,8 +44,7 @@ const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
 pub(super) struct PastSnapshot {
     pub(super) nonce: String,
     pub(super) path: String,
-    /// MANUAL or AUTO.
-    pub(super) kind: &'static str,
+    pub(super) kind: SnapshotKind,
     pub(super) started_ms: i64,
     /// None while it is under way.
     pub(super) ended_ms: Option<i64>,
@@ -70,8 +68,7 @@ struct Prepared {
     request: SnapshotRequest,
     place: Place,
     origin: Option<Origin>,
-    /// MANUAL or AUTO.
-    kind: &'static str,
+    kind: SnapshotKind,
 }
 
 /// The snapshot under way.
@@ -84,52 +81,31 @@ struct Running {
 
 /// The snapshots of a host.
 pub(crate) struct Snapshots {
-    /// Knows which snapshots may be deleted.
+    /// Finds which snapshots may be deleted.
     pub(super) keeper: Arc<Keeper>,
-    /// One by schedule is asked for; its folder is looked at.
-    is_preparing: bool,
+    /// Decides when one begins and what follows from its end.
+    schedule: SnapshotSchedule,
     /// Whose folders are fit for them.
     ready: VecDeque<Prepared>,
-    /// Old ones are being removed.
-    is_tidying: bool,
     running: Option<Running>,
     sender: Sender<SaveResult>,
     receiver: Receiver<SaveResult>,
     /// The last one is the newest.
     past: VecDeque<PastSnapshot>,
-    /// When the next one by schedule is due.
-    next_us: i64,
-    /// When the length of the log is looked at next.
-    next_look_us: i64,
-    /// Bytes of the log behind the last one by schedule when the host started, and what it has
-    /// written that is in one since then.
-    unsaved_at_start: u64,
-    saved_bytes: u64,
-    /// What was written when the one by schedule that is under way began.
-    written_at_begin: u64,
-    /// By partition, the last entry of the log that is in the last one by schedule.
-    saved_sequences: Option<Vec<u64>>,
 }
 
 impl Snapshots {
-    /// Recovery found so many bytes of the log behind its snapshot.
-    pub(in crate::control) fn new(unsaved_at_start: u64, keeper: Arc<Keeper>) -> Snapshots {
+    /// A host with this schedule.
+    pub(in crate::control) fn new(schedule: SnapshotSchedule, keeper: Arc<Keeper>) -> Snapshots {
         let (sender, receiver) = channel();
         Snapshots {
             keeper,
-            is_preparing: false,
+            schedule,
             ready: VecDeque::new(),
-            is_tidying: false,
             running: None,
             sender,
             receiver,
             past: VecDeque::new(),
-            next_us: 0,
-            next_look_us: 0,
-            unsaved_at_start,
-            saved_bytes: 0,
-            written_at_begin: 0,
-            saved_sequences: None,
         }
     }
 
@@ -157,9 +133,9 @@ impl Control {
         // As VoltDB's, a save without arguments is answered when it has begun.
         let unnamed = || SnapshotRequest { blocking: false, ..automatic(UNNAMED) };
         let request = request::read(invocation)?.unwrap_or_else(unnamed);
-        let problem = match self.snapshots.running {
-            Some(_) => Some(IN_PROGRESS.to_string()),
-            None => self.prepare_save(request, Some(call.origin), "MANUAL").err(),
+        let problem = match self.snapshots.schedule.is_running() {
+            true => Some(IN_PROGRESS.to_string()),
+            false => self.prepare_save(request, Some(call.origin), SnapshotKind::Manual).err(),
         };
         if let Some(problem) = problem {
             self.answer_save_failure(call.origin, &problem);
@@ -174,7 +150,7 @@ impl Control {
         &mut self,
         request: SnapshotRequest,
         origin: Option<Origin>,
-        kind: &'static str,
+        kind: SnapshotKind,
     ) -> Result<(), String> {
         let place = self.snapshot_place(request.path.as_deref())?;
         self.saved_tables(&request)?;
@@ -186,7 +162,7 @@ impl Control {
             } else {
                 disk.create_folder(&folder).map_err(|error| error.to_string())?;
             }
-            if kind == "MANUAL" && keeper.is_own(Path::new(&path)) {
+            if kind == SnapshotKind::Manual && keeper.is_own(Path::new(&path)) {
                 check_not_reserved(&nonce)?;
             }
             check_place(&*disk, &folder, &nonce).map_err(|error| error.to_string())
@@ -197,22 +173,23 @@ impl Control {
             Err(problem) => control.save_refused(prepared.origin, kind, &problem),
         };
         match kind {
-            "AUTO" => self.with_own_files(look, then).map_err(|error| error.to_string())?,
-            _ => self.with_files(look, then).map_err(|failure| failure.message)?,
+            SnapshotKind::Automatic => {
+                self.with_own_files(look, then).map_err(|error| error.to_string())?;
+                self.snapshots.schedule.prepare();
+            }
+            SnapshotKind::Manual => self.with_files(look, then).map_err(|error| error.message)?,
         }
-        self.snapshots.is_preparing |= kind == "AUTO";
         Ok(())
     }
 
     /// A snapshot that was prepared does not begin.
-    fn save_refused(&mut self, origin: Option<Origin>, kind: &'static str, problem: &str) {
+    fn save_refused(&mut self, origin: Option<Origin>, kind: SnapshotKind, problem: &str) {
         if let Some(origin) = origin {
             self.answer_save_failure(origin, problem);
         }
-        if kind == "AUTO" {
+        self.snapshots.schedule.refuse(kind, clock::now_us());
+        if kind == SnapshotKind::Automatic {
             tracing::error!(problem, "the snapshot by schedule was not taken");
-            self.snapshots.is_preparing = false;
-            self.snapshots.next_look_us = clock::now_us() + RETRY_US;
             self.last_snapshot_ended(Err(problem.to_string()));
         }
     }
@@ -222,14 +199,12 @@ impl Control {
         while self.schema.is_quiet() {
             let Some(prepared) = self.snapshots.ready.pop_front() else { return };
             let (origin, kind) = (prepared.origin, prepared.kind);
-            let begun = match self.snapshots.running {
-                Some(_) => Err(IN_PROGRESS.to_string()),
-                None => self.begin_save(prepared),
+            let begun = match self.snapshots.schedule.is_running() {
+                true => Err(IN_PROGRESS.to_string()),
+                false => self.begin_save(prepared),
             };
-            match begun {
-                Ok(()) if kind == "AUTO" => self.snapshots.is_preparing = false,
-                Ok(()) => {}
-                Err(problem) => self.save_refused(origin, kind, &problem),
+            if let Err(problem) = begun {
+                self.save_refused(origin, kind, &problem);
             }
         }
     }
@@ -238,9 +213,6 @@ impl Control {
     fn begin_save(&mut self, prepared: Prepared) -> Result<(), String> {
         let Prepared { request, place: (disk, folder, path), origin, kind } = prepared;
         let tables = self.saved_tables(&request)?;
-        if kind == "AUTO" {
-            self.snapshots.written_at_begin = self.written_bytes();
-        }
         let start = snapshot_start(&tables);
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -284,6 +256,8 @@ impl Control {
         self.start_writer(job, site_lanes, given_up)?;
         let blocking = request.blocking;
         self.snapshots.running = Some(Running { origin, blocking, cancelled });
+        let log = self.log_pruner.as_ref().map(|log| log as &dyn LogProgress);
+        self.snapshots.schedule.begin(kind, log);
         self.order_snapshot(&request.nonce, start);
         Ok(())
     }
@@ -332,16 +306,7 @@ impl Control {
 
     /// The transaction at which the snapshot stands goes to the coordinator.
     fn order_snapshot(&mut self, nonce: &str, start: SnapshotStart) {
-        let catalog = Arc::clone(self.schema.catalog());
-        let task = SchemaTask {
-            changes: Vec::new(),
-            swap: None,
-            snapshot: Some(start),
-            catalog_version: catalog.version(),
-            catalog: Arc::clone(&catalog),
-            source: nonce.as_bytes().into(),
-            advice: None,
-        };
+        let task = beginning(&self.schema, Arc::clone(self.schema.catalog()), nonce, start);
         self.schema.begin_snapshot();
         let task = Arc::new(task);
         self.facts.note_prepared(&task);
@@ -369,67 +334,29 @@ impl Control {
             self.snapshot_ended(result);
         }
         self.begin_prepared();
-        let may_begin = self.facts.data_disk.is_some() && self.is_free_for_snapshot();
-        if may_begin && self.is_snapshot_due(clock::now_us()) {
-            let request = automatic(AUTOMATIC_PREFIX);
-            if let Err(problem) = self.prepare_save(request, None, "AUTO") {
-                self.save_refused(None, "AUTO", &problem);
-            }
+        if self.is_free_for_snapshot()
+            && self.is_snapshot_due()
+            && let Err(problem) = self.begin_automatic_snapshot()
+        {
+            self.save_refused(None, SnapshotKind::Automatic, &problem);
         }
     }
 
     /// Whether nothing is under way that a snapshot waits for.
     pub(in crate::control) fn is_free_for_snapshot(&self) -> bool {
-        let is_asked_for = self.snapshots.is_preparing || self.snapshots.running.is_some();
-        !is_asked_for && self.schema.is_quiet()
+        self.snapshots.schedule.is_free() && self.schema.is_quiet()
     }
 
     /// Whether one is due, by the clock or by what was logged.
-    fn is_snapshot_due(&mut self, now_us: i64) -> bool {
-        let interval_us = self.facts.options.snapshot_interval_s.map_or(0, Seconds::us);
-        if self.snapshots.next_us == 0 {
-            self.snapshots.next_us = now_us + interval_us;
-        }
-        let by_clock = interval_us > 0 && now_us >= self.snapshots.next_us;
-        if !by_clock && now_us < self.snapshots.next_look_us {
-            return false;
-        }
-        self.snapshots.next_look_us = now_us + LOOK_EVERY_US;
-        let unsaved = match self.log_pruner {
-            Some(_) => self.unsaved_bytes(),
-            // Nobody counts.
-            None => u64::MAX,
-        };
-        let log_bytes = self.facts.options.snapshot_log_bytes.number();
-        let is_long = log_bytes > 0 && unsaved >= log_bytes.max(self.expected_bytes());
-        let by_log = is_long && self.log_pruner.is_some();
-        if by_clock || by_log {
-            self.snapshots.next_us = now_us + interval_us;
-        }
-        by_log || by_clock && unsaved > 0 && self.is_anything_unsaved()
+    fn is_snapshot_due(&mut self) -> bool {
+        let expected_bytes = self.expected_bytes();
+        let log = self.log_pruner.as_ref().map(|log| log as &dyn LogProgress);
+        self.snapshots.schedule.is_due(clock::now_us(), log, expected_bytes)
     }
 
-    /// Whether more was logged than the last snapshot by schedule itself.
-    fn is_anything_unsaved(&self) -> bool {
-        match (&self.log_pruner, &self.snapshots.saved_sequences) {
-            (Some(log), Some(saved)) => log.has_more_than(saved),
-            _ => true,
-        }
-    }
-
-    fn written_bytes(&self) -> u64 {
-        self.log_pruner.as_ref().map_or(0, LogPruner::written_bytes)
-    }
-
-    /// Bytes of the log that are in no snapshot by schedule.
-    fn unsaved_bytes(&self) -> u64 {
-        let written = self.snapshots.unsaved_at_start + self.written_bytes();
-        written.saturating_sub(self.snapshots.saved_bytes)
-    }
-
-    /// Begins the snapshot behind which the host stops: one like those by schedule.
-    pub(in crate::control) fn begin_last_snapshot(&mut self) -> Result<(), String> {
-        self.prepare_save(automatic(AUTOMATIC_PREFIX), None, "AUTO")
+    /// Begins a snapshot by schedule; the one after which the host stops is such a one, too.
+    pub(in crate::control) fn begin_automatic_snapshot(&mut self) -> Result<(), String> {
+        self.prepare_save(automatic(AUTOMATIC_PREFIX), None, SnapshotKind::Automatic)
     }
 
     /// Until there is something to attend to; `None` for ever.
@@ -438,21 +365,15 @@ impl Control {
             // The end of what is under way wakes the thread.
             return None;
         }
-        let options = &self.facts.options;
-        let has_log = self.log_pruner.is_some() && options.snapshot_log_bytes.is_some();
-        let has_clock = self.facts.data_disk.is_some() && options.snapshot_interval_s.is_some();
-        let by_log = has_log.then_some(self.snapshots.next_look_us);
-        let by_clock = has_clock.then_some(self.snapshots.next_us);
-        let next_us = by_log.into_iter().chain(by_clock).min()?;
-        let left = Elapsed::between_us(clock::now_us(), next_us).duration();
-        Some(left.max(Duration::from_millis(1)))
+        let left_us = self.snapshots.schedule.left_us(clock::now_us())?;
+        Some(Duration::from_micros(left_us.max(1_000) as u64))
     }
 
     fn snapshot_ended(&mut self, result: SaveResult) {
         let Some(past) = self.snapshots.past.back_mut() else { return };
         past.ended_ms = Some(clock::now_us() / 1000);
         past.result = Some(result.clone());
-        let (nonce, kind) = (past.nonce.clone(), past.kind);
+        let nonce = past.nonce.clone();
         let took_ms = past.took().ms();
         match &result {
             Ok(saved) => tracing::info!(nonce, bytes = saved.bytes, took_ms, "snapshot saved"),
@@ -467,15 +388,9 @@ impl Control {
             }
             (_, None) => {}
         }
-        match (&result, kind) {
-            (Ok(saved), "AUTO") => {
-                self.snapshots.saved_sequences = Some(saved.sequences.clone());
-                let begun = self.snapshots.unsaved_at_start + self.snapshots.written_at_begin;
-                self.snapshots.saved_bytes = begun;
-                self.tidy();
-            }
-            (Err(_), "AUTO") => self.snapshots.next_look_us = clock::now_us() + RETRY_US,
-            _ => {}
+        let sequences = result.as_ref().ok().map(|saved| &saved.sequences[..]);
+        if self.snapshots.schedule.end(sequences, clock::now_us()) {
+            self.tidy();
         }
         self.last_snapshot_ended(result.map(|_| ()).map_err(|error| error.to_string()));
     }
@@ -484,26 +399,23 @@ impl Control {
     /// before it was killed. What all of them have is not needed in the log: recovery begins with
     /// the newest one, and with an older one should its files be damaged.
     fn tidy(&mut self) {
-        if std::mem::replace(&mut self.snapshots.is_tidying, true) {
-            return;
-        }
         let keeper = Arc::clone(&self.snapshots.keeper);
         let kept = self.facts.options.snapshots_kept.to_usize();
         let then = |control: &mut Control, covered| {
-            control.snapshots.is_tidying = false;
+            control.snapshots.schedule.tidied();
             if let Some(pruner) = &control.log_pruner {
                 pruner.prune(covered);
             }
         };
         if let Err(error) = self.with_own_files(move || keeper.tidy(kept), then) {
             tracing::warn!(%error, "old snapshots were not removed");
-            self.snapshots.is_tidying = false;
+            self.snapshots.schedule.tidied();
         }
     }
 
     /// Whether old snapshots are being removed, and the log that they alone need.
     pub(in crate::control) fn is_tidying(&self) -> bool {
-        self.snapshots.is_tidying
+        self.snapshots.schedule.is_tidying()
     }
 
     fn saved_tables(&self, request: &SnapshotRequest) -> Result<Vec<Arc<TableDefinition>>, String> {
@@ -530,6 +442,16 @@ impl Control {
             _ => None,
         });
         saved.unwrap_or(0)
+    }
+}
+
+/// What makes snapshots of a host due, which has a command log or not.
+pub(in crate::control) fn settings(facts: &HostFacts, has_log: bool) -> SnapshotSettings {
+    SnapshotSettings {
+        interval_us: facts.options.snapshot_interval_s.map(Seconds::us),
+        log_bytes: facts.options.snapshot_log_bytes.map(Bytes::get),
+        has_directory: facts.data_disk.is_some(),
+        has_log,
     }
 }
 
