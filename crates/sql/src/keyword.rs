@@ -156,7 +156,7 @@ keywords! {
     Join "JOIN" true,
     Key "KEY" false,
     Last "LAST" false,
-    RowRouting "LEADING" true,
+    Leading "LEADING" true,
     Left "LEFT" true,
     Like "LIKE" true,
     Limit "LIMIT" false,

@@ -304,7 +304,7 @@ pub struct CaseBranch {
 ///
 /// Special syntaxes are brought into plain argument order: `SUBSTRING(s FROM i FOR n)` is
 /// `[s, i, n]`; `POSITION(a IN s)` is `[a, s]`; `OVERLAY(s PLACING r FROM i FOR n)` is
-/// `[s, r, i, n]`; `TRIM(LEADING c FROM s)` is `[s, c]` with [`FunctionKeyword::RowRouting`];
+/// `[s, r, i, n]`; `TRIM(LEADING c FROM s)` is `[s, c]` with [`FunctionKeyword::Leading`];
 /// `EXTRACT(f FROM t)` and `EXTRACT(f, t)` are `[t]` with `unit`.
 #[derive(Clone, Debug)]
 pub struct FunctionCall {
@@ -402,7 +402,7 @@ pub enum FunctionKeyword {
     /// TRIM(BOTH ...), also when nothing is written.
     Both,
     /// TRIM(LEADING ...).
-    RowRouting,
+    Leading,
     /// TRIM(TRAILING ...).
     Trailing,
     /// TIME_WINDOW(..., START).

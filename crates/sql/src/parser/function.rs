@@ -197,7 +197,7 @@ impl Parser<'_> {
     fn trim_arguments(&mut self, call: &mut FunctionCall) -> Parsed<()> {
         let side = match self.peek_keyword() {
             Keyword::Both => Some(FunctionKeyword::Both),
-            Keyword::RowRouting => Some(FunctionKeyword::RowRouting),
+            Keyword::Leading => Some(FunctionKeyword::Leading),
             Keyword::Trailing => Some(FunctionKeyword::Trailing),
             _ => None,
         };

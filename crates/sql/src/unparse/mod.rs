@@ -302,7 +302,7 @@ fn function(formatter: &mut Formatter<'_>, call: &FunctionCall) -> fmt::Result {
         (Some(FunctionKeyword::Both), None, [text]) => text.fmt(formatter)?,
         (Some(side), None, [text, rest @ ..]) => {
             let side = match side {
-                FunctionKeyword::RowRouting => "LEADING",
+                FunctionKeyword::Leading => "LEADING",
                 FunctionKeyword::Trailing => "TRAILING",
                 _ => "BOTH",
             };

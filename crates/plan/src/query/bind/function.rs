@@ -295,7 +295,7 @@ impl Binder<'_> {
     fn trim(&mut self, call: &FunctionCall) -> Result<Expression, PlanError> {
         self.check_count(call, 1, 2)?;
         let function = match call.keyword {
-            Some(FunctionKeyword::RowRouting) => Function::TrimLeading,
+            Some(FunctionKeyword::Leading) => Function::TrimLeading,
             Some(FunctionKeyword::Trailing) => Function::TrimTrailing,
             _ => Function::TrimBoth,
         };
