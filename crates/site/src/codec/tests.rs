@@ -259,3 +259,22 @@ fn calls_are_read_back_or_found_overtaken() {
         assert_eq!(is_overtaken, matches!(call.work, MultiWork::Statements(_)));
     }
 }
+
+#[test]
+fn a_statement_runs_no_part_that_it_does_not_have() {
+    let parts = [
+        FragmentPart::Lookup(1),
+        FragmentPart::Fragment(0),
+        FragmentPart::Entry(0),
+        FragmentPart::Apply,
+    ];
+    for part in parts {
+        let mut message = told().remove(0);
+        let ToPartition::Fragments(tasks) = &mut message.message else { panic!("fragments") };
+        tasks.tasks = vec![FragmentTask { bound: bound(), part }].into();
+        let mut bytes = Vec::new();
+        write_to_partition(&mut bytes, &message);
+        let read = read_to_partition(&bytes, &mut questions()).map(drop);
+        assert!(matches!(read, Err(MessageError::Number(..))), "{part:?}: {read:?}");
+    }
+}

@@ -182,6 +182,10 @@ fn check_part(part: FragmentPart, statement: &Statement) -> Read<()> {
             };
             ("fragment", number, count)
         }
+        FragmentPart::Apply => {
+            let ships = matches!(statement.execution, Execution::Shipped { .. });
+            ("second round", 0, usize::from(ships))
+        }
         _ => return Ok(()),
     };
     match number < count {
