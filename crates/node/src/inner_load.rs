@@ -1,11 +1,6 @@
 //! A load inside a site's own thread: calls that come from no socket. For measuring a host whose
 //! sites are the limit, with no thread beside them that makes the load.
 
-use crate::connection::ConnectionKey;
-
-/// What the calls of an inner load have in place of a connection.
-pub(crate) const LOAD_KEY: ConnectionKey = ConnectionKey { place: u32::MAX, generation: u32::MAX };
-
 /// Calls of one site's thread. They run as if a connection of that thread had sent them.
 pub trait SiteLoad: Send {
     /// Whether there is a call to be made now. Asked in each round of the thread's loop, and every

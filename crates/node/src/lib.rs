@@ -23,6 +23,7 @@ pub mod log;
 pub mod mailbox;
 pub mod message;
 pub mod options;
+mod own_call;
 pub mod recovery;
 mod scheduling;
 mod server;

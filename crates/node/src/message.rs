@@ -69,12 +69,6 @@ pub const HEAVY_WEIGHT: u16 = 16;
 /// [`Origin::procedure`] of calls that are counted under no procedure.
 pub const NO_PROCEDURE: u32 = u32::MAX;
 
-/// What the control thread's own calls have in place of a connection: their answers go back to it.
-pub const BUILD_KEY: ConnectionKey = ConnectionKey { place: u32::MAX, generation: u32::MAX - 1 };
-
-/// What the calls of tasks have in place of a connection: their answers go to the control thread.
-pub const TASK_KEY: ConnectionKey = ConnectionKey { place: u32::MAX - 2, generation: u32::MAX };
-
 /// A call on its way to the thread of its partition.
 pub struct ForwardedCall {
     /// Who waits.

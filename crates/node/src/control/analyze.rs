@@ -5,8 +5,8 @@
 
 use super::explain::write_plans;
 use super::{Control, SystemCall};
-use crate::connection::ConnectionKey;
 use crate::message::{ForwardedAnswer, Origin};
+use crate::own_call::OwnCall;
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_exec::watch::OperatorProfile;
 use lockstep_host::schema::Handled;
@@ -17,9 +17,6 @@ use lockstep_types::{Failure, ParameterSet};
 use lockstep_wire_volt::Response;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What the calls have in place of a connection: no connection has this place.
-const ANALYZE_KEY: ConnectionKey = ConnectionKey { place: u32::MAX - 3, generation: u32::MAX };
 
 /// The calls that run, by their handles.
 #[derive(Default)]
@@ -35,17 +32,11 @@ struct Analysis {
 }
 
 impl Analyses {
-    /// Whether an answer, or a call that a schema change overtook, is of one.
-    pub(super) fn is_own(origin: &Origin) -> bool {
-        origin.connection == ANALYZE_KEY
-    }
-
-    /// Begins one; gives what stands for it in place of the client.
-    fn begin(&mut self, analysis: Analysis, own: Origin) -> Origin {
+    /// Begins one; gives the handle of its call.
+    fn begin(&mut self, analysis: Analysis) -> i64 {
         self.next += 1;
-        let procedure = analysis.origin.procedure;
         self.running.insert(self.next, analysis);
-        Origin { connection: ANALYZE_KEY, handle: self.next, procedure, ..own }
+        self.next
     }
 
     /// A call was overtaken: it is planned again, for the caller.
@@ -79,8 +70,9 @@ impl Control {
         };
         let statements = (0..).zip(&plans).map(bind).collect();
         let work = StatementCall { statements, read_only: true, answer: AnswerForm::Profiles };
-        let own = self.own_origin();
-        let origin = self.analyses.begin(Analysis { origin: call.origin, plans }, own);
+        let procedure = call.origin.procedure;
+        let handle = self.analyses.begin(Analysis { origin: call.origin, plans });
+        let origin = Origin { procedure, ..self.own_origin(OwnCall::Analysis, handle) };
         self.send_work(SystemCall { origin, ..call }, work, destination);
         Ok(Handled::Pending)
     }
@@ -109,7 +101,7 @@ impl Control {
 /// What an answer says that operators did.
 fn profiles_of(answer: &ForwardedAnswer) -> Result<Vec<StatementProfile>, Failure> {
     let unreadable = |error: String| Failure::unexpected(format!("profiles of queries: {error}"));
-    let body = answer.frame.get(super::own_answers::LENGTH_BYTES..).unwrap_or_default();
+    let body = answer.frame.get(super::own_calls::LENGTH_BYTES..).unwrap_or_default();
     let response = Response::decode(body).map_err(|error| unreadable(error.to_string()))?;
     if !response.is_success() {
         return Err(Failure::new(answer.status, response.status_text.unwrap_or_default()));

@@ -5,7 +5,8 @@ use super::{Control, SystemCall, answer};
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::classes;
 use crate::intake::Changes;
-use crate::message::{BUILD_KEY, Origin};
+use crate::message::Origin;
+use crate::own_call::OwnCall;
 use lockstep_host::expiry;
 use lockstep_host::schema::change::{
     CatalogChange, ChangeRuntime, OwnedChange, PreparedChange, prepare_change,
@@ -142,7 +143,7 @@ impl Control {
     /// The origin of the steps of index builds. Their responses come to this thread by the path by
     /// which it is notified that a change is decided, so that none arrives before that.
     fn build_origin(&self) -> Origin {
-        Origin { connection: BUILD_KEY, ..self.own_origin() }
+        self.own_origin(OwnCall::IndexBuild, 0)
     }
 
     /// Continues with a change that a thread has prepared; whether there was one.

@@ -17,7 +17,7 @@ mod files;
 mod load;
 mod logging;
 pub(crate) mod operations;
-mod own_answers;
+mod own_calls;
 pub(crate) mod plan_cache;
 mod plan_template;
 mod procedures;
@@ -38,7 +38,7 @@ use crate::clock;
 use crate::codec::{Received, read_message, write_message};
 use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
-use crate::message::{BUILD_KEY, ControlRequest, Envelope, ForwardedAnswer, Origin, TASK_KEY};
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin};
 use crate::shard::HostFacts;
 use analyze::Analyses;
 use files::FileWork;
@@ -54,7 +54,6 @@ use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
-use own_answers::read_count;
 use plan_cache::PlanCache;
 use resources::Resources;
 pub(crate) use resources::memory_limit_bytes;
@@ -242,19 +241,8 @@ impl Control {
         self.attend_to_stop();
         self.attend_to_expiry();
         index_build::retry_due(self);
-        while let Some(ForwardedAnswer { origin, status, frame }) = self.own_answers.pop_front() {
-            if Analyses::is_own(&origin) {
-                self.analysis_ended(&ForwardedAnswer { origin, status, frame });
-            } else if Expiry::is_own(&origin) {
-                self.expiry_ended(origin, &frame);
-            } else if origin.connection == BUILD_KEY {
-                index_build::step_ended(self, read_count(status, &frame));
-            } else {
-                self.own_answer(origin, &frame);
-                self.attend_to_restore();
-            }
-        }
-        // Behind what makes a new catalog and what ends a restore.
+        self.attend_to_own_calls();
+        // After what makes a new catalog and what ends a restore.
         make_due(self);
     }
 
@@ -278,18 +266,10 @@ impl Control {
         };
         match message {
             Envelope::Control(request) => match *request {
-                ControlRequest::Call { origin, .. } if Expiry::is_own(&origin) => {
-                    self.expiry_overtaken(origin);
-                }
                 ControlRequest::Call { origin, admin, body } => {
-                    let origin = match Analyses::is_own(&origin) {
-                        false => origin,
-                        true => match self.analyses.overtaken(&origin) {
-                            Some(waiting) => waiting,
-                            None => return,
-                        },
-                    };
-                    self.call(SystemCall { origin, admin, body, time_limit: None });
+                    if let Some(origin) = self.caller_of(origin) {
+                        self.call(SystemCall { origin, admin, body, time_limit: None });
+                    }
                 }
                 ControlRequest::SchemaDecided { committed } => schema::decided(self, committed),
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
@@ -303,9 +283,6 @@ impl Control {
             // Calls that are planned or wait for a schema change are those of connections, whose
             // threads wait for the answers.
             Envelope::Drain => self.expiry.stop(),
-            Envelope::Answer(answer) if answer.origin.connection == TASK_KEY => {
-                self.task_ended(&answer);
-            }
             Envelope::Answer(answer) => self.own_answers.push_back(answer),
             Envelope::Stop => self.stopping = true,
             _ => unreachable!("site threads send requests only"),

@@ -2,7 +2,7 @@
 //! its messages.
 
 use super::Control;
-use super::own_answers::LENGTH_BYTES;
+use super::own_calls::LENGTH_BYTES;
 use crate::clock;
 use crate::message::{Envelope, ForwardedAnswer};
 use lockstep_host::tasks::{self, Now, TaskCall, TaskClock, TaskFailure, TaskHost, Tasks};

@@ -1,13 +1,13 @@
 //! Row expiration (`USING TTL`) at the control thread: the surroundings of
 //! [`lockstep_host::expiry`], which has partitions poll and orders the transactions that delete.
 
-use super::own_answers::{LENGTH_BYTES, read_count};
+use super::own_calls::{LENGTH_BYTES, read_count};
 use super::{Control, SystemCall};
 use crate::clock;
-use crate::connection::ConnectionKey;
 use crate::intake::Changes;
 use crate::message::{Envelope, Origin};
 use crate::options::{Milliseconds, Options};
+use crate::own_call::OwnCall;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::HostTime;
 use lockstep_host::expiry::{self, ExpiryHost};
@@ -21,8 +21,6 @@ use lockstep_wire_volt::invocation::{self, CallOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the transactions have in place of a connection: no connection has this place.
-const EXPIRY_KEY: ConnectionKey = ConnectionKey { place: u32::MAX, generation: u32::MAX - 9 };
 /// What comes back instead of a client's call where a change of the catalog overtook one of them.
 /// No client can call it.
 const OVERTAKEN: &str = "@ExpireRows";
@@ -47,11 +45,6 @@ impl Expiry {
         invocation::encode(&mut frame, OVERTAKEN, 0, &call, parameters.bytes());
         let overtaken = Arc::from(&frame[LENGTH_BYTES..]);
         Expiry { schedule, overtaken, told: None, is_stopped: false }
-    }
-
-    /// Whether an answer, or what came back, is of a transaction of this thread's.
-    pub(super) fn is_own(origin: &Origin) -> bool {
-        origin.connection == EXPIRY_KEY
     }
 
     /// Until something is due.
@@ -112,8 +105,7 @@ impl ExpiryHost for Control {
         work: StatementCall,
         destination: StatementsDestination,
     ) {
-        let origin =
-            Origin { connection: EXPIRY_KEY, handle: batch.unit.0 as i64, ..self.own_origin() };
+        let origin = self.own_origin(OwnCall::Expiry, batch.unit.0 as i64);
         let body = Arc::clone(&self.expiry.overtaken);
         let call = SystemCall { origin, admin: true, body, time_limit: None };
         self.send_work(call, work, destination);

@@ -2,7 +2,8 @@
 
 use super::Shard;
 use super::replica::Replica;
-use crate::message::{ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin, TASK_KEY};
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, NO_PROCEDURE, Origin};
+use crate::own_call::OwnCall;
 use lockstep_host::codec::SurveyedTable;
 use lockstep_host::expiry;
 use lockstep_site::ExpiryPoll;
@@ -39,19 +40,27 @@ impl Shard {
             connection.traffic.messages_written += 1;
             connection.output.extend_from_slice(&answer.frame);
             self.connections.list_for_write(origin.connection);
-        } else if origin.connection == TASK_KEY {
-            if origin.procedure != NO_PROCEDURE {
-                self.statistics.count_answer(&origin, answer.status, self.now_us);
-            }
-            let control = self.control_thread();
-            return self.outbox.send(control, Envelope::Answer(answer));
         } else {
-            self.answer_load(&answer);
-            self.answer_outside(&answer);
+            match OwnCall::of(origin.connection) {
+                Some(OwnCall::Task) => return self.answer_task(answer),
+                Some(OwnCall::Load) => self.tell_load(&answer.frame),
+                Some(OwnCall::Procedure) => self.answer_outside(&answer),
+                // The control thread's own calls are not of this thread.
+                _ => {}
+            }
         }
         self.statistics.count_answer(&origin, answer.status, self.now_us);
         self.note_if_late(&origin);
         self.buffers.give_back(answer.frame);
+    }
+
+    /// The response to a task's call: the control thread waits for it.
+    fn answer_task(&mut self, answer: ForwardedAnswer) {
+        if answer.origin.procedure != NO_PROCEDURE {
+            self.statistics.count_answer(&answer.origin, answer.status, self.now_us);
+        }
+        let control = self.control_thread();
+        self.outbox.send(control, Envelope::Answer(answer));
     }
 
     /// Tells the control thread how many rows the tables have at each replica, and shows some.

@@ -3,10 +3,10 @@
 
 use super::Shard;
 use super::calls::Taken;
-use crate::connection::ConnectionKey;
 use crate::mailbox::Bell;
 use crate::message::{ForwardedAnswer, HEAVY_WEIGHT, NO_PROCEDURE, Origin};
 use crate::options::OptionValue;
+use crate::own_call::OwnCall;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_jvm::nontransactional::{self, Ended, InnerCall, NonTransactionalHost};
 use lockstep_types::parameter::ParameterWriter;
@@ -17,10 +17,6 @@ use lockstep_wire_volt::{Invocation, response};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What the calls of procedures have in place of a connection.
-pub(super) const OUTSIDE_KEY: ConnectionKey =
-    ConnectionKey { place: u32::MAX - 1, generation: u32::MAX };
 
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
@@ -265,7 +261,10 @@ impl Shard {
                     response::write_simple(&mut answer, handle, status, Some(&text));
                     Taken::Refused
                 }
-                false => self.take_invocation(OUTSIDE_KEY, &frame[LENGTH_BYTES..], &mut answer),
+                false => {
+                    let body = &frame[LENGTH_BYTES..];
+                    self.take_invocation(OwnCall::Procedure.key(), body, &mut answer)
+                }
             };
             match taken {
                 Taken::Answered(slot) => {
@@ -279,11 +278,9 @@ impl Shard {
         }
     }
 
-    /// An answer for a procedure, if it is one.
+    /// The response to a call of a procedure.
     pub(super) fn answer_outside(&mut self, answer: &ForwardedAnswer) {
-        if answer.origin.connection == OUTSIDE_KEY {
-            self.outside.answered(answer.origin.handle, &answer.frame);
-        }
+        self.outside.answered(answer.origin.handle, &answer.frame);
     }
 
     /// Ends calls whose time is over.
@@ -314,8 +311,8 @@ impl Shard {
 
 /// The answer to a call of a procedure, which was counted when it was given.
 fn own_answer(caller: Origin, handle: i64, frame: Vec<u8>) -> ForwardedAnswer {
-    let origin =
-        Origin { connection: OUTSIDE_KEY, handle, procedure: NO_PROCEDURE, weight: 0, ..caller };
+    let connection = OwnCall::Procedure.key();
+    let origin = Origin { connection, handle, procedure: NO_PROCEDURE, weight: 0, ..caller };
     ForwardedAnswer { origin, status: Status::Success, frame }
 }
 

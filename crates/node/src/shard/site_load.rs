@@ -2,8 +2,8 @@
 
 use super::Shard;
 use super::calls::Taken;
-use crate::inner_load::{LOAD_KEY, SiteLoad};
-use crate::message::ForwardedAnswer;
+use crate::inner_load::SiteLoad;
+use crate::own_call::OwnCall;
 
 /// Calls made in one round, so that sockets and other threads have their turn.
 const CALLS_PER_ROUND: usize = 64;
@@ -43,7 +43,7 @@ impl Shard {
             inner.answer.clear();
             inner.load.next_call(&mut inner.frame);
             let body = &inner.frame[LENGTH_BYTES..];
-            let is_safe = match self.take_invocation(LOAD_KEY, body, &mut inner.answer) {
+            let is_safe = match self.take_invocation(OwnCall::Load.key(), body, &mut inner.answer) {
                 Taken::Answered(slot) => !self.keeps_load_answer(slot, &inner.answer),
                 Taken::Refused => true,
                 Taken::Pending => false,
@@ -66,13 +66,6 @@ impl Shard {
     pub(super) fn tell_load(&mut self, frame: &[u8]) {
         if let Some(inner) = &mut self.inner_load {
             inner.load.answered(frame);
-        }
-    }
-
-    /// An answer for the load, if there is one.
-    pub(super) fn answer_load(&mut self, answer: &ForwardedAnswer) {
-        if let (LOAD_KEY, Some(inner)) = (answer.origin.connection, &mut self.inner_load) {
-            inner.load.answered(&answer.frame);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::Shard;
 use super::calls::Taken;
-use crate::message::{ForwardedAnswer, NO_PROCEDURE, Origin, TASK_KEY};
+use crate::message::{ForwardedAnswer, NO_PROCEDURE, Origin};
+use crate::own_call::OwnCall;
 use lockstep_types::Status;
 use lockstep_wire_volt::{Invocation, response};
 
@@ -17,12 +18,12 @@ impl Shard {
                 response::write_simple(&mut frame, handle, Status::ServerUnavailable, text);
                 Taken::Refused
             }
-            true => self.take_invocation(TASK_KEY, body, &mut frame),
+            true => self.take_invocation(OwnCall::Task.key(), body, &mut frame),
         };
         // Counted already, and read from the frame by who waits.
         let origin = Origin {
             thread: self.thread,
-            connection: TASK_KEY,
+            connection: OwnCall::Task.key(),
             handle,
             arrived_us: self.now_us,
             procedure: NO_PROCEDURE,

@@ -5,12 +5,12 @@
 use super::check::check;
 use super::request::{self, ChosenTables, SnapshotRequest};
 use super::{RESTORED, write_table};
-use crate::clock;
-use crate::connection::ConnectionKey;
+use crate::control::own_calls::LENGTH_BYTES;
 use crate::control::{Control, SystemCall, arguments};
 use crate::intake::Changes;
 use crate::mailbox::Bell;
-use crate::message::{Envelope, ForwardedCall, NO_PROCEDURE, Origin};
+use crate::message::{Envelope, ForwardedCall, Origin};
+use crate::own_call::OwnCall;
 use crate::snapshot::load::saved_columns;
 use lockstep_durability::snapshot::{
     self, ContentKind, Manifest, RowsReader, TableHead, TableKind,
@@ -68,18 +68,6 @@ pub(super) struct RestoredTable {
 }
 
 impl Control {
-    /// Who makes the calls of the control thread itself: their answers come back to it.
-    pub(in crate::control) fn own_origin(&self) -> Origin {
-        Origin {
-            thread: self.facts.placement.control_thread(),
-            connection: ConnectionKey { place: 0, generation: 0 },
-            handle: 0,
-            arrived_us: clock::now_us(),
-            procedure: NO_PROCEDURE,
-            weight: 0,
-        }
-    }
-
     /// `@SnapshotRestore`.
     pub(in crate::control) fn snapshot_restore(
         &mut self,
@@ -234,7 +222,7 @@ impl Control {
     }
 
     fn own_call(&mut self, body: Vec<u8>, partition: Option<PartitionId>) {
-        let origin = Origin { handle: 1, ..self.own_origin() };
+        let origin = self.own_origin(OwnCall::Restore, 0);
         match partition.filter(|_| !self.schema.catalog().has_global_indexes()) {
             Some(partition) => {
                 let call = ForwardedCall { origin, body };
@@ -247,13 +235,11 @@ impl Control {
         }
     }
 
-    /// The answer of a call that the control thread made itself.
-    pub(in crate::control) fn own_answer(&mut self, origin: Origin, frame: &[u8]) {
-        let Some(restoring) = self.restoring.as_mut().filter(|_| origin.handle == 1) else {
-            return;
-        };
+    /// A call of the restore has its response.
+    pub(in crate::control) fn restore_call_ended(&mut self, frame: &[u8]) {
+        let Some(restoring) = &mut self.restoring else { return };
         restoring.under_way = restoring.under_way.saturating_sub(1);
-        let problem = match frame.get(4..).map(Response::decode) {
+        let problem = match frame.get(LENGTH_BYTES..).map(Response::decode) {
             Some(Ok(response)) if response.status == 1 => None,
             Some(Ok(response)) => Some(response.status_text.unwrap_or("it failed").to_string()),
             _ => Some("its answer cannot be read".to_string()),

@@ -10,6 +10,7 @@ use crate::control::{Control, SystemCall};
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
 use crate::options::{Bytes, Seconds};
+use crate::own_call::OwnCall;
 use crate::scheduling;
 use crate::shard::HostFacts;
 use crate::snapshot::SaveResult;
@@ -311,7 +312,8 @@ impl Control {
         let task = Arc::new(task);
         self.facts.note_prepared(&task);
         let work = MultiWork::Schema(task);
-        self.send_multi(self.own_origin(), Arc::from(&[][..]), None, work);
+        let origin = self.own_origin(OwnCall::Snapshot, 0);
+        self.send_multi(origin, Arc::from(&[][..]), None, work);
     }
 
     /// The transaction of the snapshot is decided.
