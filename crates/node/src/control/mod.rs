@@ -27,7 +27,6 @@ mod settings;
 mod snapshot;
 mod statistics;
 mod stop;
-mod survey;
 mod swap;
 pub mod system;
 mod tasks;
@@ -58,14 +57,13 @@ use plan_cache::PlanCache;
 use resources::Resources;
 pub(crate) use resources::memory_limit_bytes;
 use snapshot::{Keeper, Restoring, Snapshots};
-use statistics::{Gathering, Interval};
-use std::collections::{BTreeMap, VecDeque};
+use statistics::Statistics;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stop::Stop;
-use survey::Survey;
 use time_to_live::Expiry;
 
 /// What the thread is made from.
@@ -111,11 +109,8 @@ pub struct Control {
     /// Queries that run for `EXPLAIN ANALYZE`.
     analyses: Analyses,
     planning: Planning,
-    gathers: BTreeMap<u64, Gathering>,
-    /// Per selector, the numbers of the last call that asked for an interval.
-    intervals: BTreeMap<String, Interval>,
-    next_gather: u64,
-    survey: Survey,
+    /// What the threads count, for calls and for the planner.
+    statistics: Statistics,
     site_bells: Vec<Arc<Bell>>,
     /// Tells the command log what it need not keep.
     log_pruner: Option<LogPruner>,
@@ -145,7 +140,6 @@ pub struct SystemCall {
 impl Control {
     /// Assembles the thread's state.
     pub fn new(parts: ControlParts) -> Control {
-        let survey = Survey::new(parts.facts.options.statistics_interval_ms);
         let least_ms = parts.facts.options.task_min_interval_ms.get();
         let tasks = Tasks::new(parts.facts.partition_count, least_ms);
         let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
@@ -165,14 +159,11 @@ impl Control {
             sent_planning: sent_planning::SentPlanning::default(),
             analyses: Analyses::default(),
             plans: PlanCache::new(parts.facts.options.plan_cache_entries.to_usize()),
+            statistics: Statistics::new(Arc::clone(&parts.facts)),
             facts: parts.facts,
             natives: parts.natives,
             schema,
             preparing: None,
-            gathers: BTreeMap::new(),
-            intervals: BTreeMap::new(),
-            next_gather: 1,
-            survey,
             site_bells: parts.site_bells,
             log_pruner: parts.log_pruner,
             files: FileWork::new(),
@@ -197,7 +188,7 @@ impl Control {
         self.outbox.flush();
         expiry::set_tables(&mut self);
         while !self.stopping {
-            self.begin_survey_in_time();
+            self.begin_survey_if_due();
             self.bell.prepare_sleep();
             let prepared = self.take_prepared();
             let timeout = match (self.inbox.is_empty() && !prepared, self.outbox.is_overflowing()) {
@@ -248,7 +239,7 @@ impl Control {
 
     /// Until something is due.
     fn time_left(&self) -> Option<Duration> {
-        let survey = self.survey.time_left(clock::now_us());
+        let survey = self.statistics.survey_time_left(clock::now_us());
         let snapshot = self.snapshot_time_left();
         let look = Some(self.resources.time_left());
         let task = self.task_time_left();
@@ -277,7 +268,7 @@ impl Control {
                     expiry::polled(self, catalog_version, seen);
                 }
                 ControlRequest::Gathered { request, snapshot } => {
-                    self.gathered(request, snapshot);
+                    self.gathered(request, *snapshot);
                 }
             },
             // Calls that are planned or wait for a schema change are those of connections, whose

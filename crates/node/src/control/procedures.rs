@@ -40,7 +40,7 @@ fn handler(id: SystemProcedureId) -> Option<Handler> {
         Id::LoadMultipartitionTable | Id::LoadSinglepartitionTable => Control::load,
         Id::Note => |c, call, i| answered(c.note(call.origin, i)),
         Id::Pause => |c, call, _| answered(c.set_paused(call.origin, true)),
-        Id::PingPartitions => |c, call, _| pending(c.ping_partitions(call.origin)),
+        Id::PingPartitions => |c, call, _| Ok(c.ping_partitions(call.origin)),
         Id::PrepareShutdown => |c, call, _| answered(c.prepare_shutdown(call.origin)),
         Id::ProfCtl => |c, call, i| answered(c.control_profiler(call.origin, i)),
         Id::Promote => |_, _, _| answered(operations::promote()),
@@ -61,7 +61,7 @@ fn handler(id: SystemProcedureId) -> Option<Handler> {
         Id::UpdateApplicationCatalog => |c, call, i| answered(c.update_catalog(call.origin, i)),
         Id::UpdateClasses => Control::update_classes,
         Id::UpdateLogging => |c, call, i| answered(c.update_logging(call.origin, i)),
-        Id::ValidatePartitioning => |c, call, _| pending(c.validate_partitioning(call.origin)),
+        Id::ValidatePartitioning => |c, call, _| Ok(c.validate_partitioning(call.origin)),
     };
     Some(handler)
 }

@@ -9,7 +9,6 @@
 //! cannot use the slots of another.
 
 use super::Control;
-use super::statistics::{physical_memory_kb, resident_kb};
 use crate::clock;
 use crate::options::{Bytes, OptionValue, Options, Percent};
 use lockstep_env::DiskError;
@@ -131,6 +130,24 @@ impl Control {
         let left = self.resources.memory_bytes.saturating_sub(limit) / 2;
         (resident_kb() * KIB).saturating_sub(reusable.min(left))
     }
+}
+
+/// Resident memory of this process in KiB; 0 when the system does not say.
+pub(super) fn resident_kb() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages.unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0) / 1024
+}
+
+/// Physical memory of the machine, in KiB; 0 when the system does not say.
+pub(super) fn physical_memory_kb() -> u64 {
+    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
+    let (pages, page_bytes) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    u64::try_from(pages).unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0) / 1024
 }
 
 /// How much memory a host with these options may use here; 0 for no limit.

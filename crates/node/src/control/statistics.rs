@@ -1,213 +1,159 @@
-//! `@Statistics`: what the host itself knows is answered at once; what the site threads count is
-//! gathered from all of them first.
-
-use super::system::text_parameter;
-use super::{Control, answer};
-use crate::clock;
-use crate::log::LogPruner;
-use crate::message::{Envelope, Origin};
-use crate::statistics::ThreadSnapshot;
-use lockstep_host::placement::{Placement, SitePlace};
-use lockstep_host::schema::Handled;
-use lockstep_types::{
-    Datum, Failure, HostId, Parameter, PartitionId, SqlType, Status, TableBuilder, TableSchema,
-};
-use lockstep_wire_volt::Invocation;
-use lockstep_wire_volt::topology::{
-    PartitionSites, RingForm, SiteAddress, json_ring, raw_ring, write_topology,
-};
-use std::io::Write;
+//! What the threads of a host count: gathered from all of them for calls of `@Statistics` and the
+//! like, and surveyed from time to time for the planner.
 
 mod interval;
 mod query;
+mod request;
+mod survey;
 mod tables;
+mod topology;
+mod validation;
 
+use super::{Control, answer};
+use crate::catalog::HostCatalog;
+use crate::clock;
+use crate::log::LogPruner;
+use crate::mailbox::Outbox;
+use crate::message::{Envelope, Origin};
+use crate::shard::HostFacts;
+use crate::statistics::ThreadSnapshot;
+use interval::Interval;
+use lockstep_host::codec::SurveyedTable;
+use lockstep_host::schema::Handled;
+use lockstep_types::{Failure, ThreadId};
+use lockstep_wire_volt::Invocation;
 use query::{StatisticsQuery, Tables};
+use request::{Purpose, StatisticsRequest, read_query};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use survey::Survey;
+use tables::View;
 
-pub(super) use interval::Interval;
+pub(super) use survey::Surveyed;
+pub(super) use tables::{HostCounts, PlannerCounts};
 
-/// A call that waits until all threads have sent their numbers.
+/// The counts of a host's threads.
+pub(super) struct Statistics {
+    facts: Arc<HostFacts>,
+    /// The calls that wait until all threads have sent their counts, by their requests.
+    gathers: BTreeMap<u64, Gathering>,
+    next_request: u64,
+    /// Per selector, the counts that the last call with an interval saw.
+    intervals: BTreeMap<String, Interval>,
+    survey: Survey,
+}
+
+/// A call that waits until all threads have sent their counts.
 pub(super) struct Gathering {
     origin: Origin,
     purpose: Purpose,
     snapshots: Vec<ThreadSnapshot>,
 }
 
-/// What the numbers are for.
-enum Purpose {
-    /// `@Statistics`.
-    Statistics {
-        selector: String,
-        /// Numbers since the last call that asked so, instead of since the start.
-        interval: bool,
-    },
-    /// `@QueryStats`.
-    Query(StatisticsQuery),
-    /// `@ValidatePartitioning`.
-    Validation,
-    /// `@PingPartitions`.
-    Ping,
+/// What a call is answered with.
+pub(super) struct StatisticsAnswer {
+    origin: Origin,
+    /// The status text; none of a call that is answered with tables alone.
+    status_text: Option<String>,
+    tables: Tables,
 }
 
-/// Resident memory of this process in KiB; 0 when the system does not say.
-pub(super) fn resident_kb() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    pages.unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0) / 1024
-}
-
-/// Physical memory of the machine, in KiB; 0 when the system does not say.
-pub(super) fn physical_memory_kb() -> u64 {
-    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
-    let (pages, page_bytes) =
-        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    u64::try_from(pages).unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0) / 1024
-}
-
-impl Control {
-    pub(super) fn statistics(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-    ) -> Result<Handled, Failure> {
-        let count = invocation.parameters.count();
-        if !(1..=2).contains(&count) {
-            return Err(Failure::graceful(format!(
-                "Incorrect number of arguments to @Statistics (expects 2, received {count})"
-            )));
-        }
-        let Some(selector) = text_parameter(invocation, 0) else {
-            return Err(Failure::graceful(
-                "First argument to @Statistics must be a valid STRING selector, instead was null",
-            ));
-        };
-        let second = match invocation.parameters.get(1) {
-            None => 0,
-            Some(Ok(Parameter::Scalar(_, Datum::Int(number)))) => number,
-            Some(_) => {
-                return Err(Failure::new(
-                    Status::OperationalFailure,
-                    "Failed to get statistics (the second argument is not a number)",
-                ));
-            }
-        };
-        let selector = selector.to_ascii_uppercase();
-        if selector == "TOPO" {
-            self.topology(origin, second == 1);
-            return Ok(Handled::Answered);
-        }
-        if !tables::is_selector(&selector) {
-            return Err(Failure::graceful(format!(
-                "First argument to @Statistics must be a valid STRING selector, instead was \
-                 {selector}"
-            )));
-        }
-        self.gather(origin, Purpose::Statistics { selector, interval: second == 1 });
-        Ok(Handled::Pending)
-    }
-
-    /// `@QueryStats`: SQL over tables of statistics. As VoltDB's, it has no failures: what is
-    /// wrong is the status text of a success without tables.
-    pub(super) fn query_statistics(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-    ) -> Handled {
-        let query = match (invocation.parameters.count(), text_parameter(invocation, 0)) {
-            (1, Some(text)) => StatisticsQuery::read(text),
-            _ => Err(Failure::graceful("@QueryStats requires the SQL text as its only parameter.")),
-        };
-        match query {
-            Ok(query) => {
-                self.gather(origin, Purpose::Query(query));
-                Handled::Pending
-            }
-            Err(failure) => {
-                self.answer_with_text(origin, &failure.message, |_| 0);
-                Handled::Answered
-            }
+impl Statistics {
+    /// Nothing is counted and nothing surveyed yet.
+    pub(super) fn new(facts: Arc<HostFacts>) -> Statistics {
+        Statistics {
+            gathers: BTreeMap::new(),
+            next_request: 1,
+            intervals: BTreeMap::new(),
+            survey: Survey::new(facts.options.statistics_interval_ms, facts.partition_count),
+            facts,
         }
     }
 
-    /// `@PingPartitions`: answers when the thread of every site has answered.
-    pub(super) fn ping_partitions(&mut self, origin: Origin) -> Result<(), Failure> {
-        self.gather(origin, Purpose::Ping);
-        Ok(())
-    }
-
-    /// `@ValidatePartitioning`: every site looks through its tables.
-    pub(super) fn validate_partitioning(&mut self, origin: Origin) -> Result<(), Failure> {
-        self.gather(origin, Purpose::Validation);
-        Ok(())
-    }
-
-    fn gather(&mut self, origin: Origin, purpose: Purpose) {
-        let request = self.next_gather;
-        self.next_gather += 1;
+    /// Requests the counts of all threads for a call.
+    fn gather(&mut self, origin: Origin, purpose: Purpose, outbox: &mut Outbox<Envelope>) {
+        let request = self.next_request;
+        self.next_request += 1;
         let validate = matches!(purpose, Purpose::Validation);
         self.gathers.insert(request, Gathering { origin, purpose, snapshots: Vec::new() });
         for thread in self.facts.placement.sites() {
-            self.outbox.send(thread, Envelope::Gather { request, validate });
+            outbox.send(thread, Envelope::Gather { request, validate });
         }
     }
 
-    /// A thread's numbers arrived.
-    pub(super) fn gathered(&mut self, request: u64, snapshot: Box<ThreadSnapshot>) {
-        let Some(gathering) = self.gathers.get_mut(&request) else { return };
-        gathering.snapshots.push(*snapshot);
+    /// Adds the counts of a thread; returns the call that has those of all threads now, in the
+    /// order of the threads.
+    fn gathered(&mut self, request: u64, snapshot: ThreadSnapshot) -> Option<Gathering> {
+        let gathering = self.gathers.get_mut(&request)?;
+        gathering.snapshots.push(snapshot);
         if gathering.snapshots.len() < usize::from(self.facts.placement.site_count()) {
-            return;
+            return None;
         }
-        let Some(mut gathering) = self.gathers.remove(&request) else { return };
+        let mut gathering = self.gathers.remove(&request)?;
         gathering.snapshots.sort_by_key(|snapshot| snapshot.thread);
-        let (origin, snapshots) = (gathering.origin, gathering.snapshots);
-        match gathering.purpose {
-            Purpose::Validation => {
-                let host = self.facts.placement.host();
-                self.answer_tables(origin, |out| write_validation(out, host, &snapshots))
-            }
-            Purpose::Statistics { selector, interval } => {
-                let view = self.view(&selector, interval, origin, snapshots);
-                self.answer_tables(origin, |out| tables::write(out, &selector, &view));
-            }
-            Purpose::Ping => self.answer_tables(origin, answer::write_status),
-            Purpose::Query(query) => self.answer_query(origin, &query, &snapshots),
-        }
+        Some(gathering)
     }
 
-    fn answer_query(
+    /// The response to a call that has the counts of all threads.
+    fn answer(
         &mut self,
-        origin: Origin,
+        gathering: Gathering,
+        catalog: &HostCatalog,
+        host: &HostCounts,
+    ) -> StatisticsAnswer {
+        let Gathering { origin, purpose, snapshots } = gathering;
+        let tables = match purpose {
+            Purpose::Ping => Tables::written(answer::write_status),
+            Purpose::Validation => {
+                let id = self.facts.placement.host();
+                Tables::written(|out| validation::write(out, id, &snapshots))
+            }
+            Purpose::Selector { name, interval } => {
+                let view = self.view(&name, interval, origin, snapshots, catalog, host);
+                Tables::written(|out| tables::write(out, &name, &view))
+            }
+            Purpose::Query(query) => {
+                let (status_text, tables) =
+                    match self.query(&query, origin, &snapshots, catalog, host) {
+                        Ok(tables) => ("SUCCESS".to_string(), tables),
+                        Err(failure) => (failure.message, Tables::default()),
+                    };
+                return StatisticsAnswer { origin, status_text: Some(status_text), tables };
+            }
+        };
+        StatisticsAnswer { origin, status_text: None, tables }
+    }
+
+    /// Runs a query over the tables of its selectors.
+    fn query(
+        &mut self,
         query: &StatisticsQuery,
+        origin: Origin,
         snapshots: &[ThreadSnapshot],
-    ) {
+        catalog: &HostCatalog,
+        host: &HostCounts,
+    ) -> Result<Tables, Failure> {
         let mut sources = Vec::new();
         for source in &query.sources {
-            let view = self.view(&source.selector, source.interval, origin, snapshots.to_vec());
-            let mut table = Vec::new();
-            let count = tables::write(&mut table, &source.selector, &view);
-            sources.push(Tables { count, bytes: table });
+            let (selector, interval) = (&source.selector, source.interval);
+            let view = self.view(selector, interval, origin, snapshots.to_vec(), catalog, host);
+            sources.push(Tables::written(|out| tables::write(out, selector, &view)));
         }
-        match query.run(&sources, &self.facts.options) {
-            Err(failure) => self.answer_with_text(origin, &failure.message, |_| 0),
-            Ok(result) => self.answer_with_text(origin, "SUCCESS", |out| {
-                out.extend_from_slice(&result);
-                1
-            }),
-        }
+        let bytes = query.run(&sources, &self.facts.options)?;
+        Ok(Tables { count: 1, bytes })
     }
 
     /// What a selector's tables are made from.
-    fn view(
-        &mut self,
+    fn view<'a>(
+        &'a mut self,
         selector: &str,
         interval: bool,
         asking: Origin,
         mut snapshots: Vec<ThreadSnapshot>,
-    ) -> tables::View {
+        catalog: &'a HostCatalog,
+        host: &'a HostCounts,
+    ) -> View<'a> {
         let now_ms = clock::now_us() / 1000;
         let mut since_ms = self.facts.started_ms;
         if interval {
@@ -217,19 +163,84 @@ impl Control {
                 interval::subtract(&mut snapshots, &earlier.snapshots);
             }
         }
-        tables::View {
-            facts: std::sync::Arc::clone(&self.facts),
-            catalog: std::sync::Arc::clone(self.schema.catalog()),
-            asking,
-            snapshots,
-            now_ms,
+        View { facts: &self.facts, catalog, asking, snapshots, now_ms, since_ms, host }
+    }
+
+    /// Until the next survey; `None` when there is nothing to wait for.
+    pub(super) fn survey_time_left(&self, now_us: i64) -> Option<Duration> {
+        self.survey.time_left(now_us)
+    }
+}
+
+impl Control {
+    /// `@Statistics`.
+    pub(super) fn statistics(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<Handled, Failure> {
+        match StatisticsRequest::read(invocation)? {
+            StatisticsRequest::Topology { json } => {
+                let facts = Arc::clone(&self.facts);
+                self.answer_tables(origin, |out| topology::write(out, &facts, json));
+                Ok(Handled::Answered)
+            }
+            StatisticsRequest::Gather(purpose) => Ok(self.gather(origin, purpose)),
+        }
+    }
+
+    /// `@QueryStats`: SQL over tables of statistics. As VoltDB's, it has no failures: what is
+    /// wrong is the status text of a success without tables.
+    pub(super) fn query_statistics(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Handled {
+        match read_query(invocation) {
+            Ok(query) => self.gather(origin, query),
+            Err(failure) => {
+                self.answer_with_text(origin, &failure.message, |_| 0);
+                Handled::Answered
+            }
+        }
+    }
+
+    /// `@PingPartitions`: answers when the thread of every site has answered.
+    pub(super) fn ping_partitions(&mut self, origin: Origin) -> Handled {
+        self.gather(origin, Purpose::Ping)
+    }
+
+    /// `@ValidatePartitioning`: every site checks its tables.
+    pub(super) fn validate_partitioning(&mut self, origin: Origin) -> Handled {
+        self.gather(origin, Purpose::Validation)
+    }
+
+    fn gather(&mut self, origin: Origin, purpose: Purpose) -> Handled {
+        self.statistics.gather(origin, purpose, &mut self.outbox);
+        Handled::Pending
+    }
+
+    /// A thread's counts arrived.
+    pub(super) fn gathered(&mut self, request: u64, snapshot: ThreadSnapshot) {
+        let Some(gathering) = self.statistics.gathered(request, snapshot) else { return };
+        let counts = self.host_counts();
+        let answer = self.statistics.answer(gathering, self.schema.catalog(), &counts);
+        let StatisticsAnswer { origin, status_text, tables } = answer;
+        match status_text {
+            None => self.answer_tables(origin, |out| tables.append_to(out)),
+            Some(text) => self.answer_with_text(origin, &text, |out| tables.append_to(out)),
+        }
+    }
+
+    /// What the components of this thread count.
+    fn host_counts(&self) -> HostCounts {
+        HostCounts {
             log: self.log_pruner.as_ref().map(LogPruner::status),
-            since_ms,
             snapshot_status: self.snapshot_status(),
             snapshot_summary: self.snapshot_summary(),
             tasks: self.task_rows(),
             expired: self.expiry.rows(),
-            plans: tables::PlannerCounts {
+            plans: PlannerCounts {
                 kept: self.plans.len() as u64,
                 hits: self.plans.hits,
                 misses: self.plans.misses,
@@ -240,69 +251,23 @@ impl Control {
         }
     }
 
-    fn topology(&mut self, origin: Origin, json: bool) {
-        let facts = std::sync::Arc::clone(&self.facts);
-        let ring = match json {
-            false => raw_ring(&facts.ring),
-            true => gzip(json_ring(&facts.ring).as_bytes()),
-        };
-        let form = if json { RingForm::CompressedJson(&ring) } else { RingForm::Raw(&ring) };
-        let partitions = partition_sites(&facts.placement);
-        self.answer_tables(origin, |out| write_topology(out, &partitions, form));
+    /// Surveys the sites, if it is time to.
+    pub(super) fn begin_survey_if_due(&mut self) {
+        let (known, placement) = (&self.planning.statistics, &self.facts.placement);
+        let survey = &mut self.statistics.survey;
+        survey.begin_if_due(clock::now_us(), known, placement, &mut self.outbox);
     }
-}
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    let written = encoder.write_all(bytes);
-    written.and_then(|()| encoder.finish()).expect("writing to a vector cannot fail")
-}
-
-/// Where each partition is, and, under the number that clients know it by, the coordinator.
-fn partition_sites(placement: &Placement) -> Vec<PartitionSites> {
-    let at = |partition: PartitionId, place: SitePlace| {
-        let address = SiteAddress { host: place.host, site: place.thread.0.into() };
-        PartitionSites { partition, sites: vec![address], leader: Some(address) }
-    };
-    (0..placement.partition_count())
-        .map(PartitionId)
-        .map(|partition| at(partition, placement.leader_of(partition)))
-        .chain([at(PartitionId::MULTI, placement.coordinator())])
-        .collect()
-}
-
-/// The tables of `@ValidatePartitioning`: misplaced rows per site and table, and that every site
-/// hashes alike, because they share one ring.
-fn write_validation(out: &mut Vec<u8>, host: HostId, snapshots: &[ThreadSnapshot]) -> u16 {
-    let host = Datum::Int(host.0.into());
-    let site = [
-        ("HOST_ID", SqlType::Integer),
-        ("SITE_ID", SqlType::Integer),
-        ("PARTITION_ID", SqlType::Integer),
-    ];
-    let rows = [("TABLE", SqlType::Varchar), ("MISPARTITIONED_ROWS", SqlType::BigInt)];
-    let schema = TableSchema::new(&[&site[..], &rows[..]].concat());
-    let mut table = TableBuilder::begin(out, &schema);
-    let replicas = || snapshots.iter().flat_map(|thread| &thread.replicas);
-    for snapshot in replicas() {
-        let (site, partition) = (snapshot.site(), snapshot.partition());
-        let misplaced = snapshot.mispartitioned.as_deref().unwrap_or(&[]);
-        for statistics in &snapshot.tables {
-            let found = misplaced.iter().find(|(id, _)| *id == statistics.table);
-            let count = found.map_or(0, |(_, count)| *count as i64);
-            let name = Datum::Text(&statistics.name);
-            let (site, partition) = (site.as_datum(), partition.as_datum());
-            table.row(&schema, &[host, site, partition, name, Datum::Int(count)]);
+    /// A site's part of a survey arrived.
+    pub(super) fn surveyed(&mut self, thread: ThreadId, tables: Vec<SurveyedTable>) {
+        let known = &self.planning.statistics;
+        let survey = &mut self.statistics.survey;
+        let found = survey.surveyed(thread, tables, self.schema.catalog(), known);
+        if let Some(Surveyed { statistics, outdates_plans }) = found {
+            if outdates_plans {
+                self.plans.clear();
+            }
+            self.planning.statistics = Arc::new(statistics);
         }
     }
-    table.finish();
-    let hashing = [("HASHINATOR_MATCHES", SqlType::TinyInt)];
-    let schema = TableSchema::new(&[&site[..], &hashing[..]].concat());
-    let mut table = TableBuilder::begin(out, &schema);
-    for snapshot in replicas() {
-        let (site, partition) = (snapshot.site(), snapshot.partition());
-        table.row(&schema, &[host, site.as_datum(), partition.as_datum(), Datum::Int(1)]);
-    }
-    table.finish();
-    2
 }

@@ -171,7 +171,7 @@ impl Control {
             ("TOPICSPORT", "0".to_string()),
             ("CPUCORES", cores.clone()),
             ("CPUTHREADS", cores),
-            ("MEMORY", (crate::control::statistics::physical_memory_kb()).to_string()),
+            ("MEMORY", (super::resources::physical_memory_kb()).to_string()),
             ("KUBERNETES", "false".to_string()),
             ("STARTED", started),
             ("LOCKSTEPVERSION", env!("CARGO_PKG_VERSION").to_string()),

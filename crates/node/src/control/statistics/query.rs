@@ -31,13 +31,28 @@ pub(super) struct Source {
 }
 
 /// The tables of a selector, in wire form.
+#[derive(Default)]
 pub(super) struct Tables {
     pub(super) count: u16,
     pub(super) bytes: Vec<u8>,
 }
 
+impl Tables {
+    /// The tables that `write` appends and counts.
+    pub(super) fn written(write: impl FnOnce(&mut Vec<u8>) -> u16) -> Tables {
+        let mut bytes = Vec::new();
+        Tables { count: write(&mut bytes), bytes }
+    }
+
+    /// Appends them; returns their number.
+    pub(super) fn append_to(&self, out: &mut Vec<u8>) -> u16 {
+        out.extend_from_slice(&self.bytes);
+        self.count
+    }
+}
+
 /// A query over statistics.
-pub(super) struct StatisticsQuery {
+pub(in crate::control) struct StatisticsQuery {
     /// Its words, `STATISTICS(...)` replaced by [`table_name`]s.
     words: Vec<String>,
     /// In the order of the text.

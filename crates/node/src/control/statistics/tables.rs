@@ -16,47 +16,51 @@ use crate::shard::HostFacts;
 use crate::statistics::{Extent, ReplicaSnapshot, ThreadSnapshot};
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, TinyInt, Varchar};
 use lockstep_types::{SqlType as T, TableBuilder, TableSchema, Value};
-use std::sync::Arc;
 
 /// Everything that a table is made from.
-pub(super) struct View {
-    pub(super) facts: Arc<HostFacts>,
-    pub(super) catalog: Arc<HostCatalog>,
+pub(super) struct View<'a> {
+    pub(super) facts: &'a HostFacts,
+    pub(super) catalog: &'a HostCatalog,
     /// The call that the tables are for.
     pub(super) asking: Origin,
     /// In the order of threads.
     pub(super) snapshots: Vec<ThreadSnapshot>,
     pub(super) now_ms: i64,
-    /// How the command log is, if there is one.
-    pub(super) log: Option<LogStatus>,
     /// Since when the counters run.
     pub(super) since_ms: i64,
-    /// The rows of SNAPSHOTSTATUS, and of SNAPSHOTSUMMARY.
-    pub(super) snapshot_status: Vec<Row>,
-    pub(super) snapshot_summary: Vec<Row>,
-    /// The rows of TASK.
-    pub(super) tasks: Vec<Row>,
-    /// The rows of TTL.
-    pub(super) expired: Vec<Row>,
-    /// Plans kept, and what was counted of planning.
-    pub(super) plans: PlannerCounts,
+    pub(super) host: &'a HostCounts,
 }
 
-impl View {
+impl View<'_> {
     /// The numbers of all replicas, in the order of their threads.
     fn replicas(&self) -> impl Iterator<Item = &ReplicaSnapshot> {
         self.snapshots.iter().flat_map(|thread| &thread.replicas)
     }
 }
 
+/// What a host counts beside its threads.
+pub(in crate::control) struct HostCounts {
+    /// The state of the command log, if there is one.
+    pub(in crate::control) log: Option<LogStatus>,
+    /// The rows of SNAPSHOTSTATUS, and of SNAPSHOTSUMMARY.
+    pub(in crate::control) snapshot_status: Vec<Row>,
+    pub(in crate::control) snapshot_summary: Vec<Row>,
+    /// The rows of TASK.
+    pub(in crate::control) tasks: Vec<Row>,
+    /// The rows of TTL.
+    pub(in crate::control) expired: Vec<Row>,
+    /// Cached plans, and what was counted of planning.
+    pub(in crate::control) plans: PlannerCounts,
+}
+
 /// What the planner counted.
-pub(super) struct PlannerCounts {
-    pub(super) kept: u64,
-    pub(super) hits: u64,
-    pub(super) misses: u64,
-    pub(super) planned: u64,
-    pub(super) failures: u64,
-    pub(super) planning_ns: Extent,
+pub(in crate::control) struct PlannerCounts {
+    pub(in crate::control) kept: u64,
+    pub(in crate::control) hits: u64,
+    pub(in crate::control) misses: u64,
+    pub(in crate::control) planned: u64,
+    pub(in crate::control) failures: u64,
+    pub(in crate::control) planning_ns: Extent,
 }
 
 /// The columns in front of a selector's own.

@@ -195,7 +195,7 @@ pub(super) const SELECTORS: &[Selector] = &[
         tables: &[Table {
             common: Common::Host,
             own: crate::control::snapshot::STATUS,
-            rows: |view| view.snapshot_status.clone(),
+            rows: |view| view.host.snapshot_status.clone(),
         }],
     },
     Selector {
@@ -203,7 +203,7 @@ pub(super) const SELECTORS: &[Selector] = &[
         tables: &[Table {
             common: Common::Nothing,
             own: crate::control::snapshot::SUMMARY,
-            rows: |view| view.snapshot_summary.clone(),
+            rows: |view| view.host.snapshot_summary.clone(),
         }],
     },
     Selector {
@@ -217,7 +217,7 @@ pub(super) const SELECTORS: &[Selector] = &[
                 ("ROWS_REMAINING", BigInt),
                 ("LAST_DELETE_TIMESTAMP", T::Timestamp),
             ],
-            rows: |view| view.expired.clone(),
+            rows: |view| view.host.expired.clone(),
         }],
     },
     Selector { names: &["COMPOUNDPROC"], tables: &[empty(Common::Host, COMPOUND)] },

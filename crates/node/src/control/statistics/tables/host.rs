@@ -1,7 +1,7 @@
 //! Statistics of the whole host.
 
 use super::{Row, View, number, small, text};
-use crate::control::statistics::{physical_memory_kb, resident_kb};
+use crate::control::resources::{physical_memory_kb, resident_kb};
 use crate::statistics::{ConnectionSnapshot, ThreadSnapshot};
 use hdrhistogram::Histogram;
 use lockstep_base::elapsed::Elapsed;
@@ -141,7 +141,7 @@ pub(super) fn partition_count(view: &View) -> Vec<Row> {
 }
 
 pub(super) fn planner(view: &View) -> Vec<Row> {
-    let plans = &view.plans;
+    let plans = &view.host.plans;
     let mut row = vec![Value::Int(0), Value::Int(0), number(plans.kept), Value::Int(0)];
     row.extend([number(plans.hits), Value::Int(0), number(plans.misses)]);
     let time = &plans.planning_ns;
@@ -152,7 +152,7 @@ pub(super) fn planner(view: &View) -> Vec<Row> {
 
 /// How the command log is; zeros where nothing is logged.
 pub(super) fn command_log(view: &View) -> Vec<Row> {
-    let log = view.log.unwrap_or_default();
+    let log = view.host.log.unwrap_or_default();
     let bytes: u64 = view.replicas().map(|replica| replica.outstanding_bytes).sum();
     let entries: u64 = view.replicas().map(|replica| replica.outstanding_entries).sum();
     vec![vec![

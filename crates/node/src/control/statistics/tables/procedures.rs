@@ -27,7 +27,7 @@ fn counts(counters: &ProcedureCounters) -> Vec<Value> {
 }
 
 /// Site and counters of every procedure that was called there.
-fn called(view: &View) -> impl Iterator<Item = Called<'_>> {
+fn called<'v>(view: &'v View<'_>) -> impl Iterator<Item = Called<'v>> {
     view.replicas().flat_map(|snapshot| {
         let all = snapshot.procedures.iter().zip(&snapshot.statements);
         let called = all.filter(|((_, counters), _)| counters.invocations > 0);

@@ -48,7 +48,7 @@ const TASK_PROCEDURE: [(&str, SqlType); TASK.len() - OF_SCHEDULER] = {
 pub(super) const SELECTORS: &[Selector] = &[
     Selector {
         names: &["TASK"],
-        tables: &[Table { common: Common::Host, own: TASK, rows: |view| view.tasks.clone() }],
+        tables: &[Table { common: Common::Host, own: TASK, rows: |view| view.host.tasks.clone() }],
     },
     Selector {
         names: &["TASK_SCHEDULER"],
@@ -66,10 +66,10 @@ pub(super) const SELECTORS: &[Selector] = &[
 
 fn scheduler(view: &View) -> Vec<Row> {
     let of_scheduler = |row: &Row| row[..HEAD + OF_SCHEDULER].to_vec();
-    view.tasks.iter().map(of_scheduler).collect()
+    view.host.tasks.iter().map(of_scheduler).collect()
 }
 
 fn procedure(view: &View) -> Vec<Row> {
     let of_procedure = |row: &Row| [&row[..HEAD], &row[HEAD + OF_SCHEDULER..]].concat();
-    view.tasks.iter().map(of_procedure).collect()
+    view.host.tasks.iter().map(of_procedure).collect()
 }

@@ -1,17 +1,17 @@
-//! What the planner knows of the data: how many rows tables have, and how the values of their
-//! columns lie. Asked of the sites every so often, and never waited for.
+//! What the planner knows of the data: how many rows tables have, and the distribution of the
+//! values of their columns. The sites are surveyed at an interval, and nothing waits for them.
 //!
-//! Counts come with every survey. Rows are looked at only in tables that have grown or shrunk by
-//! a fifth since they were last: some hundred at each site, evenly from all that there are. A
-//! plan that was made for much smaller or larger tables is forgotten.
+//! Counts come with every survey. Rows are sampled only in tables that have grown or shrunk by a
+//! fifth since the last sample: some hundred at each site, evenly from all rows. A plan that was
+//! made for much smaller or larger tables is dropped.
 
-use super::Control;
 use crate::catalog::HostCatalog;
-use crate::clock;
+use crate::mailbox::Outbox;
 use crate::message::Envelope;
 use crate::options::Milliseconds;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::codec::SurveyedTable;
+use lockstep_host::placement::Placement;
 use lockstep_plan::planning::{ColumnStatistics, Statistics, TableStatistics};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_plan_ir::schema::IndexKey;
@@ -28,22 +28,33 @@ const BOUNDS: usize = 33;
 const FEW_ROWS: u64 = 200;
 
 /// The surveys of a host.
-pub(super) struct Survey {
+pub(in crate::control) struct Survey {
     /// None for never.
     interval: Option<Milliseconds>,
+    partition_count: u32,
     next_us: i64,
-    /// By thread, what has come in of the survey under way; `None` from those who owe it.
+    /// By thread, what has come in of the survey in progress; `None` from those who owe it.
     answers: Vec<Option<Vec<SurveyedTable>>>,
-    /// By table: its rows when rows were last looked at, and what they showed.
+    /// By table: its rows when rows were last sampled, and what they showed.
     columns: BTreeMap<TableId, (u64, Vec<ColumnStatistics>)>,
-    /// By table: its rows when plans were last forgotten.
+    /// By table: its rows when plans were last dropped.
     planned_for: BTreeMap<TableId, u64>,
 }
 
+/// What a survey found that was not known.
+pub(in crate::control) struct Surveyed {
+    /// What the planner goes by from now on.
+    pub(in crate::control) statistics: Statistics,
+    /// Whether plans were made for much smaller or larger tables.
+    pub(in crate::control) outdates_plans: bool,
+}
+
 impl Survey {
-    pub(super) fn new(interval: Option<Milliseconds>) -> Survey {
+    /// Surveys of a host with this many partitions, at this interval.
+    pub(super) fn new(interval: Option<Milliseconds>, partition_count: u32) -> Survey {
         Survey {
             interval,
+            partition_count,
             next_us: 0,
             answers: Vec::new(),
             columns: BTreeMap::new(),
@@ -52,79 +63,82 @@ impl Survey {
     }
 
     /// Until the next survey; `None` when there is nothing to wait for.
-    pub(super) fn time_left(&self, now_us: i64) -> Option<Duration> {
+    pub(in crate::control) fn time_left(&self, now_us: i64) -> Option<Duration> {
         let left = Elapsed::between_us(now_us, self.next_us).duration();
         self.interval.map(|_| left.max(Duration::from_millis(1)))
     }
 
-    /// Whether rows of a table should be looked at again.
+    /// Requests a survey from the sites, unless it is too early or one still owes its last answer.
+    /// Rows are sampled of tables that have changed much since what is `known` of them.
+    pub(super) fn begin_if_due(
+        &mut self,
+        now_us: i64,
+        known: &Statistics,
+        placement: &Placement,
+        outbox: &mut Outbox<Envelope>,
+    ) {
+        let Some(interval) = self.interval.filter(|_| now_us >= self.next_us) else { return };
+        self.next_us = now_us + interval.us();
+        if self.answers.iter().any(Option::is_none) {
+            return;
+        }
+        let outdated = known.tables.iter().filter(|(id, table)| self.is_outdated(**id, table.rows));
+        let sample: Arc<[TableId]> = outdated.map(|(id, _)| *id).collect();
+        self.answers = placement.sites().map(|_| None).collect();
+        for thread in placement.sites() {
+            let sample = Arc::clone(&sample);
+            outbox.send(thread, Envelope::Survey { sample, rows: SAMPLED_ROWS });
+        }
+    }
+
+    /// Whether rows of a table should be sampled again.
     fn is_outdated(&self, table: TableId, rows: u64) -> bool {
         match self.columns.get(&table) {
             None => rows > 0,
             Some((then, _)) => then.abs_diff(rows) * 5 > *then.max(&FEW_ROWS),
         }
     }
-}
 
-impl Control {
-    /// Asks the sites, unless it is too early or one still owes its last answer.
-    pub(super) fn begin_survey_in_time(&mut self) {
-        let now_us = clock::now_us();
-        let survey = &mut self.survey;
-        let Some(interval) = survey.interval.filter(|_| now_us >= survey.next_us) else { return };
-        survey.next_us = now_us + interval.us();
-        if survey.answers.iter().any(Option::is_none) {
-            return;
-        }
-        let known = &self.planning.statistics.tables;
-        let outdated = known.iter().filter(|(id, table)| survey.is_outdated(**id, table.rows));
-        let sample: Arc<[TableId]> = outdated.map(|(id, _)| *id).collect();
-        let placement = &self.facts.placement;
-        survey.answers = placement.sites().map(|_| None).collect();
-        for thread in placement.sites() {
-            let sample = Arc::clone(&sample);
-            self.outbox.send(thread, Envelope::Survey { sample, rows: SAMPLED_ROWS });
-        }
-    }
-
-    /// A site's answer.
-    pub(super) fn surveyed(&mut self, thread: ThreadId, tables: Vec<SurveyedTable>) {
-        let Some(answer) = self.survey.answers.get_mut(thread.index()) else { return };
-        *answer = Some(tables);
-        if self.survey.answers.iter().any(Option::is_none) {
-            return;
+    /// Takes a site's answer; with the last one, returns what differs from what is `known`.
+    pub(super) fn surveyed(
+        &mut self,
+        thread: ThreadId,
+        tables: Vec<SurveyedTable>,
+        catalog: &HostCatalog,
+        known: &Statistics,
+    ) -> Option<Surveyed> {
+        *self.answers.get_mut(thread.index())? = Some(tables);
+        if self.answers.iter().any(Option::is_none) {
+            return None;
         }
         let mut by_table: BTreeMap<TableId, Vec<SurveyedTable>> = BTreeMap::new();
-        for table in self.survey.answers.iter_mut().filter_map(Option::as_mut).flatten() {
+        for table in self.answers.iter_mut().filter_map(Option::as_mut).flatten() {
             let taken = SurveyedTable { sample: table.sample.take(), ..*table };
             by_table.entry(table.table).or_default().push(taken);
         }
-        let statistics =
-            self.survey.take_in(by_table, self.schema.catalog(), self.facts.partition_count);
-        if statistics == *self.planning.statistics {
-            return;
+        let statistics = self.take_in(by_table, catalog);
+        if statistics == *known {
+            return None;
         }
         let outdated = |(id, table): (&TableId, &TableStatistics)| {
-            let then = self.survey.planned_for.get(id).copied().unwrap_or(0).max(FEW_ROWS);
+            let then = self.planned_for.get(id).copied().unwrap_or(0).max(FEW_ROWS);
             let now = table.rows.max(FEW_ROWS);
             now > then.saturating_mul(2) || then > now.saturating_mul(2)
         };
-        if statistics.tables.iter().any(outdated) {
-            self.plans.clear();
+        let outdates_plans = statistics.tables.iter().any(outdated);
+        if outdates_plans {
             let rows = statistics.tables.iter().map(|(id, table)| (*id, table.rows));
-            self.survey.planned_for = rows.collect();
+            self.planned_for = rows.collect();
         }
-        self.planning.statistics = Arc::new(statistics);
+        Some(Surveyed { statistics, outdates_plans })
     }
-}
 
-impl Survey {
     fn take_in(
         &mut self,
         by_table: BTreeMap<TableId, Vec<SurveyedTable>>,
         catalog: &HostCatalog,
-        partitions: u32,
     ) -> Statistics {
+        let partitions = self.partition_count;
         let mut statistics = Statistics { partitions, tables: BTreeMap::new() };
         self.columns.retain(|id, _| by_table.contains_key(id));
         for table in catalog.plan.tables.values() {
