@@ -377,13 +377,12 @@ impl<O, C: Clone> Coordinator<O, C> {
             Next::Thread => return self.wake_thread(transaction, outputs),
             Next::Round(round) => round,
         };
-        let partitions = round.partitions();
         if self.active[&transaction].rounds == 0 {
             if let Err(failure) = self.enlist(transaction, &round) {
                 return self.decide(transaction, Outcome::failed(failure), Vec::new(), outputs);
             }
         } else {
-            let not_enlisted = self.initiator.not_enlisted(transaction, &partitions);
+            let not_enlisted = self.initiator.not_enlisted(transaction, &round.partitions());
             // Index entries live wherever they live.
             let of_statements = not_enlisted.iter().filter(|p| round.runs_statements(p.index()));
             let of_statements: Vec<PartitionId> = of_statements.copied().collect();
@@ -411,10 +410,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         let active = self.active.get_mut(&transaction).expect("it is in progress");
         let procedure_number = active.call.procedure_number;
         let time_limit = time_limit(active, self.limits, self.now_us);
-        let writers = active.note_round(number, round.writers(), last);
+        let writers = active.note_round(number, round.writers(&partitions), last);
         for address in addressed {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
-            let entries = round.entries.remove(&address.partition).unwrap_or_default().into();
+            let entries = round.entries.remove(&address.partition);
+            let entries = entries.map_or_else(Arc::default, Arc::from);
             let message = ToPartition::Fragments(Box::new(RoundTasks {
                 transaction,
                 catalog_version: self.catalog_version,
@@ -470,7 +470,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 let desk = Desk { ring, context, home, call_home, profile_clock };
                 let merged = match Round::plan(&active.batch, &desk) {
                     // Rows to be shipped may come from no table: VALUES of computed keys.
-                    Ok(round) if round.partitions().is_empty() => {
+                    Ok(round) if round.is_empty() => {
                         let profiles = &mut active.profiles;
                         round.merge(&mut active.batch, &mut active.results, profiles, &desk)
                     }

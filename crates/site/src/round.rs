@@ -225,24 +225,40 @@ impl Round {
         Ok(known)
     }
 
-    /// The partitions that have something to do.
+    /// The partitions that have something to do, in the order of their numbers.
     pub(crate) fn partitions(&self) -> Vec<PartitionId> {
-        let busy = |(number, tasks): (usize, &Vec<FragmentTask>)| {
-            let partition = PartitionId(number as u32);
-            let busy = !tasks.is_empty() || self.entries.contains_key(&partition);
-            busy.then_some(partition)
-        };
-        self.tasks.iter().enumerate().filter_map(busy).collect()
+        self.busy().collect()
     }
 
-    /// The partitions that write.
-    pub(crate) fn writers(&self) -> Arc<[PartitionId]> {
-        let mut partitions = self.partitions();
-        partitions.retain(|partition| {
+    /// Whether no partition has anything to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.busy().next().is_none()
+    }
+
+    fn busy(&self) -> impl Iterator<Item = PartitionId> {
+        let numbered = (0..).map(PartitionId).zip(&self.tasks);
+        numbered
+            .filter(|(partition, tasks)| !tasks.is_empty() || self.has_entries(*partition))
+            .map(|(partition, _)| partition)
+    }
+
+    /// Whether a partition has changes of index entries to carry out.
+    fn has_entries(&self, partition: PartitionId) -> bool {
+        !self.entries.is_empty() && self.entries.contains_key(&partition)
+    }
+
+    /// Those of the round's partitions that write.
+    pub(crate) fn writers(&self, partitions: &[PartitionId]) -> Arc<[PartitionId]> {
+        let does_write = |partition: &PartitionId| {
             let mut tasks = self.tasks[partition.index()].iter();
-            self.entries.contains_key(partition) || tasks.any(|task| writes(&task.bound, task.part))
-        });
-        partitions.into()
+            self.has_entries(*partition) || tasks.any(|task| writes(&task.bound, task.part))
+        };
+        // All or none of them, as a rule, for which there is nothing to collect first.
+        match partitions.iter().filter(|partition| does_write(partition)).count() {
+            0 => Arc::default(),
+            all if all == partitions.len() => partitions.into(),
+            _ => partitions.iter().copied().filter(does_write).collect(),
+        }
     }
 
     /// Whether it is all of a batch's work, so that no partition is needed but its own, and
