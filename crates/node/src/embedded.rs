@@ -4,9 +4,9 @@
 
 use crate::catalog::{HostCatalog, NativeRegistry, site_limits};
 use crate::clock;
-use crate::control::ad_hoc::plan_text;
 use crate::control::change::ChangeSettings;
-use crate::control::plan_cache::{Found, PlanCache};
+use crate::control::planner::plan_cache::{Found, PlanCache};
+use crate::control::planner::plan_text;
 use crate::execution::run_invocation;
 use crate::message::NO_PROCEDURE;
 use crate::options::Options;

@@ -42,11 +42,17 @@ impl SchemaHost for Control {
     }
 
     fn prepare_change(&mut self, change: CatalogChange<'_>) -> Result<HostChange, Failure> {
-        prepare_change(self.schema.catalog(), &self.change_settings(), change, &self.planning)
+        prepare_change(
+            self.schema.catalog(),
+            &self.change_settings(),
+            change,
+            self.planner.planning(),
+        )
     }
 
     fn prepare_on_own_thread(&mut self, change: OwnedChange) -> Result<(), Failure> {
-        let (catalog, planning) = (Arc::clone(self.schema.catalog()), self.planning.clone());
+        let (catalog, planning) =
+            (Arc::clone(self.schema.catalog()), self.planner.planning().clone());
         let (settings, bell) = (self.change_settings(), Arc::clone(&self.bell));
         let (sender, prepared) = std::sync::mpsc::sync_channel(1);
         let builder = std::thread::Builder::new().name("catalog change".to_string());
@@ -79,7 +85,7 @@ impl SchemaHost for Control {
         tracing::info!(version, "schema changed: {description}");
         advice.iter().for_each(|text| tracing::warn!("{text}"));
         expiry::set_tables(self);
-        self.plans.clear();
+        self.planner.catalog_changed();
         self.push_catalog();
     }
 
@@ -135,7 +141,7 @@ impl Control {
         ChangeSettings {
             natives: self.natives.clone(),
             java: self.facts.java_settings(),
-            limits: self.sql_limits(),
+            limits: self.facts.options.sql_limits(),
             initialize_classes: true,
         }
     }

@@ -5,8 +5,7 @@
 //! deferred: their plans would be stale. Plans that a change overtakes on their way to a partition
 //! come back and are made again.
 
-pub(crate) mod ad_hoc;
-mod analyze;
+mod ad_hoc;
 mod answer;
 mod arguments;
 pub(crate) mod change;
@@ -18,11 +17,10 @@ mod load;
 mod logging;
 pub(crate) mod operations;
 mod own_calls;
-pub(crate) mod plan_cache;
-mod plan_template;
+pub(crate) mod planner;
 mod procedures;
 mod resources;
-mod sent_planning;
+mod send;
 mod settings;
 mod snapshot;
 mod statistics;
@@ -39,7 +37,6 @@ use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin};
 use crate::shard::HostFacts;
-use analyze::Analyses;
 use files::FileWork;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::watch::TimeLimit;
@@ -49,11 +46,10 @@ use lockstep_host::schema::{self, index_build};
 use lockstep_host::snapshots::SnapshotSchedule;
 use lockstep_host::statement_cache::StatementSources;
 use lockstep_host::tasks::{Tasks, make_due};
-use lockstep_plan::{Planning, RuleSet};
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
-use plan_cache::PlanCache;
+use planner::Planner;
 use resources::Resources;
 pub(crate) use resources::memory_limit_bytes;
 use snapshot::{Keeper, Restoring, Snapshots};
@@ -61,7 +57,6 @@ use statistics::Statistics;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stop::Stop;
 use time_to_live::Expiry;
@@ -104,11 +99,8 @@ pub struct Control {
     schema: change::HostSchema,
     /// The thread that prepares a change.
     preparing: Option<change::Preparing>,
-    plans: PlanCache,
-    sent_planning: sent_planning::SentPlanning,
-    /// Queries that run for `EXPLAIN ANALYZE`.
-    analyses: Analyses,
-    planning: Planning,
+    /// Plans and explains SQL text.
+    planner: Planner,
     /// What the threads count, for calls and for the planner.
     statistics: Statistics,
     site_bells: Vec<Arc<Bell>>,
@@ -155,10 +147,7 @@ impl Control {
             bell: parts.bell,
             outbox: parts.outbox,
             inbox: parts.inbox,
-            planning: parts.facts.options.planning(),
-            sent_planning: sent_planning::SentPlanning::default(),
-            analyses: Analyses::default(),
-            plans: PlanCache::new(parts.facts.options.plan_cache_entries.to_usize()),
+            planner: Planner::new(Arc::clone(&parts.facts)),
             statistics: Statistics::new(Arc::clone(&parts.facts)),
             facts: parts.facts,
             natives: parts.natives,
@@ -287,7 +276,7 @@ impl Control {
         if !write_message(&mut bytes, &message) {
             return message;
         }
-        let limits = self.sql_limits();
+        let limits = self.facts.options.sql_limits();
         let sources = StatementSources {
             catalog: self.schema.catalog(),
             limits: &limits,
@@ -309,7 +298,7 @@ impl Control {
     }
 
     fn call(&mut self, mut call: SystemCall) {
-        self.follow_rules();
+        self.planner.follow_rules();
         let body = Arc::clone(&call.body);
         let invocation = match Invocation::decode(&body) {
             Ok(invocation) => invocation,
@@ -323,15 +312,6 @@ impl Control {
             self.facts.options.time_limit(invocation.query_timeout_ms, origin.caller());
         if let Err(failure) = self.system_procedure(call, &invocation) {
             self.answer_failure(origin, &failure);
-        }
-    }
-
-    /// Plans that were made with other rules are not used.
-    fn follow_rules(&mut self) {
-        let disabled = RuleSet::from_bits(self.facts.disabled_rules.load(Ordering::Acquire));
-        if disabled != self.planning.disabled_rules {
-            self.planning.disabled_rules = disabled;
-            self.plans.clear();
         }
     }
 

@@ -58,7 +58,7 @@ impl Control {
                 self.expiry_overtaken(origin);
                 None
             }
-            Some(OwnCall::Analysis) => self.analyses.overtaken(&origin),
+            Some(OwnCall::Analysis) => self.planner.analysis_overtaken(&origin),
             _ => Some(origin),
         }
     }

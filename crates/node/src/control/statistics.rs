@@ -240,34 +240,23 @@ impl Control {
             snapshot_summary: self.snapshot_summary(),
             tasks: self.task_rows(),
             expired: self.expiry.rows(),
-            plans: PlannerCounts {
-                kept: self.plans.len() as u64,
-                hits: self.plans.hits,
-                misses: self.plans.misses,
-                planned: self.plans.planned,
-                failures: self.plans.failures,
-                planning_ns: self.plans.planning_ns,
-            },
+            plans: self.planner.counts(),
         }
     }
 
     /// Surveys the sites, if it is time to.
     pub(super) fn begin_survey_if_due(&mut self) {
-        let (known, placement) = (&self.planning.statistics, &self.facts.placement);
+        let (known, placement) = (self.planner.known_data(), &self.facts.placement);
         let survey = &mut self.statistics.survey;
         survey.begin_if_due(clock::now_us(), known, placement, &mut self.outbox);
     }
 
     /// A site's part of a survey arrived.
     pub(super) fn surveyed(&mut self, thread: ThreadId, tables: Vec<SurveyedTable>) {
-        let known = &self.planning.statistics;
+        let known = self.planner.known_data();
         let survey = &mut self.statistics.survey;
-        let found = survey.surveyed(thread, tables, self.schema.catalog(), known);
-        if let Some(Surveyed { statistics, outdates_plans }) = found {
-            if outdates_plans {
-                self.plans.clear();
-            }
-            self.planning.statistics = Arc::new(statistics);
+        if let Some(found) = survey.surveyed(thread, tables, self.schema.catalog(), known) {
+            self.planner.learn(found);
         }
     }
 }

@@ -53,13 +53,20 @@ pub(in crate::control) struct HostCounts {
     pub(in crate::control) plans: PlannerCounts,
 }
 
-/// What the planner counted.
-pub(in crate::control) struct PlannerCounts {
+/// What the planner counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PlannerCounts {
+    /// Plans of texts and of forms in the cache.
     pub(in crate::control) kept: u64,
+    /// Texts that the cache had.
     pub(in crate::control) hits: u64,
+    /// Texts that it did not have.
     pub(in crate::control) misses: u64,
+    /// Texts that were planned.
     pub(in crate::control) planned: u64,
+    /// Texts that could not be planned.
     pub(in crate::control) failures: u64,
+    /// Time that planning took, nanoseconds a text.
     pub(in crate::control) planning_ns: Extent,
 }
 

@@ -1,18 +1,18 @@
-//! `EXPLAIN ANALYZE`: queries run, and their plans are answered with what the operators did.
+//! `EXPLAIN ANALYZE`: queries run, and their plans are explained with what the operators did.
 //!
-//! The call that runs them goes where they run and answers with numbers alone
-//! ([`lockstep_site::profile`]); it answers this thread, which has the plans and makes the text.
+//! The call that runs them goes where they run and is answered with counts alone
+//! ([`lockstep_site::profile`]), to this thread, which has the plans and makes the text.
 
-use super::explain::write_plans;
-use super::{Control, SystemCall};
+use super::{PlannedWork, Planner, bound, check_parameters};
+use crate::catalog::HostCatalog;
+use crate::control::own_calls::LENGTH_BYTES;
 use crate::message::{ForwardedAnswer, Origin};
-use crate::own_call::OwnCall;
 use lockstep_exec::statement::PreparedStatement;
 use lockstep_exec::watch::OperatorProfile;
-use lockstep_host::schema::Handled;
 use lockstep_plan::OperatorCount;
 use lockstep_site::profile::read_profiles;
-use lockstep_site::{AnswerForm, BoundStatement, StatementCall, StatementProfile};
+use lockstep_site::{AnswerForm, StatementCall, StatementProfile};
+use lockstep_sql::ast::ParsedStatement;
 use lockstep_types::{Failure, ParameterSet};
 use lockstep_wire_volt::Response;
 use std::collections::BTreeMap;
@@ -32,76 +32,76 @@ struct Analysis {
 }
 
 impl Analyses {
-    /// Begins one; gives the handle of its call.
+    /// Begins one; returns the handle of its call.
     fn begin(&mut self, analysis: Analysis) -> i64 {
         self.next += 1;
         self.running.insert(self.next, analysis);
         self.next
     }
-
-    /// A call was overtaken: it is planned again, for the caller.
-    pub(super) fn overtaken(&mut self, origin: &Origin) -> Option<Origin> {
-        self.running.remove(&origin.handle).map(|analysis| analysis.origin)
-    }
 }
 
-impl Control {
-    /// Runs queries and answers with their plans, and what their operators did.
-    pub(super) fn analyze(
+impl Planner {
+    /// Plans queries that are run for `EXPLAIN ANALYZE` for a caller; returns the handle of their
+    /// call too.
+    ///
+    /// # Errors
+    /// What the caller gets: not all statements are queries that can be planned.
+    pub(in crate::control) fn begin_analysis(
         &mut self,
-        call: SystemCall,
-        plans: Vec<Arc<PreparedStatement>>,
+        catalog: &HostCatalog,
+        origin: Origin,
+        parsed: &[ParsedStatement],
         given: ParameterSet<'_>,
-    ) -> Result<Handled, Failure> {
+    ) -> Result<(i64, PlannedWork), Failure> {
+        let plans = self.plan_all(catalog, parsed)?;
         if plans.iter().any(|plan| !plan.statement().read_only) {
             return Err(Failure::graceful(
                 "EXPLAIN ANALYZE runs the statement, and is for queries only; EXPLAIN shows the \
                  plan of a change.",
             ));
         }
-        let parameters = self.check_parameters(&plans, given)?;
-        let destination = self.common_partition(&plans, given)?;
-        let bind = |(number, plan): (u32, &Arc<PreparedStatement>)| BoundStatement {
-            statement: Arc::new(plan.by_operators()),
-            parameters: Arc::clone(&parameters),
-            shipped: None,
-            found: None,
-            profile: Some(number),
+        let parameters = check_parameters(&plans, given)?;
+        let destination = self.destination(catalog, &plans, given)?;
+        let counted = |(number, plan): (u32, &Arc<PreparedStatement>)| {
+            bound(Arc::new(plan.by_operators()), &parameters, Some(number))
         };
-        let statements = (0..).zip(&plans).map(bind).collect();
+        let statements = (0..).zip(&plans).map(counted).collect();
         let work = StatementCall { statements, read_only: true, answer: AnswerForm::Profiles };
-        let procedure = call.origin.procedure;
-        let handle = self.analyses.begin(Analysis { origin: call.origin, plans });
-        let origin = Origin { procedure, ..self.own_origin(OwnCall::Analysis, handle) };
-        self.send_work(SystemCall { origin, ..call }, work, destination);
-        Ok(Handled::Pending)
+        let handle = self.analyses.begin(Analysis { origin, plans });
+        Ok((handle, PlannedWork { work, destination }))
     }
 
-    /// Such queries have run.
-    pub(super) fn analysis_ended(&mut self, answer: &ForwardedAnswer) {
-        let Some(analysis) = self.analyses.running.remove(&answer.origin.handle) else { return };
-        let Analysis { origin, plans } = analysis;
-        match profiles_of(answer) {
-            Err(failure) => self.answer_failure(origin, &failure),
-            Ok(profiles) => {
-                let explain = self.explainer(lockstep_plan::explain);
-                let partitions = self.facts.partition_count as usize;
-                let texts: Vec<String> = (0..)
-                    .zip(&plans)
-                    .map(|(number, plan)| {
-                        explain(plan, &counts(&profiles, number, plan, partitions), false)
-                    })
-                    .collect();
-                self.answer_tables(origin, |out| write_plans(out, "EXECUTION_PLAN", &texts));
-            }
-        }
+    /// The call of such queries was overtaken by a schema change: returns the caller, for whom they
+    /// are planned again.
+    pub(in crate::control) fn analysis_overtaken(&mut self, origin: &Origin) -> Option<Origin> {
+        self.analyses.running.remove(&origin.handle).map(|analysis| analysis.origin)
+    }
+
+    /// Such queries have run: returns the caller, and the texts of the plans or why there are none.
+    pub(in crate::control) fn analysis_ended(
+        &mut self,
+        catalog: &HostCatalog,
+        answer: &ForwardedAnswer,
+    ) -> Option<(Origin, Result<Vec<String>, Failure>)> {
+        let Analysis { origin, plans } = self.analyses.running.remove(&answer.origin.handle)?;
+        let explained = profiles_of(answer).map(|profiles| {
+            let explain = self.explainer(catalog, lockstep_plan::explain);
+            let partitions = self.facts.partition_count as usize;
+            (0..)
+                .zip(&plans)
+                .map(|(number, plan)| {
+                    explain(plan, &counts(&profiles, number, plan, partitions), false)
+                })
+                .collect()
+        });
+        Some((origin, explained))
     }
 }
 
 /// What an answer says that operators did.
 fn profiles_of(answer: &ForwardedAnswer) -> Result<Vec<StatementProfile>, Failure> {
     let unreadable = |error: String| Failure::unexpected(format!("profiles of queries: {error}"));
-    let body = answer.frame.get(super::own_calls::LENGTH_BYTES..).unwrap_or_default();
+    let body = answer.frame.get(LENGTH_BYTES..).unwrap_or_default();
     let response = Response::decode(body).map_err(|error| unreadable(error.to_string()))?;
     if !response.is_success() {
         return Err(Failure::new(answer.status, response.status_text.unwrap_or_default()));

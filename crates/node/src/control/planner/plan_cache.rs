@@ -2,7 +2,7 @@
 //! in constants share a plan.
 
 use super::plan_template::PlanTemplate;
-use crate::statistics::Extent;
+use crate::control::statistics::PlannerCounts;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_plan_ir::Statement;
 use lockstep_sql::{Limits, Parameterized, parameterize};
@@ -43,16 +43,7 @@ enum Form {
 pub(crate) struct PlanCache {
     plans: Recent<Vec<Arc<PreparedStatement>>>,
     forms: Recent<Form>,
-    /// Texts found.
-    pub(crate) hits: u64,
-    /// Texts not found.
-    pub(crate) misses: u64,
-    /// Time that planning took, nanoseconds a text.
-    pub(crate) planning_ns: Extent,
-    /// Texts that the planner has seen.
-    pub(crate) planned: u64,
-    /// Texts that could not be planned.
-    pub(crate) failures: u64,
+    counts: PlannerCounts,
 }
 
 impl PlanCache {
@@ -61,11 +52,7 @@ impl PlanCache {
         PlanCache {
             plans: Recent::new(limit),
             forms: Recent::new(limit),
-            hits: 0,
-            misses: 0,
-            planning_ns: Extent::default(),
-            planned: 0,
-            failures: 0,
+            counts: PlannerCounts::default(),
         }
     }
 
@@ -73,7 +60,7 @@ impl PlanCache {
     /// parameters.
     pub(crate) fn find(&mut self, text: &str, limits: &Limits, alone: bool) -> Found {
         if let Some(statements) = self.plans.get(text) {
-            self.hits += 1;
+            self.counts.hits += 1;
             return Found::Plans(CachedPlans { statements: statements.clone(), constants: None });
         }
         let short = text.len() <= LONGEST_TEXT_BYTES && alone;
@@ -83,11 +70,11 @@ impl PlanCache {
             && let Some(Form::Planned(template)) = self.forms.get(&form.key)
             && let Some(constants) = template.parameters(&form.literals)
         {
-            self.hits += 1;
+            self.counts.hits += 1;
             let statements = vec![Arc::clone(&template.statement)];
             return Found::Plans(CachedPlans { statements, constants: Some(constants) });
         }
-        self.misses += 1;
+        self.counts.misses += 1;
         Found::Nothing(form)
     }
 
@@ -124,9 +111,9 @@ impl PlanCache {
 
     /// A text was planned, or refused.
     pub(crate) fn count_planning(&mut self, nanoseconds: u64, refused: bool) {
-        self.planning_ns.add(nanoseconds);
-        self.planned += 1;
-        self.failures += u64::from(refused);
+        self.counts.planning_ns.add(nanoseconds);
+        self.counts.planned += 1;
+        self.counts.failures += u64::from(refused);
     }
 
     /// Forgets everything: the schema changed.
@@ -135,10 +122,11 @@ impl PlanCache {
         self.forms.clear();
     }
 
-    /// Number of plans.
-    pub(crate) fn len(&self) -> usize {
+    /// The plans that are kept, and what was counted since the beginning.
+    pub(crate) fn counts(&self) -> PlannerCounts {
         let shared = self.forms.values().filter(|form| matches!(form, Form::Planned(_)));
-        self.plans.entries.len() + shared.count()
+        let kept = self.plans.entries.len() + shared.count();
+        PlannerCounts { kept: kept as u64, ..self.counts }
     }
 }
 
