@@ -13,21 +13,22 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// How the JVM is started. It starts once in a process: the first settings count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JavaSettings {
-    /// The greatest heap, bytes.
-    pub heap_bytes: u64,
-    /// How long a call may run in Java code between two batches, milliseconds; 0: no limit.
-    pub call_limit_ms: u64,
+    /// The heap, bytes.
+    pub heap_bytes_max: u64,
+    /// How long a call may run in Java code between two batches; `None` for no limit.
+    pub call_limit: Option<Duration>,
     /// How much longer one that was stopped may take to end before the process does, which then
-    /// has a thread that nothing else stops, milliseconds.
-    pub stuck_limit_ms: u64,
-    /// Threads for procedures that are no transactions.
-    pub nontransactional_threads: u64,
-    /// The most that a batch of a procedure may hold, bytes.
-    pub batch_bytes: u64,
+    /// has a thread that nothing else stops.
+    pub stuck_limit: Duration,
+    /// Threads for non-transactional procedures.
+    pub nontransactional_threads_max: u32,
+    /// What a batch of a procedure may hold, bytes.
+    pub batch_bytes_max: u64,
     /// More options for the JVM, such as `-Xlog:gc`.
     pub options: Vec<String>,
 }
@@ -35,11 +36,11 @@ pub struct JavaSettings {
 impl Default for JavaSettings {
     fn default() -> JavaSettings {
         JavaSettings {
-            heap_bytes: 1 << 30,
-            call_limit_ms: 0,
-            stuck_limit_ms: 10_000,
-            nontransactional_threads: 20,
-            batch_bytes: 512 << 20,
+            heap_bytes_max: 1 << 30,
+            call_limit: None,
+            stuck_limit: Duration::from_secs(10),
+            nontransactional_threads_max: 20,
+            batch_bytes_max: 512 << 20,
             options: Vec::new(),
         }
     }
@@ -139,7 +140,7 @@ fn options(settings: &JavaSettings, class_path: &str) -> Vec<String> {
         format!("-Djava.class.path={class_path}"),
         // Signals are the host's: Ctrl-C stops it in order.
         "-Xrs".to_string(),
-        format!("-Xmx{}", settings.heap_bytes),
+        format!("-Xmx{}", settings.heap_bytes_max),
         // Native code that Java calls runs the executor on the same stack: deep recursion must
         // end in Java, where it is an exception.
         "-XX:StackShadowPages=50".to_string(),

@@ -6,6 +6,7 @@ use crate::machine::JavaSettings;
 use crate::nontransactional;
 use jni_sys::{JNINativeMethod, jclass, jfieldID, jint, jmethodID, jvalue};
 use std::ffi::{CStr, c_void};
+use std::time::Duration;
 
 /// The runtime as a jar; empty when this was built without a JDK.
 pub(crate) static RUNTIME_JAR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runtime.jar"));
@@ -181,7 +182,7 @@ fn register_natives(env: Env, engine: jclass) -> Java<()> {
 /// Says how many procedures that are no transactions run at a time.
 fn configure_threads(env: Env, class: jclass, settings: &JavaSettings) -> Java<()> {
     let configure = env.static_method(class, c"configure", c"(I)V")?;
-    let threads = jint::try_from(settings.nontransactional_threads).unwrap_or(jint::MAX);
+    let threads = jint::try_from(settings.nontransactional_threads_max).unwrap_or(jint::MAX);
     // SAFETY: the method is the class's, and takes an int.
     unsafe { env.call_static_void(class, configure, &[jvalue { i: threads.max(1) }]) }
 }
@@ -189,7 +190,7 @@ fn configure_threads(env: Env, class: jclass, settings: &JavaSettings) -> Java<(
 /// States how much a batch may hold.
 fn limit_batches(env: Env, class: jclass, settings: &JavaSettings) -> Java<()> {
     let limit = env.static_method(class, c"limitBatches", c"(I)V")?;
-    let bytes = jint::try_from(settings.batch_bytes).unwrap_or(jint::MAX);
+    let bytes = jint::try_from(settings.batch_bytes_max).unwrap_or(jint::MAX);
     // SAFETY: the method is the class's, and takes an int.
     unsafe { env.call_static_void(class, limit, &[jvalue { i: bytes }]) }
 }
@@ -206,8 +207,10 @@ fn native(name: &CStr, signature: &CStr, function: *mut c_void) -> JNINativeMeth
 fn start_watchdog(env: Env, settings: &JavaSettings) -> Java<()> {
     let class = env.lasting_class(c!(named!("Watchdog")))?;
     let start = env.static_method(class, c"start", c"(II)V")?;
-    let limit = |ms: u64| jvalue { i: jint::try_from(ms).unwrap_or(jint::MAX) };
-    let limits = [limit(settings.call_limit_ms), limit(settings.stuck_limit_ms)];
+    // In milliseconds; 0 is no limit.
+    let limit =
+        |limit: Duration| jvalue { i: jint::try_from(limit.as_millis()).unwrap_or(jint::MAX) };
+    let limits = [limit(settings.call_limit.unwrap_or_default()), limit(settings.stuck_limit)];
     // SAFETY: the method is the class's, and takes two ints.
     unsafe { env.call_static_void(class, start, &limits) }
 }

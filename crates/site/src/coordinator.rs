@@ -107,7 +107,7 @@ pub struct Coordinator<O, C> {
     awaited: BTreeMap<TransactionId, AwaitedAnswer<O, C>>,
     /// The time that was given last.
     pub(crate) now_us: i64,
-    /// How long a transaction may take; 0 for as long as it takes.
+    /// How long a transaction may take, microseconds; 0 for as long as it takes.
     transaction_limit_us: i64,
 }
 
@@ -115,8 +115,8 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// A coordinator over the partitions of a ring.
     pub fn new(ring: HashRing, limits: &SiteLimits) -> Coordinator<O, C> {
         let multi_limits = MultiLimits {
-            waiting: limits.waiting_multi,
-            active: if limits.stop_everything.is_on() { 1 } else { limits.active_multi },
+            waiting: limits.waiting_multi_calls_max,
+            active: if limits.stop_everything.is_on() { 1 } else { limits.active_multi_calls_max },
         };
         Coordinator {
             initiator: MultiPartitionInitiator::new(ring.partition_count(), multi_limits),
@@ -129,8 +129,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             is_overtaken: false,
             ring,
             limits: DeskLimits {
-                result_bytes: limits.result_bytes,
-                temporary_bytes: limits.temporary_bytes,
+                result_bytes: limits.result_bytes_max,
+                temporary_bytes: limits.temporary_bytes_max,
                 write: limits.write_limit(),
             },
             stop_everything: limits.stop_everything.is_on(),
@@ -140,7 +140,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             awaits_durable_decisions: false,
             awaited: BTreeMap::new(),
             now_us: 0,
-            transaction_limit_us: limits.transaction_timeout_ms as i64 * 1000,
+            transaction_limit_us: limits.transaction_limit_us(),
         }
     }
 

@@ -1,37 +1,38 @@
 //! Limits of sites and of the coordinator, and the faults that tests inject.
 
 use lockstep_exec::watch::{Caller, LimitSource, TimeLimit};
+use std::time::Duration;
 
 /// Limits of a site and of the coordinator.
 #[derive(Debug, Clone)]
 pub struct SiteLimits {
-    /// Calls held back at a partition while a multi-partition transaction runs.
-    pub held_calls: usize,
+    /// Calls that a partition defers while a multi-partition transaction runs.
+    pub held_calls_max: usize,
     /// Calls that a partition runs speculatively after undecided transactions.
-    pub speculative_calls: usize,
-    /// Bytes of answers that a partition keeps for them.
-    pub speculative_bytes: usize,
+    pub speculative_calls_max: usize,
+    /// Responses that a partition buffers for them, bytes.
+    pub speculative_bytes_max: usize,
     /// Multi-partition calls that wait for their turn.
-    pub waiting_multi: usize,
+    pub waiting_multi_calls_max: usize,
     /// Multi-partition transactions in progress at the same time.
-    pub active_multi: usize,
-    /// How long one may take, milliseconds; 0 for as long as it takes.
-    pub transaction_timeout_ms: u64,
-    /// How long the statements of a call that writes may run at a site, milliseconds; 0 for as long
-    /// as they take.
-    pub write_timeout_ms: u64,
+    pub active_multi_calls_max: usize,
+    /// How long one may take; `None` for as long as it takes.
+    pub transaction_timeout: Option<Duration>,
+    /// How long the statements of a call that writes may run at a site; `None` for as long as they
+    /// take.
+    pub write_timeout: Option<Duration>,
     /// Whether multi-partition transactions stop all partitions: for comparison.
     pub stop_everything: StopEverything,
     /// Result tables of one call, bytes.
-    pub result_bytes: usize,
+    pub result_bytes_max: usize,
     /// Intermediate results of one statement, bytes.
-    pub temporary_bytes: usize,
+    pub temporary_bytes_max: usize,
     /// Tables of fewer rows are not read in batches.
     pub batch_rows_min: u64,
     /// What open transactions may need to be undone, bytes.
-    pub undo_bytes: u64,
+    pub undo_bytes_max: u64,
     /// Changes of global indexes' entries that one statement may ask for at a partition, bytes.
-    pub entry_changes_bytes: usize,
+    pub entry_changes_bytes_max: usize,
     /// Whether replicas keep a digest of their changes.
     pub digests: bool,
     /// Broken on purpose, to see that checks notice; nothing in a server.
@@ -41,19 +42,26 @@ pub struct SiteLimits {
 impl SiteLimits {
     /// How long the statements of a call that writes may run.
     pub(crate) fn write_limit(&self) -> Option<TimeLimit> {
-        limit_of(LimitSource::Write, self.write_timeout_ms)
+        limit_of(LimitSource::Write, self.write_timeout)
+    }
+
+    /// How long a transaction over several partitions may take, microseconds; 0 for as long as it
+    /// takes.
+    pub(crate) fn transaction_limit_us(&self) -> i64 {
+        let limit_us = self.transaction_timeout.map_or(0, |limit| limit.as_micros());
+        i64::try_from(limit_us).unwrap_or(i64::MAX)
     }
 
     /// How long the parts of a transaction over several partitions may run.
     pub(crate) fn part_limit(&self) -> Option<TimeLimit> {
-        limit_of(LimitSource::Transaction, self.transaction_timeout_ms)
+        limit_of(LimitSource::Transaction, self.transaction_timeout)
     }
 }
 
-/// A limit of the host; 0 is none.
-fn limit_of(source: LimitSource, timeout_ms: u64) -> Option<TimeLimit> {
-    let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
-    (timeout_ms > 0).then_some(TimeLimit { timeout_ms, source, caller: Caller::NONE })
+/// A limit of the host, in whole milliseconds.
+fn limit_of(source: LimitSource, timeout: Option<Duration>) -> Option<TimeLimit> {
+    let timeout_ms = u32::try_from(timeout?.as_millis()).unwrap_or(u32::MAX);
+    Some(TimeLimit { timeout_ms, source, caller: Caller::NONE })
 }
 
 /// How multi-partition transactions stop all partitions, if they do: one transaction at a time,

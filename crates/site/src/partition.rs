@@ -98,24 +98,24 @@ impl<H, A, C: Clone> Site<H, A, C> {
     /// An empty partition of a ring.
     pub fn new(partition: PartitionId, ring: HashRing, limits: &SiteLimits) -> Site<H, A, C> {
         let mut options = DatabaseOptions::new(partition, Arc::new(ring));
-        options.result_limit_bytes = limits.result_bytes;
-        options.temporary_limit_bytes = limits.temporary_bytes;
+        options.result_limit_bytes = limits.result_bytes_max;
+        options.temporary_limit_bytes = limits.temporary_bytes_max;
         options.batch_rows_min = limits.batch_rows_min;
-        options.undo_limit_bytes = limits.undo_bytes;
-        options.entry_changes_limit_bytes = limits.entry_changes_bytes;
+        options.undo_limit_bytes = limits.undo_bytes_max;
+        options.entry_changes_limit_bytes = limits.entry_changes_bytes_max;
         options.digests = limits.digests;
         let partition_limits = PartitionLimits {
-            held_calls: limits.held_calls,
+            held_calls: limits.held_calls_max,
             speculative_calls: if limits.stop_everything.is_on() {
                 0
             } else {
-                limits.speculative_calls
+                limits.speculative_calls_max
             },
-            speculative_bytes: limits.speculative_bytes,
+            speculative_bytes: limits.speculative_bytes_max,
         };
         // Of each transaction in progress a partition can have a round and a decision ahead of a
         // missing message, and of each that was abandoned meanwhile.
-        let early_messages = 4_096 + 4 * limits.active_multi;
+        let early_messages = 4_096 + 4 * limits.active_multi_calls_max;
         Site {
             partition,
             initiator: SinglePartitionInitiator::new(partition, partition_limits),

@@ -17,6 +17,7 @@ use lockstep_site::{
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod bytes;
 mod calls;
@@ -54,7 +55,7 @@ const START_US: i64 = 1_700_000_000_000_000;
 const STEP_US: u64 = 700;
 
 /// A transaction is over after this time, when the world is told to look ([`World::expire`]).
-const TRANSACTION_TIMEOUT_MS: u64 = 20;
+const TRANSACTION_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Who waits for a call.
 pub type CallNumber = usize;
@@ -194,20 +195,20 @@ impl World {
         let partitions = shape.partitions;
         let ring = HashRing::new(partitions);
         let limits = SiteLimits {
-            held_calls: 10_000,
-            speculative_calls: if shape.speculates { 1_000 } else { 0 },
-            speculative_bytes: 1 << 20,
-            waiting_multi: 10_000,
-            active_multi: shape.active_multi,
-            transaction_timeout_ms: TRANSACTION_TIMEOUT_MS,
-            write_timeout_ms: 0,
+            held_calls_max: 10_000,
+            speculative_calls_max: if shape.speculates { 1_000 } else { 0 },
+            speculative_bytes_max: 1 << 20,
+            waiting_multi_calls_max: 10_000,
+            active_multi_calls_max: shape.active_multi,
+            transaction_timeout: Some(TRANSACTION_TIMEOUT),
+            write_timeout: None,
             stop_everything: shape.stop_everything,
             faults: shape.faults,
-            result_bytes: 1 << 20,
-            temporary_bytes: 1 << 24,
+            result_bytes_max: 1 << 20,
+            temporary_bytes_max: 1 << 24,
             batch_rows_min: 0,
-            undo_bytes: 1 << 30,
-            entry_changes_bytes: 64 << 20,
+            undo_bytes_max: 1 << 30,
+            entry_changes_bytes_max: 64 << 20,
             digests: shape.digests,
         };
         let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);

@@ -9,14 +9,14 @@
 
 use super::disk::{Recovered, RecoverySummary, directory_log, recover};
 use super::{HostState, ReplaySettings, carry_out};
-use crate::catalog::{HostCatalog, NativeRegistry};
+use crate::catalog::{HostCatalog, NativeRegistry, java_settings};
 use crate::classes;
 use crate::clock;
 use crate::control::change::ChangeSettings;
 use crate::log::Data;
 use crate::log::directory::random_bits;
 use crate::mailbox::Bell;
-use crate::options::{OptionValue, Options};
+use crate::options::Options;
 use crate::snapshot::lane::{LaneLimits, SiteLane, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start};
 use crate::snapshot::{SaveResult, Saved};
@@ -30,7 +30,6 @@ use lockstep_durability::{ClusterId, command_log};
 use lockstep_env::{Disk, OpenMode};
 use lockstep_host::schema::change::{CatalogChange, prepare_change};
 use lockstep_host::schema::codec::encode_saved_planning;
-use lockstep_jvm::JavaSettings;
 use lockstep_site::{SchemaTask, Site};
 use lockstep_txn::TransactionClock;
 use lockstep_types::{HashRing, PartitionId, TransactionId, timestamp};
@@ -111,14 +110,7 @@ pub fn restore(
     let replay = ReplaySettings {
         natives,
         options,
-        java: JavaSettings {
-            heap_bytes: options.java_heap_bytes.get(),
-            call_limit_ms: options.java_call_limit_ms.number(),
-            stuck_limit_ms: options.java_stuck_limit_ms.get(),
-            nontransactional_threads: options.max_nontransactional_threads.get(),
-            batch_bytes: options.max_java_batch_bytes.get(),
-            options: java_options.to_vec(),
-        },
+        java: java_settings(options, java_options),
         ring: &ring,
         progress: &data.progress.replayed,
     };

@@ -2,10 +2,10 @@
 
 use super::Drain;
 use crate::callers::Callers;
-use crate::catalog::HostCatalog;
+use crate::catalog::{HostCatalog, java_settings};
 use crate::intake::Intake;
 use crate::log::{DirectoryLock, Durability};
-use crate::options::{OptionValue, Options};
+use crate::options::Options;
 use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_host::placement::Placement;
@@ -110,13 +110,6 @@ impl HostFacts {
 
     /// How the JVM is started, if it is.
     pub fn java_settings(&self) -> JavaSettings {
-        JavaSettings {
-            heap_bytes: self.options.java_heap_bytes.get(),
-            call_limit_ms: self.options.java_call_limit_ms.number(),
-            stuck_limit_ms: self.options.java_stuck_limit_ms.get(),
-            nontransactional_threads: self.options.max_nontransactional_threads.get(),
-            batch_bytes: self.options.max_java_batch_bytes.get(),
-            options: self.java_options.clone(),
-        }
+        java_settings(&self.options, &self.java_options)
     }
 }
