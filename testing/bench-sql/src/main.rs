@@ -14,9 +14,9 @@ mod systems;
 mod transactional;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use lockstep_bench::program;
 use lockstep_bench::verdict::render_options;
 use report::Findings;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,12 +31,7 @@ fn command() -> Command {
     };
     Command::new("bench-sql")
         .about("SQL on one site beside SQLite in memory, as ratios from one run")
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .action(ArgAction::SetTrue)
-                .help("A tiny run of everything: shows that it runs, measures nothing"),
-        )
+        .arg(program::quick_flag("A tiny run of everything: shows that it runs, measures nothing"))
         .arg(Arg::new("only").long("only").value_name("NAME").action(ArgAction::Append).help(
             "Only what has this in its name (again for more); planning and memory are names too",
         ))
@@ -48,13 +43,7 @@ fn command() -> Command {
             "Time of one repeat of a transactional statement",
         ))
         .arg(number("rows", "1000000", 100_000_000, "Rows that reporting queries go over"))
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write figures and samples as JSON"),
-        )
+        .arg(program::json_option("Write figures and samples as JSON"))
         .subcommand(
             Command::new(memory::PROBE)
                 .hide(true)
@@ -125,13 +114,7 @@ fn main() -> ExitCode {
         }
         _ => run(&matches),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-sql: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    program::exit_code("bench-sql", result)
 }
 
 fn run(matches: &ArgMatches) -> Result<(), String> {
@@ -144,13 +127,5 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     };
     let options = plan.options();
     println!("{}\n{}", render_options(&options), report::render(&findings));
-    if plan.quick {
-        println!("A quick run: the figures mean nothing.");
-    }
-    if let Some(file) = matches.get_one::<PathBuf>("json") {
-        let json = report::json(&findings, &options);
-        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
-        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    Ok(())
+    program::end_run(matches, || report::json(&findings, &options))
 }

@@ -16,6 +16,7 @@ pub mod postgres;
 pub mod postgres_voter;
 mod postgres_wire;
 pub mod process;
+pub mod program;
 pub mod redis;
 pub mod report;
 pub mod run;

@@ -4,8 +4,9 @@
 //! take turns, each on a host of its own; the ratio is the median of the repeats. Of the open loop,
 //! calls that were due while the machine took a core away are set aside, and both figures printed.
 
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, Command, value_parser};
 use lockstep_bench::driver::{DriverOptions, Measured, drive};
+use lockstep_bench::program;
 use lockstep_bench::stalls::{self, Watch};
 use lockstep_bench::verdict::median;
 use lockstep_bench::voter::{Form, VoterLoad, schema_statements};
@@ -37,12 +38,7 @@ fn main() -> ExitCode {
     };
     let matches = Command::new("bench-java")
         .about("Procedures in Java beside native ones, as ratios from one run")
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .action(ArgAction::SetTrue)
-                .help("One short repeat of everything: shows that it runs, measures nothing"),
-        )
+        .arg(program::quick_repeat_flag())
         .arg(number("repeats", "3", "Repeats of the ratio; the median counts"))
         .arg(number("seconds", "8", "Measured time of one figure, behind 4 s of warm-up"))
         .arg(number("latency-seconds", "60", "Time of the open loop at half of the peak"))

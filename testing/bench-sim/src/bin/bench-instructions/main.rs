@@ -9,6 +9,7 @@ mod paths;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use limits::{Judgement, Limits};
+use lockstep_bench::program;
 use paths::{CountedPath, PATHS};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,13 +49,7 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Make what was counted the limits; a commit that raises one says why"),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write the counts as JSON"),
-        )
+        .arg(program::json_option("Write the counts as JSON"))
         .subcommand(
             Command::new(COUNTED)
                 .hide(true)

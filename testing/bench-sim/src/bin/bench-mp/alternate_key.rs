@@ -3,18 +3,16 @@
 
 use crate::Plan;
 use lockstep_bench::alternate_key::{AlternateKeyHost, AlternateKeyShape};
+use lockstep_bench::inner_host::{settled, time_loads};
 use lockstep_bench::process::thread_seconds;
 use lockstep_bench::report::grouped;
 use lockstep_node::options::Options;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 /// Of a thousand entries of the index, how many live at another partition than their row.
 const ELSEWHERE_PER_MILLE: i64 = 800;
 /// What the names of sites' threads begin with.
 const SITES: &str = "site ";
-/// How long calls in flight may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ratios, one a repeat.
 #[derive(Debug, Default)]
@@ -61,14 +59,8 @@ pub fn measure(plan: &Plan, texts: bool) -> Result<AlternateKey, String> {
         samples.ratios.push(ratio);
         samples.cpu_ratios.push(cpu_ratio);
     }
-    let start = Instant::now();
-    loop {
-        match host.check() {
-            Ok(()) => return Ok(samples),
-            Err(error) if start.elapsed() > PATIENCE => return Err(error),
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
+    settled(|| host.check())?;
+    Ok(samples)
 }
 
 /// Calls per second, and per second of the sites' processor time.
@@ -79,14 +71,8 @@ fn throughput(
 ) -> Result<(f64, f64), String> {
     let cpu_s = || thread_seconds(SITES).map_err(|error| error.to_string());
     host.steering.by_number_per_mille.store(by_number_per_mille, Ordering::Relaxed);
-    host.steering.running.store(true, Ordering::Relaxed);
-    std::thread::sleep(plan.warmup);
-    let (start, before, cpu_before) = (Instant::now(), host.calls(), cpu_s()?);
-    std::thread::sleep(plan.duration);
-    let (calls, cpu) = ((host.calls() - before) as f64, cpu_s()? - cpu_before);
-    let rate = calls / start.elapsed().as_secs_f64();
-    host.steering.running.store(false, Ordering::Relaxed);
-    // What is in flight ends before the next figure's.
-    std::thread::sleep(plan.warmup / 4);
-    Ok((rate, calls / cpu.max(1e-9)))
+    let timed = time_loads(&host.steering.running, plan.times(), || (host.calls(), cpu_s()));
+    let ((calls_before, cpu_before), (calls_after, cpu_after)) = (timed.before, timed.after);
+    let (calls, cpu) = ((calls_after - calls_before) as f64, cpu_after? - cpu_before?);
+    Ok((calls / timed.seconds, calls / cpu.max(1e-9)))
 }

@@ -1,14 +1,11 @@
 //! Inserts into a table with a global unique index, against the same table without.
 
 use crate::Plan;
+use lockstep_bench::inner_host::{settled, time_loads};
 use lockstep_bench::inserts::InsertHost;
 use lockstep_bench::report::grouped;
 use lockstep_node::options::Options;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// How long calls in flight may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One repeat.
 #[derive(Debug, Clone, Copy)]
@@ -55,22 +52,9 @@ pub fn measure(plan: &Plan) -> Result<Vec<Inserts>, String> {
 fn throughput(host: &InsertHost, plan: &Plan, indexed: bool) -> Result<f64, String> {
     let first = host.inserted();
     host.steering.indexed.store(indexed, Ordering::Relaxed);
-    host.steering.running.store(true, Ordering::Relaxed);
-    std::thread::sleep(plan.warmup);
-    let (start, before) = (Instant::now(), host.inserted());
-    std::thread::sleep(plan.duration);
-    let rate = (host.inserted() - before) as f64 / start.elapsed().as_secs_f64();
-    host.steering.running.store(false, Ordering::Relaxed);
-    // What is in flight ends before it is counted. A load that was about to call when it was told
-    // to end may still do so.
-    std::thread::sleep(plan.warmup / 4);
-    let start = Instant::now();
-    while !host.is_quiet() {
-        if start.elapsed() > PATIENCE {
-            return Err("inserts do not end".to_string());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let timed = time_loads(&host.steering.running, plan.times(), || host.inserted());
+    // A load that was about to call when it was switched off may still have done so.
+    settled(|| if host.is_quiet() { Ok(()) } else { Err("inserts do not end".to_string()) })?;
     host.check_and_empty(indexed, host.inserted() - first)?;
-    Ok(rate)
+    Ok((timed.after - timed.before) as f64 / timed.seconds)
 }

@@ -11,8 +11,8 @@ mod measure;
 mod table;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use lockstep_bench::program;
 use lockstep_bench::verdict::{Row, render_options};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,12 +31,7 @@ fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg 
 fn command() -> Command {
     Command::new("bench-mp")
         .about("The speed of transactions over several partitions, as ratios from one run")
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .action(ArgAction::SetTrue)
-                .help("One short repeat of everything: shows that it runs, measures nothing"),
-        )
+        .arg(program::quick_repeat_flag())
         .arg(number("repeats", "5", "Repeats of each ratio; the median counts"))
         .arg(number("milliseconds", "1000", "Measured time of one figure"))
         .arg(number("warmup-milliseconds", "300", "Time before it"))
@@ -44,13 +39,7 @@ fn command() -> Command {
         .arg(number("accounts", "20000", "Accounts of the bank, and subscribers"))
         .arg(number("by-index", "200", "Of a thousand calls of the mix, those by a global index"))
         .arg(number("latency-calls", "3000", "Calls of each kind whose latency is measured"))
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write rows and samples as JSON"),
-        )
+        .arg(program::json_option("Write rows and samples as JSON"))
         .subcommand(Command::new(ALTERNATE_KEY).about("Measures the alternate-key mix only"))
         .subcommand(Command::new(INSERTS).about("Measures the inserts only"))
         .arg(
@@ -115,6 +104,11 @@ impl Plan {
         }
     }
 
+    /// The warm-up and the measured time of a figure.
+    fn times(&self) -> (Duration, Duration) {
+        (self.warmup, self.duration)
+    }
+
     fn options(&self, cores: usize) -> Vec<(&'static str, String)> {
         let ms = |time: Duration| format!("{} ms", time.as_millis());
         vec![
@@ -144,13 +138,7 @@ fn main() -> ExitCode {
             None => compare(&matches),
         },
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-mp: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    program::exit_code("bench-mp", result)
 }
 
 fn compare_alternate_key(plan: &Plan) -> Result<(), String> {
@@ -166,7 +154,7 @@ fn compare_inserts(plan: &Plan) -> Result<(), String> {
 }
 
 fn compare(matches: &ArgMatches) -> Result<(), String> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let cores = program::cores();
     if cores < 2 {
         eprintln!("bench-mp: there is one core only: the sites share it");
     }
@@ -180,13 +168,5 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     let rows = table::rows(&samples, &inserts, &bystander, &simulated);
     let options = plan.options(cores);
     println!("{}\n{}", render_options(&options), Row::render(&rows));
-    if plan.quick {
-        println!("A quick run: the figures mean nothing.");
-    }
-    if let Some(file) = matches.get_one::<PathBuf>("json") {
-        let json = table::json(&rows, &samples, &inserts, &options);
-        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
-        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    Ok(())
+    program::end_run(matches, || table::json(&rows, &samples, &inserts, &options))
 }

@@ -3,6 +3,7 @@
 use crate::Plan;
 use crate::alternate_key::AlternateKey;
 use lockstep_bench::bank::{BankHost, BankShape};
+use lockstep_bench::inner_host::{self, time_loads};
 use lockstep_bench::report::grouped;
 use lockstep_client::{Connection, ParameterWriter};
 use lockstep_node::options::Options;
@@ -11,14 +12,12 @@ use lockstep_sim::timed::{self, Model};
 use lockstep_sim::world::Shape;
 use lockstep_types::{Datum, HashRing};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The shares of transfers that are measured, in a thousand calls.
 pub const SHARES_PER_MILLE: [u64; 4] = [10, 100, 500, 1000];
 /// The share at which stopping everything is compared.
 const COMPARED_PER_MILLE: u64 = 100;
-/// How long calls in flight may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ratios, one a repeat, and the rates they are of.
 #[derive(Debug, Default)]
@@ -110,27 +109,13 @@ pub fn throughput(host: &BankHost, plan: &Plan, transfers_per_mille: u64, two_ro
     let calls = || -> u64 { host.counts.iter().map(|counts| counts.calls()).sum() };
     host.steering.transfers_per_mille.store(transfers_per_mille, Ordering::Relaxed);
     host.steering.two_rounds.store(two_rounds, Ordering::Relaxed);
-    host.steering.running.store(true, Ordering::Relaxed);
-    std::thread::sleep(plan.warmup);
-    let (start, before) = (Instant::now(), calls());
-    std::thread::sleep(plan.duration);
-    let rate = (calls() - before) as f64 / start.elapsed().as_secs_f64();
-    host.steering.running.store(false, Ordering::Relaxed);
-    // What is in flight ends before the next figure's.
-    std::thread::sleep(plan.warmup / 4);
-    rate
+    let timed = time_loads(&host.steering.running, plan.times(), calls);
+    (timed.after - timed.before) as f64 / timed.seconds
 }
 
 /// Waits until nothing is in flight and checks the sums.
 pub fn settled(host: &BankHost, deposits_elsewhere: u64) -> Result<(), String> {
-    let start = Instant::now();
-    loop {
-        match host.check(deposits_elsewhere) {
-            Ok(()) => return Ok(()),
-            Err(error) if start.elapsed() > PATIENCE => return Err(error),
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
+    inner_host::settled(|| host.check(deposits_elsewhere))
 }
 
 /// One call at a time over TCP, on a connection at each site.

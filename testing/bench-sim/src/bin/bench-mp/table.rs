@@ -5,7 +5,7 @@ use crate::bystander::Bystander;
 use crate::inserts::Inserts;
 use crate::measure::{SHARES_PER_MILLE, Samples};
 use lockstep_bench::report::grouped;
-use lockstep_bench::verdict::{Bound, Row, median, times, verdict};
+use lockstep_bench::verdict::{Bound, Row, median, report_json, times, verdict};
 use serde_json::{Value, json};
 
 /// What each share of transfers must and should reach.
@@ -133,11 +133,7 @@ pub fn json(
     inserts: &[Inserts],
     options: &[(&str, String)],
 ) -> Value {
-    let options: serde_json::Map<String, Value> =
-        options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-    json!({
-        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
-        "samples": {
+    let samples = json!({
             "transfers_per_mille": SHARES_PER_MILLE,
             "alone_per_s": samples.alone_per_s,
             "one_round": samples.one_round,
@@ -150,9 +146,8 @@ pub fn json(
                 inserts.iter().map(|i| i.without_per_s).collect::<Vec<_>>(),
             "alternate_key": alternate_key_json(&samples.alternate_key),
             "alternate_text": alternate_key_json(&samples.alternate_text),
-        },
-        "options": options,
-    })
+    });
+    report_json(rows.iter().map(Row::json).collect(), samples, options)
 }
 
 fn alternate_key_json(samples: &AlternateKey) -> Value {

@@ -11,8 +11,7 @@ mod table;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::verdict::render_options;
-use lockstep_bench::{echo, stalls};
-use std::os::unix::process::CommandExt;
+use lockstep_bench::{echo, program, stalls};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,12 +25,7 @@ const EMBEDDED: &str = "embedded";
 fn command() -> Command {
     Command::new("bench-compare")
         .about("Our speed beside Redis and an echo server, as ratios from one run")
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .action(ArgAction::SetTrue)
-                .help("One short repeat of everything: shows that it runs, measures nothing"),
-        )
+        .arg(program::quick_repeat_flag())
         .arg(
             Arg::new("repeats")
                 .long("repeats")
@@ -53,14 +47,8 @@ fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The server [default: the one beside this program]"),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write rows and samples as JSON"),
-        )
-        .arg(Arg::new("pinned").long("pinned").action(ArgAction::SetTrue).hide(true))
+        .arg(program::json_option("Write rows and samples as JSON"))
+        .arg(program::pinned_flag())
         .subcommand(Command::new(ECHO).hide(true))
         .subcommand(
             Command::new(PROBE)
@@ -118,19 +106,12 @@ fn main() -> ExitCode {
         }
         _ => compare(&matches),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-compare: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    program::exit_code("bench-compare", result)
 }
 
 fn compare(matches: &ArgMatches) -> Result<(), String> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     if !matches.get_flag("pinned") {
-        return pin_and_restart(cores);
+        return program::pin_and_restart("bench-compare");
     }
     let plan = Plan::new(matches);
     let load = load_average();
@@ -147,15 +128,7 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
              little, CPU times and instructions hold."
         );
     }
-    if plan.quick {
-        println!("A quick run: the figures mean nothing.");
-    }
-    if let Some(file) = matches.get_one::<PathBuf>("json") {
-        let json = table::json(&rows, &samples, &options);
-        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
-        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    Ok(())
+    program::end_run(matches, || table::json(&rows, &samples, &options))
 }
 
 /// Above this load other work takes the cores away that are measured.
@@ -165,19 +138,4 @@ const BUSY_LOAD: f64 = 0.7;
 fn load_average() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
-}
-
-/// Starts this program again on the core of the load, in the place of itself.
-fn pin_and_restart(cores: usize) -> Result<(), String> {
-    if cores < 2 {
-        eprintln!("bench-compare: there is one core only: load and servers share it");
-    }
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let core = systems::load_core(cores);
-    let error = lockstep_bench::process::on_core(core, &program.to_string_lossy())
-        .args(std::env::args().skip(1))
-        .arg("--pinned")
-        .env(systems::CORES_VARIABLE, cores.to_string())
-        .exec();
-    Err(format!("taskset (of util-linux) cannot be run: {error}"))
 }

@@ -1,11 +1,12 @@
 //! The figures that need servers and load, one after the other, in turns.
 
-use crate::systems::{CONNECTIONS, PIPELINE, REDIS_KEYS, SERVER_CORE, Systems, load_core};
+use crate::systems::{CONNECTIONS, PIPELINE, REDIS_KEYS, SERVER_CORE, Systems};
 use crate::{EMBEDDED, Plan};
 use clap::ArgMatches;
 use lockstep_bench::driver::{DriverOptions, drive};
 use lockstep_bench::embedded::EmbeddedVoter;
 use lockstep_bench::process::{ServerProcess, cpu_time_of};
+use lockstep_bench::program::load_core;
 use lockstep_bench::redis::{self, RedisLoad};
 use lockstep_bench::report::throughput_per_s;
 use lockstep_bench::stalls::{Undisturbed, Watch, judged_p99_us};

@@ -2,11 +2,10 @@
 
 use crate::{ECHO, Plan};
 use lockstep_bench::process::{ServerProcess, free_address, on_core};
+use lockstep_bench::program::{cores, load_core};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Carries the machine's number of cores over the pinning of this process.
-pub const CORES_VARIABLE: &str = "LOCKSTEP_BENCH_CORES";
 /// Connections of every load.
 pub const CONNECTIONS: usize = 50;
 /// Calls in flight on each where throughput is measured.
@@ -15,11 +14,6 @@ pub const PIPELINE: usize = 64;
 pub const REDIS_KEYS: u64 = 1_000_000;
 /// The core of the servers.
 pub const SERVER_CORE: usize = 0;
-
-/// The core of the load.
-pub fn load_core(cores: usize) -> usize {
-    usize::from(cores > 1)
-}
 
 /// Where the programs are.
 pub struct Systems {
@@ -48,8 +42,7 @@ impl Systems {
         }
         let redis_version = version_of_redis()
             .ok_or("redis-server is missing; on Debian `apt-get install redis-server`")?;
-        let cores = std::env::var(CORES_VARIABLE).ok().and_then(|cores| cores.parse().ok());
-        Ok(Systems { own, lockstep, cores: cores.unwrap_or(1), redis_version })
+        Ok(Systems { own, lockstep, cores: cores(), redis_version })
     }
 
     /// A command on the core of the servers.

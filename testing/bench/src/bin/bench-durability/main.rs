@@ -10,10 +10,8 @@ mod table;
 mod under_load;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use lockstep_bench::process::on_core;
-use lockstep_bench::stalls;
 use lockstep_bench::verdict::{Row, render_options};
-use std::os::unix::process::CommandExt;
+use lockstep_bench::{program, stalls};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,10 +24,6 @@ const PIPELINE: usize = 64;
 const REDIS_KEYS: u64 = 1_000_000;
 /// The core of the servers.
 const SERVER_CORE: usize = 0;
-/// The core of the load, where there are two.
-const LOAD_CORE: usize = 1;
-/// How many cores there are, when this program has restarted itself on one.
-const CORES_VARIABLE: &str = "BENCH_CORES";
 
 /// The subcommands that this program starts itself with.
 const EMBEDDED: &str = "embedded";
@@ -86,12 +80,7 @@ fn command() -> Command {
                 .value_parser(FIGURES.map(|(name, _)| name))
                 .help("Measure only these"),
         )
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .action(ArgAction::SetTrue)
-                .help("One short repeat of everything: shows that it runs, measures nothing"),
-        )
+        .arg(program::quick_repeat_flag())
         .arg(
             Arg::new("repeats")
                 .long("repeats")
@@ -120,14 +109,8 @@ fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Where the disk is that is measured [default: beside this program]"),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write rows and samples as JSON"),
-        )
-        .arg(Arg::new("pinned").long("pinned").action(ArgAction::SetTrue).hide(true));
+        .arg(program::json_option("Write rows and samples as JSON"))
+        .arg(program::pinned_flag());
     let hidden = |name: &'static str| {
         let milliseconds = Arg::new("milliseconds").value_parser(value_parser!(u64));
         Command::new(name).hide(true).arg(milliseconds.required(true))
@@ -210,7 +193,6 @@ impl Plan {
         let is_chosen =
             |name: &str| only.as_ref().is_none_or(|only| only.iter().any(|o| *o == name));
         let figures = FIGURES.iter().filter(|(name, _)| is_chosen(name));
-        let cores = std::env::var(CORES_VARIABLE).ok().and_then(|text| text.parse().ok());
         Ok(Plan {
             figures: figures.map(|(_, figure)| *figure).collect(),
             repeats: if quick { 1 } else { repeats },
@@ -220,7 +202,7 @@ impl Plan {
             recovery_bytes: bytes("recovery-mb"),
             snapshot_bytes: bytes("snapshot-mb"),
             mixed_calls: if quick { 2_000 } else { number("mixed-calls") },
-            cores: cores.unwrap_or(1),
+            cores: program::cores(),
             own,
             lockstep,
             postgres: path("postgres"),
@@ -238,7 +220,7 @@ impl Plan {
         let megabytes = |bytes: u64| format!("{} MB of rows", bytes / 1_000_000);
         vec![
             ("core of the servers", SERVER_CORE.to_string()),
-            ("core of the load", LOAD_CORE.min(self.cores - 1).to_string()),
+            ("core of the load", program::load_core(self.cores).to_string()),
             ("lockstep", format!("start --sites 1 [--dir DIR] ({})", self.lockstep.display())),
             ("Redis", "appendonly yes, appendfsync always, SET of 64 bytes".to_string()),
             ("PostgreSQL", measure::POSTGRES_SETTINGS.join(", ")),
@@ -274,18 +256,12 @@ fn main() -> ExitCode {
         }
         _ => run(&matches),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-durability: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    program::exit_code("bench-durability", result)
 }
 
 fn run(matches: &ArgMatches) -> Result<(), String> {
     if !matches.get_flag("pinned") {
-        return pin_and_restart();
+        return program::pin_and_restart("bench-durability");
     }
     let plan = Plan::new(matches)?;
     let shown = |error: std::io::Error| format!("{}: {error}", plan.folder.display());
@@ -296,28 +272,5 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     let rows = table::rows(&samples);
     let options = plan.options();
     println!("{}\n{}", render_options(&options), Row::render(&rows));
-    if plan.quick {
-        println!("A quick run: the figures mean nothing.");
-    }
-    if let Some(file) = matches.get_one::<PathBuf>("json") {
-        let json = table::json(&rows, &samples, &options);
-        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
-        std::fs::write(file, text + "\n").map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    Ok(())
-}
-
-/// Starts this program again on the core of the load, in the place of itself.
-fn pin_and_restart() -> Result<(), String> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    if cores < 2 {
-        eprintln!("bench-durability: there is one core only: load and servers share it");
-    }
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let error = on_core(LOAD_CORE.min(cores - 1), &program.to_string_lossy())
-        .args(std::env::args().skip(1))
-        .arg("--pinned")
-        .env(CORES_VARIABLE, cores.to_string())
-        .exec();
-    Err(format!("taskset (of util-linux) cannot be run: {error}"))
+    program::end_run(matches, || table::json(&rows, &samples, &options))
 }

@@ -7,8 +7,9 @@
 //! of the host finds its time where the two leave some.
 
 use crate::host::{self, Cores, Host, HostOptions};
-use crate::{LOAD_CORE, Plan, SERVER_CORE, ballast, measure};
+use crate::{Plan, SERVER_CORE, ballast, measure};
 use lockstep_bench::process::RealTime;
+use lockstep_bench::program::load_core;
 use lockstep_bench::stalls::{Undisturbed, Watch, judged_p99_us};
 use lockstep_bench::voter::{self, Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
@@ -167,7 +168,7 @@ impl Run {
 
 fn drive(plan: &Plan, host: &Host, rate: Option<f64>, load: &mut VoterLoad) -> Result<Run, String> {
     let watch = rate.map(|_| {
-        let cores = [SERVER_CORE, LOAD_CORE.min(plan.cores - 1)];
+        let cores = [SERVER_CORE, load_core(plan.cores)];
         Watch::begin(&cores, &plan.own, plan.warmup + plan.duration + TICKER_SPARE)
     });
     let _priority = rate.map(|_| RealTime::of_this_thread(host::PRIORITY));

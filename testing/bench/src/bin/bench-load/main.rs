@@ -4,10 +4,11 @@
 //! with the table's primary key and without durability; the time is that of the client from its
 //! start to its end. Ratios of one run, medians of repeats in turns.
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command, value_parser};
 use lockstep_base::random::SeededRandom;
 use lockstep_bench::postgres::{self, Postgres};
 use lockstep_bench::process::ServerProcess;
+use lockstep_bench::program;
 use lockstep_bench::report::grouped;
 use lockstep_bench::verdict::{Bound, align, median, render_options, times, verdict};
 use lockstep_client::{ConnectOptions, Connection};
@@ -59,27 +60,16 @@ fn command() -> Command {
     };
     Command::new("bench-load")
         .about("lockstep load csv beside PostgreSQL's COPY, as a ratio from one run")
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .action(ArgAction::SetTrue)
-                .help("Few rows once: shows that it runs, measures nothing"),
-        )
+        .arg(program::quick_flag("Few rows once: shows that it runs, measures nothing"))
         .arg(number("rows", "1000000", 1 << 30, "Rows of the file"))
         .arg(number("repeats", "3", 100, "Repeats; the median counts"))
         .arg(path("lockstep", "PROGRAM", "The server [default: the one beside this program]"))
         .arg(path("postgres", "FOLDER", "PostgreSQL's programs [default: the newest installed]"))
-        .arg(path("json", "FILE", "Write figures and samples as JSON"))
+        .arg(program::json_option("Write figures and samples as JSON"))
 }
 
 fn main() -> ExitCode {
-    match run(&command().get_matches()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-load: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    program::exit_code("bench-load", run(&command().get_matches()))
 }
 
 /// A file that is removed with this.
@@ -196,19 +186,12 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
             format!("{}, psql \\copy, primary key, no sync, minimal log", postgres.version()?),
         ),
     ];
-    report(&ours, &theirs, &options, path("json"))?;
-    if quick {
-        println!("A quick run: the figures mean nothing.");
-    }
-    Ok(())
+    let json = report(&ours, &theirs, &options);
+    program::end_run(matches, || json)
 }
 
-fn report(
-    ours: &[f64],
-    theirs: &[f64],
-    options: &[(&str, String)],
-    file: Option<PathBuf>,
-) -> Result<(), String> {
+/// Prints the report; returns it as JSON.
+fn report(ours: &[f64], theirs: &[f64], options: &[(&str, String)]) -> serde_json::Value {
     let (our, their) = (median(ours.iter().copied()), median(theirs.iter().copied()));
     let (ratio, must) = (our / their, Bound::AtLeast(0.5));
     let verdict = verdict(ratio, must, must);
@@ -219,13 +202,10 @@ fn report(
         words(&["load csv / COPY", &times(ratio), &times(must.value()), verdict, &detail]),
     ];
     println!("{}\n{}", render_options(options), align(&lines, |column| matches!(column, 1 | 2)));
-    let Some(file) = file else { return Ok(()) };
     let options: serde_json::Map<String, serde_json::Value> =
         options.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-    let json = json!({
+    json!({
         "ratio": ratio, "verdict": verdict, "ours_rows_per_s": ours, "copy_rows_per_s": theirs,
         "options": options,
-    });
-    let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
-    std::fs::write(&file, text + "\n").map_err(|error| format!("{}: {error}", file.display()))
+    })
 }

@@ -13,10 +13,8 @@ mod tail;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::page::{Page, machine_facts};
-use lockstep_bench::process::on_core;
 use lockstep_bench::verdict::{Row, render_options};
-use lockstep_bench::{echo, stalls};
-use std::os::unix::process::CommandExt;
+use lockstep_bench::{echo, program, stalls};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -56,12 +54,9 @@ fn command() -> Command {
     let figures = FIGURES.map(|(name, _)| name);
     Command::new("bench-workloads")
         .about("TPC-C, TATP and lock-store beside Redis and PostgreSQL, as ratios from one run")
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .action(ArgAction::SetTrue)
-                .help("One short repeat at a small scale: shows that it runs, measures nothing"),
-        )
+        .arg(program::quick_flag(
+            "One short repeat at a small scale: shows that it runs, measures nothing",
+        ))
         .arg(
             Arg::new("only")
                 .long("only")
@@ -85,9 +80,9 @@ fn command() -> Command {
         .arg(file("lockstep", "The server [default: the one beside this program]"))
         .arg(file("postgres", "The folder of initdb [default: /usr/lib/postgresql/*/bin]"))
         .arg(file("dir", "Where logs and PostgreSQL's files go [default: the temporary folder]"))
-        .arg(file("json", "Write rows, samples and options as JSON"))
+        .arg(program::json_option("Write rows, samples and options as JSON"))
         .arg(file("html", "Write the report as a page"))
-        .arg(Arg::new("pinned").long("pinned").action(ArgAction::SetTrue).hide(true))
+        .arg(program::pinned_flag())
         .subcommand(stalls::ticker_command())
         .subcommand(Command::new(ECHO).hide(true))
 }
@@ -230,29 +225,9 @@ fn main() -> ExitCode {
         }
         Some((ECHO, _)) => echo::serve(),
         _ if matches.get_flag("pinned") => compare(&matches),
-        _ => pin_and_restart(),
+        _ => program::pin_and_restart("bench-workloads"),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("bench-workloads: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Starts this program again on the core of the load, in the place of itself.
-fn pin_and_restart() -> Result<(), String> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    if cores < 2 {
-        eprintln!("bench-workloads: there is one core only: load and servers share it");
-    }
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let error = on_core(LOAD_CORE.min(cores - 1), &program.to_string_lossy())
-        .args(std::env::args().skip(1))
-        .arg("--pinned")
-        .exec();
-    Err(format!("taskset (of util-linux) cannot be run: {error}"))
+    program::exit_code("bench-workloads", result)
 }
 
 fn compare(matches: &ArgMatches) -> Result<(), String> {
@@ -269,14 +244,7 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
     options.push(("load before", load.trim().to_string()));
     println!("{}\n{}", render_options(&options), Row::render(&rows));
     samples.studies.iter().for_each(|study| println!("{}", study.render()));
-    if plan.quick {
-        println!("A quick run: the figures mean nothing.");
-    }
-    if let Some(path) = matches.get_one::<PathBuf>("json") {
-        let json = table::json(&rows, &samples, &options);
-        let text = serde_json::to_string_pretty(&json).map_err(|error| error.to_string())?;
-        write(path, &(text + "\n"))?;
-    }
+    program::end_run(matches, || table::json(&rows, &samples, &options))?;
     if let Some(path) = matches.get_one::<PathBuf>("html") {
         let mut page = Page::new(match rows.is_empty() {
             true => "LockstepDB: comparisons of studies",
@@ -289,11 +257,8 @@ fn compare(matches: &ArgMatches) -> Result<(), String> {
         let facts: Vec<Vec<String>> =
             machine_facts().into_iter().map(|(name, value)| vec![name, value]).collect();
         page.heading("Machine").table(&["what", "value"], &facts);
-        write(path, &page.to_html())?;
+        std::fs::write(path, page.to_html())
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
-}
-
-fn write(path: &PathBuf, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
