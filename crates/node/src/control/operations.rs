@@ -48,11 +48,6 @@ impl Control {
         self.answer_status(origin)
     }
 
-    /// What `@SystemInformation` says of the host.
-    pub(super) fn cluster_state(&self) -> &'static str {
-        if self.facts.intake.is_paused() { "PAUSED" } else { "RUNNING" }
-    }
-
     /// `@GC`: gives the system back what the allocator holds free.
     pub(super) fn collect_garbage(&mut self, origin: Origin) -> Result<(), Failure> {
         let columns = &[("SYSTEM_GC_DURATION_NANOS", BigInt)];

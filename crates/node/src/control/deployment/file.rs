@@ -1,17 +1,8 @@
-//! `@UpdateApplicationCatalog` with a deployment file, as `voltadmin update` sends it. What a host
-//! is set to are options of its start. So a file that says what is set already is accepted; one
-//! that would change something is refused with what, and with both values.
-
-use super::Control;
-use super::operations::is_null;
-use super::system::text_parameter;
-use crate::message::Origin;
-use lockstep_types::{Failure, Status};
-use lockstep_wire_volt::Invocation;
+//! A deployment file: its elements, and what it would change of a host's settings.
 
 /// An element of the file with its attributes: the names from below the root, with `/` between.
 #[derive(Debug, PartialEq, Eq)]
-struct Element {
+pub(super) struct Element {
     path: String,
     attributes: Vec<(String, String)>,
 }
@@ -51,48 +42,8 @@ const ABSENT: &[(&str, bool, &str)] = &[
     ("topics", true, "topics"),
 ];
 
-impl Control {
-    /// `@UpdateApplicationCatalog`.
-    pub(super) fn update_catalog(
-        &mut self,
-        origin: Origin,
-        invocation: &Invocation<'_>,
-    ) -> Result<(), Failure> {
-        if !is_null(invocation, 0) {
-            return Err(Failure::graceful(
-                "Cluster is configured to use AdHoc DDL to change application schema. Use of \
-                 @UpdateApplicationCatalog is forbidden.",
-            ));
-        }
-        if is_null(invocation, 1) {
-            return Err(Failure::graceful(
-                "@UpdateApplicationCatalog needs a deployment file: neither a catalog nor a \
-                 deployment file is given",
-            ));
-        }
-        let given = text_parameter(invocation, 1).ok_or_else(|| {
-            Failure::graceful("@UpdateApplicationCatalog takes a deployment file as text")
-        })?;
-        let elements = elements(given).map_err(|problem| {
-            Failure::graceful(format!("The deployment file is not XML: {problem}"))
-        })?;
-        let problems = differences(&elements, &self.deployment());
-        if !problems.is_empty() {
-            return Err(Failure::new(
-                Status::UnsupportedDynamicChange,
-                format!(
-                    "The settings of this host are options of its start and do not change \
-                     while it runs: {}",
-                    problems.join("; ")
-                ),
-            ));
-        }
-        self.answer_status(origin)
-    }
-}
-
-/// What a file says otherwise than a host is set.
-fn differences(elements: &[Element], current: &[(String, String)]) -> Vec<String> {
+/// What a file would change of a host's settings.
+pub(super) fn differences(elements: &[Element], current: &[(String, String)]) -> Vec<String> {
     let mut problems = Vec::new();
     for element in elements {
         for (_, on_by_itself, feature) in ABSENT.iter().filter(|(p, ..)| *p == element.path) {
@@ -148,7 +99,10 @@ fn unit_of_time(c: char) -> bool {
 }
 
 /// The elements below the root, which is `deployment`.
-fn elements(text: &str) -> Result<Vec<Element>, String> {
+///
+/// # Errors
+/// The text is not XML with this root.
+pub(super) fn elements(text: &str) -> Result<Vec<Element>, String> {
     let mut found = Vec::new();
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text.trim_start_matches('\u{feff}');
