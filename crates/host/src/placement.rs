@@ -6,24 +6,36 @@
 
 use lockstep_types::{HostId, PartitionId, ReplicaId, ThreadId};
 
-/// One thread of one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SitePlace {
-    /// The host.
-    pub host: HostId,
-    /// Its thread.
-    pub thread: ThreadId,
-}
+/// Sites of a host have lower numbers, so that there are some left for its other threads.
+const LINKS_LIMIT: usize = ThreadId::LIMIT as usize - 4;
+
+/// The most sites that a host can have.
+pub const MAX_SITES: u32 = LINKS_LIMIT as u32 - 1;
 
 /// Who serves what, as one host sees it. It never changes: another epoch has another placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     host: HostId,
+    /// Number of hosts.
+    hosts: u32,
     /// By partition, where its leader is.
-    leaders: Box<[SitePlace]>,
-    coordinator: SitePlace,
+    leaders: Box<[ThreadId]>,
+    coordinator: ThreadId,
     /// By site of this host, the replicas that it owns.
     replicas: Box<[Vec<ReplicaId>]>,
+}
+
+/// How many hosts, sites and partitions a cluster has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterShape {
+    /// Number of hosts.
+    pub hosts: u32,
+    /// Sites of each host.
+    pub sites: u32,
+    /// Partitions of the cluster.
+    pub partitions: u32,
+    /// The site of each host that has the first of its partitions.
+    pub first_at: u32,
 }
 
 impl Placement {
@@ -32,35 +44,41 @@ impl Placement {
     /// # Panics
     /// As for [`Placement::spread`].
     pub fn one_host(partitions: u32) -> Placement {
-        Placement::spread(partitions, partitions, 0)
+        let shape = ClusterShape { hosts: 1, sites: partitions, partitions, first_at: 0 };
+        Placement::spread(HostId(0), shape)
     }
 
-    /// One host whose partitions are spread evenly over `sites` sites: partition 0 is at site
+    /// The view that `host` has of partitions with one copy each, spread evenly over the hosts: the
+    /// first ones are at host 0, the next ones at host 1. At each host the first one is at the site
     /// `first_at` and each further one at the next site, the first site coming after the last.
     /// The coordinator is at the site of partition 0. Tests run hosts with a `first_at` other than
     /// 0, so that no partition has its thread's number.
     ///
     /// # Panics
-    /// There is no site, there are fewer partitions than sites, or more than
-    /// [`PartitionId::LIMIT`].
-    pub fn spread(partitions: u32, sites: u32, first_at: u32) -> Placement {
+    /// The host is none of the cluster, there is no site, there are fewer partitions than sites, or
+    /// more hosts, sites or partitions than have numbers.
+    pub fn spread(host: HostId, shape: ClusterShape) -> Placement {
+        let ClusterShape { hosts, sites, partitions, first_at } = shape;
+        assert!(host.0 < hosts && hosts <= HostId::LIMIT, "hosts have numbers of 8 bits");
         assert!(sites > 0, "a host has a site at least");
-        assert!(partitions >= sites, "a site has a partition at least");
+        assert!(partitions >= hosts * sites, "a site has a partition at least");
         assert!(partitions <= PartitionId::LIMIT, "partitions have numbers of 14 bits");
-        let host = HostId(0);
         let thread = |partition: u32| {
-            let site = (u64::from(partition) + u64::from(first_at)) % u64::from(sites);
-            ThreadId(site as u16)
+            let at =
+                HostId((u64::from(partition) * u64::from(hosts) / u64::from(partitions)) as u32);
+            // The first partition of the host: what is below it belongs to the hosts before.
+            let first = (u64::from(at.0) * u64::from(partitions)).div_ceil(u64::from(hosts));
+            let site = (u64::from(partition) - first + u64::from(first_at)) % u64::from(sites);
+            ThreadId::at(at, site as u16)
         };
-        let leaders: Box<[SitePlace]> =
-            (0..partitions).map(|p| SitePlace { host, thread: thread(p) }).collect();
+        let leaders: Box<[ThreadId]> = (0..partitions).map(thread).collect();
         let mut replicas = vec![Vec::new(); sites as usize];
-        for (number, leader) in (0..).zip(&leaders) {
+        for (number, leader) in (0..).zip(&leaders).filter(|(_, leader)| leader.host() == host) {
             let replica = ReplicaId { partition: PartitionId(number), host };
-            replicas[leader.thread.index()].push(replica);
+            replicas[leader.index()].push(replica);
         }
         let coordinator = leaders[0];
-        let placement = Placement { host, leaders, coordinator, replicas: replicas.into() };
+        let placement = Placement { host, hosts, leaders, coordinator, replicas: replicas.into() };
         placement.check_invariants();
         placement
     }
@@ -76,17 +94,19 @@ impl Placement {
             let partition = PartitionId(number);
             let owners = self.replicas.iter().flatten().filter(|r| r.partition == partition);
             assert!(owners.count() <= 1, "partition {partition} has two copies at a host");
-            if leader.host == self.host {
-                let owned = &self.replicas[leader.thread.index()];
+            if leader.host() == self.host {
+                let owned = &self.replicas[leader.index()];
                 assert!(
                     owned.iter().any(|replica| replica.partition == partition),
                     "site {} leads partition {partition} and does not own it",
-                    leader.thread
+                    leader.index()
                 );
             }
         }
         assert!(self.replicas.iter().all(|owned| !owned.is_empty()), "a site owns a replica");
-        assert!(self.coordinator.thread.index() < site_count, "the coordinator is at a site");
+        let is_here = self.coordinator.host() == self.host;
+        assert!(!is_here || self.coordinator.index() < site_count, "the coordinator is at a site");
+        assert!(site_count < LINKS_LIMIT, "a host has numbers for its threads");
     }
 
     /// The host whose view this is.
@@ -99,6 +119,17 @@ impl Placement {
         self.leaders.len() as u32
     }
 
+    /// Number of hosts of the cluster.
+    pub fn host_count(&self) -> u32 {
+        self.hosts
+    }
+
+    /// The hosts of the cluster but this one.
+    pub fn other_hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        let own = self.host;
+        (0..self.hosts).map(HostId).filter(move |host| *host != own)
+    }
+
     /// Number of sites of this host.
     pub fn site_count(&self) -> u16 {
         self.replicas.len() as u16
@@ -106,12 +137,23 @@ impl Placement {
 
     /// The sites of this host.
     pub fn sites(&self) -> impl Iterator<Item = ThreadId> + use<> {
-        (0..self.site_count()).map(ThreadId)
+        let host = self.host;
+        (0..self.site_count()).map(move |number| ThreadId::at(host, number))
     }
 
     /// The control thread of this host.
     pub fn control_thread(&self) -> ThreadId {
-        ThreadId(self.site_count())
+        ThreadId::at(self.host, self.site_count())
+    }
+
+    /// The control thread of another host, which has as many sites.
+    pub fn control_thread_of(&self, host: HostId) -> ThreadId {
+        ThreadId::at(host, self.site_count())
+    }
+
+    /// The thread of this host that exchanges messages with other hosts.
+    pub fn links_thread(&self) -> ThreadId {
+        ThreadId::at(self.host, self.site_count() + 1)
     }
 
     /// The replicas that a site of this host owns.
@@ -122,29 +164,18 @@ impl Placement {
         &self.replicas[site.index()]
     }
 
-    /// Where a partition's leader is.
+    /// The thread that leads a partition, of whichever host.
     ///
     /// # Panics
     /// There is no such partition.
     #[inline]
-    pub fn leader_of(&self, partition: PartitionId) -> SitePlace {
+    pub fn leader_of(&self, partition: PartitionId) -> ThreadId {
         self.leaders[partition.index()]
-    }
-
-    /// The thread of this host that serves a partition.
-    ///
-    /// # Panics
-    /// There is no such partition, or it is led elsewhere.
-    #[inline]
-    pub fn thread_of(&self, partition: PartitionId) -> ThreadId {
-        let leader = self.leader_of(partition);
-        debug_assert_eq!(leader.host, self.host, "threads of other hosts are not addressed");
-        leader.thread
     }
 
     /// Where the coordinator is.
     #[inline]
-    pub fn coordinator(&self) -> SitePlace {
+    pub fn coordinator(&self) -> ThreadId {
         self.coordinator
     }
 }
@@ -157,7 +188,8 @@ mod tests {
     fn each_partition_is_at_the_site_that_owns_it() {
         let shapes = [(1, 1, 0), (3, 3, 0), (3, 3, 1), (4, 4, 7), (4, 2, 0), (4, 2, 1), (7, 3, 2)];
         for (partitions, sites, first_at) in shapes {
-            let placement = Placement::spread(partitions, sites, first_at);
+            let shape = ClusterShape { hosts: 1, sites, partitions, first_at };
+            let placement = Placement::spread(HostId(0), shape);
             assert_eq!(u32::from(placement.site_count()), sites);
             let mut seen = Vec::new();
             for site in placement.sites() {
@@ -166,7 +198,7 @@ mod tests {
                 assert!((least..=most).contains(&(owned.len() as u32)), "they are spread evenly");
                 assert!(owned.is_sorted_by_key(|replica| replica.partition));
                 for replica in owned {
-                    assert_eq!(placement.thread_of(replica.partition), site);
+                    assert_eq!(placement.leader_of(replica.partition), site);
                     seen.push(replica.partition);
                 }
             }
@@ -178,10 +210,35 @@ mod tests {
     }
 
     #[test]
+    fn hosts_see_one_placement_and_each_owns_its_part() {
+        for (hosts, sites, each, first_at) in
+            [(2, 1, 1, 0), (3, 2, 1, 0), (3, 2, 2, 1), (5, 3, 1, 2)]
+        {
+            let shape = ClusterShape { hosts, sites, partitions: hosts * sites * each, first_at };
+            let views = (0..hosts).map(|host| Placement::spread(HostId(host), shape));
+            let views: Vec<Placement> = views.collect();
+            for partition in (0..shape.partitions).map(PartitionId) {
+                let leader = views[0].leader_of(partition);
+                assert_eq!(leader.host().0, partition.0 / (sites * each), "in the order of hosts");
+                assert!(views.iter().all(|view| view.leader_of(partition) == leader));
+                let owner = &views[leader.host().0 as usize];
+                let owned = owner.replicas_of(leader);
+                assert!(owned.iter().any(|replica| replica.partition == partition));
+            }
+            for view in &views {
+                let owned: usize = view.sites().map(|site| view.replicas_of(site).len()).sum();
+                assert_eq!(owned as u32, sites * each);
+                assert!(!view.other_hosts().any(|other| other == view.host()));
+                assert_eq!(view.coordinator(), views[0].coordinator());
+            }
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "does not own it")]
     fn a_leader_at_a_site_without_the_partition_is_found() {
         let mut placement = Placement::one_host(2);
-        placement.leaders[1].thread = ThreadId(0);
+        placement.leaders[1] = ThreadId(0);
         placement.check_invariants();
     }
 }

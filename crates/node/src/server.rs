@@ -18,9 +18,9 @@ use crate::scheduling;
 pub use crate::shard::ReplicaDigest;
 use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer, Shard, ShardParts};
 use crate::ticker::Ticker;
-use lockstep_host::placement::Placement;
+use lockstep_host::placement::{ClusterShape, MAX_SITES, Placement};
 use lockstep_plan::RuleSet;
-use lockstep_types::{HashRing, PartitionId, ReplicaId, ThreadId};
+use lockstep_types::{HashRing, HostId, PartitionId, ReplicaId, ThreadId};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -283,7 +283,8 @@ impl Server {
         if let Some(log) = &self.log {
             log.hurry();
         }
-        for thread in (0..).map(ThreadId).take(self.threads.len()) {
+        let host = self.facts.placement.host();
+        for thread in (0..).map(|number| ThreadId::at(host, number)).take(self.threads.len()) {
             self.main_outbox.send(thread, Envelope::Stop);
         }
         self.main_outbox.flush();
@@ -413,7 +414,7 @@ fn start_log(
     // The log keeps what it knows by partition.
     let placement = &facts.placement;
     let of_partition =
-        |number| Arc::clone(&bells[placement.thread_of(PartitionId(number)).index()]);
+        |number| Arc::clone(&bells[placement.leader_of(PartitionId(number)).index()]);
     let bells: Vec<Arc<Bell>> = (0..placement.partition_count()).map(of_partition).collect();
     let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
     let options = &configuration.options;
@@ -442,8 +443,12 @@ fn bring_back(
     recover(&directory_log(data), &settings, progress)
 }
 
-/// Refuses a host with more partitions than can have numbers.
+/// Refuses a host with more sites or partitions than can have numbers.
 fn check_partition_limit(configuration: &ServerConfiguration) -> io::Result<()> {
+    if configuration.sites > MAX_SITES {
+        let asked = configuration.sites;
+        return Err(io::Error::other(format!("a host has 1 to {MAX_SITES} sites, not {asked}")));
+    }
     let (partitions, limit) = (configuration.partition_count(), PartitionId::LIMIT - 1);
     if (1..=limit).contains(&partitions) {
         return Ok(());
@@ -523,13 +528,14 @@ fn host_facts(
 ) -> io::Result<HostFacts> {
     let (partition_count, sites) = (configuration.partition_count(), configuration.sites);
     let first_at = configuration.for_tests.first_partition_at;
+    let shape = ClusterShape { hosts: 1, sites, partitions: partition_count, first_at };
     Ok(HostFacts {
         drain: crate::shard::Drain::default(),
         options: configuration.options.clone(),
         java_options: configuration.java_options.clone(),
         ring: HashRing::new(partition_count),
         partition_count,
-        placement: Placement::spread(partition_count, sites, first_at),
+        placement: Placement::spread(HostId(0), shape),
         cluster_created_ms: match &configuration.data {
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,

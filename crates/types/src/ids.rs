@@ -25,8 +25,10 @@ id!(
     PartitionId, u32
 );
 id!(
-    /// One thread of a host that other threads send messages to, numbered from 0: its sites, then
-    /// the control thread. Which partitions a site serves is said by the placement alone.
+    /// One thread of one host that other threads send messages to: the number of the host in the
+    /// high eight bits; in the low ones that of the thread at its host, from 0: its sites, then
+    /// the control thread, then the links. Which partitions a site serves is said by the placement
+    /// alone.
     ThreadId, u16
 );
 id!(
@@ -51,11 +53,36 @@ impl PartitionId {
     }
 }
 
+impl HostId {
+    /// One more than the greatest number of a host.
+    pub const LIMIT: u32 = 1 << 8;
+}
+
 impl ThreadId {
-    /// The number as an index into per-thread lists.
+    const THREAD_BITS: u32 = 8;
+    /// One more than the greatest number of a thread at its host.
+    pub const LIMIT: u16 = 1 << Self::THREAD_BITS;
+
+    /// The thread of a host with this number there.
+    ///
+    /// # Panics
+    /// A number exceeds its bits.
+    pub fn at(host: HostId, number: u16) -> ThreadId {
+        assert!(host.0 < HostId::LIMIT, "hosts have numbers of 8 bits");
+        assert!(number < Self::LIMIT, "threads of a host have numbers of 8 bits");
+        ThreadId((host.0 as u16) << Self::THREAD_BITS | number)
+    }
+
+    /// Its host.
+    #[inline]
+    pub fn host(self) -> HostId {
+        HostId(u32::from(self.0 >> Self::THREAD_BITS))
+    }
+
+    /// The number at its host, as an index into the lists of its threads.
     #[inline]
     pub fn index(self) -> usize {
-        usize::from(self.0)
+        usize::from(self.0 & (Self::LIMIT - 1))
     }
 }
 

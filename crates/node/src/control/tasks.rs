@@ -38,7 +38,8 @@ impl TaskHost for Control {
 
     fn make_call(&mut self, call: TaskCall) {
         let placement = &self.facts.placement;
-        let thread = call.partition.map_or(ThreadId(0), |at| placement.thread_of(at));
+        let first = ThreadId::at(placement.host(), 0);
+        let thread = call.partition.map_or(first, |at| placement.leader_of(at));
         self.outbox.send(thread, Envelope::Task(call.body));
     }
 

@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 pub(super) struct Listener {
     client: TcpListener,
     admin: TcpListener,
-    next_thread: ThreadId,
+    /// The site that gets the next connection.
+    next_site: u16,
     next_id: i64,
 }
 
@@ -27,7 +28,7 @@ impl Listener {
     ) -> io::Result<Listener> {
         poll.registry().register(&mut client, CLIENT_LISTENER, Interest::READABLE)?;
         poll.registry().register(&mut admin, ADMIN_LISTENER, Interest::READABLE)?;
-        Ok(Listener { client, admin, next_thread: ThreadId(0), next_id: 1 })
+        Ok(Listener { client, admin, next_site: 0, next_id: 1 })
     }
 }
 
@@ -77,8 +78,8 @@ impl Shard {
         let Some(listener) = self.listener.as_mut() else { return };
         let id = listener.next_id;
         listener.next_id += 1;
-        let thread = listener.next_thread;
-        listener.next_thread = ThreadId((thread.0 + 1) % threads);
+        let thread = ThreadId::at(facts.placement.host(), listener.next_site);
+        listener.next_site = (listener.next_site + 1) % threads;
         if thread == self.thread {
             self.adopt(stream, id, admin);
         } else {

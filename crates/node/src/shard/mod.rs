@@ -176,7 +176,7 @@ impl Shard {
     pub fn new(parts: ShardParts) -> io::Result<Shard> {
         let facts = parts.facts;
         let replicas = Replicas::new(&facts, parts.thread, parts.replicas, &parts.catalog);
-        let has_coordinator = facts.placement.coordinator().thread == parts.thread;
+        let has_coordinator = facts.placement.coordinator() == parts.thread;
         let coordinator = has_coordinator.then(|| {
             let position = (parts.last_multi, parts.catalog.version());
             CoordinatorRole::new(&facts, &replicas, position, Arc::clone(&parts.bell))
@@ -389,7 +389,7 @@ impl Shard {
 
     /// Where the coordinator is.
     fn coordinator_thread(&self) -> ThreadId {
-        self.facts.placement.coordinator().thread
+        self.facts.placement.coordinator()
     }
 
     fn control_thread(&self) -> ThreadId {
@@ -399,7 +399,7 @@ impl Shard {
     /// The thread that serves a partition.
     #[inline]
     fn thread_of(&self, partition: PartitionId) -> ThreadId {
-        self.facts.placement.thread_of(partition)
+        self.facts.placement.leader_of(partition)
     }
 
     /// Says how much memory the next rows need not ask for.

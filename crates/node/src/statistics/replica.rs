@@ -254,7 +254,7 @@ pub struct ReplicaSnapshot {
 impl ReplicaSnapshot {
     /// Its site's number, as clients see it.
     pub fn site(&self) -> Value {
-        Value::Int(self.thread.0.into())
+        Value::Int(self.thread.index() as i64)
     }
 
     /// Its partition's number, as clients see it.

@@ -229,7 +229,7 @@ pub struct ThreadSnapshot {
 impl ThreadSnapshot {
     /// Its number, as clients see it.
     pub fn site(&self) -> Value {
-        Value::Int(self.thread.0.into())
+        Value::Int(self.thread.index() as i64)
     }
 }
 

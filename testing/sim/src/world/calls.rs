@@ -96,7 +96,7 @@ impl PartitionHost for At<'_> {
             PartitionEffect::SnapshotBegun(begun) => world.save_begun(partition, begun),
             PartitionEffect::CatalogInForce(version) => {
                 assert!(world.catalogs.contains_key(&version), "no catalog from the future");
-                let thread = world.placement.thread_of(partition);
+                let thread = world.placement.leader_of(partition);
                 for replica in world.placement.replicas_of(thread) {
                     world.versions[replica.partition.index()] = version;
                 }

@@ -1,9 +1,9 @@
 //! What a simulated host is like.
 
 use super::CallNumber;
-use lockstep_host::placement::Placement;
+use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_site::{Coordinator, Faults, SiteLimits, StopEverything};
-use lockstep_types::{HashRing, PartitionId};
+use lockstep_types::{HashRing, HostId, PartitionId};
 
 /// What a simulated host is like.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ pub(super) fn placement(seed: u64, partitions: u32) -> Placement {
         5 => 1,
         _ => partitions,
     };
-    Placement::spread(partitions, sites, 0)
+    Placement::spread(HostId(0), ClusterShape { hosts: 1, sites, partitions, first_at: 0 })
 }
 
 /// A way to stop everything for a seed.

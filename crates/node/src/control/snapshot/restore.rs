@@ -226,7 +226,7 @@ impl Control {
         match partition.filter(|_| !self.schema.catalog().has_global_indexes()) {
             Some(partition) => {
                 let call = ForwardedCall { origin, body };
-                let thread = self.facts.placement.thread_of(partition);
+                let thread = self.facts.placement.leader_of(partition);
                 self.outbox.send(thread, Envelope::Call(partition, call));
             }
             None => {
@@ -262,13 +262,13 @@ impl Control {
         }
         self.answer_tables(restoring.origin, |out| {
             let row = |partition: PartitionId, table: &'_ str, problem: Option<&'_ str>| {
-                let site = placement.thread_of(partition);
+                let site = placement.leader_of(partition);
                 let text = |text: &str| Value::Text(text.into());
                 let result = if problem.is_none() { "SUCCESS" } else { "FAILURE" };
                 [
                     id.to_value(),
                     text(&host),
-                    Value::Int(site.0.into()),
+                    Value::Int(site.index() as i64),
                     text(table),
                     Value::Int(partition.0.into()),
                     text(result),

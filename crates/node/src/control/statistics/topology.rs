@@ -2,8 +2,8 @@
 //! them.
 
 use crate::shard::HostFacts;
-use lockstep_host::placement::{Placement, SitePlace};
-use lockstep_types::PartitionId;
+use lockstep_host::placement::Placement;
+use lockstep_types::{PartitionId, ThreadId};
 use lockstep_wire_volt::topology::{
     PartitionSites, RingForm, SiteAddress, json_ring, raw_ring, write_topology,
 };
@@ -27,8 +27,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 /// Where each partition is, and, under the number that clients know it by, the coordinator.
 fn partition_sites(placement: &Placement) -> Vec<PartitionSites> {
-    let at = |partition: PartitionId, place: SitePlace| {
-        let address = SiteAddress { host: place.host, site: place.thread.0.into() };
+    let at = |partition: PartitionId, thread: ThreadId| {
+        let address = SiteAddress { host: thread.host(), site: thread.index() as u32 };
         PartitionSites { partition, sites: vec![address], leader: Some(address) }
     };
     (0..placement.partition_count())
