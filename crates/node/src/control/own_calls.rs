@@ -38,10 +38,7 @@ impl Control {
             Some(OwnCall::Analysis) => self.analysis_ended(answer),
             Some(OwnCall::Expiry) => self.expiry_ended(*origin, frame),
             Some(OwnCall::IndexBuild) => index_build::step_ended(self, read_count(*status, frame)),
-            Some(OwnCall::Restore) => {
-                self.restore_call_ended(frame);
-                self.attend_to_restore();
-            }
+            Some(OwnCall::Restore) => self.restore_call_ended(frame),
             // The decision on the transaction is the result (`SchemaHost::snapshot_decided`).
             Some(OwnCall::Snapshot) => {}
             Some(OwnCall::Load | OwnCall::Procedure) | None => {

@@ -1,5 +1,5 @@
-//! Looks, from time to time, at how much memory the host uses and how much room its disk has, and
-//! says what work is taken for that.
+//! Checks at an interval how much memory the host uses and how much space its disk has, on which it
+//! depends what work is taken.
 //!
 //! What counts is the memory of the process that is resident, because that is what the system
 //! has to give: tables, but also answers, logs, plans, libraries. Two things are in it that the
@@ -11,46 +11,56 @@
 use super::Control;
 use crate::clock;
 use crate::options::{Bytes, OptionValue, Options, Percent};
+use crate::shard::HostFacts;
 use lockstep_env::DiskError;
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const KIB: u64 = 1024;
 
-/// When the host looks again, and how much memory there is.
+/// The memory and the disk of a host.
 pub(super) struct Resources {
-    next_ns: u64,
-    /// What the machine, or the group of processes that this one is in, has; 0 if nobody says.
+    facts: Arc<HostFacts>,
+    next_check_ns: u64,
+    /// What the machine, or the group of processes that this one is in, has; 0 if unknown.
     memory_bytes: u64,
-    /// A thread looks at the directory.
-    is_looking: bool,
+    /// A thread checks the directory.
+    is_checking_disk: bool,
+}
+
+/// What a check of the directory found.
+struct DiskChecked {
+    /// Whether its lock file was gone and is created again; an error: it is another host's.
+    locked: Result<bool, String>,
+    /// The free space, where some is reserved.
+    free_bytes: Option<Result<u64, DiskError>>,
 }
 
 impl Resources {
-    pub(super) fn new() -> Resources {
-        Resources { next_ns: 0, memory_bytes: available_memory_bytes(), is_looking: false }
+    /// Nothing is checked yet.
+    pub(super) fn new(facts: Arc<HostFacts>) -> Resources {
+        let memory_bytes = available_memory_bytes();
+        Resources { facts, next_check_ns: 0, memory_bytes, is_checking_disk: false }
     }
 
-    /// Until the next look.
+    /// Until the next check.
     pub(super) fn time_left(&self) -> Duration {
-        Duration::from_nanos(self.next_ns.saturating_sub(clock::monotonic_ns()))
+        Duration::from_nanos(self.next_check_ns.saturating_sub(clock::monotonic_ns()))
     }
-}
 
-impl Control {
-    /// Looks, if it is time to.
-    pub(super) fn attend_to_resources(&mut self) {
-        let now_ns = clock::monotonic_ns();
-        if now_ns < self.resources.next_ns {
-            return;
+    /// Whether a check is due, which begins now.
+    fn begin_check(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= self.next_check_ns;
+        if is_due {
+            self.next_check_ns = now_ns + self.facts.options.resource_check_ms.ns();
         }
-        self.resources.next_ns = now_ns + self.facts.options.resource_check_ms.ns();
-        self.look_at_memory();
-        self.look_at_disk();
+        is_due
     }
 
-    fn look_at_memory(&self) {
-        let limit = lower_limit_bytes(&self.facts.options, self.resources.memory_bytes);
+    fn check_memory(&self) {
+        let limit = lower_limit_bytes(&self.facts.options, self.memory_bytes);
         let intake = &self.facts.intake;
         let mut used = self.used_memory_bytes(limit);
         if limit > 0 && used >= limit {
@@ -64,28 +74,32 @@ impl Control {
         }
     }
 
-    /// Looks at the directory, by a thread for files: its disk may not answer.
-    fn look_at_disk(&mut self) {
-        let Some(disk) = self.facts.data_disk.clone() else { return };
-        if std::mem::replace(&mut self.resources.is_looking, true) {
-            return;
+    /// What checks the directory, on a thread for files: its disk may not answer. `None` for a host
+    /// without a directory, and while a check is in progress.
+    fn begin_disk_check(&mut self) -> Option<impl FnOnce() -> DiskChecked + Send + use<>> {
+        let disk = self.facts.data_disk.clone()?;
+        if std::mem::replace(&mut self.is_checking_disk, true) {
+            return None;
         }
         let lock = self.facts.data_lock.clone();
-        let reserve = self.facts.options.disk_reserve_bytes.number();
-        let look = move || {
-            let locked = lock.map_or(Ok(false), |lock| lock.check());
-            (locked, (reserve > 0).then(|| disk.free_bytes()))
-        };
-        let then = |control: &mut Control, (locked, free)| {
-            control.resources.is_looking = false;
-            control.note_lock(locked);
-            if let Some(free) = free {
-                control.note_disk(free);
+        let reserve_bytes = self.facts.options.disk_reserve_bytes.number();
+        Some(move || DiskChecked {
+            locked: lock.map_or(Ok(false), |lock| lock.check()),
+            free_bytes: (reserve_bytes > 0).then(|| disk.free_bytes()),
+        })
+    }
+
+    /// The check of the directory has ended, or has not begun.
+    fn disk_checked(&mut self, checked: io::Result<DiskChecked>) {
+        self.is_checking_disk = false;
+        match checked {
+            Err(error) => tracing::warn!(%error, "the disk of the host is not checked"),
+            Ok(DiskChecked { locked, free_bytes }) => {
+                self.note_lock(locked);
+                if let Some(free_bytes) = free_bytes {
+                    self.note_free_space(free_bytes);
+                }
             }
-        };
-        if let Err(error) = self.with_own_files(look, then) {
-            tracing::warn!(%error, "the host does not look at its disk");
-            self.resources.is_looking = false;
         }
     }
 
@@ -108,7 +122,7 @@ impl Control {
         }
     }
 
-    fn note_disk(&self, free: Result<u64, DiskError>) {
+    fn note_free_space(&self, free: Result<u64, DiskError>) {
         let free = match free {
             Ok(free) => free,
             Err(error) => return tracing::warn!(%error, "the disk's free space is not known"),
@@ -127,9 +141,29 @@ impl Control {
     fn used_memory_bytes(&self, limit: u64) -> u64 {
         let sites = self.facts.reusable_bytes.iter();
         let reusable: u64 = sites.map(|bytes| bytes.load(Ordering::Relaxed)).sum();
-        let left = self.resources.memory_bytes.saturating_sub(limit) / 2;
+        let left = self.memory_bytes.saturating_sub(limit) / 2;
         (resident_kb() * KIB).saturating_sub(reusable.min(left))
     }
+}
+
+impl Control {
+    /// Checks memory and disk, if it is time to.
+    pub(super) fn attend_to_resources(&mut self) {
+        if !self.resources.begin_check(clock::monotonic_ns()) {
+            return;
+        }
+        self.resources.check_memory();
+        let Some(check) = self.resources.begin_disk_check() else { return };
+        let then = |control: &mut Control, checked| control.resources.disk_checked(Ok(checked));
+        if let Err(error) = self.with_own_files(check, then) {
+            self.resources.disk_checked(Err(error));
+        }
+    }
+}
+
+/// How much memory a host with these options may use here; 0 for no limit.
+pub(crate) fn memory_limit_bytes(options: &Options) -> u64 {
+    lower_limit_bytes(options, available_memory_bytes())
 }
 
 /// Resident memory of this process in KiB; 0 when the system does not say.
@@ -148,11 +182,6 @@ pub(super) fn physical_memory_kb() -> u64 {
     let (pages, page_bytes) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     u64::try_from(pages).unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0) / 1024
-}
-
-/// How much memory a host with these options may use here; 0 for no limit.
-pub(crate) fn memory_limit_bytes(options: &Options) -> u64 {
-    lower_limit_bytes(options, available_memory_bytes())
 }
 
 /// The lower one of the two limits; 0 for none.

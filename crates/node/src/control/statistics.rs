@@ -236,8 +236,8 @@ impl Control {
     fn host_counts(&self) -> HostCounts {
         HostCounts {
             log: self.log_pruner.as_ref().map(LogPruner::status),
-            snapshot_status: self.snapshot_status(),
-            snapshot_summary: self.snapshot_summary(),
+            snapshot_status: self.snapshots.status_rows(),
+            snapshot_summary: self.snapshots.summary_rows(),
             tasks: self.task_rows(),
             expired: self.expiry.rows(),
             plans: self.planner.counts(),

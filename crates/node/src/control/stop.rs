@@ -1,5 +1,5 @@
 //! The orderly stop by an administrator, in VoltDB's steps: `@PrepareShutdown`, from which on no
-//! work is taken; `@Quiesce`, behind which everything done before is durable; `@Shutdown`, with
+//! work is taken; `@Quiesce`, after which everything done before is durable; `@Shutdown`, with
 //! the number that the first one gave to save a snapshot on the way, so that the next start has
 //! nothing to run again; or `@CancelShutdown`.
 
@@ -21,27 +21,153 @@ const REMIND_US: i64 = 60_000_000;
 /// up, in microseconds: the next start does it, too.
 const TIDY_PATIENCE_US: i64 = 10_000_000;
 
-/// How far the stop of a host is.
+/// The stop of a host.
 #[derive(Default)]
 pub(super) struct Stop {
     /// The number of the stop that is prepared, which is the time of that in microseconds.
-    prepared: Option<i64>,
-    /// When the log is to say again that one is prepared.
+    prepared_us: Option<i64>,
+    /// When the log is to report again that one is prepared.
     remind_us: i64,
-    /// Who waits for a snapshot and the end; the snapshot has begun.
-    saving: Option<(Origin, bool)>,
-    /// Who waits for the end, the snapshot being there, and until when the host cleans up first.
-    ending: Option<(Origin, i64)>,
-    /// Who waits until the log is durable.
+    ending: Ending,
+    /// The calls that wait until the log is durable.
     quiescing: Vec<(Origin, Receiver<()>)>,
+}
+
+/// How far a stop with a snapshot has come, and the call that waits for it.
+#[derive(Default)]
+enum Ending {
+    /// There is none.
+    #[default]
+    None,
+    /// The snapshot has not begun.
+    Requested(Origin),
+    /// The snapshot is being saved.
+    Saving(Origin),
+    /// The snapshot is there. Until this time the host removes what is not needed any more.
+    Tidying { origin: Origin, until_us: i64 },
+}
+
+/// What follows from the end of the last snapshot.
+enum LastSnapshot {
+    /// The host goes on.
+    Nothing,
+    /// The host ends.
+    End(Origin),
+    /// The call is refused, and the host goes on.
+    Refused(Origin, Failure),
+}
+
+impl Stop {
+    /// Prepares one; returns its number.
+    fn prepare(&mut self, now_us: i64) -> i64 {
+        self.remind_us = now_us + REMIND_US;
+        *self.prepared_us.get_or_insert(now_us)
+    }
+
+    /// Cancels the prepared one; returns whether there was one.
+    ///
+    /// # Errors
+    /// The host stops already.
+    fn cancel(&mut self) -> Result<bool, Failure> {
+        self.check_not_ending()?;
+        Ok(self.prepared_us.take().is_some())
+    }
+
+    fn check_not_ending(&self) -> Result<(), Failure> {
+        match self.ending {
+            Ending::None => Ok(()),
+            _ => Err(Failure::graceful("The host saves its snapshot and stops already")),
+        }
+    }
+
+    /// Checks the number that a call of `@Shutdown` gives.
+    ///
+    /// # Errors
+    /// It is not that of the prepared stop.
+    fn check_number(&self, given: Option<i64>) -> Result<(), Failure> {
+        match given.is_some() && given == self.prepared_us {
+            true => Ok(()),
+            false => Err(Failure::graceful(
+                "@Shutdown takes no parameter, or the number that @PrepareShutdown gave, to save a \
+                 snapshot before the host stops",
+            )),
+        }
+    }
+
+    /// For how many minutes a stop has been prepared, if it is time to report it.
+    fn reminder_minutes(&mut self, now_us: i64) -> Option<u64> {
+        let prepared_us = self.prepared_us?;
+        if now_us < self.remind_us {
+            return None;
+        }
+        self.remind_us = now_us + REMIND_US;
+        Some(Elapsed::between_us(prepared_us, now_us).ms() / 60_000)
+    }
+
+    /// The calls whose log is durable.
+    fn quiesced(&mut self) -> Vec<Origin> {
+        let is_over = |synced: &Receiver<()>| synced.try_recv() != Err(TryRecvError::Empty);
+        let quiescing = std::mem::take(&mut self.quiescing);
+        let (over, waiting): (Vec<_>, Vec<_>) =
+            quiescing.into_iter().partition(|(_, synced)| is_over(synced));
+        self.quiescing = waiting;
+        over.into_iter().map(|(origin, _)| origin).collect()
+    }
+
+    /// The call whose stop waits for nothing any more.
+    fn take_end(&mut self, is_tidying: bool, now_us: i64) -> Option<Origin> {
+        match self.ending {
+            Ending::Tidying { origin, until_us } if !is_tidying || now_us >= until_us => {
+                self.ending = Ending::None;
+                Some(origin)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the snapshot of a stop begins now, given that nothing else is in its way.
+    fn begin_snapshot(&mut self, is_free: bool) -> bool {
+        match self.ending {
+            Ending::Requested(origin) if is_free => {
+                self.ending = Ending::Saving(origin);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The snapshot is there, or cannot be saved.
+    fn snapshot_ended(
+        &mut self,
+        result: Result<(), String>,
+        is_tidying: bool,
+        now_us: i64,
+    ) -> LastSnapshot {
+        let Ending::Saving(origin) = self.ending else { return LastSnapshot::Nothing };
+        self.ending = Ending::None;
+        match result {
+            Ok(()) if is_tidying => {
+                self.ending = Ending::Tidying { origin, until_us: now_us + TIDY_PATIENCE_US };
+                LastSnapshot::Nothing
+            }
+            Ok(()) => LastSnapshot::End(origin),
+            Err(problem) => {
+                let text = format!(
+                    "The host does not stop, because its snapshot could not be saved: {problem}. \
+                     Call @Shutdown again, without a parameter to stop without it, or \
+                     @CancelShutdown."
+                );
+                LastSnapshot::Refused(origin, Failure::graceful(text))
+            }
+        }
+    }
 }
 
 impl Control {
     /// `@PrepareShutdown`.
     pub(super) fn prepare_shutdown(&mut self, origin: Origin) -> Result<(), Failure> {
-        let number = *self.stop.prepared.get_or_insert_with(clock::now_us);
+        let number = self.stop.prepare(clock::now_us());
         self.facts.intake.set_stopping(true);
-        self.stop.remind_us = clock::now_us() + REMIND_US;
         tracing::warn!(
             "a shutdown is prepared: all calls are refused until @Shutdown or @CancelShutdown"
         );
@@ -57,18 +183,15 @@ impl Control {
 
     /// `@CancelShutdown`.
     pub(super) fn cancel_shutdown(&mut self, origin: Origin) -> Result<(), Failure> {
-        if self.stop.saving.is_some() || self.stop.ending.is_some() {
-            return Err(Failure::graceful("The host saves its snapshot and stops already"));
-        }
-        if self.stop.prepared.take().is_some() {
+        if self.stop.cancel()? {
             tracing::warn!("the prepared shutdown is cancelled: calls are accepted again");
         }
         self.facts.intake.set_stopping(false);
         self.answer_status(origin)
     }
 
-    /// `@Shutdown`: the host ends in order, and its connections with it: nobody is answered but
-    /// by a failure.
+    /// `@Shutdown`: the host ends in order, and its connections with it. A call is answered only
+    /// if it fails.
     pub(super) fn shut_down(
         &mut self,
         origin: Origin,
@@ -86,86 +209,52 @@ impl Control {
             Some(Ok(Parameter::Scalar(_, Datum::Text(text)))) => text.trim().parse().ok(),
             Some(_) => None,
         };
-        if number.is_none() || number != self.stop.prepared {
-            return Err(Failure::graceful(
-                "@Shutdown takes no parameter, or the number that @PrepareShutdown gave, to save a \
-                 snapshot before the host stops",
-            ));
-        }
+        self.stop.check_number(number)?;
         if self.facts.data_disk.is_none() {
             return Err(Failure::graceful(
                 "This host has no directory to save a snapshot in. Save one elsewhere by \
                  @SnapshotSave, then call @Shutdown without a parameter.",
             ));
         }
-        if self.stop.saving.is_some() || self.stop.ending.is_some() {
-            return Err(Failure::graceful("The host saves its snapshot and stops already"));
-        }
-        self.stop.saving = Some((origin, false));
+        self.stop.check_not_ending()?;
+        self.stop.ending = Ending::Requested(origin);
         self.attend_to_stop();
         Ok(())
     }
 
-    /// Begins the last snapshot once nothing is in its way, and tells who waits for the log.
+    /// Begins the last snapshot once nothing is in its way, and answers the calls that wait for the
+    /// log.
     pub(super) fn attend_to_stop(&mut self) {
-        self.remind_of_stop();
-        if let Some((origin, until_us)) = self.stop.ending
-            && (!self.is_tidying() || clock::now_us() >= until_us)
-        {
-            self.stop.ending = None;
+        let now_us = clock::now_us();
+        // An administrator may have abandoned it.
+        if let Some(minutes) = self.stop.reminder_minutes(now_us) {
+            tracing::warn!(
+                minutes,
+                "a prepared shutdown is neither finished nor cancelled, and all calls are refused: \
+                 call @Shutdown or @CancelShutdown on the admin port"
+            );
+        }
+        if let Some(origin) = self.stop.take_end(self.is_tidying(), now_us) {
             self.end(origin);
         }
-        let is_over = |given: &Receiver<()>| given.try_recv() != Err(TryRecvError::Empty);
-        let (over, waiting): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.stop.quiescing).into_iter().partition(|(_, g)| is_over(g));
-        self.stop.quiescing = waiting;
-        for (origin, _) in over {
-            // Where the log has failed, the host is about to say so and stop.
+        for origin in self.stop.quiesced() {
+            // Where the log has failed, the host is about to report that and stop.
             let _ = self.answer_status(origin);
         }
-        if let Some((origin, false)) = self.stop.saving
-            && self.is_free_for_snapshot()
+        if self.stop.begin_snapshot(self.is_free_for_snapshot())
+            && let Err(problem) = self.begin_automatic_snapshot()
         {
-            self.stop.saving = Some((origin, true));
-            if let Err(problem) = self.begin_automatic_snapshot() {
-                self.last_snapshot_ended(Err(problem));
-            }
+            self.last_snapshot_ended(Err(problem));
         }
     }
 
-    /// Logs from time to time that a shutdown is prepared: an administrator may have abandoned it.
-    fn remind_of_stop(&mut self) {
-        let Some(prepared_us) = self.stop.prepared else { return };
-        let now_us = clock::now_us();
-        if now_us < self.stop.remind_us {
-            return;
-        }
-        self.stop.remind_us = now_us + REMIND_US;
-        let minutes = Elapsed::between_us(prepared_us, now_us).ms() / 60_000;
-        tracing::warn!(
-            minutes,
-            "a prepared shutdown is neither finished nor cancelled, and all calls are refused: \
-             call @Shutdown or @CancelShutdown on the admin port"
-        );
-    }
-
-    /// The snapshot behind which the host ends is there, or cannot be had: then the host goes on.
+    /// The snapshot after which the host ends is there, or cannot be had: then the host goes on.
     pub(super) fn last_snapshot_ended(&mut self, result: Result<(), String>) {
-        let Some((origin, true)) = self.stop.saving else { return };
-        self.stop.saving = None;
-        match result {
-            Ok(()) if self.is_tidying() => {
-                self.stop.ending = Some((origin, clock::now_us() + TIDY_PATIENCE_US));
-            }
-            Ok(()) => self.end(origin),
-            Err(problem) => {
-                let text = format!(
-                    "The host does not stop, because its snapshot could not be saved: {problem}. \
-                     Call @Shutdown again, without a parameter to stop without it, or \
-                     @CancelShutdown."
-                );
-                self.answer_failure(origin, &Failure::graceful(text));
-            }
+        let is_tidying = self.is_tidying();
+        match self.stop.snapshot_ended(result, is_tidying, clock::now_us()) {
+            LastSnapshot::Nothing => {}
+            LastSnapshot::End(origin) => self.end(origin),
+            LastSnapshot::Refused(origin, failure) => self.answer_failure(origin, &failure),
         }
     }
 
@@ -173,7 +262,7 @@ impl Control {
         let facts = Arc::clone(&self.facts);
         let Some(stop) = facts.on_shutdown.get() else { return };
         tracing::info!("shut down by an administrator");
-        // Not a byte: only that nobody waits for this call when the host stops.
+        // Without a byte: it only ends the wait for this call, so that the host can stop.
         self.send_answer(origin, Status::Success, Vec::new());
         stop();
     }
@@ -187,5 +276,74 @@ impl Control {
             }
             None => self.answer_status(origin).map(|()| Handled::Answered),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::NO_PROCEDURE;
+    use crate::own_call::OwnCall;
+    use lockstep_types::ThreadId;
+
+    const NOW_US: i64 = 1_000_000_000_000;
+
+    fn origin() -> Origin {
+        Origin {
+            thread: ThreadId(0),
+            connection: OwnCall::Restore.key(),
+            handle: 7,
+            arrived_us: NOW_US,
+            procedure: NO_PROCEDURE,
+            weight: 0,
+        }
+    }
+
+    #[test]
+    fn a_stop_waits_for_its_snapshot_and_for_what_follows_it() {
+        let mut stop = Stop::default();
+        assert!(stop.check_number(None).is_err(), "no stop is prepared");
+        let number = stop.prepare(NOW_US);
+        assert_eq!(stop.prepare(NOW_US + 5), number, "the first one stays");
+        assert!(stop.check_number(Some(number + 1)).is_err());
+        assert!(stop.check_number(Some(number)).is_ok());
+        assert!(!stop.begin_snapshot(true), "no call has asked for it");
+        stop.ending = Ending::Requested(origin());
+        assert!(stop.cancel().is_err());
+        assert!(!stop.begin_snapshot(false), "another snapshot is in the way");
+        assert!(stop.begin_snapshot(true));
+        assert!(!stop.begin_snapshot(true), "it begins once");
+        let ended = stop.snapshot_ended(Ok(()), true, NOW_US);
+        assert!(matches!(ended, LastSnapshot::Nothing));
+        assert_eq!(stop.take_end(true, NOW_US), None);
+        assert_eq!(stop.take_end(true, NOW_US + TIDY_PATIENCE_US), Some(origin()));
+        assert_eq!(stop.take_end(false, NOW_US), None, "it ends once");
+    }
+
+    #[test]
+    fn a_host_whose_last_snapshot_fails_goes_on() {
+        let mut stop = Stop::default();
+        stop.prepare(NOW_US);
+        let ended = stop.snapshot_ended(Err("full".to_string()), false, NOW_US);
+        assert!(matches!(ended, LastSnapshot::Nothing), "it is not the one of a stop");
+        stop.ending = Ending::Requested(origin());
+        assert!(stop.begin_snapshot(true));
+        match stop.snapshot_ended(Err("full".to_string()), false, NOW_US) {
+            LastSnapshot::Refused(_, failure) => assert!(failure.message.contains("full")),
+            _ => panic!("the call is refused"),
+        }
+        assert_eq!(stop.cancel().ok(), Some(true));
+        assert_eq!(stop.cancel().ok(), Some(false));
+    }
+
+    #[test]
+    fn a_prepared_stop_is_reported_again_and_again() {
+        let mut stop = Stop::default();
+        assert_eq!(stop.reminder_minutes(NOW_US), None);
+        stop.prepare(NOW_US);
+        assert_eq!(stop.reminder_minutes(NOW_US + REMIND_US - 1), None);
+        assert_eq!(stop.reminder_minutes(NOW_US + REMIND_US), Some(1));
+        assert_eq!(stop.reminder_minutes(NOW_US + REMIND_US), None);
+        assert_eq!(stop.reminder_minutes(NOW_US + 3 * REMIND_US), Some(3));
     }
 }

@@ -1,6 +1,6 @@
 //! What snapshots there are, and removing them.
 
-use super::save::PastSnapshot;
+use super::save::{PastSnapshot, Snapshots};
 use super::{DELETED, SCAN_FILES, SCAN_FOUND, SCAN_SPACE, STATUS, SUMMARY, write_table};
 use crate::control::system::text_parameter;
 use crate::control::{Control, arguments};
@@ -115,11 +115,13 @@ impl Control {
         })?;
         Ok(Handled::Pending)
     }
+}
 
+impl Snapshots {
     /// The rows of the statistics SNAPSHOTSTATUS, without the columns of a host.
-    pub(in crate::control) fn snapshot_status(&self) -> Vec<Vec<Value>> {
+    pub(in crate::control) fn status_rows(&self) -> Vec<Vec<Value>> {
         let mut rows = Vec::new();
-        for past in self.snapshots.past() {
+        for past in self.past() {
             let end_ms = past.ended_ms.unwrap_or(0);
             let took = past.took();
             let result = match &past.result {
@@ -162,7 +164,7 @@ impl Control {
     }
 
     /// The rows of the statistics SNAPSHOTSUMMARY.
-    pub(in crate::control) fn snapshot_summary(&self) -> Vec<Vec<Value>> {
+    pub(in crate::control) fn summary_rows(&self) -> Vec<Vec<Value>> {
         let text = |text: &str| Value::Text(text.into());
         let row = |past: &PastSnapshot| {
             let (percent, result) = match &past.result {
@@ -192,7 +194,7 @@ impl Control {
                 text(result),
             ]
         };
-        let rows: Vec<Vec<Value>> = self.snapshots.past().map(row).collect();
+        let rows: Vec<Vec<Value>> = self.past().map(row).collect();
         debug_assert!(rows.iter().all(|row| row.len() == SUMMARY.len()));
         rows
     }

@@ -1,9 +1,9 @@
 //! Where snapshots are, and whether one can be written there.
 
 use super::save::AUTOMATIC_PREFIX;
-use crate::control::Control;
 use crate::log::disk::RealDisk;
 use crate::recovery::RESTORED_PREFIX;
+use crate::shard::HostFacts;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{self, FileWriter, SnapshotError, manifest_name};
 use lockstep_env::Disk;
@@ -13,21 +13,19 @@ use std::sync::Arc;
 /// A disk, a folder of it, and how users know that.
 pub(super) type Place = (Arc<dyn Disk>, String, String);
 
-impl Control {
-    /// The directory that a call names, or that of the host: its disk, the folder there, and how
-    /// users know it.
-    pub(super) fn snapshot_place(&self, given: Option<&str>) -> Result<Place, String> {
-        if let Some(path) = given.filter(|path| !path.trim().is_empty()) {
-            let disk = Arc::new(RealDisk::new(Path::new(path)));
-            return Ok((disk, String::new(), path.to_string()));
+/// The directory that a call names, or that of the host: its disk, the folder there, and how
+/// users know it.
+pub(super) fn snapshot_place(facts: &HostFacts, given: Option<&str>) -> Result<Place, String> {
+    if let Some(path) = given.filter(|path| !path.trim().is_empty()) {
+        let disk = Arc::new(RealDisk::new(Path::new(path)));
+        return Ok((disk, String::new(), path.to_string()));
+    }
+    match &facts.data_disk {
+        Some(disk) => {
+            let shown = disk.shown(SNAPSHOT_FOLDER);
+            Ok((Arc::clone(disk), SNAPSHOT_FOLDER.to_string(), shown))
         }
-        match &self.facts.data_disk {
-            Some(disk) => {
-                let shown = disk.shown(SNAPSHOT_FOLDER);
-                Ok((Arc::clone(disk), SNAPSHOT_FOLDER.to_string(), shown))
-            }
-            None => Err("name a directory: this host keeps its data in memory only".to_string()),
-        }
+        None => Err("name a directory: this host keeps its data in memory only".to_string()),
     }
 }
 

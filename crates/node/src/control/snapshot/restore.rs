@@ -3,6 +3,7 @@
 //! command log hear of every row, and the number of partitions does not matter.
 
 use super::check::check;
+use super::place::snapshot_place;
 use super::request::{self, ChosenTables, SnapshotRequest};
 use super::{RESTORED, write_table};
 use crate::control::own_calls::LENGTH_BYTES;
@@ -18,6 +19,7 @@ use lockstep_durability::snapshot::{
 use lockstep_env::{Disk, OpenMode};
 use lockstep_host::load::LOAD_AT_PARTITION;
 use lockstep_host::schema::Handled;
+use lockstep_plan::Catalog;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_storage::{ColumnLayout, RowRef, RowsRecord, StorageError, TableLayout};
 use lockstep_types::hashing::CompositeKey;
@@ -67,6 +69,23 @@ pub(super) struct RestoredTable {
     places: Option<Vec<u16>>,
 }
 
+impl Restoring {
+    /// A call has its response: the first failure ends the restore.
+    fn call_ended(&mut self, frame: &[u8]) {
+        self.under_way = self.under_way.saturating_sub(1);
+        let problem = match frame.get(LENGTH_BYTES..).map(Response::decode) {
+            Some(Ok(response)) if response.status == 1 => None,
+            Some(Ok(response)) => Some(response.status_text.unwrap_or("it failed").to_string()),
+            _ => Some("its answer cannot be read".to_string()),
+        };
+        if let Some(problem) = problem
+            && !matches!(self.ended, Some(Err(_)))
+        {
+            self.ended = Some(Err(problem));
+        }
+    }
+}
+
 impl Control {
     /// `@SnapshotRestore`.
     pub(in crate::control) fn snapshot_restore(
@@ -85,7 +104,7 @@ impl Control {
         };
         self.check_no_restore()?;
         let (disk, folder, _) =
-            self.snapshot_place(request.path.as_deref()).map_err(Failure::graceful)?;
+            snapshot_place(&self.facts, request.path.as_deref()).map_err(Failure::graceful)?;
         let read = move || {
             let manifest = snapshot::read_manifest(&*disk, &folder, &request.nonce);
             manifest.map(|manifest| (disk, folder, manifest, request))
@@ -122,7 +141,7 @@ impl Control {
         request: &SnapshotRequest,
     ) -> Result<(), Failure> {
         self.check_no_restore()?;
-        let tables = self.tables_to_restore(&manifest, &request.tables)?;
+        let tables = tables_to_restore(&self.schema.catalog().plan, &manifest, &request.tables)?;
         let (steps, taken) = sync_channel(CALLS_AHEAD);
         let has_schema = self.schema.catalog().plan.visible_tables().next().is_some();
         let job = RestoreJob {
@@ -141,50 +160,6 @@ impl Control {
         let (under_way, ended) = (0, None);
         self.restoring = Some(Restoring { origin, steps: taken, under_way, ended, tables });
         Ok(())
-    }
-
-    /// The tables that are restored.
-    fn tables_to_restore(
-        &self,
-        manifest: &Manifest,
-        chosen: &ChosenTables,
-    ) -> Result<Vec<RestoredTable>, Failure> {
-        if manifest.content != ContentKind::Native {
-            return Err(Failure::graceful(format!(
-                "Snapshot {} is CSV text: load its files by `lockstep load csv`",
-                manifest.nonce
-            )));
-        }
-        let known = |name: &str| manifest.tables.iter().any(|table| table.name == name);
-        if let Some(name) = chosen.named().find(|name| !known(name)) {
-            return Err(Failure::graceful(format!("the snapshot has no table {name}")));
-        }
-        let catalog = &self.schema.catalog().plan;
-        let has_schema = catalog.visible_tables().next().is_some();
-        let mut tables = Vec::new();
-        for table in &manifest.tables {
-            let hidden = matches!(table.kind, TableKind::Derived | TableKind::Entries);
-            if hidden || !chosen.has(&table.name) {
-                continue;
-            }
-            if has_schema && catalog.table(&table.name).is_none() {
-                let name = &table.name;
-                let text = match chosen.is_all() {
-                    true => format!("the schema has no table {name}; name others in skiptables"),
-                    false => format!("the schema has no table {name}"),
-                };
-                return Err(Failure::graceful(text));
-            }
-            let definition = catalog.table(&table.name).map(|found| &found.definition);
-            let saved = table.kind == TableKind::Replicated;
-            tables.push(RestoredTable {
-                name: table.name.clone(),
-                replicated: definition.map_or(saved, |definition| definition.is_replicated()),
-                places: definition.map(|definition| definition.partition_columns.clone()),
-                definition: definition.cloned(),
-            });
-        }
-        Ok(tables)
     }
 
     /// Makes further calls of a restore, as long as there is room for them.
@@ -237,18 +212,10 @@ impl Control {
 
     /// A call of the restore has its response.
     pub(in crate::control) fn restore_call_ended(&mut self, frame: &[u8]) {
-        let Some(restoring) = &mut self.restoring else { return };
-        restoring.under_way = restoring.under_way.saturating_sub(1);
-        let problem = match frame.get(LENGTH_BYTES..).map(Response::decode) {
-            Some(Ok(response)) if response.status == 1 => None,
-            Some(Ok(response)) => Some(response.status_text.unwrap_or("it failed").to_string()),
-            _ => Some("its answer cannot be read".to_string()),
-        };
-        if let Some(problem) = problem
-            && !matches!(restoring.ended, Some(Err(_)))
-        {
-            restoring.ended = Some(Err(problem));
+        if let Some(restoring) = &mut self.restoring {
+            restoring.call_ended(frame);
         }
+        self.attend_to_restore();
     }
 
     fn restore_ended(&mut self) {
@@ -289,6 +256,49 @@ impl Control {
             1
         });
     }
+}
+
+/// The tables that are restored.
+fn tables_to_restore(
+    catalog: &Catalog,
+    manifest: &Manifest,
+    chosen: &ChosenTables,
+) -> Result<Vec<RestoredTable>, Failure> {
+    if manifest.content != ContentKind::Native {
+        return Err(Failure::graceful(format!(
+            "Snapshot {} is CSV text: load its files by `lockstep load csv`",
+            manifest.nonce
+        )));
+    }
+    let known = |name: &str| manifest.tables.iter().any(|table| table.name == name);
+    if let Some(name) = chosen.named().find(|name| !known(name)) {
+        return Err(Failure::graceful(format!("the snapshot has no table {name}")));
+    }
+    let has_schema = catalog.visible_tables().next().is_some();
+    let mut tables = Vec::new();
+    for table in &manifest.tables {
+        let hidden = matches!(table.kind, TableKind::Derived | TableKind::Entries);
+        if hidden || !chosen.has(&table.name) {
+            continue;
+        }
+        if has_schema && catalog.table(&table.name).is_none() {
+            let name = &table.name;
+            let text = match chosen.is_all() {
+                true => format!("the schema has no table {name}; name others in skiptables"),
+                false => format!("the schema has no table {name}"),
+            };
+            return Err(Failure::graceful(text));
+        }
+        let definition = catalog.table(&table.name).map(|found| &found.definition);
+        let saved = table.kind == TableKind::Replicated;
+        tables.push(RestoredTable {
+            name: table.name.clone(),
+            replicated: definition.map_or(saved, |definition| definition.is_replicated()),
+            places: definition.map(|definition| definition.partition_columns.clone()),
+            definition: definition.cloned(),
+        });
+    }
+    Ok(tables)
 }
 
 /// Gives steps to the control thread, which may be full of them.

@@ -1,7 +1,7 @@
 //! Saving: one snapshot at a time, on demand or by schedule, and what became of the last ones.
 
 use super::Keeper;
-use super::place::{Place, check_not_reserved, check_place};
+use super::place::{Place, check_not_reserved, check_place, snapshot_place};
 use super::request::{self, ChosenTables, SnapshotRequest};
 use crate::classes;
 use crate::clock;
@@ -23,6 +23,7 @@ use lockstep_host::schema::{Handled, Turn};
 use lockstep_host::snapshots::{
     LogProgress, SnapshotKind, SnapshotSchedule, SnapshotSettings, beginning,
 };
+use lockstep_plan::Catalog;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SnapshotStart};
 use lockstep_types::{Failure, PartitionId};
@@ -119,6 +120,47 @@ impl Snapshots {
     pub(super) fn newest(&self) -> Option<&PastSnapshot> {
         self.past.back()
     }
+
+    /// How many bytes the next snapshot is expected to have: as many as the newest one.
+    fn expected_bytes(&self) -> u64 {
+        let saved = self.past.iter().rev().find_map(|past| match &past.result {
+            Some(Ok(saved)) => Some(saved.bytes),
+            _ => None,
+        });
+        saved.unwrap_or(0)
+    }
+
+    /// Remembers one that begins, in place of the oldest.
+    fn remember(&mut self, snapshot: PastSnapshot) {
+        self.past.push_back(snapshot);
+        if self.past.len() > PAST_SNAPSHOTS {
+            self.past.pop_front();
+        }
+    }
+
+    /// The newest one has ended: notes its result; returns the call that waits for it.
+    fn ended(&mut self, result: &SaveResult, now_us: i64) -> Option<Origin> {
+        let past = self.past.back_mut()?;
+        past.ended_ms = Some(now_us / 1000);
+        past.result = Some(result.clone());
+        let (nonce, took_ms) = (&past.nonce, past.took().ms());
+        match result {
+            Ok(saved) => tracing::info!(nonce, bytes = saved.bytes, took_ms, "snapshot saved"),
+            Err(error) => tracing::error!(nonce, %error, "snapshot not saved"),
+        }
+        self.running.take().and_then(|running| running.origin)
+    }
+
+    /// The transaction of a snapshot is decided: returns the call that waits for that alone.
+    fn begun(&mut self, committed: bool) -> Option<Origin> {
+        let running = self.running.as_mut()?;
+        if !committed {
+            // The thread reports that it has given up, and the call is answered then.
+            running.cancelled.store(true, Ordering::Release);
+            return None;
+        }
+        if running.blocking { None } else { running.origin.take() }
+    }
 }
 
 impl Control {
@@ -153,8 +195,8 @@ impl Control {
         origin: Option<Origin>,
         kind: SnapshotKind,
     ) -> Result<(), String> {
-        let place = self.snapshot_place(request.path.as_deref())?;
-        self.saved_tables(&request)?;
+        let place = snapshot_place(&self.facts, request.path.as_deref())?;
+        saved_tables(&self.schema.catalog().plan, &request)?;
         let (disk, folder, path) = place.clone();
         let (nonce, keeper) = (request.nonce.clone(), Arc::clone(&self.snapshots.keeper));
         let look = move || -> Result<(), String> {
@@ -213,7 +255,7 @@ impl Control {
     /// Begins a snapshot; an error says why there is none.
     fn begin_save(&mut self, prepared: Prepared) -> Result<(), String> {
         let Prepared { request, place: (disk, folder, path), origin, kind } = prepared;
-        let tables = self.saved_tables(&request)?;
+        let tables = saved_tables(&self.schema.catalog().plan, &request)?;
         let start = snapshot_start(&tables);
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -240,7 +282,7 @@ impl Control {
             created: Mutex::default(),
         };
         let names = job.tables.iter().filter(|table| table.entries_of.is_none());
-        self.snapshots.past.push_back(PastSnapshot {
+        self.snapshots.remember(PastSnapshot {
             nonce: request.nonce.clone(),
             path,
             kind,
@@ -248,12 +290,9 @@ impl Control {
             ended_ms: None,
             tables: names.map(|table| table.name.clone()).collect(),
             progress,
-            expected_bytes: self.expected_bytes(),
+            expected_bytes: self.snapshots.expected_bytes(),
             result: None,
         });
-        if self.snapshots.past.len() > PAST_SNAPSHOTS {
-            self.snapshots.past.pop_front();
-        }
         self.start_writer(job, site_lanes, given_up)?;
         let blocking = request.blocking;
         self.snapshots.running = Some(Running { origin, blocking, cancelled });
@@ -282,27 +321,13 @@ impl Control {
             self.snapshots.past.pop_back();
             format!("the system gives no thread for the snapshot: {error}")
         })?;
-        let limits = self.lane_limits();
+        let limits = lane_limits(&self.facts, self.snapshots.expected_bytes());
         for (partition, lane) in (0..).map(PartitionId).zip(site_lanes) {
             let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
             let site = self.facts.placement.leader_of(partition);
             self.outbox.send(site, Envelope::SnapshotLane(partition, Box::new(lane)));
         }
         Ok(())
-    }
-
-    /// What a snapshot may take under load. One that would not be done in half of the time until
-    /// the next may take more.
-    fn lane_limits(&self) -> LaneLimits {
-        let options = &self.facts.options;
-        let in_time =
-            options.snapshot_interval_s.map(|interval| self.expected_bytes() * 2 / interval.get());
-        let sites = u64::from(self.facts.partition_count);
-        let bytes_per_s = match options.snapshot_bytes_per_s {
-            None => 0,
-            Some(rate) => rate.get().max(in_time.unwrap_or(0)).div_ceil(sites),
-        };
-        LaneLimits { share_percent: options.snapshot_share_percent.get(), bytes_per_s }
     }
 
     /// The transaction at which the snapshot stands goes to the coordinator.
@@ -318,14 +343,7 @@ impl Control {
 
     /// The transaction of the snapshot is decided.
     pub(in crate::control) fn snapshot_begun(&mut self, committed: bool) {
-        let Some(running) = &mut self.snapshots.running else { return };
-        if !committed {
-            // The thread says that it has given up, and everybody hears of it then.
-            return running.cancelled.store(true, Ordering::Release);
-        }
-        if !running.blocking
-            && let Some(origin) = running.origin.take()
-        {
+        if let Some(origin) = self.snapshots.begun(committed) {
             self.answer_begun(origin);
         }
     }
@@ -351,7 +369,7 @@ impl Control {
 
     /// Whether one is due, by the clock or by what was logged.
     fn is_snapshot_due(&mut self) -> bool {
-        let expected_bytes = self.expected_bytes();
+        let expected_bytes = self.snapshots.expected_bytes();
         let log = self.log_pruner.as_ref().map(|log| log as &dyn LogProgress);
         self.snapshots.schedule.is_due(clock::now_us(), log, expected_bytes)
     }
@@ -372,22 +390,10 @@ impl Control {
     }
 
     fn snapshot_ended(&mut self, result: SaveResult) {
-        let Some(past) = self.snapshots.past.back_mut() else { return };
-        past.ended_ms = Some(clock::now_us() / 1000);
-        past.result = Some(result.clone());
-        let nonce = past.nonce.clone();
-        let took_ms = past.took().ms();
-        match &result {
-            Ok(saved) => tracing::info!(nonce, bytes = saved.bytes, took_ms, "snapshot saved"),
-            Err(error) => tracing::error!(nonce, %error, "snapshot not saved"),
-        }
-        let origin = self.snapshots.running.take().and_then(|running| running.origin);
-        match (&result, origin) {
+        let waiting = self.snapshots.ended(&result, clock::now_us());
+        match (&result, waiting) {
             (Ok(_), Some(origin)) => self.answer_saved(origin),
-            (Err(error), Some(origin)) => {
-                let problem = error.to_string();
-                self.answer_save_failure(origin, &problem);
-            }
+            (Err(error), Some(origin)) => self.answer_save_failure(origin, &error.to_string()),
             (_, None) => {}
         }
         let sequences = result.as_ref().ok().map(|saved| &saved.sequences[..]);
@@ -419,32 +425,40 @@ impl Control {
     pub(in crate::control) fn is_tidying(&self) -> bool {
         self.snapshots.schedule.is_tidying()
     }
+}
 
-    fn saved_tables(&self, request: &SnapshotRequest) -> Result<Vec<Arc<TableDefinition>>, String> {
-        let all = self.schema.catalog().plan.tables.values().map(|table| &table.definition);
-        let chosen: &ChosenTables = &request.tables;
-        for name in chosen.named() {
-            if self.schema.catalog().plan.table(name).is_none() {
-                return Err(format!("there is no table {name}"));
-            }
+/// What a snapshot may take under load. One that would not be done in half of the time until
+/// the next may take more.
+fn lane_limits(facts: &HostFacts, expected_bytes: u64) -> LaneLimits {
+    let options = &facts.options;
+    let in_time = options.snapshot_interval_s.map(|interval| expected_bytes * 2 / interval.get());
+    let sites = u64::from(facts.partition_count);
+    let bytes_per_s = match options.snapshot_bytes_per_s {
+        None => 0,
+        Some(rate) => rate.get().max(in_time.unwrap_or(0)).div_ceil(sites),
+    };
+    LaneLimits { share_percent: options.snapshot_share_percent.get(), bytes_per_s }
+}
+
+/// The tables that a snapshot has.
+fn saved_tables(
+    catalog: &Catalog,
+    request: &SnapshotRequest,
+) -> Result<Vec<Arc<TableDefinition>>, String> {
+    let all = catalog.tables.values().map(|table| &table.definition);
+    let chosen: &ChosenTables = &request.tables;
+    for name in chosen.named() {
+        if catalog.table(name).is_none() {
+            return Err(format!("there is no table {name}"));
         }
-        let is_saved = |table: &TableDefinition| {
-            let of = table.entries_of.as_ref().map_or(&table.name, |entries| &entries.table_name);
-            let is_text = request.content == ContentKind::Csv;
-            let has_text = table.entries_of.is_none() && table_kind(table) != TableKind::Derived;
-            chosen.has(of) && (!is_text || has_text)
-        };
-        Ok(all.filter(|table| is_saved(table)).cloned().collect())
     }
-
-    /// A guess: as many bytes as the newest snapshot had.
-    fn expected_bytes(&self) -> u64 {
-        let saved = self.snapshots.past.iter().rev().find_map(|past| match &past.result {
-            Some(Ok(saved)) => Some(saved.bytes),
-            _ => None,
-        });
-        saved.unwrap_or(0)
-    }
+    let is_saved = |table: &TableDefinition| {
+        let of = table.entries_of.as_ref().map_or(&table.name, |entries| &entries.table_name);
+        let is_text = request.content == ContentKind::Csv;
+        let has_text = table.entries_of.is_none() && table_kind(table) != TableKind::Derived;
+        chosen.has(of) && (!is_text || has_text)
+    };
+    Ok(all.filter(|table| is_saved(table)).cloned().collect())
 }
 
 /// What makes snapshots of a host due, which has a command log or not.
