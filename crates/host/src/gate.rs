@@ -29,6 +29,19 @@ impl SafePosition {
         SafePosition { copies: vec![(host, position)], safe: position }
     }
 
+    /// Where the copies of several hosts must have the entries, with up to which entry each has
+    /// all.
+    ///
+    /// # Panics
+    /// There is no copy, or a host has two.
+    pub fn of_copies(copies: &[(HostId, u64)]) -> SafePosition {
+        let safe = copies.iter().map(|(_, position)| *position).min();
+        let safe = safe.expect("there is a copy that must have the entries");
+        let position = SafePosition { copies: copies.to_vec(), safe };
+        position.check_invariants();
+        position
+    }
+
     /// The last safe entry.
     #[inline]
     pub fn safe(&self) -> u64 {

@@ -8,6 +8,7 @@
 //!   decided.
 //! * [`OrderedStream`]: puts the messages from the one to the other back in order, so that
 //!   nothing leans on the transport.
+//! * [`replica`]: how a partition's log comes to its copies, and how their leader changes.
 //!
 //! **Why this is strictly serializable.** All partitions run the fragments of multi-partition
 //! transactions in the order of one sequencer, one after the other, with their own calls in
@@ -25,6 +26,7 @@
 mod clock;
 pub mod log_entry;
 pub mod mp;
+pub mod replica;
 pub mod sp;
 mod stream;
 

@@ -33,6 +33,7 @@
 //! effects    := images of rows, as the executor writes them
 //! commit     := writers (or nothing: an earlier release)
 //! abort, withdrawn := nothing
+//! epoch      := epoch | how many | host*
 //! writers    := how many | (partition | the round of its last entry)*
 //! vote       := 0 none yet: rounds are to come, 1 yes, 2 no
 //! participants := how many | partition*
@@ -60,8 +61,14 @@
 //! logged something of it, so that a follower knows it from its own stream alone. A commit names
 //! all that did. Where votes imply it, it need not be durable before anybody hears of the
 //! transaction: recovery counts the votes.
+//!
+//! The first entry of an epoch is one of its own: it names the epoch and the hosts whose copies of
+//! the partition are in sync. Nothing that the epoch's leader reports is released before all of
+//! these have it. It runs nothing, and is replayed by doing nothing; the entries of earlier epochs
+//! with its number or a greater one are void.
 
 mod body;
+mod epoch;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -71,6 +78,7 @@ pub use body::{
     StatementSource, Vote, WriterRound, begin_fragments, put_call, put_commit, put_entry_changes,
     put_load, put_part, put_schema, put_statement,
 };
+pub use epoch::{EPOCH_COPIES_MAX, EpochEntry, put_epoch};
 pub use read::{CommandEntry, Entry, EntryBody, EntryError, EntryReader};
 
 use lockstep_base::bytes::ByteWriter;
@@ -118,6 +126,9 @@ pub enum EntryKind {
     Snapshot = 11,
     /// A single-partition invocation by what it did: images of rows.
     Effects = 12,
+    /// An epoch begins: its number, and the hosts whose copies are in sync. Ordered by the
+    /// partition itself.
+    Epoch = 13,
 }
 
 impl EntryKind {
@@ -125,7 +136,7 @@ impl EntryKind {
         use EntryKind::*;
         let kinds = [
             Command, Fragments, Commit, Abort, Withdrawn, Statements, Load, Call, Vote, Schema,
-            Snapshot, Effects,
+            Snapshot, Effects, Epoch,
         ];
         kinds.into_iter().find(|kind| *kind as u8 == number)
     }

@@ -15,6 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
                 fragments.parts().for_each(drop);
             }
             EntryBody::Call(call) => call.participants().for_each(drop),
+            EntryBody::Epoch(epoch) => epoch.in_sync().for_each(drop),
             EntryBody::Statements => entry.statements().for_each(drop),
             _ => {}
         }

@@ -26,6 +26,7 @@
 pub mod bank;
 pub mod census;
 mod classes;
+pub mod copies;
 pub mod lists;
 pub mod plans;
 pub mod power;
@@ -36,3 +37,4 @@ pub mod world;
 
 pub use bank::{Failure, Report, run_seed, run_with};
 pub use lockstep_site::{Faults, StopEverything};
+pub use lockstep_txn::replica::ReplicaFaults;

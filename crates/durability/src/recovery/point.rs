@@ -132,7 +132,11 @@ impl PointFinder {
         // Decisions do nothing by themselves, and count wherever they stand.
         if matches!(
             entry.body,
-            EntryBody::Vote(_) | EntryBody::Commit(_) | EntryBody::Abort | EntryBody::Withdrawn
+            EntryBody::Vote(_)
+                | EntryBody::Commit(_)
+                | EntryBody::Abort
+                | EntryBody::Withdrawn
+                | EntryBody::Epoch(_)
         ) {
             return;
         }

@@ -311,7 +311,8 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             | EntryBody::Vote(_)
             | EntryBody::Commit(_)
             | EntryBody::Abort
-            | EntryBody::Withdrawn => {}
+            | EntryBody::Withdrawn
+            | EntryBody::Epoch(_) => {}
         }
         if self.results.capacity() > KEPT_RESULT_BYTES {
             self.results = Vec::new();

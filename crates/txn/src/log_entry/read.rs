@@ -3,6 +3,7 @@
 use super::body::{
     CallEntry, CommitEntry, FragmentsEntry, LoadEntry, LoggedStatement, Vote, number, text,
 };
+use super::epoch::EpochEntry;
 use super::{
     ADDRESSED, BASE, EntryHeader, EntryKind, KIND, LogSource, MULTI, NAMED, NUMBERED_PROCEDURES,
     WITH_EPOCH,
@@ -38,6 +39,11 @@ impl EntryError {
     #[cold]
     pub(super) fn writers() -> EntryError {
         EntryError::new("the writers of a commit are not as many as it says, or none")
+    }
+
+    #[cold]
+    pub(super) fn copies() -> EntryError {
+        EntryError::new("the copies of an epoch are not as many as it names, or none")
     }
 
     #[cold]
@@ -104,6 +110,8 @@ pub enum EntryBody<'a> {
     Abort,
     /// See [`EntryKind::Withdrawn`].
     Withdrawn,
+    /// See [`EntryKind::Epoch`].
+    Epoch(EpochEntry<'a>),
 }
 
 /// An entry that was read.
@@ -287,6 +295,7 @@ impl<'a> EntryReader<'a> {
             EntryKind::Commit => EntryBody::Commit(CommitEntry::read(raw)?),
             EntryKind::Abort => EntryBody::Abort,
             EntryKind::Withdrawn => EntryBody::Withdrawn,
+            EntryKind::Epoch => EntryBody::Epoch(EpochEntry::read(raw)?),
         })
     }
 

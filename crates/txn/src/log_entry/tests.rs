@@ -4,7 +4,7 @@
 use super::*;
 use crate::sp::first_entry;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, SqlType};
+use lockstep_types::{Datum, HostId, SqlType};
 
 const OWN: PartitionId = PartitionId(5);
 const TIME_MS: i64 = 1_790_000_000_000;
@@ -303,5 +303,28 @@ fn entries_of_earlier_formats_are_read() {
         let more = now.read().expect("it is read").expect("one entry more");
         assert!(matches!(more.body, EntryBody::Commit(commit) if commit.writers().count() == 2));
         assert!(now.read().expect("it is read").is_none() && count > 10, "{count} entries");
+    }
+}
+
+/// The first entry of an epoch names it and its copies; what is not sound is refused.
+#[test]
+fn the_first_entry_of_an_epoch_is_read_back() {
+    let mut log = LogBuffer::new(OWN, LogSource { epoch: 7, incarnation: 3 }, 41);
+    let mut body = Vec::new();
+    put_epoch(&mut body, 7, &[HostId(2), HostId(300)]);
+    log.append(&own(5, 0), EntryKind::Epoch, &body);
+    let written: String = body.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(written, "070202ac02", "the format is fixed");
+    let bytes = log.bytes().to_vec();
+    let mut reader = EntryReader::new(&bytes);
+    let entry = reader.read().expect("it is sound").expect("an entry");
+    let EntryBody::Epoch(epoch) = entry.body else { panic!("{entry:?}") };
+    assert_eq!((entry.sequence, entry.kind, epoch.epoch), (42, EntryKind::Epoch, 7));
+    assert_eq!(epoch.in_sync().collect::<Vec<_>>(), [HostId(2), HostId(300)]);
+    for broken in [&[7, 0][..], &[7, 2, 1], &[7, 1, 1, 1], &[7, 17], &[7], &[]] {
+        let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+        log.append(&own(5, 0), EntryKind::Epoch, broken);
+        let bytes = log.bytes().to_vec();
+        assert!(EntryReader::new(&bytes).read().is_err(), "{broken:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! A short set of seeds, and that a seed decides everything.
 
+mod copies;
 mod power;
 mod schedules;
 
