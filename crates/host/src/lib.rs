@@ -3,7 +3,8 @@
 //!
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
 //! coordinator, when what a partition reports is released, how the schema changes, which rows
-//! expire, which calls tasks make when, which snapshots begin when, and how a log is replayed.
+//! expire, which calls tasks make when, which snapshots begin when, how a log is replayed,
+//! and how a follower applies what its leader sends.
 
 pub mod catalog;
 pub mod codec;
@@ -11,6 +12,7 @@ pub mod coordinator;
 pub mod destination;
 pub mod expiry;
 pub mod failures;
+pub mod follower;
 pub mod gate;
 pub mod index_hops;
 pub mod load;

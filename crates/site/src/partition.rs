@@ -6,6 +6,7 @@ mod hand_over;
 mod invariants;
 mod logging;
 mod replay;
+mod settled;
 mod snapshot;
 mod tasks;
 
@@ -26,7 +27,6 @@ use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{StatementTimes, Stopwatch, TimeLimit, Watch};
-use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::{LogSource, WriterRound};
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{Admission, EntryHeader, LogBuffer, OrderedStream, SinglePartitionInitiator};
@@ -35,6 +35,7 @@ use lockstep_types::{
 };
 use logging::Logged;
 pub(crate) use logging::writes;
+use settled::{Point, SettleFloor};
 use std::sync::Arc;
 
 /// What the coordinator asked for.
@@ -59,7 +60,7 @@ struct Stopped {
 /// kept, `C` their catalog.
 pub struct Site<H, A, C> {
     partition: PartitionId,
-    initiator: SinglePartitionInitiator<H, A, Work<C>, UndoMark>,
+    initiator: SinglePartitionInitiator<H, A, Work<C>, Point>,
     stream: OrderedStream<ToPartition<C>>,
     /// Messages that the stream keeps until a missing one comes.
     early_messages: usize,
@@ -83,6 +84,10 @@ pub struct Site<H, A, C> {
     write_limit: Option<TimeLimit>,
     /// Memory for answers to calls of one round.
     answer_memory: Vec<Vec<u8>>,
+    /// It has followers, which need what recovery makes again.
+    is_followed: bool,
+    /// After an abort, until what ran after it has run again and is decided.
+    settle_floor: Option<SettleFloor>,
     /// While the log is replayed: the limits that its entries run without.
     replayed_without: Option<ExecutionLimits>,
     pub(crate) faults: Faults,
@@ -134,6 +139,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
             part_limit: limits.part_limit(),
             write_limit: limits.write_limit(),
             answer_memory: Vec::new(),
+            is_followed: false,
+            settle_floor: None,
             replayed_without: None,
             faults: limits.faults,
         }
@@ -218,11 +225,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 Next::Call(call, header) => return Some(Ready::Run(call, header)),
                 Next::Speculate(call, header) => return Some(Ready::Speculate(call, header)),
                 Next::Fragments(fragments, header) => {
-                    let mark = self.database.mark();
+                    let point = self.point();
                     let answer = self.run_fragments(&fragments, &header);
                     effects.push(PartitionEffect::Send(answer));
                     self.count_run(&fragments, &header, now_us, effects);
-                    self.initiator.ran_fragments(fragments, mark);
+                    self.initiator.ran_fragments(fragments, point);
                 }
             }
         }
@@ -530,7 +537,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         }
         self.log_commit(transaction, writers);
         match self.initiator.safe_to() {
-            Some(mark) => self.database.commit_to(mark),
+            Some(point) => self.database.commit_to(point.mark),
             None => self.database.commit(),
         }
         if let Some(task) = self.schema.take() {
@@ -551,14 +558,15 @@ impl<H, A, C: Clone> Site<H, A, C> {
 
     fn abort(&mut self, transaction: TransactionId, run: u64) {
         let waiting = self.initiator.waiting_count();
-        let mark = self.initiator.abort(transaction, run);
+        let point = self.initiator.abort(transaction, run);
         let again = self.initiator.waiting_count().saturating_sub(waiting);
         self.counts.repeated += again as u64;
         self.log_abort(transaction);
         self.counts.aborted += 1;
-        let Some(mark) = mark else { return };
+        let Some(point) = point else { return };
+        self.note_repeats(point);
         if !self.faults.skip_undo() {
-            self.database.rollback_to(mark);
+            self.database.rollback_to(point.mark);
         }
         // A change stops the partition: who is aborted while there is one is the change itself.
         if self.schema.take().is_some() {
@@ -572,19 +580,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.database.maintain();
     }
 
-    /// Log entries and bytes so far.
-    pub fn log_totals(&self) -> (u64, u64) {
-        self.log.totals()
-    }
-
     /// True when nothing is undecided here and nothing waits.
     pub fn is_idle(&self) -> bool {
         self.initiator.is_idle()
-    }
-
-    /// How often the partition ran speculatively, and again.
-    pub fn speculation(&self) -> SpeculationCounts {
-        self.counts
     }
 }
 

@@ -34,6 +34,7 @@
 //! commit     := writers (or nothing: an earlier release)
 //! abort, withdrawn := nothing
 //! epoch      := epoch | how many | host*
+//! build      := part*, changes of entries only
 //! writers    := how many | (partition | the round of its last entry)*
 //! vote       := 0 none yet: rounds are to come, 1 yes, 2 no
 //! participants := how many | partition*
@@ -74,9 +75,9 @@ mod read;
 mod tests;
 
 pub use body::{
-    CallEntry, CommitEntry, FragmentsEntry, LoadEntry, LoggedPart, LoggedStatement, PartKind,
-    StatementSource, Vote, WriterRound, begin_fragments, put_call, put_commit, put_entry_changes,
-    put_load, put_part, put_schema, put_statement,
+    BuildEntry, CallEntry, CommitEntry, FragmentsEntry, LoadEntry, LoggedPart, LoggedStatement,
+    PartKind, StatementSource, Vote, WriterRound, begin_fragments, put_call, put_commit,
+    put_entry_changes, put_load, put_part, put_schema, put_statement,
 };
 pub use epoch::{EPOCH_COPIES_MAX, EpochEntry, put_epoch};
 pub use read::{CommandEntry, Entry, EntryBody, EntryError, EntryReader};
@@ -129,6 +130,10 @@ pub enum EntryKind {
     /// An epoch begins: its number, and the hosts whose copies are in sync. Ordered by the
     /// partition itself.
     Epoch = 13,
+    /// Entries of a new global index, which other partitions have handed out while a change of the
+    /// catalog builds it; after the entry of that change. Followers take them from here; recovery
+    /// passes over them, because it makes the change at all partitions.
+    Build = 14,
 }
 
 impl EntryKind {
@@ -136,7 +141,7 @@ impl EntryKind {
         use EntryKind::*;
         let kinds = [
             Command, Fragments, Commit, Abort, Withdrawn, Statements, Load, Call, Vote, Schema,
-            Snapshot, Effects, Epoch,
+            Snapshot, Effects, Epoch, Build,
         ];
         kinds.into_iter().find(|kind| *kind as u8 == number)
     }

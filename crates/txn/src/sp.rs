@@ -20,6 +20,7 @@ use lockstep_types::{PartitionId, TransactionId};
 use std::collections::VecDeque;
 
 mod invariants;
+mod settled;
 
 /// Limits of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
             EntryBody::Call(call) => call.participants().for_each(drop),
             EntryBody::Epoch(epoch) => epoch.in_sync().for_each(drop),
+            EntryBody::Build(build) => build.parts().for_each(drop),
             EntryBody::Statements => entry.statements().for_each(drop),
             _ => {}
         }

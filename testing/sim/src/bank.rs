@@ -5,7 +5,7 @@
 
 use crate::census::Totals;
 use crate::plans::{Request, Sql, invocation_of};
-use crate::world::{Shape, World, way_to_stop};
+use crate::world::{BrokenCopies, CopyCounts, Shape, World, followers_of, way_to_stop};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
@@ -30,6 +30,18 @@ CREATE PROCEDURE Break AS BEGIN
 END;
 CREATE VIEW totals (account, pockets, money) AS
   SELECT account, COUNT(*), SUM(money) FROM pockets GROUP BY account;
+";
+
+/// A procedure that fails now and then where it runs first, and never where a follower runs it.
+const STALLS: &str = "
+CREATE TABLE accounts (account BIGINT NOT NULL, money BIGINT NOT NULL, PRIMARY KEY (account));
+PARTITION TABLE accounts ON COLUMN account;
+CREATE TABLE moves (
+  account BIGINT NOT NULL, number BIGINT NOT NULL, side BIGINT NOT NULL, amount BIGINT NOT NULL,
+  PRIMARY KEY (account, number, side)
+);
+PARTITION TABLE moves ON COLUMN account;
+CREATE PROCEDURE PARTITION ON TABLE moves COLUMN account PARAMETER 0 FROM NATIVE Stopped;
 ";
 
 const POCKETS: i64 = 3;
@@ -71,6 +83,8 @@ pub struct Report {
     pub trace: u64,
     /// A hash of what the partitions held at the end.
     pub content: u64,
+    /// What their followers did.
+    pub copies: CopyCounts,
 }
 
 struct Statements {
@@ -93,6 +107,11 @@ enum Kind {
     ReadView,
     SetRate,
     ReadRates,
+    /// Reads a row, and fails elsewhere.
+    BrokenRead,
+    /// May fail or not.
+    Stall,
+    CountStalls,
 }
 
 struct Begun {
@@ -114,6 +133,8 @@ struct Bank {
     outstanding: usize,
     aborted: usize,
     reads: usize,
+    /// Calls of [`STALLS`] that succeeded.
+    stalls: i64,
 }
 
 /// Runs one seed with `calls` calls.
@@ -121,7 +142,21 @@ struct Bank {
 /// # Errors
 /// The first check that failed.
 pub fn run_seed(seed: u64, calls: usize) -> Result<Report, Failure> {
-    run_with(seed, calls, Faults::default())
+    let followers = followers_of(seed);
+    run_shape(seed, calls, Shape { followers, ..Shape::of(1) })
+}
+
+/// Runs one seed with this number of followers of each partition, which are broken in some way.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_with_copies(
+    seed: u64,
+    calls: usize,
+    followers: u32,
+    broken_copies: BrokenCopies,
+) -> Result<Report, Failure> {
+    run_shape(seed, calls, Shape { followers, broken_copies, ..Shape::of(1) })
 }
 
 /// Runs one seed with a host that is broken in some way.
@@ -129,7 +164,12 @@ pub fn run_seed(seed: u64, calls: usize) -> Result<Report, Failure> {
 /// # Errors
 /// The first check that failed.
 pub fn run_with(seed: u64, calls: usize, faults: Faults) -> Result<Report, Failure> {
-    let mut bank = Bank::open(seed, faults);
+    run_shape(seed, calls, Shape { faults, ..Shape::of(1) })
+}
+
+/// The rest of the shape is drawn.
+fn run_shape(seed: u64, calls: usize, shape: Shape) -> Result<Report, Failure> {
+    let mut bank = Bank::open(seed, shape);
     let clients = 1 + bank.world.random.below(12) as usize;
     bank.world.repeat_one_in = [0, 3, 20][bank.world.random.below(3) as usize];
     while bank.calls.len() < calls {
@@ -138,6 +178,7 @@ pub fn run_with(seed: u64, calls: usize, faults: Faults) -> Result<Report, Failu
             bank.begin_call();
         }
         bank.judge_answers()?;
+        bank.check_copies(false)?;
     }
     // Faults stop: everything must be answered and come to rest.
     bank.world.settle();
@@ -146,7 +187,13 @@ pub fn run_with(seed: u64, calls: usize, faults: Faults) -> Result<Report, Failu
     bank.check(bank.world.is_idle(), || "the host does not come to rest".to_string())?;
     bank.begin(Kind::ReadAll);
     bank.world.settle();
+    if bank.world.shape().followers > 0 {
+        bank.judge_answers()?;
+        bank.begin(Kind::CountStalls);
+        bank.world.settle();
+    }
     bank.judge_answers()?;
+    bank.check_copies(true)?;
     let hashes = bank.world.content_hashes();
     let messages = bank.world.census.judge().map_err(|message| Failure { seed, message })?;
     Ok(Report {
@@ -158,23 +205,32 @@ pub fn run_with(seed: u64, calls: usize, faults: Faults) -> Result<Report, Failu
         repeated: bank.world.speculation().repeated,
         messages,
         trace: bank.world.trace,
+        copies: bank.world.copy_counts(),
         content: hashes.iter().fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash),
     })
 }
 
 impl Bank {
-    fn open(seed: u64, faults: Faults) -> Bank {
+    fn check_copies(&self, at_rest: bool) -> Result<(), Failure> {
+        let checked = self.world.check_copies(at_rest);
+        checked.map_err(|message| Failure { seed: self.seed, message })
+    }
+
+    fn open(seed: u64, given: Shape) -> Bank {
         let mut random = SeededRandom::new(seed ^ 0x5eed);
-        let mut shape = Shape::of(1 + random.below(7) as u32);
+        let mut shape = Shape { partitions: 1 + random.below(7) as u32, ..given };
         shape.active_multi = [1, 3, 64][random.below(3) as usize];
         shape.speculates = random.chance(4, 5);
         if random.chance(1, 10) {
             shape.stop_everything = way_to_stop(seed);
         }
-        shape.faults = faults;
         let mut world = World::new(seed, shape);
         let accounts = 2 + world.random.below(10) as i64;
         world.schema(SCHEMA);
+        if shape.followers > 0 {
+            world.schema(STALLS);
+            world.natives.serve();
+        }
         let insert = world.prepare("INSERT INTO pockets VALUES (?, ?, ?, 0)");
         for account in 0..accounts {
             for pocket in 0..POCKETS {
@@ -212,6 +268,7 @@ impl Bank {
             outstanding: 0,
             aborted: 0,
             reads: 0,
+            stalls: 0,
         }
     }
 
@@ -223,6 +280,12 @@ impl Bank {
             16 => Kind::ReadView,
             17..=18 => Kind::SetRate,
             _ => Kind::ReadRates,
+        };
+        let stalls = self.world.shape().followers > 0 && self.world.random.chance(1, 3);
+        let kind = match stalls {
+            true if self.world.random.chance(1, 3) => Kind::BrokenRead,
+            true => Kind::Stall,
+            false => kind,
         };
         self.begin(kind);
     }
@@ -268,6 +331,16 @@ impl Bank {
             Kind::ReadAll => self.world.call(number, &[(&statements.read_all, &[])]),
             Kind::ReadView => self.world.call(number, &[(&statements.read_view, &[])]),
             Kind::SetRate => self.world.call(number, &[(&statements.set_rate, &[1])]),
+            Kind::BrokenRead => {
+                let read = "SELECT money FROM pockets WHERE account = ? AND pocket = ?";
+                let read = self.world.prepare(read);
+                self.world.call(number, &[(&read, &[from, pocket]), broken]);
+            }
+            Kind::Stall => self.call_procedure(number, "Stopped", &[from, number as i64, amount]),
+            Kind::CountStalls => {
+                let count = self.world.prepare("SELECT COUNT(*) FROM moves");
+                self.world.call(number, &[(&count, &[])]);
+            }
             Kind::ReadRates => self.world.call(number, &[(&statements.read_rates, &[])]),
         }
         let touched_before = self.touched_answered;
@@ -292,15 +365,23 @@ impl Bank {
             self.calls[number].answered = true;
             self.outstanding -= 1;
             let failure = answer.outcome.failure.as_ref().map(|failure| failure.message.clone());
-            if self.calls[number].kind == Kind::Broken {
+            if matches!(self.calls[number].kind, Kind::Broken | Kind::BrokenRead) {
                 self.check(failure.is_some(), || format!("call {number} broke a key and passed"))?;
                 self.aborted += 1;
+                continue;
+            }
+            if self.calls[number].kind == Kind::Stall {
+                self.stalls += i64::from(failure.is_none());
                 continue;
             }
             self.check(failure.is_none(), || format!("call {number} failed: {failure:?}"))?;
             match self.calls[number].kind {
                 Kind::Move => self.touched_answered += 2,
                 Kind::ReadAll => self.judge_read(number, &numbers(&answer.tables))?,
+                Kind::CountStalls => {
+                    let (found, done) = (numbers(&answer.tables), self.stalls);
+                    self.check(found == [done], || format!("{done} calls are {found:?} rows"))?;
+                }
                 Kind::ReadView => self.judge_view(number, &numbers(&answer.tables))?,
                 _ => {}
             }

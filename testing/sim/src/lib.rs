@@ -20,6 +20,9 @@
 //! Power cuts: a host with a command log on a disk that loses, tears and reorders what was not
 //! synced comes back, from life to life, with everything that was answered and nothing by halves,
 //! as [`power`] says; faults in the log and in what waits for it are caught there.
+//! Copies: partitions have followers in two of three runs of bank and lists; connections to them
+//! lose suffixes, and at rest each has the rows of its leader. The streams alone, with leaders that
+//! change, are in [`copies`].
 //! Tasks: a schedule has one call in progress at a time, and each call is counted and made once, as
 //! [`schedules`] says.
 

@@ -13,7 +13,7 @@ use crate::bank::Failure;
 use crate::census::Totals;
 use crate::plans::{Request, Sql, invocation_of};
 use crate::walk::{GROWING_SCHEMA, INDEXED_SCHEMA, SCHEMA, Step};
-use crate::world::{ChangeNumber, Shape, World, way_to_stop};
+use crate::world::{ChangeNumber, CopyCounts, Shape, World, followers_of, way_to_stop};
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
 use lockstep_types::parameter::ParameterWriter;
@@ -190,6 +190,8 @@ pub struct Report {
     pub edges: usize,
     /// Messages of its transactions.
     pub messages: Totals,
+    /// What followers did.
+    pub copies: CopyCounts,
     /// A hash of everything that happened.
     pub trace: u64,
 }
@@ -237,10 +239,12 @@ fn run(mut lists: Lists, seed: u64, transactions: usize) -> Result<Report, Failu
         lists.disturb();
         lists.take_answers().map_err(fail)?;
         lists.world.check_indexes().map_err(fail)?;
+        lists.world.check_copies(false).map_err(fail)?;
     }
     lists.world.settle();
     lists.take_answers().map_err(fail)?;
     lists.world.check_indexes().map_err(fail)?;
+    lists.world.check_copies(true).map_err(fail)?;
     lists.judge().map_err(fail)
 }
 
@@ -255,6 +259,9 @@ impl Lists {
             shape.stop_everything = way_to_stop(seed);
         }
         shape.faults = faults;
+        if faults == Faults::default() {
+            shape.followers = followers_of(seed);
+        }
         let mut world = World::new(seed, shape);
         let keys = 2 + random.below(6) as i64;
         world.schema(if indexed { INDEXED_SCHEMA } else { SCHEMA });

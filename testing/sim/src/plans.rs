@@ -131,6 +131,11 @@ impl Natives {
     pub(crate) fn serve(&self) {
         self.is_serving.store(true, Ordering::Relaxed);
     }
+
+    /// What is called next are entries of a log; gives whether it were calls of clients before.
+    pub(crate) fn stop_serving(&self) -> bool {
+        self.is_serving.swap(false, Ordering::Relaxed)
+    }
 }
 
 impl ChangeRuntime for Natives {

@@ -31,6 +31,7 @@ pub(crate) mod log;
 mod order;
 mod outputs;
 pub(crate) mod replay;
+mod replicas;
 pub(crate) mod save;
 mod shape;
 mod tasks;
@@ -43,6 +44,9 @@ use expiry::{Expiry, Poll};
 pub(crate) use expiry::{SentBatch, is_expiry};
 use index_hops::Journey;
 use invariants::Checks;
+use replicas::Replicas;
+pub(crate) use replicas::followers_of;
+pub use replicas::{BrokenCopies, CopyCounts};
 pub use shape::Shape;
 use shape::coordinator as coordinator_of;
 pub(crate) use shape::way_to_stop;
@@ -178,6 +182,8 @@ pub struct World {
     limits: SiteLimits,
     /// The command log, if it has one.
     log: Option<HostLog>,
+    /// The followers of its partitions, if there are any.
+    replicas: Option<Replicas>,
     /// The snapshots that it saves, if it does.
     saves: Option<Saves>,
     /// How often a step of an index build has failed and waited to be repeated.
@@ -209,9 +215,15 @@ impl World {
             batch_rows_min: 0,
             undo_bytes_max: 1 << 30,
             entry_changes_bytes_max: 64 << 20,
-            digests: shape.digests,
+            digests: shape.digests || shape.followers > 0,
         };
-        let site = |number| Site::new(PartitionId(number), ring.clone(), &limits);
+        let replicas = (shape.followers, shape.broken_copies);
+        let replicas = Replicas::new(seed, replicas, &ring, &limits);
+        let site = |number| {
+            let mut site = Site::new(PartitionId(number), ring.clone(), &limits);
+            site.set_followed(shape.followers > 0);
+            site
+        };
         let natives = Natives::new(seed);
         let catalog = SimCatalog::new(Catalog::default(), &natives);
         let empty = Arc::clone(&catalog.host);
@@ -244,6 +256,7 @@ impl World {
             one_round_calls: 0,
             limits,
             log: None,
+            replicas,
             saves: None,
             build_pauses: 0,
             expiry: Expiry::new(partitions),
@@ -358,6 +371,9 @@ impl World {
     fn make_step(&mut self) -> bool {
         if self.log_is_due() {
             self.step_log();
+            return true;
+        }
+        if self.replicas_are_due() && self.step_replicas() {
             return true;
         }
         if self.save_is_due() {

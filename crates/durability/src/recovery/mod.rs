@@ -311,7 +311,7 @@ impl Survey {
         }
         match &entry.body {
             EntryBody::Command(_) | EntryBody::Statements | EntryBody::Load(_) => {}
-            EntryBody::Effects(_) | EntryBody::Epoch(_) => {}
+            EntryBody::Effects(_) | EntryBody::Epoch(_) | EntryBody::Build(_) => {}
             EntryBody::Snapshot(_) => self.note_part(partition, transaction, WHOLE),
             EntryBody::Withdrawn => {
                 self.void_calls[partition.index()].insert(transaction);

@@ -137,6 +137,7 @@ impl PointFinder {
                 | EntryBody::Abort
                 | EntryBody::Withdrawn
                 | EntryBody::Epoch(_)
+                | EntryBody::Build(_)
         ) {
             return;
         }

@@ -13,10 +13,12 @@
 pub mod begin;
 mod partition;
 mod pieces;
+pub(crate) mod runner;
 
 pub use begin::{Recovered, RecoveryHost, recover};
 pub use partition::{LoggedChange, PartitionReplay, ReplayContext};
 pub use pieces::{LogPieces, PartitionLog, ReplayFaults};
+pub use runner::EntrySources;
 
 use crate::catalog::HostCatalog;
 use lockstep_durability::recovery::Outcome;

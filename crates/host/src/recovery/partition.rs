@@ -1,27 +1,18 @@
 //! One partition's entries, run again in their order.
 
 use super::pieces::PartitionLog;
+use super::runner::{EntryRunner, EntrySources, Fault};
 use super::{ReplayError, ReplaySummary};
 use crate::catalog::HostCatalog;
-use crate::statement_cache::{StatementCache, StatementSources, procedure, statement_of};
-use lockstep_base::bytes::ByteReader;
 use lockstep_durability::recovery::Outcome;
-use lockstep_exec::entries::PartitionEntries;
-use lockstep_site::codec::StatementId;
-use lockstep_site::{AnswerForm, BoundStatement, FragmentPart, FragmentTask, Site, StatementCall};
+use lockstep_site::Site;
 use lockstep_sql::Limits;
-use lockstep_txn::log_entry::{
-    CallEntry, Entry, EntryBody, EntryError, FragmentsEntry, LoadEntry, LoggedPart,
-    LoggedStatement, PartKind, StatementSource, Vote,
-};
+use lockstep_txn::log_entry::{Entry, EntryBody};
 use lockstep_txn::{EntryHeader, EntryReader};
-use lockstep_types::{ParameterSet, PartitionId, TableView, TransactionId};
-use std::sync::Arc;
+use lockstep_types::{PartitionId, TransactionId};
 
 /// Entries between two maintenances of the tables.
 const ENTRIES_A_MAINTENANCE: u64 = 64;
-/// Capacity of the results' memory that is kept.
-const KEPT_RESULT_BYTES: usize = 1 << 20;
 
 /// A change of the catalog that a partition's log has next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +40,7 @@ pub struct ReplayContext<'a, O> {
 /// A partition that is replayed.
 pub struct PartitionReplay<H, A, C, L> {
     partition: PartitionId,
-    site: Site<H, A, C>,
+    runner: EntryRunner<H, A, C>,
     log: L,
     /// The piece that is replayed.
     piece: Vec<u8>,
@@ -61,32 +52,6 @@ pub struct PartitionReplay<H, A, C, L> {
     done: u64,
     /// The change of the catalog at which it has stopped.
     stopped_at: Option<TransactionId>,
-    /// Parts of transactions were left out: what ran after them may have ended otherwise.
-    left_out: bool,
-    statements: StatementCache,
-    results: Vec<u8>,
-    counts: ReplaySummary,
-}
-
-/// Why an entry does not run again.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// It cannot be read, or names what is not there.
-    Unsound(String),
-    /// A part of a transaction fails.
-    Fails(String),
-}
-
-impl From<String> for Fault {
-    fn from(reason: String) -> Fault {
-        Fault::Unsound(reason)
-    }
-}
-
-impl From<EntryError> for Fault {
-    fn from(error: EntryError) -> Fault {
-        Fault::Unsound(error.reason)
-    }
 }
 
 /// What becomes of an entry.
@@ -102,25 +67,16 @@ enum Step {
 
 impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
     /// A partition whose log has everything after the state of its site.
-    pub fn new(
-        partition: PartitionId,
-        mut site: Site<H, A, C>,
-        log: L,
-    ) -> PartitionReplay<H, A, C, L> {
-        site.begin_replay();
+    pub fn new(partition: PartitionId, site: Site<H, A, C>, log: L) -> PartitionReplay<H, A, C, L> {
         PartitionReplay {
             partition,
             done: site.log_sequence(),
-            site,
+            runner: EntryRunner::new(partition, site),
             log,
             piece: Vec::new(),
             piece_done: true,
             ended: false,
             stopped_at: None,
-            left_out: false,
-            statements: StatementCache::default(),
-            results: Vec::new(),
-            counts: ReplaySummary::default(),
         }
     }
 
@@ -130,7 +86,7 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
     }
 
     pub(super) fn site(&mut self) -> &mut Site<H, A, C> {
-        &mut self.site
+        &mut self.runner.site
     }
 
     /// Whether this change is the next entry.
@@ -145,12 +101,12 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             "a partition waits for the change that its log has next"
         );
         self.stopped_at = None;
-        self.statements.forget();
+        self.runner.follow_catalog();
     }
 
     pub(super) fn finish(self) -> (Site<H, A, C>, ReplaySummary) {
         assert!(self.stopped_at.is_none(), "no change of the catalog is left");
-        (self.site, self.counts)
+        (self.runner.site, self.runner.counts)
     }
 
     /// Replays up to the next change of the catalog; `None` at the end of the log.
@@ -197,6 +153,8 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
         context: &ReplayContext<'_, O>,
     ) -> Result<Option<LoggedChange>, ReplayError> {
         let mut reader = EntryReader::new(piece);
+        let ReplayContext { catalog, limits, partition_count, .. } = *context;
+        let sources = EntrySources { catalog, limits, partition_count };
         loop {
             let entry = match reader.read() {
                 Ok(Some(entry)) => entry,
@@ -211,20 +169,21 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
                 }
                 Step::LeaveOut => {
                     self.note_done(&entry)?;
-                    self.counts.left_out += 1;
-                    self.left_out |= entry.header.transaction.partition() == PartitionId::MULTI;
+                    self.runner.counts.left_out += 1;
+                    self.runner.left_out |=
+                        entry.header.transaction.partition() == PartitionId::MULTI;
                     continue;
                 }
                 Step::Run => self.note_done(&entry)?,
             }
             if let EntryBody::Schema { catalog_version, change } = entry.body {
-                self.counts.replayed += 1;
+                self.runner.counts.replayed += 1;
                 let (header, source) = (entry.header, change.to_vec());
                 return Ok(Some(LoggedChange { header, catalog_version, source }));
             }
-            match self.run_entry(&entry, context) {
+            match self.runner.run_entry(&entry, &sources, &self.log) {
                 Ok(()) => {}
-                Err(Fault::Fails(_)) if self.left_out => {
+                Err(Fault::Fails(_)) if self.runner.left_out => {
                     return Err(ReplayError::NotCommitted(entry.header.transaction));
                 }
                 Err(Fault::Fails(problem) | Fault::Unsound(problem)) => {
@@ -232,7 +191,7 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
                 }
             }
             if entry.sequence.is_multiple_of(ENTRIES_A_MAINTENANCE) {
-                self.site.maintain();
+                self.runner.site.maintain();
             }
         }
     }
@@ -272,187 +231,5 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             "replay of partition {} stops at entry {} of its log: {problem}",
             self.partition, self.done
         ))
-    }
-
-    #[inline]
-    fn run_entry<O>(
-        &mut self,
-        entry: &Entry<'_>,
-        context: &ReplayContext<'_, O>,
-    ) -> Result<(), Fault> {
-        let header = EntryHeader { repeated: true, ..entry.header };
-        match &entry.body {
-            EntryBody::Command(command) => {
-                let procedure = procedure(context.catalog, command.procedure)?;
-                self.counts.replayed += 1;
-                self.results.clear();
-                // That it fails as it failed before is its result.
-                self.site.call(
-                    &header,
-                    &procedure.prepared,
-                    procedure.number,
-                    &command.parameters,
-                    command.addresses_partition,
-                    &mut self.results,
-                );
-            }
-            EntryBody::Statements => self.run_statements(&header, entry, context)?,
-            EntryBody::Load(load) => self.run_load(&header, load, context)?,
-            EntryBody::Fragments(fragments) => self.run_fragments(&header, fragments, context)?,
-            EntryBody::Call(call) => self.run_call(&header, call, context)?,
-            EntryBody::Effects(_) if self.log.faults().loses_effects => {}
-            EntryBody::Effects(images) => {
-                self.counts.replayed += 1;
-                let made = self.site.replay_effects(&header, images);
-                made.map_err(|failure| Fault::Unsound(failure.message))?;
-            }
-            EntryBody::Schema { .. }
-            | EntryBody::Snapshot(_)
-            | EntryBody::Vote(_)
-            | EntryBody::Commit(_)
-            | EntryBody::Abort
-            | EntryBody::Withdrawn
-            | EntryBody::Epoch(_) => {}
-        }
-        if self.results.capacity() > KEPT_RESULT_BYTES {
-            self.results = Vec::new();
-        }
-        Ok(())
-    }
-
-    fn run_statements<O>(
-        &mut self,
-        header: &EntryHeader,
-        entry: &Entry<'_>,
-        context: &ReplayContext<'_, O>,
-    ) -> Result<(), Fault> {
-        let mut statements = Vec::new();
-        for statement in entry.statements() {
-            statements.push(self.bind(&statement?, &[], context)?);
-        }
-        self.counts.replayed += 1;
-        self.results.clear();
-        let call =
-            StatementCall { statements, read_only: false, answer: AnswerForm::StatementCount };
-        self.site.statements(header, &call, &mut self.results);
-        Ok(())
-    }
-
-    fn run_load<O>(
-        &mut self,
-        header: &EntryHeader,
-        load: &LoadEntry<'_>,
-        context: &ReplayContext<'_, O>,
-    ) -> Result<(), Fault> {
-        if self.log.faults().loses_loads {
-            return Ok(());
-        }
-        let statement = statement_of(context.catalog, load.procedure, 0)?;
-        let rows = TableView::read(&mut ByteReader::new(load.rows))
-            .map_err(|error| Fault::Unsound(format!("the rows of a load: {error}")))?;
-        self.counts.replayed += 1;
-        self.results.clear();
-        self.site.load(header, &statement, &rows, &mut self.results);
-        Ok(())
-    }
-
-    fn run_call<O>(
-        &mut self,
-        header: &EntryHeader,
-        call: &CallEntry<'_>,
-        context: &ReplayContext<'_, O>,
-    ) -> Result<(), Fault> {
-        let procedure = procedure(context.catalog, call.procedure)?;
-        self.counts.replayed += 1;
-        self.note_first_vote(call.vote);
-        let (prepared, home) = (&procedure.prepared, call.home);
-        let ran = self.site.replay_one_round(header, prepared, home, call.parameters);
-        ran.map_err(|failure| {
-            Fault::Fails(format!(
-                "the call of {} of transaction {} fails, which it did not before: {failure}",
-                call.procedure, header.transaction.0
-            ))
-        })
-    }
-
-    fn run_fragments<O>(
-        &mut self,
-        header: &EntryHeader,
-        fragments: &FragmentsEntry<'_>,
-        context: &ReplayContext<'_, O>,
-    ) -> Result<(), Fault> {
-        let (mut entries, mut tasks) = (Vec::new(), Vec::new());
-        for part in fragments.parts() {
-            match part? {
-                LoggedPart::Entries { removed, added } => entries.push(PartitionEntries {
-                    partition: self.partition,
-                    removed: removed.to_vec(),
-                    added: added.to_vec(),
-                }),
-                LoggedPart::Statement { kind, statement, shipped } => {
-                    let bound = self.bind(&statement, shipped, context)?;
-                    if !self.log.loses_part(&bound.statement.statement().text) {
-                        tasks.push(FragmentTask { bound, part: part_of(kind) });
-                    }
-                }
-            }
-        }
-        self.counts.replayed += 1;
-        self.note_first_vote(fragments.vote);
-        self.site.replay_round(header, &entries, &tasks).map_err(|failure| {
-            Fault::Fails(format!(
-                "round {} of transaction {} fails, which it did not before: {failure}",
-                fragments.round, header.transaction.0
-            ))
-        })
-    }
-
-    /// A partition that voted no when it ran its part first voted yes when it ran it again: what
-    /// ran in between was after something else.
-    #[inline]
-    fn note_first_vote(&mut self, vote: Vote) {
-        self.left_out |= vote == Vote::No;
-    }
-
-    fn bind<O>(
-        &mut self,
-        logged: &LoggedStatement<'_>,
-        shipped: &[u8],
-        context: &ReplayContext<'_, O>,
-    ) -> Result<BoundStatement, Fault> {
-        let ReplayContext { catalog, limits, partition_count, .. } = *context;
-        let sources = StatementSources { catalog, limits, partition_count };
-        let statement = self.statements.statement(&id_of(&logged.source), &sources)?;
-        ParameterSet::new(logged.parameters)
-            .map_err(|error| Fault::Unsound(format!("the parameters of a statement: {error}")))?;
-        let shipped = (!shipped.is_empty()).then(|| {
-            let mut rows = vec![Vec::new(); self.partition.index() + 1];
-            rows[self.partition.index()] = shipped.to_vec();
-            Arc::new(rows)
-        });
-        let other = self.log.other_parameters(&catalog.plan, logged);
-        let parameters = other.unwrap_or_else(|| Arc::from(logged.parameters));
-        Ok(BoundStatement { statement, parameters, shipped, found: None, profile: None })
-    }
-}
-
-/// What stands for the statement of an entry.
-fn id_of<'a>(source: &StatementSource<'a>) -> StatementId<'a> {
-    match *source {
-        StatementSource::Procedure { name, number } => StatementId::Procedure { name, number },
-        StatementSource::Text { text, single_partition, rules_off } => {
-            StatementId::Text { text, single_partition, rules_off, planning: None }
-        }
-    }
-}
-
-fn part_of(kind: PartKind) -> FragmentPart {
-    match kind {
-        PartKind::Whole => FragmentPart::Whole,
-        PartKind::Home { addresses_partition } => FragmentPart::Home { addresses_partition },
-        PartKind::Entry(number) => FragmentPart::Entry(number as usize),
-        PartKind::Fragment(number) => FragmentPart::Fragment(number as usize),
-        PartKind::Apply => FragmentPart::Apply,
-        PartKind::Load => FragmentPart::Load,
     }
 }

@@ -2,7 +2,7 @@
 //! operators of profiled statements do.
 
 use super::{Site, Stopped, Work};
-use crate::counts::FragmentRun;
+use crate::counts::{FragmentRun, SpeculationCounts};
 use crate::effect::PartitionEffect;
 use crate::message::{BoundStatement, StatementProfile};
 use lockstep_base::elapsed::Elapsed;
@@ -49,6 +49,16 @@ impl<H, A, C: Clone> Site<H, A, C> {
     /// Whether a message of the coordinator with this number was acted on: another one repeats it.
     pub fn has_received(&self, number: u64) -> bool {
         number <= self.stream.last()
+    }
+
+    /// Log entries and bytes so far.
+    pub fn log_totals(&self) -> (u64, u64) {
+        self.log.totals()
+    }
+
+    /// How often the partition ran speculatively, and again.
+    pub fn speculation(&self) -> SpeculationCounts {
+        self.counts
     }
 
     /// Counts fragments that ran; they are not given back to the initiator yet.

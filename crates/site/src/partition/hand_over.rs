@@ -7,6 +7,11 @@ use lockstep_txn::HandedLog;
 const IMPLIED_BYTES_MAX: usize = 16 << 10;
 
 impl<H, A, C: Clone> Site<H, A, C> {
+    /// Whether the partition has followers: its log has then what only they need.
+    pub fn set_followed(&mut self, is_followed: bool) {
+        self.is_followed = is_followed;
+    }
+
     /// The number of the last entry: what is read now may depend on all up to it.
     #[inline]
     pub fn log_sequence(&self) -> u64 {
@@ -24,6 +29,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
     #[inline]
     pub fn has_log_to_hand_over(&self) -> bool {
         self.log.is_needed() || self.log.bytes().len() >= IMPLIED_BYTES_MAX
+    }
+
+    /// Whether entries are to be forwarded when nothing has come for a while: also those that
+    /// nobody depends on, which are commits that votes imply. A follower waits for them.
+    #[inline]
+    pub fn has_log_at_tick(&self) -> bool {
+        !self.log.bytes().is_empty()
     }
 
     /// Bytes of entries that were not transferred yet.

@@ -11,7 +11,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
     /// # Panics
     /// An invariant is broken.
     pub fn check_invariants(&self) {
-        self.initiator.check_invariants(self.database.mark());
+        self.initiator.check_invariants(self.point());
         self.stream.check_invariants();
         self.log.check_invariants();
         assert!(

@@ -18,6 +18,7 @@ use super::{Site, Work};
 use crate::message::{BoundStatement, FragmentPart, RoundTasks, SchemaTask, StatementCall};
 use crate::one_round::OneRoundCall;
 use lockstep_base::short_list::ShortList;
+use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::{
@@ -163,9 +164,25 @@ impl<H, A, C: Clone> Site<H, A, C> {
             Work::OneRound(call, _) => self.log_one_round(fragments, call, header, succeeded),
             // What fails takes the transaction with it: nothing is to be logged.
             Work::Schema(task) if succeeded => self.log_schema(task, header, fragments.round),
-            // The entries of the other partitions' rows come again when the change is replayed.
+            Work::Build(entries) if succeeded => self.log_build(entries, header),
             Work::Schema(_) | Work::Build(_) => {}
         }
+    }
+
+    /// The entries of other partitions' rows come again when the change is recovered, and are
+    /// logged for followers, which go by their partition's log alone.
+    fn log_build(&mut self, entries: &[PartitionEntries], header: &EntryHeader) {
+        if !self.is_followed || entries.is_empty() {
+            return;
+        }
+        debug_assert!(self.schema.is_some(), "entries are built in a change of the catalog");
+        let mut body = std::mem::take(&mut self.log_body);
+        body.clear();
+        for changes in entries {
+            put_entry_changes(&mut body, &changes.removed, &changes.added);
+        }
+        self.log.append(header, EntryKind::Build, &body);
+        self.log_body = body;
     }
 
     fn log_schema(&mut self, task: &SchemaTask<C>, header: &EntryHeader, round: u32) {

@@ -7,7 +7,7 @@
 //! runs without the limits of the host ([`Site::begin_replay`]).
 
 use super::Site;
-use crate::message::FragmentTask;
+use crate::message::{FragmentTask, SchemaTask};
 use lockstep_base::growing::GrowingMap;
 use lockstep_exec::arena::Arena;
 use lockstep_exec::database::{Database, ExecutionLimits, TransactionContext};
@@ -124,6 +124,43 @@ impl<H, A, C: Clone> Site<H, A, C> {
             Err(_) => self.database.rollback_to(mark),
         }
         made
+    }
+
+    /// Carries out a change of the catalog that was committed, at this partition alone; `built` are
+    /// entries of global indexes that came from other partitions. New log entries are of the
+    /// catalog that [`Site::go_on_behind`] is given.
+    ///
+    /// # Errors
+    /// It fails, which it did not when it ran first: nothing of it is done.
+    pub fn replay_change(
+        &mut self,
+        header: &EntryHeader,
+        task: &SchemaTask<C>,
+        built: &[PartitionEntries],
+    ) -> Result<(), Failure> {
+        assert!(self.initiator.is_decided() && self.is_replaying(), "replay stops for nothing");
+        assert!(task.snapshot.is_none(), "the beginning of a snapshot changes nothing");
+        self.database.begin(&TransactionContext {
+            transaction_id: header.transaction,
+            timestamp_us: header.timestamp_us,
+            addresses_partition: true,
+            single_partition: false,
+            read_only: false,
+        });
+        let prepared = match &task.swap {
+            Some(swap) => self.database.prepare_swap(&swap.pairs).map(drop),
+            None => self.database.prepare_change(&task.changes),
+        };
+        let prepared = prepared.and_then(|()| match built {
+            [] => Ok(()),
+            built => self.database.build_entries(built).map(drop),
+        });
+        self.database.commit();
+        match prepared {
+            Ok(()) => self.database.commit_change(),
+            Err(_) => self.database.rollback_change(),
+        }
+        prepared.map_err(|error| error.to_failure())
     }
 
     /// The coordinator's messages are numbered from 1 again: it is another one.

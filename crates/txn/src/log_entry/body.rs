@@ -126,6 +126,23 @@ pub struct FragmentsEntry<'a> {
     parts: &'a [u8],
 }
 
+/// Entries of a new global index that come to a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuildEntry<'a> {
+    parts: &'a [u8],
+}
+
+impl<'a> BuildEntry<'a> {
+    pub(super) fn read(parts: &'a [u8]) -> BuildEntry<'a> {
+        BuildEntry { parts }
+    }
+
+    /// The changes of entries, in their order. Stops after the first error.
+    pub fn parts(&self) -> impl Iterator<Item = Result<LoggedPart<'a>, EntryError>> + 'a {
+        each(self.parts, LoggedPart::read)
+    }
+}
+
 /// A whole call of one round at several partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallEntry<'a> {

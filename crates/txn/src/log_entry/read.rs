@@ -1,7 +1,8 @@
 //! Reading entries back.
 
 use super::body::{
-    CallEntry, CommitEntry, FragmentsEntry, LoadEntry, LoggedStatement, Vote, number, text,
+    BuildEntry, CallEntry, CommitEntry, FragmentsEntry, LoadEntry, LoggedStatement, Vote, number,
+    text,
 };
 use super::epoch::EpochEntry;
 use super::{
@@ -112,6 +113,8 @@ pub enum EntryBody<'a> {
     Withdrawn,
     /// See [`EntryKind::Epoch`].
     Epoch(EpochEntry<'a>),
+    /// See [`EntryKind::Build`].
+    Build(BuildEntry<'a>),
 }
 
 /// An entry that was read.
@@ -295,6 +298,7 @@ impl<'a> EntryReader<'a> {
             EntryKind::Commit => EntryBody::Commit(CommitEntry::read(raw)?),
             EntryKind::Abort => EntryBody::Abort,
             EntryKind::Withdrawn => EntryBody::Withdrawn,
+            EntryKind::Build => EntryBody::Build(BuildEntry::read(raw)),
             EntryKind::Epoch => EntryBody::Epoch(EpochEntry::read(raw)?),
         })
     }

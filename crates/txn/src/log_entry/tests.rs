@@ -328,3 +328,19 @@ fn the_first_entry_of_an_epoch_is_read_back() {
         assert!(EntryReader::new(&bytes).read().is_err(), "{broken:?}");
     }
 }
+
+/// Entries of a new global index are read back as changes of entries.
+#[test]
+fn entries_of_a_new_global_index_are_read_back() {
+    let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+    let mut body = Vec::new();
+    put_entry_changes(&mut body, b"", b"first");
+    put_entry_changes(&mut body, b"gone", b"second");
+    log.append(&own(5, 0), EntryKind::Build, &body);
+    let bytes = log.bytes().to_vec();
+    let entry = EntryReader::new(&bytes).read().expect("it is sound").expect("an entry");
+    let EntryBody::Build(build) = entry.body else { panic!("{entry:?}") };
+    let parts: Vec<_> = build.parts().map(|part| part.expect("it is sound")).collect();
+    let part = |removed, added| LoggedPart::Entries { removed, added };
+    assert_eq!(parts, [part(b"", b"first"), part(b"gone", b"second")]);
+}

@@ -216,7 +216,7 @@ impl FollowerStream {
     }
 
     /// The connection to the leader is a new one: gives the position from which it goes on. What
-    /// was reported on the old one may be lost.
+    /// was reported on the old one may be lost: a receipt is due.
     pub fn reconnect(&mut self) -> u64 {
         self.reported = None;
         assert!(self.durable <= self.end, "what is durable was appended");

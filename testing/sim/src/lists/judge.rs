@@ -42,6 +42,7 @@ impl Lists {
             messages,
             hops: self.world.hops as usize,
             given_up: self.world.given_up as usize,
+            copies: self.world.copy_counts(),
             trace: self.world.trace,
             ..Report::default()
         };

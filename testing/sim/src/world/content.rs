@@ -39,26 +39,9 @@ impl World {
 
     /// The first table that is not the same in another host.
     pub(crate) fn difference(&self, other: &World) -> String {
-        for (one, two) in self.sites.iter().zip(&other.sites) {
-            let tables = |site: &SimSite| -> Vec<(TableId, u64, u64)> {
-                let database = site.database();
-                let rows = database.row_counts();
-                database
-                    .table_hashes()
-                    .zip(rows)
-                    .map(|((id, h), (_, rows))| (id, h, rows))
-                    .collect()
-            };
-            let (first, second) = (tables(one), tables(two));
-            let same = first.iter().zip(&second).take_while(|(a, b)| a == b).count();
-            if same < first.len().max(second.len()) {
-                let (of, with) = (first.get(same), second.get(same));
-                let name = of.and_then(|(id, _, _)| one.database().definition(*id));
-                let name = name.map_or("", |definition| &definition.name);
-                return format!("table {name}: {of:?} against {with:?}");
-            }
-        }
-        "no table".to_string()
+        let mut sites = self.sites.iter().zip(&other.sites);
+        let found = sites.find_map(|(one, two)| first_difference(one, two));
+        found.unwrap_or_else(|| "no table".to_string())
     }
 
     /// Compares the entries of all global indexes with their tables, if nothing is in progress.
@@ -72,4 +55,26 @@ impl World {
         let databases: Vec<_> = self.sites.iter().map(Site::database).collect();
         check_entries(&databases)
     }
+}
+
+/// The first table that is not the same at two copies.
+pub(super) fn difference(one: &SimSite, two: &SimSite) -> String {
+    first_difference(one, two).unwrap_or_else(|| "no table".to_string())
+}
+
+fn first_difference(one: &SimSite, two: &SimSite) -> Option<String> {
+    let tables = |site: &SimSite| -> Vec<(TableId, u64, u64)> {
+        let database = site.database();
+        let rows = database.row_counts();
+        database.table_hashes().zip(rows).map(|((id, h), (_, rows))| (id, h, rows)).collect()
+    };
+    let (first, second) = (tables(one), tables(two));
+    let same = first.iter().zip(&second).take_while(|(a, b)| a == b).count();
+    if same >= first.len().max(second.len()) {
+        return None;
+    }
+    let (of, with) = (first.get(same), second.get(same));
+    let name = of.and_then(|(id, _, _)| one.database().definition(*id));
+    let name = name.map_or("", |definition| &definition.name);
+    Some(format!("table {name}: {of:?} against {with:?}"))
 }

@@ -380,6 +380,9 @@ impl SchemaHost for AtControl<'_> {
         };
         let task = Arc::new(task.with_catalog(version));
         self.world.bytes.note_prepared(&task);
+        if let Some(replicas) = &mut self.world.replicas {
+            replicas.note_change(&task);
+        }
         self.world.send_multi(origin, MultiWork::Schema(task));
     }
 

@@ -57,6 +57,9 @@ impl World {
             );
         }
         self.check_control();
+        if let Some(replicas) = self.replicas.as_ref().filter(|replicas| replicas.is_sound()) {
+            replicas.check_invariants(&self.sites);
+        }
         if let Some(log) = self.log.as_ref().filter(|log| log.broken == Broken::default()) {
             log.check_invariants(&self.sites);
         }

@@ -335,14 +335,17 @@ impl World {
         let entry = self.sites[partition.index()].needed_log_sequence();
         let left = match &mut self.log {
             Some(log) => log.pass(partition, entry, held),
-            None => Some(held),
+            None => match &mut self.replicas {
+                Some(replicas) => replicas.pass(partition, entry, held),
+                None => Some(held),
+            },
         };
         if let Some(held) = left {
             self.let_go(held);
         }
     }
 
-    fn let_go(&mut self, held: Held) {
+    pub(super) fn let_go(&mut self, held: Held) {
         match held {
             Held::Message(message) => self.in_flight.push(message),
             Held::Answer(answer) => self.answers.push(answer),

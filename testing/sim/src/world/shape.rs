@@ -1,6 +1,6 @@
 //! What a simulated host is like.
 
-use super::CallNumber;
+use super::{BrokenCopies, CallNumber};
 use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_site::{Coordinator, Faults, SiteLimits, StopEverything};
 use lockstep_types::{HashRing, HostId, PartitionId};
@@ -18,8 +18,12 @@ pub struct Shape {
     pub stop_everything: StopEverything,
     /// Partitions keep digests of their changes.
     pub digests: bool,
+    /// Followers of each partition.
+    pub followers: u32,
     /// What is broken in it.
     pub faults: Faults,
+    /// What is broken in the copies.
+    pub broken_copies: BrokenCopies,
 }
 
 impl Shape {
@@ -31,7 +35,9 @@ impl Shape {
             speculates: true,
             stop_everything: StopEverything::Never,
             digests: false,
+            followers: 0,
             faults: Faults::default(),
+            broken_copies: BrokenCopies::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod copies;
 mod power;
+mod replicas;
 mod schedules;
 
 #[test]

@@ -1,0 +1,71 @@
+//! Followers that apply their leaders' logs: copies are equal at rest, and faults are caught.
+
+use lockstep_sim::ReplicaFaults;
+use lockstep_sim::world::{BrokenCopies, CopyCounts};
+
+fn add(sum: &mut CopyCounts, counts: &CopyCounts) {
+    sum.applied += counts.applied;
+    sum.digests += counts.digests;
+    sum.cuts += counts.cuts;
+    sum.repeated += counts.repeated;
+    sum.changes += counts.changes;
+    sum.backlog_max = sum.backlog_max.max(counts.backlog_max);
+}
+
+#[test]
+fn followers_of_every_workload_have_what_their_leaders_have() {
+    let sound = lockstep_sim::Faults::default();
+    let mut sum = CopyCounts::default();
+    for seed in 1..=40 {
+        let bank = lockstep_sim::run_seed(seed, 150).unwrap_or_else(|failure| panic!("{failure}"));
+        add(&mut sum, &bank.copies);
+        let lists = [
+            lockstep_sim::lists::run_seed(seed, 80, sound),
+            lockstep_sim::lists::run_indexed(seed, 60, sound),
+            lockstep_sim::lists::run_growing(seed, 60, sound),
+        ];
+        for (kind, report) in lists.into_iter().enumerate() {
+            let report = report.unwrap_or_else(|failure| panic!("lists {kind}: {failure}"));
+            add(&mut sum, &report.copies);
+        }
+    }
+    println!("{sum:?}");
+    assert!(sum.applied > 10_000 && sum.digests > 1_000 && sum.changes > 500, "{sum:?}");
+    assert!(sum.cuts > 500 && sum.backlog_max > 20, "{sum:?}");
+}
+
+/// What a check says of the first seed that it catches.
+fn caught(followers: u32, broken: BrokenCopies) -> Option<String> {
+    (1..=200).find_map(|seed| {
+        let run = || lockstep_sim::bank::run_with_copies(seed, 150, followers, broken);
+        let ended = std::panic::catch_unwind(|| run().err().map(|failure| failure.to_string()));
+        ended.unwrap_or_else(|_| Some(format!("seed {seed}: a panic")))
+    })
+}
+
+#[test]
+fn faults_of_followers_are_caught() {
+    let (sound, streams) = (BrokenCopies::default(), ReplicaFaults::default());
+    std::panic::set_hook(Box::new(|_| {}));
+    let caught = [
+        ("run_failed_write", BrokenCopies { run_failed_write: true, ..sound }),
+        ("apply_unsettled", BrokenCopies { apply_unsettled: true, ..sound }),
+        (
+            "drop_suffix",
+            BrokenCopies { streams: ReplicaFaults { drop_suffix: true, ..streams }, ..sound },
+        ),
+        (
+            "resend_on_reconnect",
+            BrokenCopies {
+                streams: ReplicaFaults { resend_on_reconnect: true, ..streams },
+                ..sound
+            },
+        ),
+    ]
+    .map(|(name, broken)| (name, caught(1, broken)));
+    let _ = std::panic::take_hook();
+    for (name, caught) in caught {
+        println!("{name}: {caught:?}");
+        assert!(caught.is_some(), "{name} goes unnoticed");
+    }
+}
