@@ -412,13 +412,19 @@ pub fn decided<H: SchemaHost>(host: &mut H, committed: bool) {
 }
 
 /// Handles the calls that waited for the end of a change, in their order. One of them may be
-/// another change: the others wait for its end.
+/// another change: when the coordinator has it, the others wait for its end. While another thread
+/// prepares it, they go on, because calls that arrive then go on too and must not overtake them;
+/// further changes among them wait again, in their order.
 pub(super) fn resume_deferred<H: SchemaHost>(host: &mut H) {
     if host.faults().lose_deferred_calls() {
         host.schema_changes().deferred.clear();
     }
-    while !host.schema_changes().is_changing() {
-        let Some(call) = host.schema_changes().deferred.pop_front() else { break };
+    for _ in 0..host.schema_changes().deferred.len() {
+        let schema = host.schema_changes();
+        if schema.is_ordered() {
+            break;
+        }
+        let Some(call) = schema.deferred.pop_front() else { break };
         host.handle(call);
     }
 }

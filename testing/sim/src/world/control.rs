@@ -457,7 +457,51 @@ fn count(tables: &[u8]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classes::SimClasses;
     use crate::world::Shape;
+
+    /// Statements of a connection are planned as they were sent: those that waited for a change
+    /// are planned before those that arrive while another thread prepares the next one.
+    #[test]
+    fn calls_that_waited_for_a_change_are_not_overtaken_while_the_next_one_is_prepared() {
+        let turn = "UPDATE t SET passed = passed + CASE WHEN last < ? THEN 1 ELSE 0 END, last = ?";
+        for seed in 1..=20 {
+            let mut world = World::new(seed, Shape::of(2));
+            world.schema("CREATE TABLE t (id BIGINT NOT NULL, last BIGINT, passed BIGINT);");
+            world.schema("PARTITION TABLE t ON COLUMN id;");
+            let insert = world.prepare("INSERT INTO t VALUES (?, 0, 0)");
+            (0..20).for_each(|id| world.call(id as usize, &[(&insert, &[id])]));
+            world.settle();
+            let take_turn = |world: &mut World, turns: std::ops::Range<i64>| {
+                for number in turns {
+                    let statement = (world.prepare(turn), vec![number, number]);
+                    let request = Request::Statements(vec![statement]);
+                    world.request_in_order(0, 100 + number as usize, request);
+                }
+            };
+            let classes =
+                |version| RequestedChange::Classes(SimClasses(version).jar().as_slice().into());
+            world.begin_schema("CREATE TABLE u (id BIGINT NOT NULL);");
+            take_turn(&mut world, 1..2);
+            world.begin_change(classes(1));
+            take_turn(&mut world, 2..3);
+            world.begin_change(classes(2));
+            take_turn(&mut world, 3..5);
+            while world.control.schema.is_ordered() {
+                assert!(world.step(), "the first change ends");
+            }
+            assert!(world.control.schema.is_changing(), "the second one is prepared");
+            take_turn(&mut world, 5..8);
+            world.settle();
+            assert_eq!(world.take_answers().len(), 27);
+            let text = "SELECT COUNT(*) FROM t WHERE passed = 7 AND last = 7";
+            assert_eq!(crate::power::read(&mut world, text), Ok(vec![vec![20]]), "seed {seed}");
+            let answers: Vec<_> = std::iter::from_fn(|| world.take_change_answer()).collect();
+            let made = [2, 3, 4].map(|change| ChangeAnswer { change: Some(change), failure: None });
+            assert_eq!(answers, made);
+            assert!(world.is_idle());
+        }
+    }
 
     /// The drop of an index whose build failed is repeated with growing pauses until it succeeds.
     #[test]
