@@ -40,9 +40,11 @@ use crate::world::{RequestedChange, Shape, World};
 use lockstep_base::random::{SeededRandom, split_mix};
 use lockstep_durability::command_log::{FIRST_BLOCK, FOLDER, LogFaults, LogPosition};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
+use lockstep_durability::recovery::Outcome;
 use lockstep_env::Disk;
 use lockstep_env::memory::MemoryDisk;
 use lockstep_site::Faults;
+use lockstep_types::TransactionId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -243,8 +245,11 @@ struct Run {
     save_plan: SavePlan,
     /// The life's log is asynchronous.
     is_async: bool,
-    /// Calls that ran at one partition and succeeded, in the order of their answers.
-    at_partitions: Vec<usize>,
+    /// Calls that ran at one partition and succeeded, in the order of their answers; what those are
+    /// in the log of which an earlier run had failed.
+    at_partitions: Vec<(usize, Option<TransactionId>)>,
+    /// What the log said at the last recovery.
+    outcome: Option<Outcome>,
     /// Where the disk failed.
     strike: Strike,
     /// After an orderly end: everything before this place is durable, and a block here says so.
@@ -298,6 +303,7 @@ impl Run {
             },
             is_async: false,
             at_partitions: Vec::new(),
+            outcome: None,
             strike: Strike::default(),
             proven: None,
             random,
@@ -543,11 +549,12 @@ impl Run {
         self.report.recoveries += 2;
         self.report.beginnings[0] += u64::from(second.from_snapshot);
         self.report.replayed += second.replayed;
-        self.report.left_out += second.left_out as u64;
-        self.report.void_calls += second.void_calls as u64;
+        self.report.left_out += second.outcome.left_out() as u64;
+        self.report.void_calls += second.outcome.void_calls() as u64;
         self.report.unrepeatable += second.restarts;
-        self.report.changed_votes[0] += second.changed_votes.to_no;
-        self.report.changed_votes[1] += second.changed_votes.to_yes_again;
+        self.report.changed_votes[0] += second.outcome.changed_votes.to_no;
+        self.report.changed_votes[1] += second.outcome.changed_votes.to_yes_again;
+        self.outcome = Some(second.outcome.clone());
         // Of an index that is being built, a lost end would be one more beginning.
         let may_be = second.world.interrupted_index().is_none();
         self.is_async = may_be && self.broken.is_async.unwrap_or(self.random.chance(1, 4));

@@ -14,7 +14,7 @@ use lockstep_site::{
     Coordinator, FromPartition, MultiCall, Numbered, OneRoundCall, OneRoundCalls, Site, SiteLimits,
     SpeculationCounts,
 };
-use lockstep_types::{Failure, HashRing, Outcome, PartitionId};
+use lockstep_types::{Failure, HashRing, Outcome, PartitionId, TransactionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,6 +167,8 @@ pub struct World {
     pub census: Census,
     /// Calls that sites have run, those that ran again included.
     pub executed: u64,
+    /// Calls at one partition that failed when they ran after something undecided.
+    failed_runs: BTreeMap<CallNumber, TransactionId>,
     /// Calls whose plans a schema change overtook.
     pub planned_again: usize,
     /// How often an index is asked for a call's row.
@@ -248,6 +250,7 @@ impl World {
             messages: 0,
             census: Census::default(),
             executed: 0,
+            failed_runs: BTreeMap::new(),
             planned_again: 0,
             max_index_lookups: 8,
             hops: 0,
@@ -431,6 +434,12 @@ impl World {
     /// Answers since the last time.
     pub fn take_answers(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.answers)
+    }
+
+    /// What a call at one partition is in the log, if it failed when it ran after something
+    /// undecided: it may have run again since.
+    pub(crate) fn failed_run(&self, call: CallNumber) -> Option<TransactionId> {
+        self.failed_runs.get(&call).copied()
     }
 
     /// How often all partitions speculated, ran again and aborted.

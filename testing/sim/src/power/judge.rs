@@ -6,7 +6,7 @@ use crate::plans::Request;
 use crate::world::replay::Recovered;
 use crate::world::{CallNumber, World};
 use lockstep_base::bytes::ByteReader;
-use lockstep_types::{Datum, PartitionId, Status, TableView};
+use lockstep_types::{Datum, PartitionId, Status, TableView, TransactionId};
 use std::collections::BTreeMap;
 
 /// Stands for the reads of the checks.
@@ -43,7 +43,7 @@ impl Run {
                 call.answered = Some((world.log_clock(), answer.at_partition));
             }
             if answer.at_partition && succeeded {
-                self.at_partitions.push(number);
+                self.at_partitions.push((number, world.failed_run(number)));
             }
             self.report.answered[usize::from(!succeeded)] += 1;
             if let (Some((_, drawn)), true) = (&mut call.drawn, succeeded) {
@@ -171,16 +171,23 @@ impl Run {
     }
 
     /// Of the calls that ran at one partition, a partition has the first ones.
+    ///
+    /// One whose first run, after an undecided transaction, failed may be missing before others.
+    /// Its entry says that it failed, theirs follow, and what an asynchronous log has lost may be
+    /// the abort, after which all ran again and it succeeded. What is left is a beginning of the
+    /// partition's log, in which the call has failed; a log that says otherwise has it.
     fn judge_beginnings(&mut self, world: &World) -> Result<(), String> {
         let mut missing: BTreeMap<PartitionId, usize> = BTreeMap::new();
-        for number in std::mem::take(&mut self.at_partitions) {
+        let outcome = self.outcome.as_ref().ok_or("nothing was recovered")?;
+        let failed = |id: TransactionId| outcome.is_void(id.partition(), id);
+        for (number, failed_run) in std::mem::take(&mut self.at_partitions) {
             let call = &self.calls[number];
             let account = call.notes.first().map(|note| note.0);
             let account = account.or(call.drawn.map(|(account, _)| account));
             let Some(account) = account.filter(|account| *account >= 0) else { continue };
             let partition = world.partition_of(account);
             match (call.end, missing.get(&partition)) {
-                (End::Known(false), None) => {
+                (End::Known(false), None) if !failed_run.is_some_and(failed) => {
                     missing.insert(partition, number);
                 }
                 (End::Known(true), Some(before)) => {

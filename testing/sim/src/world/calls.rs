@@ -76,6 +76,9 @@ impl PartitionHost for At<'_> {
 
     fn run_speculatively(&mut self, header: &EntryHeader, call: &PartitionCall) -> (Answer, usize) {
         let answer = self.execute(header, call);
+        if answer.outcome.failure.is_some() {
+            self.world.failed_runs.insert(call.call, header.transaction);
+        }
         let bytes = answer.tables.len();
         (answer, bytes)
     }

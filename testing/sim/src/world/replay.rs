@@ -8,9 +8,7 @@ use crate::classes::SimClasses;
 use crate::plans::{NoCode, SimCatalog};
 use crate::power::Skip;
 use lockstep_durability::command_log::{LogEnd, LogFaults, LogPosition};
-use lockstep_durability::recovery::{
-    BeginFault, Candidate, ChangedVotes, Outcome, PartitionBlocks, RecoveryLog,
-};
+use lockstep_durability::recovery::{BeginFault, Candidate, Outcome, PartitionBlocks, RecoveryLog};
 use lockstep_durability::snapshot::{Manifest, PartitionPosition};
 use lockstep_env::Disk;
 use lockstep_host::catalog::HostCatalog;
@@ -36,14 +34,10 @@ pub(crate) struct Recovered {
     pub(crate) end: (LogEnd, Vec<u64>),
     /// Entries that ran again.
     pub(crate) replayed: u64,
-    /// Transactions that were left out.
-    pub(crate) left_out: usize,
-    /// Calls at one partition that failed or were withdrawn.
-    pub(crate) void_calls: usize,
+    /// What the log says of transactions and calls.
+    pub(crate) outcome: Outcome,
     /// How often replay began again, because a yes could not be repeated.
     pub(crate) restarts: u64,
-    /// Votes that changed in the log.
-    pub(crate) changed_votes: ChangedVotes,
     /// It began with a snapshot.
     pub(crate) from_snapshot: bool,
     /// Newer snapshots that are damaged.
@@ -95,12 +89,10 @@ impl HostDisk {
         Ok(Recovered {
             end: (recovered.end, sequences),
             replayed: recovered.replayed.replayed,
-            left_out: outcome.left_out(),
-            void_calls: outcome.void_calls(),
             restarts: recovered.restarts,
-            changed_votes: outcome.changed_votes,
             from_snapshot: recovered.from_snapshot,
             passed_over: recovered.passed_over.len() as u64,
+            outcome: recovered.outcome,
             world: recovered.state,
         })
     }
