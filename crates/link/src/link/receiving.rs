@@ -1,0 +1,340 @@
+//! Bytes from the connection to events.
+
+use super::{Connection, Link};
+use crate::accepting::{read_header, read_version};
+use crate::clock::{ClockOffset, ClockReading, STAMP_BYTES, Stamp};
+use crate::error::{LinkError, Malformed};
+use crate::event::Event;
+use crate::frame::{FrameKind, Header};
+use crate::hello::{HELLO_BYTES_MAX, Hello, SeenDial};
+use crate::limits::LENGTH_BYTES;
+use crate::refusal::{PeerRefusal, Refusal};
+use lockstep_base::bytes::ByteReader;
+use std::ops::Range;
+
+/// What the receive buffer had next; bytes by their offsets.
+enum Found {
+    Message(u64, Range<usize>),
+    Datagram(Range<usize>),
+    Heartbeat(Range<usize>),
+    /// Something that was for the link alone.
+    Handled,
+    /// An event that does not come from the receive buffer is pending.
+    Pending,
+    /// More bytes are needed.
+    Nothing,
+}
+
+/// The messages of a frame do not fill its payload.
+#[cold]
+fn wrong_length() -> LinkError {
+    LinkError::malformed(FrameKind::Messages, Malformed("length of a message"))
+}
+
+/// Reading.
+impl Link {
+    /// Space to read into. Empty only without a connection, while a refusal is written, and
+    /// while complete frames wait for [`Link::next_event`].
+    pub fn read_space(&mut self) -> &mut [u8] {
+        match self.connection {
+            Connection::None | Connection::Closing => &mut [],
+            Connection::Dialing { .. } | Connection::Open => self.receive.space(),
+        }
+    }
+
+    /// This many bytes were read into the space.
+    pub fn filled(&mut self, count: usize) {
+        self.receive.filled(count);
+    }
+
+    /// What happened next, to be asked until there is nothing more. A message counts as delivered
+    /// when it is given out: the caller does what it has to with it at once.
+    ///
+    /// After an error the connection is over and the session stays. The caller may go on with
+    /// [`Link::write_slices`] until it gives nothing, so that the peer can report what was wrong,
+    /// then closes the connection and calls [`Link::disconnected`].
+    #[inline]
+    pub fn next_event(&mut self, now: ClockReading) -> Result<Option<Event<'_>>, LinkError> {
+        let found = match self.has_pending {
+            true => Found::Pending,
+            false => self.next_found(now)?,
+        };
+        Ok(match found {
+            Found::Message(number, range) => {
+                Some(Event::Message { number, bytes: self.receive.at(range) })
+            }
+            Found::Datagram(range) => Some(Event::Datagram(self.receive.at(range))),
+            Found::Heartbeat(range) => Some(Event::Heartbeat(self.receive.at(range))),
+            Found::Pending => self.take_pending(),
+            Found::Handled | Found::Nothing => None,
+        })
+    }
+
+    /// How far the peer's wall clock is from this host's; none before a round trip.
+    pub fn clock_offset(&self) -> Option<ClockOffset> {
+        self.clock.offset()
+    }
+
+    /// When the last frame came on the present connection, by the monotonic clock in microseconds;
+    /// none while the hellos have not been exchanged.
+    pub fn last_heard_us(&self) -> Option<i64> {
+        self.heard_us
+    }
+
+    fn take_pending(&mut self) -> Option<Event<'static>> {
+        if let Some(session) = self.pending.ended.take() {
+            return Some(Event::SessionEnded { session });
+        }
+        if let Some(session) = self.pending.began.take() {
+            return Some(Event::SessionBegan { session });
+        }
+        self.has_pending = false;
+        self.pending.connected.take().map(|resumed| Event::Connected { resumed })
+    }
+
+    #[inline]
+    fn next_found(&mut self, now: ClockReading) -> Result<Found, LinkError> {
+        if self.undelivered == 0 {
+            return self.next_frame(now);
+        }
+        let found = self.next_message(now);
+        if let Err(error) = &found {
+            self.fail(error);
+        }
+        found
+    }
+
+    fn next_frame(&mut self, now: ClockReading) -> Result<Found, LinkError> {
+        loop {
+            let found = match self.connection {
+                Connection::None | Connection::Closing => Ok(Found::Nothing),
+                Connection::Dialing { version } => self.read_reply(version, now),
+                Connection::Open => self.read_frame(now),
+            };
+            match found {
+                Ok(Found::Handled) => {}
+                Ok(found) => return Ok(found),
+                Err(error) => {
+                    self.fail(&error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The connection is over for an error.
+    #[cold]
+    fn fail(&mut self, error: &LinkError) {
+        self.undelivered = 0;
+        match error.refusal() {
+            Some(refusal) => self.refuse(&refusal),
+            None => {
+                self.output.clear();
+                self.connection = Connection::Closing;
+            }
+        }
+    }
+
+    /// Gives out the next message of a frame that is complete and sound.
+    #[inline]
+    fn next_message(&mut self, now: ClockReading) -> Result<Found, LinkError> {
+        let length = match self.receive.first(LENGTH_BYTES) {
+            Some((bytes, _)) if self.undelivered >= LENGTH_BYTES => {
+                let bytes = bytes.first_chunk().expect("the bytes were asked for by their number");
+                u32::from_be_bytes(*bytes) as usize
+            }
+            _ => return Err(wrong_length()),
+        };
+        if length > self.undelivered - LENGTH_BYTES {
+            return Err(wrong_length());
+        }
+        let whole = LENGTH_BYTES + length;
+        let (_, offset) = self.receive.first(whole).expect("the frame is complete");
+        self.receive.consume(whole);
+        self.undelivered -= whole;
+        let session = self.session.as_mut().expect("an open connection is in a session");
+        session.received += 1;
+        if self.delivered_bytes == 0 {
+            self.delivered_us = now.monotonic_us;
+        }
+        self.delivered_bytes += whole as u64;
+        Ok(Found::Message(session.received, offset + LENGTH_BYTES..offset + whole))
+    }
+
+    /// Reads a frame of an open connection.
+    fn read_frame(&mut self, now: ClockReading) -> Result<Found, LinkError> {
+        let length_max = self.limits.frame_bytes_max;
+        let Some((header, range)) = self.complete_frame(length_max)? else {
+            return Ok(Found::Nothing);
+        };
+        self.heard_us = Some(now.monotonic_us);
+        self.take_acknowledgement(&header)?;
+        let length = range.len();
+        match header.kind {
+            FrameKind::Messages => {
+                self.check_messages(&header)?;
+                self.undelivered = length;
+                self.next_message(now)
+            }
+            FrameKind::Datagram => {
+                self.receive.consume(length);
+                Ok(Found::Datagram(range))
+            }
+            FrameKind::Heartbeat => {
+                let stamp = Stamp::read(&mut ByteReader::new(self.receive.at(range.clone())))
+                    .map_err(|malformed| LinkError::malformed(header.kind, malformed))?;
+                self.clock.receive(stamp, now);
+                self.receive.consume(length);
+                Ok(Found::Heartbeat(range.start + STAMP_BYTES..range.end))
+            }
+            FrameKind::Acknowledgement => {
+                self.receive.consume(length);
+                Ok(Found::Handled)
+            }
+            FrameKind::Refused => Err(self.read_refusal(range)),
+            kind @ (FrameKind::Hello | FrameKind::HelloReply) => {
+                Err(LinkError::UnexpectedFrame { kind, expected: "a frame after the hello" })
+            }
+        }
+    }
+
+    /// The header and the payload of the next frame, which is checked and not consumed yet; none
+    /// while it is not complete.
+    fn complete_frame(
+        &mut self,
+        length_max: u32,
+    ) -> Result<Option<(Header, Range<usize>)>, LinkError> {
+        let header = match self.header {
+            Some(header) => header,
+            None => match read_header(&mut self.receive, length_max)? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
+        };
+        self.header = Some(header);
+        let length = header.length as usize;
+        let Some((payload, offset)) = self.receive.first(length) else { return Ok(None) };
+        header.check_payload(payload)?;
+        self.header = None;
+        Ok(Some((header, offset..offset + length)))
+    }
+
+    fn take_acknowledgement(&mut self, header: &Header) -> Result<(), LinkError> {
+        let found = header.acknowledged;
+        let (earlier, sent) = (self.send.acknowledged(), self.send.written());
+        if header.kind == FrameKind::Refused {
+            return Ok(());
+        }
+        if !(earlier..=sent).contains(&found) {
+            return Err(LinkError::Acknowledged { found, earlier, sent });
+        }
+        if found > earlier {
+            self.send.acknowledge(found);
+        }
+        Ok(())
+    }
+
+    fn check_messages(&self, header: &Header) -> Result<(), LinkError> {
+        let session = self.session.expect("an open connection is in a session");
+        let (found, expected) = (header.first, session.received + 1);
+        if found != expected {
+            return Err(LinkError::MessageNumber { found, expected });
+        }
+        if header.length == 0 {
+            return Err(LinkError::malformed(header.kind, Malformed("first message")));
+        }
+        Ok(())
+    }
+
+    fn read_refusal(&self, range: Range<usize>) -> LinkError {
+        match PeerRefusal::decode(self.receive.at(range)) {
+            Ok(refusal) => LinkError::Refused(refusal),
+            Err(malformed) => LinkError::malformed(FrameKind::Refused, malformed),
+        }
+    }
+
+    /// Reads the reply to this host's hello.
+    fn read_reply(&mut self, version: Option<u16>, now: ClockReading) -> Result<Found, LinkError> {
+        let version = match version {
+            Some(version) => version,
+            None => match read_version(&mut self.receive, self.identity.versions)? {
+                Some(version) => version,
+                None => return Ok(Found::Nothing),
+            },
+        };
+        self.connection = Connection::Dialing { version: Some(version) };
+        let Some((header, range)) = self.complete_frame(HELLO_BYTES_MAX)? else {
+            return Ok(Found::Nothing);
+        };
+        match header.kind {
+            FrameKind::HelloReply => {}
+            FrameKind::Refused => return Err(self.read_refusal(range)),
+            kind => return Err(LinkError::UnexpectedFrame { kind, expected: "a hello reply" }),
+        }
+        let length = range.len();
+        let hello = Hello::decode(self.receive.at(range))
+            .map_err(|malformed| LinkError::malformed(header.kind, malformed))?;
+        self.receive.consume(length);
+        self.check_reply(&hello, version)?;
+        self.take_reply(&hello, version, now)?;
+        Ok(Found::Pending)
+    }
+
+    fn check_reply(&self, hello: &Hello, version: u16) -> Result<(), LinkError> {
+        hello.check(&self.identity).map_err(LinkError::Refusal)?;
+        self.check_host(hello).map_err(LinkError::Refusal)?;
+        self.check_incarnation(hello).map_err(LinkError::Refusal)?;
+        let wrong = |field| Err(LinkError::Malformed { kind: FrameKind::HelloReply, field });
+        if hello.version != version {
+            return wrong("version, which is not the greatest that both speak");
+        }
+        let own = SeenDial { incarnation: self.identity.incarnation, dial: self.dials };
+        if hello.seen != own {
+            return wrong("number of the dial, which is another than that of the hello");
+        }
+        Ok(())
+    }
+
+    /// Goes on with the session that the reply names, or begins it.
+    fn take_reply(
+        &mut self,
+        hello: &Hello,
+        version: u16,
+        now: ClockReading,
+    ) -> Result<(), LinkError> {
+        let wrong = |field| LinkError::Malformed { kind: FrameKind::HelloReply, field };
+        let id = hello.session.ok_or(wrong("session"))?;
+        let resumed = self.can_resume(hello);
+        if !resumed {
+            let is_own = self.session.is_some_and(|session| session.id == id);
+            self.end_session_here();
+            if is_own {
+                return Err(wrong("received position, which is not in the session"));
+            }
+            if (id.host, id.incarnation) != (hello.from, hello.incarnation) || hello.received > 0 {
+                return Err(wrong("session, which does not begin with the reply"));
+            }
+            self.output.begin_session();
+            self.begin_session(id, hello);
+        }
+        let is_known = self.seen.incarnation == hello.incarnation;
+        let earlier = if is_known { self.seen.dial } else { 0 };
+        self.seen = SeenDial { incarnation: hello.incarnation, dial: hello.dial.max(earlier) };
+        self.open(hello, version, hello.received, resumed, now);
+        Ok(())
+    }
+}
+
+impl Link {
+    /// Refuses a peer whose wall clock differs by more than `limit_us` from this host's for
+    /// certain. Whether it was refused.
+    pub fn refuse_clock_offset(&mut self, limit_us: u64) -> bool {
+        match self.clock_offset() {
+            Some(offset) if self.is_connected() && offset.exceeds(limit_us) => {
+                self.refuse(&Refusal::ClockOffset { offset_us: offset.offset_us, limit_us });
+                true
+            }
+            _ => false,
+        }
+    }
+}
