@@ -9,7 +9,7 @@ use crate::limits::LinkLimits;
 use std::collections::VecDeque;
 
 /// Buffers that are kept for the next datagrams.
-const SPARES: usize = 16;
+const SPARES: usize = 64;
 /// A buffer that is longer is not kept.
 const SPARE_BYTES: usize = 16 << 10;
 

@@ -5,6 +5,7 @@
 //! from, to        4 + 4  host ids of the sender and of the host that it wants
 //! incarnation         8  of the sender's process
 //! version             2  in a reply, the version that is spoken from now on; else 0
+//! resumed             1  in a reply, 1 if the session of the hello goes on; else 0
 //! dial                8  how often the sender has dialed this peer; a hello has the number of its
 //!                        own connection
 //! seen            8 + 8  incarnation of the peer and number of its latest dial that the sender
@@ -112,6 +113,7 @@ pub struct Hello {
     /// The sender's release.
     pub release: String,
     pub(crate) version: u16,
+    pub(crate) resumed: bool,
     pub(crate) dial: u64,
     pub(crate) seen: SeenDial,
     pub(crate) session: Option<SessionId>,
@@ -139,6 +141,7 @@ impl Hello {
         put_u32(&mut bytes, self.to.0);
         put_u64(&mut bytes, self.incarnation);
         bytes.extend_from_slice(&self.version.to_be_bytes());
+        bytes.put_u8(u8::from(self.resumed));
         put_u64(&mut bytes, self.dial);
         put_u64(&mut bytes, self.seen.incarnation);
         put_u64(&mut bytes, self.seen.dial);
@@ -164,6 +167,10 @@ impl Hello {
         let to = HostId(reader.u32().map_err(wrong("id of the wanted host"))?);
         let incarnation = reader.u64().map_err(wrong("incarnation"))?;
         let version = reader.i16().map_err(wrong("version"))?.cast_unsigned();
+        let resumed = match reader.u8() {
+            Ok(flag @ 0..=1) => flag == 1,
+            _ => return Err(Malformed("mark of a session that goes on")),
+        };
         let dial = reader.u64().map_err(wrong("number of the dial"))?;
         let seen = SeenDial {
             incarnation: reader.u64().map_err(wrong("incarnation of the peer"))?,
@@ -191,6 +198,7 @@ impl Hello {
             name,
             release,
             version,
+            resumed,
             dial,
             seen,
             session,
@@ -239,6 +247,7 @@ mod tests {
             name: "a".to_string(),
             release: "0.1.0".to_string(),
             version: 1,
+            resumed: true,
             dial: 4,
             seen: SeenDial { incarnation: 5, dial: 6 },
             session: Some(SessionId { host: HostId(2), incarnation: 5, number: 8 }),

@@ -163,8 +163,7 @@ impl Link {
         self.connection = Connection::Dialing { version: None };
         self.dialed = Some(self.dials);
         self.prepare_connection();
-        let session = self.session.map(|session| session.id);
-        self.put_hello(FrameKind::Hello, session, 0, now);
+        self.put_hello(FrameKind::Hello, 0, false, now);
         Ok(())
     }
 
@@ -194,8 +193,7 @@ impl Link {
         let received = if resumed { hello.received } else { 0 };
         self.prepare_connection();
         self.open(&hello, version, received, resumed, now);
-        let session = self.session.map(|session| session.id);
-        self.put_hello(FrameKind::HelloReply, session, version, now);
+        self.put_hello(FrameKind::HelloReply, version, resumed, now);
         self.receive.append(receive.unread());
         Ok(())
     }
@@ -252,13 +250,7 @@ impl Link {
         self.delivered_bytes = 0;
     }
 
-    fn put_hello(
-        &mut self,
-        kind: FrameKind,
-        session: Option<SessionId>,
-        version: u16,
-        now: ClockReading,
-    ) {
+    fn put_hello(&mut self, kind: FrameKind, version: u16, resumed: bool, now: ClockReading) {
         let hello = Hello {
             cluster: self.identity.cluster,
             from: self.identity.host,
@@ -267,9 +259,10 @@ impl Link {
             name: self.identity.name.clone(),
             release: self.identity.release.clone(),
             version,
+            resumed,
             dial: self.dials,
             seen: self.seen,
-            session,
+            session: self.session.map(|session| session.id),
             received: self.session.map_or(0, |session| session.received),
             frame_bytes_max: self.limits.frame_bytes_max,
             stamp: self.clock.stamp(now),

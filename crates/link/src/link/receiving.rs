@@ -304,14 +304,15 @@ impl Link {
     ) -> Result<(), LinkError> {
         let wrong = |field| LinkError::Malformed { kind: FrameKind::HelloReply, field };
         let id = hello.session.ok_or(wrong("session"))?;
-        let resumed = self.can_resume(hello);
-        if !resumed {
-            let is_own = self.session.is_some_and(|session| session.id == id);
+        let is_own = self.session.is_some_and(|session| session.id == id);
+        if hello.resumed && !self.can_resume(hello) {
             self.end_session_here();
-            if is_own {
-                return Err(wrong("received position, which is not in the session"));
-            }
-            if (id.host, id.incarnation) != (hello.from, hello.incarnation) || hello.received > 0 {
+            return Err(wrong("received position of the session"));
+        }
+        if !hello.resumed {
+            self.end_session_here();
+            let is_named_by_peer = (id.host, id.incarnation) == (hello.from, hello.incarnation);
+            if is_own || !is_named_by_peer || hello.received > 0 {
                 return Err(wrong("session, which does not begin with the reply"));
             }
             self.output.begin_session();
@@ -320,7 +321,7 @@ impl Link {
         let is_known = self.seen.incarnation == hello.incarnation;
         let earlier = if is_known { self.seen.dial } else { 0 };
         self.seen = SeenDial { incarnation: hello.incarnation, dial: hello.dial.max(earlier) };
-        self.open(hello, version, hello.received, resumed, now);
+        self.open(hello, version, hello.received, hello.resumed, now);
         Ok(())
     }
 }
