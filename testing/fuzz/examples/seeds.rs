@@ -20,6 +20,7 @@ const SEEDS: &[(&str, &[&str])] = &[
     ("wire_response", &["responses"]),
     ("table_view", &["tables"]),
     ("log_entry", &["log_entries"]),
+    ("link", &["link"]),
 ];
 
 /// Without the line of the checksum, which the target adds.
