@@ -86,7 +86,7 @@ struct Received {
     at_us: i64,
 }
 
-/// The latest samples of one peer.
+/// The latest samples of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSamples {
     received: Option<Received>,
@@ -95,11 +95,6 @@ pub(crate) struct ClockSamples {
 }
 
 impl ClockSamples {
-    /// Forgets the last stamp: what comes next is from another connection.
-    pub fn disconnected(&mut self) {
-        self.received = None;
-    }
-
     /// The stamp to send at `now`.
     pub fn stamp(&self, now: ClockReading) -> Stamp {
         let echo = self.received.map(|received| {
@@ -124,11 +119,6 @@ impl ClockSamples {
     /// The estimate with the shortest round trip of the latest ones; none before the first.
     pub fn offset(&self) -> Option<ClockOffset> {
         self.samples.iter().flatten().min_by_key(|sample| sample.error_us).copied()
-    }
-
-    /// Forgets all samples: the peer is another process, perhaps on another machine.
-    pub fn clear(&mut self) {
-        *self = ClockSamples::default();
     }
 }
 
@@ -175,8 +165,6 @@ mod tests {
             round_trip(&mut samples, round * 100_000, 3_000, 1_000);
         }
         assert_eq!(samples.offset().unwrap().error_us, 2_000, "the first one is too old");
-        samples.disconnected();
-        assert_eq!(samples.stamp(reading(1, 0)).echo, None);
     }
 
     #[test]

@@ -155,6 +155,9 @@ impl Link {
 impl Link {
     /// A connection to the peer was made: the link begins with the hello. An error if there is
     /// one already, or a dial waits for its reply: then the caller closes the one just made.
+    ///
+    /// The caller bounds the time until [`Link::is_connected`]: while the dial of the host with the
+    /// lower id waits for its reply, that host refuses the dials of the other one.
     pub fn dialed(&mut self, now: ClockReading) -> Result<(), AlreadyConnected> {
         if self.connection != Connection::None {
             return Err(AlreadyConnected);
@@ -213,7 +216,8 @@ impl Link {
         }
         self.output.clear();
         self.datagrams.clear();
-        self.clock.disconnected();
+        // What the clocks showed before is of no use: they may have been set right since.
+        self.clock = ClockSamples::default();
         self.heard_us = None;
         self.pending.connected = None;
     }
@@ -323,9 +327,6 @@ impl Link {
         resumed: bool,
         now: ClockReading,
     ) {
-        if self.peer.as_ref().is_some_and(|peer| peer.incarnation != hello.incarnation) {
-            self.clock.clear();
-        }
         self.peer = Some(Peer {
             host: hello.from,
             incarnation: hello.incarnation,

@@ -44,6 +44,8 @@ pub(crate) struct SendBuffer {
     limits: LinkLimits,
     /// The longest payload that both hosts take.
     frame_bytes_max: u32,
+    /// The chunk that messages are appended to; its number follows that of the last of `chunks`.
+    open: Vec<u8>,
     chunks: VecDeque<Vec<u8>>,
     /// The number of the first of `chunks`.
     chunk_first: u64,
@@ -69,6 +71,7 @@ impl SendBuffer {
         SendBuffer {
             limits,
             frame_bytes_max: limits.frame_bytes_max,
+            open: Vec::new(),
             chunks: VecDeque::new(),
             chunk_first: 0,
             spare: Vec::new(),
@@ -106,10 +109,10 @@ impl SendBuffer {
         {
             return Err(self.full());
         }
-        if self.chunks.back().is_none_or(|chunk| chunk.len() >= self.limits.chunk_bytes) {
-            self.add_chunk();
+        if self.open.len() >= self.limits.chunk_bytes || self.open.capacity() == 0 {
+            self.next_chunk();
         }
-        let chunk = self.chunks.back_mut().expect("a chunk with space was added");
+        let chunk = &mut self.open;
         let start = chunk.len();
         chunk.extend_from_slice(&[0; LENGTH_BYTES]);
         write(chunk);
@@ -132,10 +135,10 @@ impl SendBuffer {
         Ok(self.last)
     }
 
-    /// The last message is at these bytes of the last chunk.
+    /// The last message is at these bytes of the open chunk.
     #[inline]
     fn add_to_batch(&mut self, start: usize, end: usize, offered_us: i64) {
-        let chunk = self.chunk_first + self.chunks.len() as u64 - 1;
+        let chunk = self.open_chunk();
         if let Some(batch) = self.batches.back_mut()
             && batch.checksum.is_none()
             && batch.chunk == chunk
@@ -158,13 +161,23 @@ impl SendBuffer {
         });
     }
 
+    /// The number of the open chunk.
+    fn open_chunk(&self) -> u64 {
+        self.chunk_first + self.chunks.len() as u64
+    }
+
+    /// Opens a chunk with space.
     #[cold]
-    fn add_chunk(&mut self) {
-        let chunk = self.spare.pop();
-        self.spare_bytes -= chunk.as_ref().map_or(0, Vec::capacity);
+    fn next_chunk(&mut self) {
+        let spare = self.spare.pop();
+        self.spare_bytes -= spare.as_ref().map_or(0, Vec::capacity);
         // A message that begins before the end of a chunk may go a little over it.
         let bytes = self.limits.chunk_bytes + self.limits.chunk_bytes / 8;
-        self.chunks.push_back(chunk.unwrap_or_else(|| Vec::with_capacity(bytes)));
+        let next = spare.unwrap_or_else(|| Vec::with_capacity(bytes));
+        let full = std::mem::replace(&mut self.open, next);
+        if full.capacity() > 0 {
+            self.chunks.push_back(full);
+        }
     }
 
     #[cold]
@@ -201,8 +214,12 @@ impl SendBuffer {
 
     /// The payload of a batch's frame.
     pub fn payload(&self, batch: &Batch) -> &[u8] {
+        &self.chunk(batch)[batch.start..batch.end]
+    }
+
+    fn chunk(&self, batch: &Batch) -> &[u8] {
         let index = (batch.chunk - self.chunk_first) as usize;
-        &self.chunks[index][batch.start..batch.end]
+        self.chunks.get(index).unwrap_or(&self.open)
     }
 
     /// The next batch was written to the connection.
@@ -240,19 +257,37 @@ impl SendBuffer {
 
     /// Releases the chunks before the first batch.
     fn release_chunks(&mut self) {
-        let keep_from = self.batches.front().map(|batch| batch.chunk);
-        let last = self.chunk_first + self.chunks.len() as u64;
-        while self.chunk_first < keep_from.unwrap_or(last) {
-            let mut chunk = self.chunks.pop_front().expect("chunks have consecutive numbers");
+        let keep_from = self.batches.front().map_or(u64::MAX, |batch| batch.chunk);
+        while self.chunk_first < keep_from
+            && let Some(chunk) = self.chunks.pop_front()
+        {
             self.chunk_first += 1;
-            let capacity = chunk.capacity();
-            if capacity <= self.limits.chunk_bytes.saturating_mul(SPARE_GROWTH)
-                && self.spare_bytes + capacity <= self.limits.spare_bytes_max
-            {
-                chunk.clear();
-                self.spare_bytes += capacity;
-                self.spare.push(chunk);
-            }
+            self.keep_spare(chunk);
+        }
+        if keep_from == u64::MAX {
+            self.clear_open();
+        }
+    }
+
+    /// Keeps a chunk for the next messages, if it is not too long and there are not too many.
+    fn keep_spare(&mut self, mut chunk: Vec<u8>) {
+        let capacity = chunk.capacity();
+        if self.is_usual(capacity) && self.spare_bytes + capacity <= self.limits.spare_bytes_max {
+            chunk.clear();
+            self.spare_bytes += capacity;
+            self.spare.push(chunk);
+        }
+    }
+
+    fn is_usual(&self, capacity: usize) -> bool {
+        capacity <= self.limits.chunk_bytes.saturating_mul(SPARE_GROWTH)
+    }
+
+    /// Nothing of the open chunk is needed: it is used again.
+    fn clear_open(&mut self) {
+        match self.is_usual(self.open.capacity()) {
+            true => self.open.clear(),
+            false => self.open = Vec::new(),
         }
     }
 
@@ -294,7 +329,7 @@ impl SendBuffer {
             return;
         }
         let mut at = batch.start;
-        let chunk = &self.chunks[(batch.chunk - self.chunk_first) as usize];
+        let chunk = self.chunk(&batch);
         while batch.first <= number {
             let length = chunk[at..].first_chunk().expect("a message follows its length");
             at += LENGTH_BYTES + u32::from_be_bytes(*length) as usize;

@@ -14,7 +14,8 @@ use std::ops::Range;
 
 /// What the receive buffer had next; bytes by their offsets.
 enum Found {
-    Message(u64, Range<usize>),
+    /// A frame of messages, of which none is delivered.
+    Messages,
     Datagram(Range<usize>),
     Heartbeat(Range<usize>),
     /// Something that was for the link alone.
@@ -23,12 +24,6 @@ enum Found {
     Pending,
     /// More bytes are needed.
     Nothing,
-}
-
-/// The messages of a frame do not fill its payload.
-#[cold]
-fn wrong_length() -> LinkError {
-    LinkError::malformed(FrameKind::Messages, Malformed("length of a message"))
 }
 
 /// Reading.
@@ -55,19 +50,30 @@ impl Link {
     /// then closes the connection and calls [`Link::disconnected`].
     #[inline]
     pub fn next_event(&mut self, now: ClockReading) -> Result<Option<Event<'_>>, LinkError> {
-        let found = match self.has_pending {
-            true => Found::Pending,
-            false => self.next_found(now)?,
-        };
-        Ok(match found {
-            Found::Message(number, range) => {
-                Some(Event::Message { number, bytes: self.receive.at(range) })
+        if self.has_pending
+            && let Some(event) = self.take_pending()
+        {
+            return Ok(Some(event));
+        }
+        if self.undelivered == 0 {
+            match self.next_frame(now)? {
+                Found::Messages => {}
+                Found::Datagram(range) => {
+                    return Ok(Some(Event::Datagram(self.receive.at(range))));
+                }
+                Found::Heartbeat(range) => {
+                    return Ok(Some(Event::Heartbeat(self.receive.at(range))));
+                }
+                Found::Pending => return Ok(self.take_pending()),
+                Found::Handled | Found::Nothing => return Ok(None),
             }
-            Found::Datagram(range) => Some(Event::Datagram(self.receive.at(range))),
-            Found::Heartbeat(range) => Some(Event::Heartbeat(self.receive.at(range))),
-            Found::Pending => self.take_pending(),
-            Found::Handled | Found::Nothing => None,
-        })
+        }
+        match self.next_message(now) {
+            Some((number, range)) => {
+                Ok(Some(Event::Message { number, bytes: self.receive.at(range) }))
+            }
+            None => Err(self.fail_messages()),
+        }
     }
 
     /// How far the peer's wall clock is from this host's; none before a round trip.
@@ -81,6 +87,7 @@ impl Link {
         self.heard_us
     }
 
+    #[cold]
     fn take_pending(&mut self) -> Option<Event<'static>> {
         if let Some(session) = self.pending.ended.take() {
             return Some(Event::SessionEnded { session });
@@ -90,18 +97,6 @@ impl Link {
         }
         self.has_pending = false;
         self.pending.connected.take().map(|resumed| Event::Connected { resumed })
-    }
-
-    #[inline]
-    fn next_found(&mut self, now: ClockReading) -> Result<Found, LinkError> {
-        if self.undelivered == 0 {
-            return self.next_frame(now);
-        }
-        let found = self.next_message(now);
-        if let Err(error) = &found {
-            self.fail(error);
-        }
-        found
     }
 
     fn next_frame(&mut self, now: ClockReading) -> Result<Found, LinkError> {
@@ -135,21 +130,17 @@ impl Link {
         }
     }
 
-    /// Gives out the next message of a frame that is complete and sound.
+    /// The number and the bytes of the next message of a frame that is complete and sound, which
+    /// is delivered with that; none if the messages do not fill the frame.
     #[inline]
-    fn next_message(&mut self, now: ClockReading) -> Result<Found, LinkError> {
-        let length = match self.receive.first(LENGTH_BYTES) {
-            Some((bytes, _)) if self.undelivered >= LENGTH_BYTES => {
-                let bytes = bytes.first_chunk().expect("the bytes were asked for by their number");
-                u32::from_be_bytes(*bytes) as usize
-            }
-            _ => return Err(wrong_length()),
-        };
-        if length > self.undelivered - LENGTH_BYTES {
-            return Err(wrong_length());
+    fn next_message(&mut self, now: ClockReading) -> Option<(u64, Range<usize>)> {
+        let (rest, offset) = self.receive.first(self.undelivered).expect("the frame is complete");
+        let (length, rest) = rest.split_first_chunk()?;
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > rest.len() {
+            return None;
         }
         let whole = LENGTH_BYTES + length;
-        let (_, offset) = self.receive.first(whole).expect("the frame is complete");
         self.receive.consume(whole);
         self.undelivered -= whole;
         let session = self.session.as_mut().expect("an open connection is in a session");
@@ -158,7 +149,15 @@ impl Link {
             self.delivered_us = now.monotonic_us;
         }
         self.delivered_bytes += whole as u64;
-        Ok(Found::Message(session.received, offset + LENGTH_BYTES..offset + whole))
+        Some((session.received, offset + LENGTH_BYTES..offset + whole))
+    }
+
+    #[cold]
+    fn fail_messages(&mut self) -> LinkError {
+        let malformed = Malformed("length of a message");
+        let error = LinkError::malformed(FrameKind::Messages, malformed);
+        self.fail(&error);
+        error
     }
 
     /// Reads a frame of an open connection.
@@ -174,7 +173,7 @@ impl Link {
             FrameKind::Messages => {
                 self.check_messages(&header)?;
                 self.undelivered = length;
-                self.next_message(now)
+                Ok(Found::Messages)
             }
             FrameKind::Datagram => {
                 self.receive.consume(length);

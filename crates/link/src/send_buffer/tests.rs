@@ -68,7 +68,7 @@ fn what_is_acknowledged_is_released_and_its_memory_used_again() {
         buffer.acknowledge(last - 5);
         assert_eq!(buffer.messages(), 5);
         buffer.acknowledge(last);
-        assert_eq!((buffer.bytes(), buffer.chunks.len()), (0, 0));
+        assert_eq!((buffer.bytes(), buffer.chunks.len(), buffer.open.len()), (0, 0, 0));
         assert!(buffer.spare.len() <= 3, "{}", buffer.spare.len());
     }
 }
