@@ -18,6 +18,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("crates/durability", 62),
     ("crates/storage", 72),
     ("crates/host", 100),
+    ("crates/link", 49),
 ];
 
 const MACROS: &[&str] =

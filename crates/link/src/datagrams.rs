@@ -92,6 +92,7 @@ impl Datagrams {
 
     /// One that is about to be written, and is not dropped from now on.
     pub fn plan(&mut self, index: usize) -> Option<&mut Datagram> {
+        assert!(index <= self.planned, "datagrams are planned in their order");
         let found = self.queue.get_mut(index)?;
         self.planned = self.planned.max(index + 1);
         Some(found)
@@ -118,6 +119,7 @@ impl Datagrams {
         while !self.queue.is_empty() {
             self.pop();
         }
+        assert_eq!(self.bytes, 0, "bytes are those of the queue");
     }
 
     /// One more could not be queued.

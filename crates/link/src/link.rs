@@ -250,6 +250,8 @@ impl Link {
 
     fn prepare_connection(&mut self) {
         let received = self.session.map_or(0, |session| session.received);
+        assert_eq!(self.undelivered, 0, "nothing of an earlier connection is delivered");
+        assert!(self.datagrams.is_empty(), "nor sent");
         self.output.begin(received);
         self.delivered_bytes = 0;
     }
@@ -334,6 +336,9 @@ impl Link {
             release: hello.release.clone(),
             version,
         });
+        let session = self.session.expect("the hellos agree on a session");
+        assert_eq!(session.peer_incarnation, hello.incarnation, "it is with this process");
+        assert!(!self.is_connected(), "a connection is opened once");
         self.datagram_bytes_max = self.limits.frame_bytes_max.min(hello.frame_bytes_max);
         self.clock.receive(hello.stamp, now);
         self.send.resume_after(received, self.faults);
@@ -373,6 +378,7 @@ impl Link {
 
     fn begin_session(&mut self, id: SessionId, hello: &Hello) {
         assert!(self.session.is_none(), "one session begins after another has ended");
+        assert!(id.number > 0, "sessions are numbered from 1");
         self.send.begin_session(hello.frame_bytes_max);
         self.session = Some(Session { id, peer_incarnation: hello.incarnation, received: 0 });
         self.pending.began = Some(id);

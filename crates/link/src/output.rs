@@ -69,6 +69,7 @@ impl Output {
     /// A connection begins, at whose beginning the peer learns a position.
     pub fn begin(&mut self, acknowledged: u64) {
         self.clear();
+        assert!(!self.is_urgent(), "nothing of an earlier connection is written");
         self.acknowledged = acknowledged;
     }
 
@@ -106,6 +107,7 @@ impl Output {
 
     /// Decides what is written next, with at most `slices` slices.
     pub fn plan(&mut self, sources: &mut Sources<'_>, slices: usize) {
+        assert!(slices >= 2, "a frame takes a slice for its header and one for its payload");
         self.plan.truncate(usize::from(self.begun > 0));
         let is_begun = |payload| self.plan.first().is_some_and(|first| first.payload == payload);
         let datagram_begun = is_begun(Payload::Datagram(0));
@@ -232,6 +234,7 @@ impl Output {
         }
         assert!(rest == 0 || done < self.plan.len(), "no more was written than was planned");
         self.frames += done as u64;
+        assert!(done > 0 || rest >= self.begun, "what was written stays written");
         self.plan.drain(..done);
         self.plan.truncate(usize::from(rest > 0));
         self.begun = rest;

@@ -47,6 +47,7 @@ impl ReceiveBuffer {
             let length = (self.bytes.len() * 2).min(self.needed).max(self.usual_bytes);
             self.bytes.resize(length, 0);
         }
+        assert!(self.start <= self.end, "bytes are consumed after they came");
         &mut self.bytes[self.end..]
     }
 
@@ -63,6 +64,7 @@ impl ReceiveBuffer {
         while !rest.is_empty() {
             let space = self.space();
             let count = space.len().min(rest.len());
+            assert!(count > 0, "the buffer takes what is needed");
             space[..count].copy_from_slice(&rest[..count]);
             self.filled(count);
             rest = &rest[count..];

@@ -94,6 +94,7 @@ impl SendBuffer {
         self.unwritten = self.batch_first;
         self.release_chunks();
         (self.last, self.written, self.acknowledged, self.bytes) = (0, 0, 0, 0);
+        assert!(self.chunks.is_empty() && self.open.is_empty(), "no message is left");
         self.frame_bytes_max = frame_bytes_max.min(self.limits.frame_bytes_max);
     }
 
@@ -169,6 +170,8 @@ impl SendBuffer {
     /// Opens a chunk with space.
     #[cold]
     fn next_chunk(&mut self) {
+        let is_full = self.open.len() >= self.limits.chunk_bytes;
+        assert!(is_full || self.open.capacity() == 0, "a chunk is left when it is full");
         let spare = self.spare.pop();
         self.spare_bytes -= spare.as_ref().map_or(0, Vec::capacity);
         // A message that begins before the end of a chunk may go a little over it.
@@ -253,6 +256,8 @@ impl SendBuffer {
         if popped {
             self.release_chunks();
         }
+        assert!(self.acknowledged <= self.last, "only offered messages are acknowledged");
+        assert_eq!(self.bytes == 0, self.batches.is_empty(), "bytes are those of the batches");
     }
 
     /// Releases the chunks before the first batch.
@@ -274,6 +279,7 @@ impl SendBuffer {
         let capacity = chunk.capacity();
         if self.is_usual(capacity) && self.spare_bytes + capacity <= self.limits.spare_bytes_max {
             chunk.clear();
+            assert!(capacity > 0, "a chunk that was filled has memory");
             self.spare_bytes += capacity;
             self.spare.push(chunk);
         }
@@ -319,6 +325,8 @@ impl SendBuffer {
         self.unwritten = self.batch_first;
         self.resent += self.written - number;
         self.written = number;
+        let next = self.batches.front().map_or(self.last + 1, |batch| batch.first);
+        assert_eq!(next, number + 1, "the first message to write follows the peer's last one");
     }
 
     /// Removes the messages up to this one from the first batch, which the peer has delivered in

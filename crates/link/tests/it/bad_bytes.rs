@@ -2,7 +2,8 @@
 //! nothing wrong is delivered.
 
 use super::support::{
-    Heard, accepting, at, connect, feed, feed_into, identity, offer, pair, written,
+    Heard, accepting, at, connect, feed, feed_into, identity, length_of, mend, mend_all, offer,
+    pair, written,
 };
 use lockstep_base::random::SeededRandom;
 use lockstep_link::{
@@ -110,10 +111,6 @@ fn frames_out_of_their_place_are_named() {
     assert_eq!(error, "a hello reply frame came where a frame after the hello is expected");
 }
 
-fn length_of(frame: &[u8]) -> usize {
-    u32::from_be_bytes(frame[8..12].try_into().unwrap()) as usize
-}
-
 #[test]
 fn repeated_and_missing_messages_are_named() {
     let (mut a, mut b) = pair();
@@ -154,14 +151,6 @@ fn an_acknowledgement_of_what_was_not_sent_is_named() {
     d.offer_heartbeat(|_| {}).unwrap();
     let error = feed(&mut a, &written(&mut d, at(0)), at(0)).unwrap_err();
     assert_eq!(error, LinkError::Acknowledged { found: 0, earlier: 1, sent: 1 });
-}
-
-/// Gives a frame the checksums of its bytes.
-fn mend(frame: &mut [u8]) {
-    let payload = crc32fast::hash(&frame[HEADER_BYTES..]);
-    frame[4..8].copy_from_slice(&payload.to_be_bytes());
-    let header = crc32fast::hash(&frame[4..HEADER_BYTES]);
-    frame[..4].copy_from_slice(&header.to_be_bytes());
 }
 
 #[test]
@@ -221,17 +210,6 @@ fn random_bytes_with_sound_checksums_end_in_errors_or_events() {
         a.disconnected();
     }
     assert!(errors > 1_000 && events > 1_000, "{errors} errors, {events} events");
-}
-
-fn mend_all(stream: &mut [u8]) {
-    let preamble = crc32fast::hash(&stream[..12]);
-    stream[12..16].copy_from_slice(&preamble.to_be_bytes());
-    let mut at = PREAMBLE_BYTES;
-    while stream.len() - at >= HEADER_BYTES {
-        let end = (at + HEADER_BYTES).saturating_add(length_of(&stream[at..])).min(stream.len());
-        mend(&mut stream[at..end]);
-        at = end;
-    }
 }
 
 #[test]

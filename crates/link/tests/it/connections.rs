@@ -291,3 +291,42 @@ fn last_heard_is_when_the_last_frame_came() {
     b.disconnected();
     assert_eq!(b.last_heard_us(), None);
 }
+
+#[test]
+fn what_the_peer_saw_of_an_earlier_run_is_not_about_this_one() {
+    // The peer has seen a dial of this host's earlier process, and dials at once with the new one.
+    let (mut a, mut b) = pair();
+    for _ in 0..5 {
+        connect(&mut a, &mut b, at(0));
+        a.disconnected();
+        b.disconnected();
+    }
+    let mut restarted = link(1, 2, 2, small());
+    b.dialed(at(0)).unwrap();
+    let hello_b = written(&mut b, at(0));
+    restarted.dialed(at(0)).unwrap();
+    let refusal = restarted.accept(accepting(&hello_b).unwrap(), at(0)).unwrap_err();
+    assert_eq!(refusal, Refusal::SimultaneousDial);
+    let hello = written(&mut restarted, at(0));
+    b.accept(accepting(&hello).unwrap(), at(0)).unwrap();
+    let reply = written(&mut b, at(0));
+    feed(&mut restarted, &reply, at(0)).unwrap();
+    assert!(restarted.is_connected() && b.is_connected());
+}
+
+#[test]
+fn dials_of_a_restarted_host_are_counted_from_the_first() {
+    let (mut a, mut b) = pair();
+    for _ in 0..5 {
+        connect(&mut b, &mut a, at(0));
+        a.disconnected();
+        b.disconnected();
+    }
+    // It is met again by a dial to it, whose reply says that it has not dialed.
+    let mut restarted = link(2, 2, 1, small());
+    connect(&mut a, &mut restarted, at(0));
+    a.disconnected();
+    restarted.disconnected();
+    connect(&mut restarted, &mut a, at(0));
+    assert!(a.is_connected() && restarted.is_connected());
+}

@@ -1,9 +1,10 @@
 //! Sessions: what goes on over reconnects, and what ends.
 
 use super::support::{
-    Heard, accepting, at, connect, exchange, feed, link, messages, offer, pair, small, written,
+    Heard, accepting, at, connect, exchange, feed, link, mend_all, messages, offer, pair, small,
+    written,
 };
-use lockstep_link::{LinkError, OfferError};
+use lockstep_link::{Backlog, HEADER_BYTES, LinkError, OfferError, PREAMBLE_BYTES};
 
 #[test]
 fn a_session_goes_on_over_a_reconnect_and_only_the_rest_is_sent() {
@@ -96,6 +97,8 @@ fn a_session_that_one_side_ends_ends_for_both() {
     a.filled(bytes.len());
     a.end_session();
     assert!(!a.has_connection() && a.session().is_none());
+    assert_eq!(a.backlog(), Backlog::default());
+    assert_eq!(a.oldest_unacknowledged(at(9)), None);
     assert_eq!(feed(&mut a, &[], at(0)).unwrap(), [Heard::Ended(old)]);
     assert_eq!(a.offer(at(0), |_| {}), Err(OfferError::NoSession));
     // The other side still is in it.
@@ -195,4 +198,41 @@ fn a_peer_that_lost_its_position_begins_another_session() {
     assert!(matches!(error, LinkError::Malformed { .. }), "it begins what goes on here: {error}");
     assert_eq!(feed(&mut a, &[], at(0)).unwrap(), [Heard::Ended(session.unwrap())]);
     assert_eq!(a.session(), None, "the next connection begins another");
+}
+
+#[test]
+fn a_session_is_between_two_processes() {
+    // Another process that says it is in the session.
+    let (mut a, mut b) = pair();
+    connect(&mut a, &mut b, at(0));
+    let old = b.session().unwrap();
+    a.disconnected();
+    a.dialed(at(0)).unwrap();
+    let mut hello = written(&mut a, at(0));
+    let incarnation = PREAMBLE_BYTES + HEADER_BYTES + 24;
+    assert_eq!(hello[incarnation..incarnation + 8], 1u64.to_be_bytes());
+    hello[incarnation..incarnation + 8].copy_from_slice(&2u64.to_be_bytes());
+    mend_all(&mut hello);
+    b.accept(accepting(&hello).unwrap(), at(0)).unwrap();
+    let heard = feed(&mut b, &[], at(0)).unwrap();
+    assert_eq!(heard[0], Heard::Ended(old));
+}
+
+#[test]
+fn positions_of_a_session_are_not_those_of_the_last_one() {
+    let (mut a, mut b) = pair();
+    connect(&mut a, &mut b, at(0));
+    (0..7).for_each(|byte| {
+        offer(&mut b, &[byte]);
+    });
+    exchange(&mut a, &mut b, at(10_000));
+    b.end_session();
+    feed(&mut b, &[], at(10_000)).unwrap();
+    a.disconnected();
+    connect(&mut a, &mut b, at(10_000));
+    offer(&mut b, b"first of the new session");
+    exchange(&mut a, &mut b, at(10_000));
+    assert_eq!(a.write_deadline_us(), Some(15_000));
+    exchange(&mut a, &mut b, at(15_000));
+    assert_eq!(b.backlog().messages, 0);
 }

@@ -1,8 +1,8 @@
 //! Links, and functions that move bytes between them.
 
 use lockstep_link::{
-    Accepting, ClockReading, ClusterId, Event, HostIdentity, Link, LinkError, LinkLimits, Refusal,
-    SessionId, VersionRange,
+    Accepting, ClockReading, ClusterId, Event, HEADER_BYTES, HostIdentity, Link, LinkError,
+    LinkLimits, PREAMBLE_BYTES, Refusal, SessionId, VersionRange,
 };
 use lockstep_types::HostId;
 use std::io::IoSlice;
@@ -178,4 +178,29 @@ pub fn messages(heard: &[Heard]) -> Vec<(u64, &[u8])> {
             _ => None,
         })
         .collect()
+}
+
+/// The length of a frame's payload.
+pub fn length_of(frame: &[u8]) -> usize {
+    u32::from_be_bytes(frame[8..12].try_into().unwrap()) as usize
+}
+
+/// Gives a frame the checksums of its bytes.
+pub fn mend(frame: &mut [u8]) {
+    let payload = crc32fast::hash(&frame[HEADER_BYTES..]);
+    frame[4..8].copy_from_slice(&payload.to_be_bytes());
+    let header = crc32fast::hash(&frame[4..HEADER_BYTES]);
+    frame[..4].copy_from_slice(&header.to_be_bytes());
+}
+
+/// Gives a preamble and the frames after it the checksums of their bytes.
+pub fn mend_all(stream: &mut [u8]) {
+    let preamble = crc32fast::hash(&stream[..12]);
+    stream[12..16].copy_from_slice(&preamble.to_be_bytes());
+    let mut at = PREAMBLE_BYTES;
+    while stream.len() - at >= HEADER_BYTES {
+        let end = (at + HEADER_BYTES).saturating_add(length_of(&stream[at..])).min(stream.len());
+        mend(&mut stream[at..end]);
+        at = end;
+    }
 }
