@@ -19,6 +19,7 @@ fn end(host: u32, peer: u32) -> Result<Link, Box<dyn Error>> {
         cluster: ClusterId([7; 16]),
         host: HostId(host),
         incarnation: 1,
+        process: u64::from(host) + 1,
         name: format!("host-{host}"),
         release: "0.1.0".to_string(),
         versions: VersionRange::SUPPORTED,

@@ -2,9 +2,9 @@
 //! two hosts, estimated from round trips.
 //!
 //! Each stamp carries the sender's clocks and repeats the monotonic reading of the last stamp that
-//! it received, with the time since then. From that the receiver knows how long the round trip
-//! took and that its peer's wall clock was read somewhere within it: in the middle, give or take
-//! half of the round trip.
+//! it received, with the time since then. From that the receiver computes how long the round
+//! trip took. The peer's wall clock was read somewhere within it: in the middle, plus or minus half
+//! of the round trip.
 
 use crate::error::Malformed;
 use lockstep_base::bytes::{ByteReader, ByteWriter};

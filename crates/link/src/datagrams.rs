@@ -1,6 +1,6 @@
-//! Messages that nobody waits for when they are lost: heartbeats, and those of a protocol that
-//! repeats what it needs. They are written before ordered messages, are never sent again, and the
-//! oldest is dropped where there are too many.
+//! The queue of datagrams: heartbeats, and messages of a protocol that repeats what it needs. They
+//! are written before ordered messages and are never sent again. The oldest is dropped when the
+//! queue is full.
 
 use crate::clock::STAMP_BYTES;
 use crate::error::OfferError;
@@ -13,7 +13,7 @@ const SPARES: usize = 64;
 /// A buffer that is longer is not kept.
 const SPARE_BYTES: usize = 16 << 10;
 
-/// One that is queued.
+/// A queued datagram.
 #[derive(Debug)]
 pub(crate) struct Datagram {
     pub kind: FrameKind,
@@ -90,7 +90,7 @@ impl Datagrams {
         self.queue.get(index)
     }
 
-    /// One that is about to be written, and is not dropped from now on.
+    /// A datagram that is about to be written. It is not dropped from now on.
     pub fn plan(&mut self, index: usize) -> Option<&mut Datagram> {
         assert!(index <= self.planned, "datagrams are planned in their order");
         let found = self.queue.get_mut(index)?;
@@ -112,7 +112,7 @@ impl Datagrams {
         self.keep(written.payload);
     }
 
-    /// The connection is over, and with it all of them.
+    /// Drops all datagrams: the connection is over.
     pub fn clear(&mut self) {
         self.dropped += self.queue.len() as u64;
         self.planned = 0;
@@ -122,7 +122,7 @@ impl Datagrams {
         assert_eq!(self.bytes, 0, "bytes are those of the queue");
     }
 
-    /// One more could not be queued.
+    /// Counts a datagram that could not be queued.
     pub fn count_dropped(&mut self) {
         self.dropped += 1;
     }
@@ -131,7 +131,7 @@ impl Datagrams {
         self.queue.is_empty()
     }
 
-    /// How many were dropped: for the limits, or with a connection.
+    /// The number of datagrams that were dropped, because of the limits or with a connection.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

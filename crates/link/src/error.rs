@@ -1,15 +1,15 @@
-//! What ends a connection, and what an offered message may run into.
+//! Errors: why a connection ends, and why an offered message is not taken.
 
 use crate::frame::{FrameKind, MAGIC, VersionRange};
 use crate::limits::LENGTH_BYTES;
 use crate::refusal::{PeerRefusal, Refusal};
 use std::fmt;
 
-/// The field of a payload that is not as the format says.
+/// The field of a payload that does not have the form of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-/// Why a connection is over. The session is not: it goes on with the next connection.
+/// Why a connection is over. The session is not: the next connection resumes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
     /// The first bytes are not those of a host.
@@ -72,7 +72,7 @@ pub enum LinkError {
         /// What may come.
         expected: &'static str,
     },
-    /// A payload that is not as the format says.
+    /// A payload that does not have the form of the format.
     Malformed {
         /// The frame's kind.
         kind: FrameKind,
@@ -97,7 +97,7 @@ pub enum LinkError {
     },
     /// The peer refused the connection.
     Refused(PeerRefusal),
-    /// This host refused the peer, for what its hello says.
+    /// This host refused the peer because of its hello.
     Refusal(Refusal),
 }
 
@@ -106,8 +106,8 @@ impl LinkError {
         LinkError::Malformed { kind, field: malformed.0 }
     }
 
-    /// What to answer the peer with before the connection is closed; nothing to a peer that
-    /// refused it itself, and to what does not speak the protocol.
+    /// The refusal to send before the connection is closed; none if the peer has refused the
+    /// connection, or does not speak the protocol.
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
             LinkError::NotALink { .. } | LinkError::Refused(_) => None,
@@ -178,11 +178,11 @@ impl std::error::Error for LinkError {}
 /// Why a message or datagram was not taken. Nothing of it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfferError {
-    /// No session, or the caller has not taken the event that says which.
+    /// There is no session, or the caller has not taken the event of its beginning.
     NoSession,
     /// No connection: datagrams do not wait for one.
     NotConnected,
-    /// The messages that are not acknowledged are at their limit: try again later.
+    /// The messages that are not acknowledged are at their limit: retry later.
     Full {
         /// Bytes of them.
         bytes: u64,
@@ -220,7 +220,7 @@ impl fmt::Display for OfferError {
             OfferError::NotConnected => f.write_str("the peer is not connected"),
             OfferError::Full { bytes, bytes_max, messages, messages_max } => write!(
                 f,
-                "too much waits for the peer: {bytes} bytes (limit {bytes_max}, \
+                "the backlog of the link is full: {bytes} bytes (limit {bytes_max}, \
                  backlog_bytes_max) in {messages} messages (limit {messages_max}, \
                  backlog_messages_max): retry later"
             ),

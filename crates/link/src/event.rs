@@ -17,9 +17,9 @@ pub enum Event<'a> {
         /// The session.
         session: SessionId,
     },
-    /// The hellos were exchanged: [`crate::Link::peer`] says with whom.
+    /// The hellos were exchanged. [`crate::Link::peer`] describes the peer.
     Connected {
-        /// Whether the session went on; else it has begun with this connection.
+        /// Whether the session was resumed. Otherwise it has begun with this connection.
         resumed: bool,
     },
     /// The next ordered message. It counts as delivered from now on.
@@ -35,7 +35,7 @@ pub enum Event<'a> {
     Heartbeat(&'a [u8]),
 }
 
-/// What the peer said of itself at the latest connection.
+/// The peer, from its hello at the latest connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// Its id.
@@ -50,7 +50,7 @@ pub struct Peer {
     pub version: u16,
 }
 
-/// What waits for the peer's acknowledgement.
+/// The messages that the peer has not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
     /// The number of messages, queued or sent.
@@ -65,9 +65,9 @@ pub struct Backlog {
 pub struct LinkCounters {
     /// Frames that were written as a whole.
     pub frames_written: u64,
-    /// Messages that were written again after a reconnect, because the peer had not got them.
+    /// Messages that were written again after a reconnect, because the peer had not delivered them.
     pub messages_resent: u64,
-    /// Datagrams and heartbeats that were dropped, for the limits or for want of a connection.
+    /// Datagrams and heartbeats that were dropped, because of the limits or without a connection.
     pub datagrams_dropped: u64,
     /// Connections on which the hellos were exchanged.
     pub connections: u64,

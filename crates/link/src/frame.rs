@@ -23,7 +23,7 @@
 //! | 4 | messages | for each message its length (4) and its bytes, of consecutive numbers |
 //! | 5 | datagram | the datagram |
 //! | 6 | heartbeat | clock readings (32, see below), then bytes of the caller |
-//! | 7 | acknowledgement | nothing: the header says it |
+//! | 7 | acknowledgement | nothing: the position is in the header |
 //!
 //! Clock readings are the sender's monotonic and wall clock in microseconds (8 + 8), the monotonic
 //! reading of the last such fields that it received (8), and the time since then, or -1 if there
@@ -31,14 +31,14 @@
 //!
 //! The preamble, the frames hello, hello reply and refused, and the fields that they have in
 //! version 1 are the same in all versions: a later version appends fields to the hello, which older
-//! readers skip. So any two releases can tell why they do not understand each other.
+//! readers skip. So any two releases can report why they have no version in common.
 
 use crate::error::LinkError;
 use std::fmt;
 
 /// The first bytes of every connection.
 pub const MAGIC: [u8; 8] = *b"LOCKLINK";
-/// Length of what stands before the first frame.
+/// Length of the preamble, which precedes the first frame.
 pub const PREAMBLE_BYTES: usize = 16;
 /// Length of the header of a frame.
 pub const HEADER_BYTES: usize = 32;
@@ -82,7 +82,7 @@ pub enum FrameKind {
     Hello = 1,
     /// The first frame of the host that accepted.
     HelloReply = 2,
-    /// The sender does not go on with the connection, and why.
+    /// The reason why the sender closes the connection.
     Refused = 3,
     /// Ordered messages.
     Messages = 4,

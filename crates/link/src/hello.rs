@@ -1,11 +1,13 @@
-//! The first frame of each side: who it is, whom it wants, and where the session stands.
+//! The hello, the first frame of each side: who the sender is, which host it addresses, and the
+//! state of the session.
 //!
 //! ```text
 //! cluster            16
-//! from, to        4 + 4  host ids of the sender and of the host that it wants
+//! from, to        4 + 4  host ids of the sender and of the host that it addresses
 //! incarnation         8  of the sender's process
+//! process             8  random bits of the sender's process
 //! version             2  in a reply, the version that is spoken from now on; else 0
-//! resumed             1  in a reply, 1 if the session of the hello goes on; else 0
+//! resumed             1  in a reply, 1 if the session of the hello is resumed; else 0
 //! dial                8  how often the sender has dialed this peer; a hello has the number of its
 //!                        own connection
 //! seen            8 + 8  incarnation of the peer and number of its latest dial that the sender
@@ -48,7 +50,7 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// Who a host is, as it introduces itself.
+/// The identity of a host, which its hello carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostIdentity {
     /// Its cluster.
@@ -57,6 +59,9 @@ pub struct HostIdentity {
     pub host: HostId,
     /// The run of its process, from 1. A later run has a greater one.
     pub incarnation: u64,
+    /// Random bits, drawn when the process starts. By them two processes are distinguished that
+    /// have the same incarnation by mistake, because one runs on a copy of the other's directory.
+    pub process: u64,
     /// Its name in messages, at most [`HOST_NAME_BYTES_MAX`] bytes.
     pub name: String,
     /// Its release, at most [`RELEASE_BYTES_MAX`] bytes.
@@ -97,17 +102,19 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// What a host says first.
+/// The first frame of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// The sender's cluster.
     pub cluster: ClusterId,
     /// The sender.
     pub from: HostId,
-    /// The host that the sender wants.
+    /// The host that the sender addresses.
     pub to: HostId,
     /// The run of the sender's process.
     pub incarnation: u64,
+    /// Random bits of the sender's process.
+    pub process: u64,
     /// The sender's name in messages.
     pub name: String,
     /// The sender's release.
@@ -140,6 +147,7 @@ impl Hello {
         put_u32(&mut bytes, self.from.0);
         put_u32(&mut bytes, self.to.0);
         put_u64(&mut bytes, self.incarnation);
+        put_u64(&mut bytes, self.process);
         bytes.extend_from_slice(&self.version.to_be_bytes());
         bytes.put_u8(u8::from(self.resumed));
         put_u64(&mut bytes, self.dial);
@@ -164,12 +172,16 @@ impl Hello {
         let cluster = reader.take(16).map_err(wrong("cluster"))?;
         let cluster = ClusterId(cluster.try_into().map_err(|_| Malformed("cluster"))?);
         let from = HostId(reader.u32().map_err(wrong("host id"))?);
-        let to = HostId(reader.u32().map_err(wrong("id of the wanted host"))?);
+        let to = HostId(reader.u32().map_err(wrong("id of the addressed host"))?);
         let incarnation = reader.u64().map_err(wrong("incarnation"))?;
+        if incarnation == 0 {
+            return Err(Malformed("incarnation, which is 0"));
+        }
+        let process = reader.u64().map_err(wrong("bits of the process"))?;
         let version = reader.i16().map_err(wrong("version"))?.cast_unsigned();
         let resumed = match reader.u8() {
             Ok(flag @ 0..=1) => flag == 1,
-            _ => return Err(Malformed("mark of a session that goes on")),
+            _ => return Err(Malformed("mark of a resumed session")),
         };
         let dial = reader.u64().map_err(wrong("number of the dial"))?;
         let seen = SeenDial {
@@ -195,6 +207,7 @@ impl Hello {
             from,
             to,
             incarnation,
+            process,
             name,
             release,
             version,
@@ -208,8 +221,8 @@ impl Hello {
         })
     }
 
-    /// Checks that the sender is of the same cluster and wants this host. Callers may ask this
-    /// before they look for the link of the sender.
+    /// Checks that the sender belongs to the same cluster and addresses this host. Callers may
+    /// check this before they search for the link of the sender.
     pub fn check(&self, identity: &HostIdentity) -> Result<(), Refusal> {
         if self.cluster != identity.cluster {
             return Err(Refusal::WrongCluster { ours: identity.cluster, theirs: self.cluster });
@@ -244,6 +257,7 @@ mod tests {
             from: HostId(1),
             to: HostId(2),
             incarnation: 3,
+            process: 33,
             name: "a".to_string(),
             release: "0.1.0".to_string(),
             version: 1,
@@ -262,6 +276,7 @@ mod tests {
             cluster: ClusterId([7; 16]),
             host: HostId(2),
             incarnation: 5,
+            process: 55,
             name: "b".to_string(),
             release: "0.1.0".to_string(),
             versions: VersionRange::SUPPORTED,
@@ -283,6 +298,8 @@ mod tests {
         }
         let long = Hello { name: "n".repeat(HOST_NAME_BYTES_MAX + 1), ..sample() };
         assert_eq!(Hello::decode(&long.encode()), Err(Malformed("host name")));
+        let none = Hello { incarnation: 0, ..sample() };
+        assert_eq!(Hello::decode(&none.encode()), Err(Malformed("incarnation, which is 0")));
         let short = Hello { frame_bytes_max: FRAME_BYTES_MIN - 1, ..sample() };
         assert!(Hello::decode(&short.encode()).is_err());
     }
@@ -303,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_wanted_here_is_refused_with_the_reason() {
+    fn a_hello_of_another_cluster_or_for_another_host_is_refused() {
         assert_eq!(sample().check(&identity()), Ok(()));
         let other = Hello { cluster: ClusterId([8; 16]), ..sample() };
         let refusal = other.check(&identity()).unwrap_err().to_string();

@@ -3,14 +3,23 @@
 //!
 //! A [`Link`] is one end of the link to one other host. It has a *session*, in which ordered
 //! messages have consecutive numbers and are delivered exactly once, however often the connection
-//! breaks and is made again; and at most one *connection*, over which both sides first say who they
-//! are and what they have received. What is not acknowledged is kept and sent again, within limits.
-//! Datagrams and heartbeats are written before ordered messages, and are lost with a connection.
+//! breaks and is made again; and at most one *connection*, over which both sides first exchange who
+//! they are and what they have received. Messages are retained until they are acknowledged, within
+//! limits. Datagrams and heartbeats are written before ordered messages, and are lost with a
+//! connection.
 //!
-//! * The bytes are described at the head of `frame.rs`, the hello in `hello.rs`.
-//! * Which connection survives, and how a session goes on, is described at the head of `link.rs`.
-//! * What is offered and not acknowledged is in `send_buffer.rs`, what is written next is decided
-//!   in `output.rs`.
+//! * The format of the bytes is at the head of `frame.rs`, that of the hello in `hello.rs`.
+//! * Which connection survives and how a session is resumed is at the head of `link.rs`.
+//! * Retained messages are in `send_buffer.rs`. `output.rs` decides what is written next.
+//!
+//! # What the caller does
+//!
+//! * It makes one [`Link`] for each peer and keeps it as long as the process runs.
+//! * It bounds the time of a dial and of an accepted connection until the hellos are exchanged, the
+//!   number of accepted connections, and the time without a frame ([`Link::last_heard_us`]).
+//! * It offers heartbeats, and judges the clock offset and the age of the backlog.
+//! * It takes all events whenever it has read. Heartbeats come over the same connection as
+//!   messages: a caller that leaves messages in the buffer holds up the heartbeats after them.
 //!
 //! ```
 //! use lockstep_link::{
@@ -19,7 +28,7 @@
 //! use lockstep_types::HostId;
 //! use std::io::IoSlice;
 //!
-//! /// Takes what a link wants to write. A server writes the slices to its socket instead.
+//! /// The bytes that a link wants to write. A server writes the slices to its socket instead.
 //! fn written(link: &mut Link, now: ClockReading) -> Vec<u8> {
 //!     let mut bytes = Vec::new();
 //!     while link.wants_to_write(now) {
@@ -32,7 +41,7 @@
 //!     bytes
 //! }
 //!
-//! /// Gives bytes to a link. A server reads from its socket into the space instead.
+//! /// Copies bytes to a link. A server reads from its socket into the space instead.
 //! fn read(link: &mut Link, bytes: &[u8]) {
 //!     link.read_space()[..bytes.len()].copy_from_slice(bytes);
 //!     link.filled(bytes.len());
@@ -43,6 +52,7 @@
 //!     cluster: ClusterId([7; 16]),
 //!     host: HostId(host),
 //!     incarnation: 1,
+//!     process: u64::from(host) + 1,
 //!     name: format!("host-{host}"),
 //!     release: "0.1.0".to_string(),
 //!     versions: VersionRange::SUPPORTED,
@@ -51,7 +61,7 @@
 //! let mut a = Link::new(identity(0), HostId(1), LinkLimits::default())?;
 //! let mut b = Link::new(identity(1), HostId(0), LinkLimits::default())?;
 //!
-//! // Host 0 dials. Host 1 reads the hello, and so finds the link that the connection is for.
+//! // Host 0 dials. Host 1 reads the hello, which names the link that the connection is for.
 //! a.dialed(now)?;
 //! let hello = written(&mut a, now);
 //! let mut accepting = Accepting::new(VersionRange::SUPPORTED);
@@ -62,7 +72,7 @@
 //! let reply = written(&mut b, now);
 //! read(&mut a, &reply);
 //!
-//! // Both learn that a session has begun, and may offer messages from then on.
+//! // Both get the event that a session has begun, and may offer messages from then on.
 //! for link in [&mut a, &mut b] {
 //!     assert!(matches!(link.next_event(now)?, Some(Event::SessionBegan { .. })));
 //!     assert!(matches!(link.next_event(now)?, Some(Event::Connected { resumed: false })));

@@ -1,8 +1,8 @@
 //! One end of a link: the session with one other host, and its connection if there is one.
 //!
 //! **Connections.** There is one at a time. Either host may dial, and each numbers its dials. An
-//! accepted connection takes the place of the present one, because a host dials only when it has
-//! none, except:
+//! accepted connection replaces the present one, because a host dials only when it has none, with
+//! these exceptions:
 //!
 //! * An older one than the newest that was seen from the same process is refused.
 //! * If the accepting host has dialed as well, and the other had not seen that dial when it sent
@@ -10,9 +10,9 @@
 //!   that host refuses, the other one accepts.
 //!
 //! **Sessions.** The host that accepts names them. The hello has the session that its sender is
-//! in; if the accepting host is in the same one, it goes on, else the accepting host begins
-//! another, and its reply says which. So a session ends whenever one of the two processes has
-//! changed or has ended it, and no message of it is delivered afterwards.
+//! in. If the accepting host is in the same one, it resumes it; else it begins another, and its
+//! reply names that. So a session ends when one of the two processes was restarted or has ended
+//! it, and no message of it is delivered afterwards.
 //!
 //! **Positions.** The hello and its reply have the number of the last message that their sender
 //! has delivered to its caller. At that time neither side has an open connection on which it
@@ -36,7 +36,7 @@ use crate::refusal::Refusal;
 use crate::send_buffer::SendBuffer;
 use lockstep_types::HostId;
 
-/// Where the connection stands.
+/// The state of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connection {
     /// There is none.
@@ -65,11 +65,11 @@ struct Pending {
     connected: Option<bool>,
 }
 
-/// One end of a link. It does nothing by itself: the caller moves the bytes, passes the time in,
-/// and asks what has happened. The head of the crate has an example.
+/// One end of a link. It does no I/O: the caller moves the bytes, passes the time in, and takes the
+/// events. The head of the crate has an example.
 ///
-/// A process makes one link for each peer and keeps it, whatever becomes of the peer: the numbers
-/// of dials and sessions go on from there.
+/// A process makes one link for each peer and keeps it, also while the peer is down: the numbers of
+/// dials and sessions are counted in it.
 #[derive(Debug)]
 pub struct Link {
     identity: HostIdentity,
@@ -81,6 +81,8 @@ pub struct Link {
     dialed: Option<u64>,
     dials: u64,
     seen: SeenDial,
+    /// Random bits of the process that `seen` is of.
+    seen_process: u64,
     peer: Option<Peer>,
     session: Option<Session>,
     sessions_named: u64,
@@ -123,6 +125,7 @@ impl Link {
             dialed: None,
             dials: 0,
             seen: SeenDial::default(),
+            seen_process: 0,
             peer: None,
             session: None,
             sessions_named: 0,
@@ -183,6 +186,7 @@ impl Link {
         self.check_dial(&hello)?;
         self.disconnected();
         self.seen = SeenDial { incarnation: hello.incarnation, dial: hello.dial };
+        self.seen_process = hello.process;
         let resumed = self.can_resume(&hello);
         if !resumed {
             self.end_session_here();
@@ -216,13 +220,13 @@ impl Link {
         }
         self.output.clear();
         self.datagrams.clear();
-        // What the clocks showed before is of no use: they may have been set right since.
+        // Earlier samples are dropped, because the clocks may have been corrected since.
         self.clock = ClockSamples::default();
         self.heard_us = None;
         self.pending.connected = None;
     }
 
-    /// Gives up the connection, and has the peer report why. The caller goes on with
+    /// Ends the connection with a reason, which the peer reports. The caller calls
     /// [`Link::write_slices`] until it gives nothing, then closes the connection and calls
     /// [`Link::disconnected`].
     pub fn refuse(&mut self, refusal: &Refusal) {
@@ -243,7 +247,7 @@ impl Link {
         self.connection != Connection::None
     }
 
-    /// What the peer said of itself at the latest connection.
+    /// The peer, from its hello at the latest connection.
     pub fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref()
     }
@@ -262,6 +266,7 @@ impl Link {
             from: self.identity.host,
             to: self.peer_host,
             incarnation: self.identity.incarnation,
+            process: self.identity.process,
             name: self.identity.name.clone(),
             release: self.identity.release.clone(),
             version,
@@ -290,9 +295,10 @@ impl Link {
 
     fn check_incarnation(&self, hello: &Hello) -> Result<(), Refusal> {
         let (newest, refused) = (self.seen.incarnation, hello.incarnation);
-        match refused >= newest {
-            true => Ok(()),
-            false => Err(Refusal::DuplicateHost { host: hello.from, newest, refused }),
+        let is_copy = refused == newest && hello.process != self.seen_process;
+        match refused < newest || is_copy {
+            false => Ok(()),
+            true => Err(Refusal::DuplicateHost { host: hello.from, newest, refused }),
         }
     }
 
@@ -369,7 +375,7 @@ impl Link {
         let Some(session) = self.session.take() else { return };
         self.send.begin_session(self.limits.frame_bytes_max);
         self.has_pending = true;
-        // The caller has not heard of a session that ends before its event is taken.
+        // A session that ends before its event is taken is not reported at all.
         if self.pending.began.take().is_none() {
             assert!(self.pending.ended.is_none(), "one session ends after another has begun");
             self.pending.ended = Some(session.id);

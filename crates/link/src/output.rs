@@ -73,7 +73,7 @@ impl Output {
         self.acknowledged = acknowledged;
     }
 
-    /// The peer knows no position: a session begins on a connection that is there already.
+    /// The peer has no position: a session begins on a connection that exists already.
     pub fn begin_session(&mut self) {
         self.acknowledged = 0;
     }

@@ -1,9 +1,9 @@
-//! Bytes from a connection until their frames are complete: read into in place, and lent out in
-//! place.
+//! The receive buffer: the bytes of a connection until their frames are complete. They are read
+//! into it and borrowed from it without a copy.
 //!
-//! The buffer grows while a frame that is longer than it comes in, by what has come and not by
-//! what the frame's header says, so that a header costs no memory. It shrinks when such a frame is
-//! done.
+//! The buffer grows while a frame comes in that is longer than it, by the number of bytes that have
+//! come and not by the length in the header, so that a header alone allocates nothing. It shrinks
+//! after such a frame.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Why a host does not go on with a connection, as the other host reads and prints it.
+//! Refusals: the reason why a host closes a connection, which the other host reads and logs.
 
 use crate::error::Malformed;
 use crate::frame::{FrameKind, VersionRange, put_frame, put_preamble};
@@ -34,7 +34,8 @@ pub enum Refusal {
         /// The host that it found.
         found: HostId,
     },
-    /// Two processes have the same host id. The one with the greater incarnation is taken.
+    /// Two processes have the same host id. The one with the greater incarnation is taken; if both
+    /// have the same, the one that came first.
     DuplicateHost {
         /// The id.
         host: HostId,
@@ -99,7 +100,7 @@ pub enum RefusalReason {
     Protocol,
     /// See [`Refusal::Other`].
     Other,
-    /// A number that a later release knows.
+    /// A number that a later release has defined.
     Unknown(u16),
 }
 
@@ -181,8 +182,7 @@ impl RefusalReason {
         known.copied().unwrap_or(RefusalReason::Unknown(number))
     }
 
-    /// Whether another connection takes the place of the refused one, so that there is nothing to
-    /// report.
+    /// Whether another connection replaces the refused one, so that there is nothing to report.
     pub fn is_harmless(self) -> bool {
         matches!(self, RefusalReason::SimultaneousDial | RefusalReason::SupersededDial)
     }
@@ -201,7 +201,7 @@ impl PeerRefusal {
     }
 }
 
-/// Text from another host that may stand in a log: control characters would end its line.
+/// Text from another host for a log: without control characters, which could end a line.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
@@ -224,6 +224,11 @@ impl fmt::Display for Refusal {
                 f,
                 "the connection is for host {expected}, and host {found} is at the address: \
                  correct the list of peers"
+            ),
+            Refusal::DuplicateHost { host, newest, refused } if newest == refused => write!(
+                f,
+                "two processes have the host id {host} and the incarnation {newest}: one runs on a \
+                 copy of the other's directory: stop it"
             ),
             Refusal::DuplicateHost { host, newest, refused } => write!(
                 f,

@@ -1,5 +1,5 @@
-//! Ordered messages that the peer has not acknowledged: those to send, and those that were sent
-//! and are kept to be sent again after a reconnect.
+//! The send buffer: ordered messages that the peer has not acknowledged. Some are still to be sent,
+//! the others are retained, to be sent again after a reconnect.
 //!
 //! Messages are appended in place to chunks of memory, each after its length, in the form that
 //! they have in a frame. Messages that are offered between two writes and are next to each other in

@@ -17,6 +17,7 @@ fn end(host: u32, incarnation: u64, peer: u32) -> Link {
         cluster: ClusterId([7; 16]),
         host: HostId(host),
         incarnation,
+        process: u64::from(host) << 32 | incarnation,
         name: format!("host-{host}"),
         release: "0.1.0".to_string(),
         versions: VersionRange::SUPPORTED,

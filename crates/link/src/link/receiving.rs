@@ -12,13 +12,13 @@ use crate::refusal::{PeerRefusal, Refusal};
 use lockstep_base::bytes::ByteReader;
 use std::ops::Range;
 
-/// What the receive buffer had next; bytes by their offsets.
+/// The next item of the receive buffer. Bytes are given by their offsets.
 enum Found {
     /// A frame of messages, of which none is delivered.
     Messages,
     Datagram(Range<usize>),
     Heartbeat(Range<usize>),
-    /// Something that was for the link alone.
+    /// A frame for the link alone.
     Handled,
     /// An event that does not come from the receive buffer is pending.
     Pending,
@@ -42,12 +42,12 @@ impl Link {
         self.receive.filled(count);
     }
 
-    /// What happened next, to be asked until there is nothing more. A message counts as delivered
-    /// when it is given out: the caller does what it has to with it at once.
+    /// The next event; none when more bytes are needed. A message counts as delivered when it is
+    /// returned: the caller processes or queues it at once.
     ///
-    /// After an error the connection is over and the session stays. The caller may go on with
-    /// [`Link::write_slices`] until it gives nothing, so that the peer can report what was wrong,
-    /// then closes the connection and calls [`Link::disconnected`].
+    /// After an error the connection is over and the session stays. The caller may call
+    /// [`Link::write_slices`] until it gives nothing, so that the peer can report the error, then
+    /// closes the connection and calls [`Link::disconnected`].
     #[inline]
     pub fn next_event(&mut self, now: ClockReading) -> Result<Option<Event<'_>>, LinkError> {
         if self.has_pending
@@ -81,8 +81,8 @@ impl Link {
         self.clock.offset()
     }
 
-    /// When the last frame came on the present connection, by the monotonic clock in microseconds;
-    /// none while the hellos have not been exchanged.
+    /// The monotonic time of the last frame on the present connection, in microseconds; none while
+    /// the hellos have not been exchanged.
     pub fn last_heard_us(&self) -> Option<i64> {
         self.heard_us
     }
@@ -294,7 +294,7 @@ impl Link {
         Ok(())
     }
 
-    /// Goes on with the session that the reply names, or begins it.
+    /// Resumes the session that the reply names, or begins it.
     fn take_reply(
         &mut self,
         hello: &Hello,
@@ -320,6 +320,7 @@ impl Link {
         let is_known = self.seen.incarnation == hello.incarnation;
         let earlier = if is_known { self.seen.dial } else { 0 };
         self.seen = SeenDial { incarnation: hello.incarnation, dial: hello.dial.max(earlier) };
+        self.seen_process = hello.process;
         self.open(hello, version, hello.received, hello.resumed, now);
         Ok(())
     }

@@ -81,7 +81,7 @@ fn over_a_limit_nothing_is_taken() {
     let error = offer(&mut buffer, 20).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "too much waits for the peer: 984 bytes (limit 1000, backlog_bytes_max) in 41 messages \
+        "the backlog of the link is full: 984 bytes (limit 1000, backlog_bytes_max) in 41 messages \
          (limit 100, backlog_messages_max): retry later"
     );
     assert_eq!((buffer.bytes(), buffer.messages()), (984, 41));

@@ -68,7 +68,7 @@ fn every_flipped_bit_of_a_hello_is_found() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         let error = accepting(&flipped).unwrap_err();
         let is_magic = bit / 8 < 8;
-        assert_eq!(error.refusal().is_none(), is_magic, "who is no host gets no answer: {error}");
+        assert_eq!(error.refusal().is_none(), is_magic, "another protocol gets no answer: {error}");
     }
     for end in 0..hello.len() {
         assert!(accepting(&hello[..end]).unwrap().hello().unwrap().is_none(), "{end}");
@@ -76,7 +76,7 @@ fn every_flipped_bit_of_a_hello_is_found() {
 }
 
 #[test]
-fn what_is_no_link_is_told_at_its_first_bytes() {
+fn bytes_of_another_protocol_are_refused_at_their_first_byte() {
     for (bytes, shown) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], "\"GET / HT\""),
         (&b"\x16\x03\x01"[..], "\"\\x16\\x03\\x01\""),
@@ -91,7 +91,7 @@ fn what_is_no_link_is_told_at_its_first_bytes() {
 }
 
 #[test]
-fn frames_out_of_their_place_are_named() {
+fn frames_in_the_wrong_order_are_named() {
     let (_, stream) = dialed_with_stream();
     let (preamble, frames) = stream.split_at(PREAMBLE_BYTES);
     let hello_end = HEADER_BYTES + length_of(frames);

@@ -96,7 +96,7 @@ fn a_reply_to_an_earlier_dial_is_an_error() {
 }
 
 #[test]
-fn hosts_without_a_common_version_tell_both_ranges() {
+fn hosts_without_a_common_version_report_both_ranges() {
     let speaks =
         |host, min, max| HostIdentity { versions: VersionRange { min, max }, ..identity(host, 1) };
     let mut new = Link::new(speaks(1, 3, 5), HostId(2), small()).unwrap();
@@ -137,6 +137,15 @@ fn of_two_processes_with_one_host_id_the_older_is_refused() {
         "{error}"
     );
     assert!(b.is_connected(), "the newer one stays");
+    // The same incarnation, on a copy of the directory.
+    second.disconnected();
+    let copy = HostIdentity { process: 1, ..identity(1, 7) };
+    let mut copy = Link::new(copy, HostId(2), small()).unwrap();
+    let (_, error) = refused(&mut copy, &mut b, at(0));
+    assert_eq!(reason(&error), RefusalReason::DuplicateHost);
+    assert!(error.to_string().contains("host id 1 and the incarnation 7: one runs on a copy"));
+    assert!(b.is_connected());
+    connect(&mut second, &mut b, at(0));
     // A host that dials itself, or one with its id.
     let mut twin = link(2, 3, 1, small());
     twin.dialed(at(0)).unwrap();
@@ -175,7 +184,7 @@ fn the_dial_of_the_lower_host_survives_when_both_dial_at_once() {
 }
 
 #[test]
-fn a_newer_connection_takes_the_place_of_the_present_one() {
+fn a_newer_connection_replaces_the_present_one() {
     // (which host dialed first, which one dials again because it has lost that connection)
     for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let (a, b) = pair();

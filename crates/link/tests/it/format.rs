@@ -54,7 +54,7 @@ fn frames() -> String {
     b.disconnected();
     b.dialed(at(7_000)).unwrap();
     let hello = written(&mut b, at(7_000));
-    record(&mut text, &hello, "preamble and hello of host 2, which goes on with the session");
+    record(&mut text, &hello, "preamble and hello of host 2, which resumes the session");
     let refusal = Refusal::UnknownHost { host: HostId(2) };
     let bytes = refusal.to_bytes(VersionRange::SUPPORTED);
     record(&mut text, &bytes, "preamble and refusal");

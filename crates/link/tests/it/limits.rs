@@ -19,7 +19,7 @@ fn a_full_link_takes_messages_again_once_some_are_acknowledged() {
     let Backlog { messages, bytes } = a.backlog();
     assert_eq!((messages, bytes), (81, 4_050));
     let text = error.to_string();
-    assert!(text.starts_with("too much waits for the peer: 4050 bytes (limit 4096"), "{text}");
+    assert!(text.starts_with("the backlog of the link is full: 4050 bytes (limit 4096"), "{text}");
     let sent = written(&mut a, at(0));
     assert_eq!(fill(&mut a), error, "what was sent is kept");
     assert_eq!(a.backlog(), Backlog { messages, bytes });

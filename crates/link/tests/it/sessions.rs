@@ -1,4 +1,4 @@
-//! Sessions: what goes on over reconnects, and what ends.
+//! Sessions: what a reconnect resumes, and what ends.
 
 use super::support::{
     Heard, accepting, at, connect, exchange, feed, link, mend_all, messages, offer, pair, small,
@@ -7,7 +7,7 @@ use super::support::{
 use lockstep_link::{Backlog, HEADER_BYTES, LinkError, OfferError, PREAMBLE_BYTES};
 
 #[test]
-fn a_session_goes_on_over_a_reconnect_and_only_the_rest_is_sent() {
+fn a_reconnect_resumes_the_session_and_only_the_rest_is_sent() {
     let (mut a, mut b) = pair();
     connect(&mut a, &mut b, at(0));
     (1..=6).for_each(|byte| {
@@ -116,7 +116,7 @@ fn a_session_that_one_side_ends_ends_for_both() {
 }
 
 #[test]
-fn no_message_is_taken_for_a_session_that_the_caller_has_not_heard_of() {
+fn no_message_is_taken_before_the_event_of_the_session() {
     let (mut a, mut b) = pair();
     connect(&mut a, &mut b, at(0));
     a.end_session();
@@ -145,7 +145,7 @@ fn a_session_that_ends_before_it_was_reported_is_not_reported() {
 }
 
 #[test]
-fn a_session_whose_beginning_one_side_missed_is_not_gone_on_with() {
+fn a_session_that_only_one_side_has_begun_is_not_resumed() {
     let (mut a, mut b) = pair();
     connect(&mut a, &mut b, at(0));
     a.end_session();
@@ -195,7 +195,7 @@ fn a_peer_that_lost_its_position_begins_another_session() {
     amnesiac.accept(accepting(&hello).unwrap(), at(0)).unwrap();
     let reply = written(&mut amnesiac, at(0));
     let error = feed(&mut a, &reply, at(0)).unwrap_err();
-    assert!(matches!(error, LinkError::Malformed { .. }), "it begins what goes on here: {error}");
+    assert!(matches!(error, LinkError::Malformed { .. }), "it began before: {error}");
     assert_eq!(feed(&mut a, &[], at(0)).unwrap(), [Heard::Ended(session.unwrap())]);
     assert_eq!(a.session(), None, "the next connection begins another");
 }

@@ -36,6 +36,7 @@ pub fn identity(host: u32, incarnation: u64) -> HostIdentity {
         cluster: ClusterId([7; 16]),
         host: HostId(host),
         incarnation,
+        process: u64::from(host) << 32 | incarnation,
         name: format!("host-{host}"),
         release: "0.1.0".to_string(),
         versions: VersionRange::SUPPORTED,
