@@ -23,12 +23,13 @@ pub struct LinkLimits {
     pub datagram_bytes_max: u64,
     /// The number of queued datagrams and heartbeats.
     pub datagrams_max: usize,
-    /// Bytes of one piece of the send buffer: messages that are offered between two writes share
-    /// frames of about this length.
+    /// Bytes of one chunk of the send buffer: messages that are offered between two writes share
+    /// frames of about this length. A chunk grows for a longer message; one of more than four times
+    /// this length is released with the message.
     pub chunk_bytes: usize,
-    /// Bytes of acknowledged pieces that are kept for the next messages.
+    /// Bytes of acknowledged chunks that are kept for the next messages.
     pub spare_bytes_max: usize,
-    /// Bytes of the receive buffer, which grows for a longer frame and shrinks again.
+    /// Bytes of the receive buffer, which grows for longer frames and shrinks after them.
     pub read_bytes: usize,
     /// How long an acknowledgement waits for a frame to travel with, in microseconds.
     pub acknowledge_after_us: u64,

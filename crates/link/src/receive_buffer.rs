@@ -3,9 +3,12 @@
 //!
 //! The buffer grows while a frame comes in that is longer than it, by the number of bytes that have
 //! come and not by the length in the header, so that a header alone allocates nothing. It shrinks
-//! after such a frame.
+//! when no such frame has come for a while.
 
 use std::ops::Range;
+
+/// After this many reads without a frame over the usual length the buffer shrinks.
+const READS_BEFORE_SHRINKING: u32 = 64;
 
 /// Received bytes, of which the front is consumed.
 #[derive(Debug)]
@@ -16,13 +19,15 @@ pub(crate) struct ReceiveBuffer {
     /// How many bytes from `start` on the next step needs.
     needed: usize,
     usual_bytes: usize,
+    /// Reads since a frame over the usual length came.
+    reads: u32,
 }
 
 impl ReceiveBuffer {
     /// An empty one, of a usual length.
     pub fn new(usual_bytes: usize) -> ReceiveBuffer {
         let bytes = vec![0; usual_bytes];
-        ReceiveBuffer { bytes, start: 0, end: 0, needed: 1, usual_bytes }
+        ReceiveBuffer { bytes, start: 0, end: 0, needed: 1, usual_bytes, reads: 0 }
     }
 
     /// Forgets all bytes.
@@ -35,7 +40,10 @@ impl ReceiveBuffer {
     pub fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-            self.shrink();
+            self.reads += 1;
+            if self.reads >= READS_BEFORE_SHRINKING {
+                self.shrink();
+            }
         }
         let is_low = self.bytes.len() - self.end < self.bytes.len() / 4;
         if self.start > 0 && (is_low || self.start + self.needed > self.bytes.len()) {
@@ -82,6 +90,9 @@ impl ReceiveBuffer {
     pub fn first(&mut self, count: usize) -> Option<(&[u8], usize)> {
         if self.end - self.start < count {
             self.needed = count;
+            if count > self.usual_bytes {
+                self.reads = 0;
+            }
             return None;
         }
         Some((&self.bytes[self.start..self.start + count], self.start))
@@ -102,6 +113,7 @@ impl ReceiveBuffer {
     }
 
     fn shrink(&mut self) {
+        self.reads = 0;
         if self.bytes.len() > self.usual_bytes {
             self.bytes.truncate(self.usual_bytes);
             self.bytes.shrink_to_fit();
@@ -147,6 +159,9 @@ mod tests {
         assert!(buffer.capacity() <= 1_024);
         assert!(buffer.space().is_empty(), "the frame is complete");
         buffer.consume(length);
+        for _ in 1..READS_BEFORE_SHRINKING {
+            assert!(buffer.space().len() >= length, "the next frame may be as long");
+        }
         assert_eq!(buffer.space().len(), 16);
         assert_eq!(buffer.capacity(), 16);
     }

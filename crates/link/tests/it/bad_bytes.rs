@@ -224,5 +224,6 @@ fn a_header_costs_no_memory_before_its_payload_comes() {
     assert!(wide.read_space().len() <= 2_048, "as much again as has come, at most");
     let heard = feed(&mut wide, &frame[1_000..], at(0)).unwrap();
     assert!(matches!(&heard[..], [Heard::Message(1, bytes)] if bytes.len() == 1 << 20));
-    assert_eq!(wide.read_space().len(), 256);
+    let shrinks = (0..100).any(|_| wide.read_space().len() == 256);
+    assert!(shrinks, "when no more long frames come");
 }

@@ -168,7 +168,12 @@ impl World {
             98 if self.random.chance(1, 2) => self.end_session(side)?,
             _ => self.now_us += 6_000,
         }
-        Ok(())
+        let backlog = self.hosts[side].link.backlog();
+        let (bytes_max, messages_max) = (small().backlog_bytes_max, small().backlog_messages_max);
+        match backlog.bytes <= bytes_max && backlog.messages <= messages_max {
+            true => Ok(()),
+            false => Err(format!("over the limits: {backlog:?}")),
+        }
     }
 
     fn offer(&mut self, side: usize) -> Result<(), String> {
