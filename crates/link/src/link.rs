@@ -107,7 +107,7 @@ pub struct Link {
 
 impl Link {
     /// The end at the host `identity` of its link to another host, `peer`; no session, no
-    /// connection.
+    /// connection. Panics if the peer is the host itself.
     pub fn new(
         identity: HostIdentity,
         peer: HostId,
