@@ -52,6 +52,7 @@ pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, S
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
         data: None,
+        cluster: None,
     })
     .map_err(|error| error.to_string())?;
     let address = server.client_address().to_string();

@@ -298,6 +298,7 @@ pub fn run(
         pin_to_cores: arguments.get_many("pin").into_iter().flatten().copied().collect(),
         java_options: arguments.get_many("java-option").into_iter().flatten().cloned().collect(),
         data,
+        cluster: None,
     };
     // Before the ready line, so that a signal directly after it is not lost.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;

@@ -12,6 +12,9 @@ const LINKS_LIMIT: usize = ThreadId::LIMIT as usize - 4;
 /// The most sites that a host can have.
 pub const MAX_SITES: u32 = LINKS_LIMIT as u32 - 1;
 
+/// The first epoch of a cluster.
+const FIRST_EPOCH: u64 = 1;
+
 /// Who serves what, as one host sees it. It never changes: another epoch has another placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
@@ -119,9 +122,19 @@ impl Placement {
         self.leaders.len() as u32
     }
 
+    /// The epoch whose placement it is. Nothing moves yet: there is one.
+    pub fn epoch(&self) -> u64 {
+        FIRST_EPOCH
+    }
+
     /// Number of hosts of the cluster.
     pub fn host_count(&self) -> u32 {
         self.hosts
+    }
+
+    /// The hosts of the cluster.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts).map(HostId)
     }
 
     /// The hosts of the cluster but this one.
@@ -154,6 +167,24 @@ impl Placement {
     /// The thread of this host that exchanges messages with other hosts.
     pub fn links_thread(&self) -> ThreadId {
         ThreadId::at(self.host, self.site_count() + 1)
+    }
+
+    /// The control thread that orders changes of the catalog, makes the calls of tasks and deletes
+    /// expired rows, for all hosts: that of the coordinator's host.
+    pub fn lead_control(&self) -> ThreadId {
+        self.control_thread_of(self.coordinator.host())
+    }
+
+    /// Whether this host has that thread.
+    pub fn leads_control(&self) -> bool {
+        self.coordinator.host() == self.host
+    }
+
+    /// The sites of all hosts.
+    pub fn all_sites(&self) -> impl Iterator<Item = ThreadId> + use<> {
+        let sites = self.site_count();
+        let of_host = move |host| (0..sites).map(move |number| ThreadId::at(HostId(host), number));
+        (0..self.hosts).flat_map(of_host)
     }
 
     /// The replicas that a site of this host owns.

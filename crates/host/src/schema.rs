@@ -9,5 +9,6 @@ pub mod prepared;
 mod swap;
 
 pub use changes::{
-    Handled, Requester, SchemaChanges, SchemaHost, Turn, decided, prepared, request, request_ddl,
+    Handled, Requester, SchemaChanges, SchemaHost, Turn, decided, follow, prepared, request,
+    request_ddl,
 };

@@ -3,7 +3,9 @@
 //! A thread that runs a query reads no sockets, and it may be the one that owns the client's. So a
 //! query that runs long asks here, now and then, whatever its thread is.
 
+use crate::message::thread_of;
 use lockstep_exec::watch::Caller;
+use lockstep_types::HostId;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// query that runs long; a call that is short never does.
 #[derive(Debug, Default)]
 pub struct Callers {
+    /// The host.
+    host: HostId,
     sockets: Mutex<BTreeMap<Caller, RawFd>>,
 }
 
@@ -30,9 +34,17 @@ impl Callers {
         Presence { callers: Arc::clone(callers), caller }
     }
 
+    /// Those of a host, none at first.
+    pub fn of_host(host: HostId) -> Callers {
+        Callers { host, ..Callers::default() }
+    }
+
     /// Whether a client will read no answer any more: its connection is gone, or it has closed its
-    /// end.
+    /// end. Of clients of other hosts nothing is known here.
     pub fn has_left(&self, caller: Caller) -> bool {
+        if thread_of(caller).is_some_and(|thread| thread.host() != self.host) {
+            return false;
+        }
         // With the lock, so that the socket is not closed meanwhile.
         let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.get(&caller).is_none_or(|socket| is_closed(*socket))

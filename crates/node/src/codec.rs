@@ -24,7 +24,7 @@ use lockstep_site::codec::{
     read_failure, read_number, read_short, read_time_limit,
 };
 use lockstep_site::{IndexHop, OneRoundAnswer};
-use lockstep_types::{PartitionId, Status, TableId, ThreadId};
+use lockstep_types::{HostId, PartitionId, Status, TableId, ThreadId};
 use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,13 +61,18 @@ const PUSH: u8 = 17;
 const TASK: u8 = 18;
 const DRAIN: u8 = 19;
 const STOP: u8 = 20;
+const PREPARE_CHANGE: u8 = 21;
+const CHANGE_PREPARED: u8 = 22;
 
 /// What was read.
 pub enum Received {
     /// A message, as the receiver can take it.
     Message(Envelope),
-    /// A call that a schema change has overtaken, to be planned again for the caller.
+    /// A call for the coordinator that a schema change has overtaken, to be planned again for the
+    /// caller.
     Overtaken(MultiOrigin),
+    /// The same of ad hoc statements for a partition.
+    OvertakenStatements(MultiOrigin),
 }
 
 /// What the catalogs of this host's changes are in.
@@ -114,6 +119,14 @@ pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
             site::write_from_partition(out, message);
         }
         Envelope::Control(request) => return put_request(out, request),
+        other => return write_from_control(out, other),
+    }
+    true
+}
+
+/// Appends the byte form of what the control thread sends to sites; false for what has none.
+fn write_from_control(out: &mut Vec<u8>, message: &Envelope) -> bool {
+    match message {
         Envelope::Gather { request, validate } => {
             out.put_u8(GATHER);
             out.put_varint(*request);
@@ -138,7 +151,7 @@ pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
         }
         Envelope::Drain => out.put_u8(DRAIN),
         Envelope::Stop => out.put_u8(STOP),
-        Envelope::Connection { .. } | Envelope::SnapshotLane(..) => return false,
+        _ => return false,
     }
     true
 }
@@ -178,9 +191,8 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
             return site::read_from_partition(reader.rest(), names.partition_count())
                 .map(|message| Received::Message(Envelope::FromPartition(message)));
         }
-        SYSTEM_CALL | SCHEMA_DECIDED | SURVEYED | EXPIRY_SEEN => {
-            Envelope::Control(Box::new(read_request(kind, reader)?))
-        }
+        SYSTEM_CALL | SCHEMA_DECIDED | SURVEYED | EXPIRY_SEEN | PREPARE_CHANGE
+        | CHANGE_PREPARED => Envelope::Control(Box::new(read_request(kind, reader)?)),
         GATHER => Envelope::Gather { request: reader.varint()?, validate: reader.u8()? != 0 },
         SURVEY => {
             let rows = read_number(reader, "rows")?;
@@ -332,7 +344,7 @@ fn read_ad_hoc<O>(
     match names.catalog_version() {
         own if own < catalog_version => return Err(MessageError::LaterCatalog(catalog_version)),
         own if own > catalog_version => {
-            return Ok(Received::Overtaken(MultiOrigin { origin, body: Some(body) }));
+            return Ok(Received::OvertakenStatements(MultiOrigin { origin, body: Some(body) }));
         }
         _ => {}
     }
@@ -393,6 +405,18 @@ fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
             out.put_u8(u8::from(*admin));
             out.put_counted(body);
         }
+        ControlRequest::PrepareChange { catalog_version, source } => {
+            out.put_u8(PREPARE_CHANGE);
+            out.put_varint(*catalog_version);
+            out.put_counted(source);
+        }
+        ControlRequest::ChangePrepared { host, catalog_version, failure } => {
+            out.put_u8(CHANGE_PREPARED);
+            out.put_varint(host.0.into());
+            out.put_varint(*catalog_version);
+            out.put_u8(u8::from(failure.is_some()));
+            failure.iter().for_each(|failure| put_failure(out, failure));
+        }
         ControlRequest::SchemaDecided { committed } => {
             out.put_u8(SCHEMA_DECIDED);
             out.put_u8(u8::from(*committed));
@@ -416,6 +440,19 @@ fn read_request(kind: u8, reader: &mut ByteReader<'_>) -> Read<ControlRequest> {
             let origin = read_origin(reader)?;
             let admin = reader.u8()? != 0;
             ControlRequest::Call { origin, admin, body: reader.counted()?.into() }
+        }
+        PREPARE_CHANGE => {
+            let catalog_version = reader.varint()?;
+            ControlRequest::PrepareChange { catalog_version, source: reader.counted()?.to_vec() }
+        }
+        CHANGE_PREPARED => {
+            let host = HostId(read_number(reader, "host")?);
+            let catalog_version = reader.varint()?;
+            let failure = match reader.u8()? {
+                0 => None,
+                _ => Some(Box::new(read_failure(reader)?)),
+            };
+            ControlRequest::ChangePrepared { host, catalog_version, failure }
         }
         SCHEMA_DECIDED => ControlRequest::SchemaDecided { committed: reader.u8()? != 0 },
         SURVEYED => {

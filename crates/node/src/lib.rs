@@ -19,6 +19,8 @@ pub mod inner_load;
 pub mod intake;
 mod json;
 mod line_limit;
+pub mod links;
+pub mod local_cluster;
 pub mod log;
 pub mod mailbox;
 pub mod message;
@@ -36,6 +38,7 @@ mod transaction_counters;
 
 pub use catalog::NativeRegistry;
 pub use inner_load::SiteLoad;
+pub use lockstep_host::placement::MAX_SITES;
 pub use lockstep_plan::system_procedures;
 pub use lockstep_plan::{Planning, RULES, Rule, RuleSet};
 pub use server::{ReplicaDigest, Server, ServerConfiguration, TestSettings};

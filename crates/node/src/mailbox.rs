@@ -8,9 +8,12 @@
 //! A sender never blocks. What does not fit the ring waits in the sender's overflow list, and a
 //! sender with an overflow stops reading from its sockets until the list is empty, so memory is
 //! bounded by what is already in flight.
+//!
+//! What goes to a thread of another host is put into its byte form by the sender and goes to the
+//! thread of the links, which hands it over ([`crate::links`]).
 
 use lockstep_base::ring::{Consumer, Producer, ring};
-use lockstep_types::ThreadId;
+use lockstep_types::{HostId, ThreadId};
 use mio::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -74,8 +77,24 @@ impl Bell {
     }
 }
 
+/// A message that may be for a thread of another host.
+pub trait Crossing: Send + Sized {
+    /// The message for the thread of the links, which brings it to a thread of another host.
+    fn to_other_host(self, to: ThreadId) -> Self;
+}
+
+/// The threads of a host, as its mailboxes know them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Own {
+    /// The host.
+    pub host: HostId,
+    /// The thread that exchanges messages with other hosts; any where there are no others.
+    pub links: ThreadId,
+}
+
 /// The sending side of one thread: its rings to each other thread.
 pub struct Outbox<M> {
+    own: Own,
     lanes: Vec<Option<Lane<M>>>,
     overflowing: usize,
     /// Urgent messages were sent and not shown yet.
@@ -147,13 +166,17 @@ const URGENT_PART: usize = 4;
 
 /// Makes the mailboxes of a host: one outbox and one inbox for each bell, each ring holding
 /// `capacity` messages, those for urgent ones a part of that. A thread has no ring to itself.
-pub fn mailboxes<M: Send>(bells: &[Arc<Bell>], capacity: usize) -> Vec<(Outbox<M>, Inbox<M>)> {
+pub fn mailboxes<M: Crossing>(
+    own: Own,
+    bells: &[Arc<Bell>],
+    capacity: usize,
+) -> Vec<(Outbox<M>, Inbox<M>)> {
     let mut all: Vec<(Outbox<M>, Inbox<M>)> = bells
         .iter()
         .map(|bell| {
             let (lanes, urgent, bell) = (Vec::new(), Vec::new(), Arc::clone(bell));
             let inbox = Inbox { lanes, urgent, emptied: 0, bell };
-            (Outbox { lanes: Vec::new(), overflowing: 0, unseen: false }, inbox)
+            (Outbox { own, lanes: Vec::new(), overflowing: 0, unseen: false }, inbox)
         })
         .collect();
     for from in 0..bells.len() {
@@ -176,22 +199,31 @@ pub fn mailboxes<M: Send>(bells: &[Arc<Bell>], capacity: usize) -> Vec<(Outbox<M
     all
 }
 
-impl<M: Send> Outbox<M> {
+impl<M: Crossing> Outbox<M> {
+    /// The lane on which a message goes, and its form there.
+    #[inline]
+    fn address(&mut self, to: ThreadId, message: M) -> (&mut Lane<M>, &mut usize, M) {
+        let (at, message) = match to.host() == self.own.host {
+            true => (to, message),
+            false => (self.own.links, message.to_other_host(to)),
+        };
+        let lane =
+            self.lanes[at.index()].as_mut().expect("a thread sends to others, not to itself");
+        lane.rung = true;
+        (lane, &mut self.overflowing, message)
+    }
+
     /// Sends a message to another thread. It is seen at the latest after [`Outbox::flush`].
     pub fn send(&mut self, to: ThreadId, message: M) {
-        let lane =
-            self.lanes[to.index()].as_mut().expect("a thread sends to others, not to itself");
-        lane.rung = true;
-        self.overflowing += usize::from(lane.usual.put(message));
+        let (lane, overflowing, message) = self.address(to, message);
+        *overflowing += usize::from(lane.usual.put(message));
         lane.usual.producer.show();
     }
 
     /// Sends a message that is not urgent and is seen with the urgent ones.
     pub fn send_beside_urgent(&mut self, to: ThreadId, message: M) {
-        let lane =
-            self.lanes[to.index()].as_mut().expect("a thread sends to others, not to itself");
-        lane.rung = true;
-        self.overflowing += usize::from(lane.usual.put(message));
+        let (lane, overflowing, message) = self.address(to, message);
+        *overflowing += usize::from(lane.usual.put(message));
         lane.unseen = true;
         self.unseen = true;
     }
@@ -199,10 +231,8 @@ impl<M: Send> Outbox<M> {
     /// Sends a message that the receiver takes before its next call, before all usual ones. It is
     /// seen after [`Outbox::show_urgent`], at the latest after [`Outbox::flush`].
     pub fn send_urgent(&mut self, to: ThreadId, message: M) {
-        let lane =
-            self.lanes[to.index()].as_mut().expect("a thread sends to others, not to itself");
-        lane.rung = true;
-        self.overflowing += usize::from(lane.urgent.put(message));
+        let (lane, overflowing, message) = self.address(to, message);
+        *overflowing += usize::from(lane.urgent.put(message));
         lane.unseen = true;
         self.unseen = true;
     }
@@ -309,12 +339,40 @@ mod tests {
     use super::*;
     use mio::{Poll, Token};
 
+    const OWN: Own = Own { host: HostId(0), links: ThreadId(0) };
+
+    impl Crossing for u32 {
+        /// The receiver in the high half.
+        fn to_other_host(self, to: ThreadId) -> u32 {
+            self | u32::from(to.0) << 16
+        }
+    }
+
+    #[test]
+    fn what_is_for_another_host_goes_to_the_links() {
+        let polls: Vec<Poll> = (0..3).map(|_| Poll::new().expect("a poll")).collect();
+        let bell = |poll: &Poll| Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
+        let bells: Vec<_> = polls.iter().map(bell).collect();
+        let own = Own { host: HostId(2), links: ThreadId::at(HostId(2), 1) };
+        let mut boxes = mailboxes::<u32>(own, &bells, 4);
+        let (_, mut other_site) = boxes.pop().expect("three");
+        let (_, mut links) = boxes.pop().expect("three");
+        let (mut outbox, _) = boxes.pop().expect("three");
+        outbox.send(ThreadId::at(HostId(2), 2), 5);
+        outbox.send(ThreadId::at(HostId(0), 2), 6);
+        outbox.send_urgent(ThreadId::at(HostId(3), 0), 7);
+        outbox.flush();
+        assert_eq!((other_site.take(0), other_site.take(0)), (Some(5), None));
+        assert_eq!((links.take(0), links.take(0)), (Some(0x0002_0006), None));
+        assert_eq!(links.take_urgent(), Some(0x0300_0007));
+    }
+
     #[test]
     fn overflow_keeps_order_and_drains_when_there_is_room() {
         let polls: Vec<Poll> = (0..2).map(|_| Poll::new().expect("a poll")).collect();
         let bell = |poll: &Poll| Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
         let bells: Vec<_> = polls.iter().map(bell).collect();
-        let mut boxes = mailboxes::<u32>(&bells, 4);
+        let mut boxes = mailboxes::<u32>(OWN, &bells, 4);
         let (_, mut inbox) = boxes.pop().expect("two");
         let (mut outbox, _) = boxes.pop().expect("two");
         for i in 0..10 {
@@ -335,7 +393,7 @@ mod tests {
         let polls: Vec<Poll> = (0..3).map(|_| Poll::new().expect("a poll")).collect();
         let bell = |poll: &Poll| Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
         let bells: Vec<_> = polls.iter().map(bell).collect();
-        let mut boxes = mailboxes::<u32>(&bells, 16);
+        let mut boxes = mailboxes::<u32>(OWN, &bells, 16);
         let (_, mut inbox) = boxes.pop().expect("three");
         let (mut second, _) = boxes.pop().expect("three");
         let (mut first, _) = boxes.pop().expect("three");

@@ -1,7 +1,9 @@
 //! What the threads of a host send each other.
 
 use crate::catalog::HostCatalog;
+use crate::codec::write_message;
 use crate::connection::ConnectionKey;
+use crate::mailbox::Crossing;
 use crate::snapshot::lane::SiteLane;
 use crate::statistics::ThreadSnapshot;
 use lockstep_base::prefetch;
@@ -13,7 +15,7 @@ use lockstep_site::{
     ExpiryPoll, ExpiryUnitId, FromPartition, IndexHop, MultiCall, Numbered, OneRoundAnswer,
     OneRoundCall, StatementCall, ToPartition, ViaNext, ViaStep,
 };
-use lockstep_types::{PartitionId, Status, TableId, ThreadId};
+use lockstep_types::{Failure, HostId, PartitionId, Status, TableId, ThreadId};
 use mio::net::TcpStream;
 use std::sync::Arc;
 
@@ -59,6 +61,12 @@ pub fn caller(thread: ThreadId, connection: ConnectionKey) -> Caller {
     let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
     let place = u64::from(place);
     Caller((thread << PLACE_BITS | place) << GENERATION_BITS | generation)
+}
+
+/// The thread of the connection that a caller has; `None` for nobody.
+pub fn thread_of(caller: Caller) -> Option<ThreadId> {
+    let number = (caller.0 >> (PLACE_BITS + GENERATION_BITS)).checked_sub(1)?;
+    u16::try_from(number).ok().map(ThreadId)
 }
 
 /// [`Origin::weight`] of a call of a single-partition procedure.
@@ -211,6 +219,22 @@ pub enum ControlRequest {
         /// The invocation as the client sent it.
         body: Arc<[u8]>,
     },
+    /// To the other hosts: prepare a schema change.
+    PrepareChange {
+        /// The version of the catalog that it makes.
+        catalog_version: u64,
+        /// What the log has of it.
+        source: Vec<u8>,
+    },
+    /// From another host: a schema change is prepared there.
+    ChangePrepared {
+        /// The host.
+        host: HostId,
+        /// The version of the catalog that it makes.
+        catalog_version: u64,
+        /// Why it cannot be.
+        failure: Option<Box<Failure>>,
+    },
     /// A schema change is decided.
     SchemaDecided {
         /// Whether it is in force.
@@ -237,6 +261,18 @@ pub enum ControlRequest {
         /// The numbers.
         snapshot: Box<ThreadSnapshot>,
     },
+}
+
+/// A message between threads of two hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostMessage {
+    /// Where it goes: on its way out the thread that gets it, on its way in the host that sent it,
+    /// as any of its threads.
+    pub peer: ThreadId,
+    /// Whether it is urgent.
+    pub is_urgent: bool,
+    /// Its byte form ([`crate::codec`]).
+    pub bytes: Vec<u8>,
 }
 
 /// Everything that one thread sends to another.
@@ -300,6 +336,12 @@ pub enum Envelope {
     SnapshotLane(PartitionId, Box<SiteLane>),
     /// From the control thread: a task's call, without the frame's length.
     Task(Vec<u8>),
+    /// For the thread of the links: a message for a thread of another host.
+    Outgoing(Box<HostMessage>),
+    /// From the thread of the links: a message from a thread of another host, in its byte form.
+    Incoming(Box<HostMessage>),
+    /// For the thread of the links: nothing more of a host is taken until it connects again.
+    EndSession(HostId),
     /// Take no more calls, and finish those that are begun.
     Drain,
     /// Stop at the end of the round.
@@ -317,6 +359,16 @@ impl Envelope {
                 | Envelope::ToPartition(_)
                 | Envelope::FromPartition(_)
         )
+    }
+}
+
+impl Crossing for Envelope {
+    #[cold]
+    fn to_other_host(self, to: ThreadId) -> Envelope {
+        let (is_urgent, mut bytes) = (self.is_urgent(), Vec::new());
+        let has_byte_form = write_message(&mut bytes, &self);
+        assert!(has_byte_form, "what goes to other hosts has a byte form");
+        Envelope::Outgoing(Box::new(HostMessage { peer: to, is_urgent, bytes }))
     }
 }
 

@@ -148,6 +148,9 @@ options! {
     stop_timeout_ms: Milliseconds = 10_000, 0, 3_600_000, "ms",
         "How long a host that stops waits for the calls in progress and for clients to read their \
          responses.";
+    host_timeout_ms: Milliseconds = 5_000, 100, 3_600_000, "ms",
+        "How long nothing may be heard of another host of the cluster. With one copy of each \
+         partition the cluster stops then.";
     login_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
     max_outstanding_calls: Count = 4_096, 16, 1_000_000, "calls",

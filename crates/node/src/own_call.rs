@@ -25,10 +25,12 @@ pub enum OwnCall {
     Expiry,
     /// Queries of `EXPLAIN ANALYZE`.
     Analysis,
+    /// A system procedure that each host of the cluster answers for itself.
+    EachHost,
 }
 
 impl OwnCall {
-    const ALL: [OwnCall; 8] = [
+    const ALL: [OwnCall; 9] = [
         OwnCall::Load,
         OwnCall::Procedure,
         OwnCall::Task,
@@ -37,6 +39,7 @@ impl OwnCall {
         OwnCall::IndexBuild,
         OwnCall::Expiry,
         OwnCall::Analysis,
+        OwnCall::EachHost,
     ];
 
     /// What origins of such calls have in place of a connection.
@@ -65,6 +68,6 @@ mod tests {
             assert_eq!(OwnCall::of(own.key()), Some(own));
         }
         assert_eq!(OwnCall::of(ConnectionKey { place: 0, generation: 0 }), None);
-        assert_eq!(OwnCall::of(ConnectionKey { place: OWN_SLOT, generation: 8 }), None);
+        assert_eq!(OwnCall::of(ConnectionKey { place: OWN_SLOT, generation: 9 }), None);
     }
 }

@@ -1,14 +1,15 @@
 //! A host from start to stop: binds the ports, makes the threads and their mailboxes, and ends
 //! them in order.
 
+mod facts;
+
 use crate::allocator;
 use crate::catalog::NativeRegistry;
-use crate::clock;
 use crate::control::{Control, ControlParts};
 use crate::inner_load::SiteLoad;
-use crate::intake::Intake;
+use crate::links::{ClusterMembership, Links, LinksParts};
 use crate::log::{Data, Durability, LogEvents, LogStart, LogThread, SiteLog};
-use crate::mailbox::{Bell, Outbox, mailboxes};
+use crate::mailbox::{Bell, Inbox, Outbox, Own, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
 use crate::recovery::{
@@ -18,18 +19,18 @@ use crate::scheduling;
 pub use crate::shard::ReplicaDigest;
 use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer, Shard, ShardParts};
 use crate::ticker::Ticker;
-use lockstep_host::placement::{ClusterShape, MAX_SITES, Placement};
+use facts::host_facts;
+use lockstep_host::placement::MAX_SITES;
 use lockstep_plan::RuleSet;
-use lockstep_types::{HashRing, HostId, PartitionId, ReplicaId, ThreadId};
-use lockstep_wire_volt::COMPATIBLE_VERSION;
+use lockstep_types::{PartitionId, ReplicaId, ThreadId};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -72,12 +73,20 @@ pub struct ServerConfiguration {
     pub java_options: Vec<String>,
     /// Where data is kept; without it, it lives in memory only.
     pub data: Option<Data>,
+    /// The cluster that the host is of; without it, it is alone.
+    pub cluster: Option<ClusterMembership>,
 }
 
 impl ServerConfiguration {
-    /// Number of partitions.
+    /// Number of hosts.
+    fn host_count(&self) -> u32 {
+        self.cluster.as_ref().map_or(1, |cluster| cluster.terms.hosts)
+    }
+
+    /// Number of partitions of the cluster.
     pub fn partition_count(&self) -> u32 {
-        self.sites.saturating_mul(self.options.partitions_per_site.to_u32())
+        let of_host = self.sites.saturating_mul(self.options.partitions_per_site.to_u32());
+        of_host.saturating_mul(self.host_count())
     }
 }
 
@@ -114,31 +123,30 @@ impl Server {
         check_partition_limit(&configuration)?;
         raise_file_limit();
         allocator::prepare(&configuration.options, configuration.sites)?;
+        let internal = listen_for_hosts(&configuration)?;
         let client = listen(configuration.client)?;
         let admin = listen(configuration.admin)?;
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
         let recovered = bring_back(&configuration, &facts).map_err(io::Error::other)?;
         let Recovered { state, last_multi, end, sequences, log_reach, summary } = recovered;
         let (sites, data) = (configuration.sites as usize, configuration.data.clone());
-        // The sites, the control thread, and the caller, who only sends.
-        let polls = (0..sites + 2).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
-        let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
-        let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
+        // The sites, the control thread, and that of the links.
+        let count = sites + 1 + usize::from(internal.is_some());
+        let (mut wiring, main_outbox) = wire(&facts, count)?;
+        let site_bells: Vec<_> = wiring[..sites].iter().map(|own| Arc::clone(&own.bell)).collect();
         let (log, logs) =
-            start_log(&configuration, LogStart { end, sequences }, &facts, &bells[..sites])?;
+            start_log(&configuration, LogStart { end, sequences }, &facts, &site_bells)?;
         let mut replicas = Replicas::new(state.sites, logs);
-        let site_bells = bells[..sites].to_vec();
-        let capacity = configuration.options.mailbox_messages.to_usize();
-        let mut boxes = mailboxes(&bells, capacity);
-        let (main_outbox, _) = boxes.pop().expect("one for the caller");
+        // Nobody is served before all hosts are there.
+        let cluster = configuration.cluster.clone().zip(internal);
+        let links = cluster.map(|it| join_cluster(it, wiring.pop(), &facts)).transpose()?;
         let mut threads = Vec::new();
         let mut listeners = Some((client, admin));
         let mut loads = loads.into_iter();
-        let mut parts = polls.into_iter().zip(bells).zip(boxes);
+        let mut wiring = wiring.into_iter();
         let mut memory = Vec::new();
         for site in facts.placement.sites() {
-            let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for each site");
-            let owned = replicas.take(facts.placement.replicas_of(site));
+            let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for each site");
             let parts = ShardParts {
                 thread: site,
                 poll,
@@ -149,7 +157,7 @@ impl Server {
                 catalog: Arc::clone(&state.catalog),
                 listeners: listeners.take(),
                 inner_load: loads.next(),
-                replicas: owned,
+                replicas: replicas.take(facts.placement.replicas_of(site)),
                 last_multi,
             };
             let cores = &configuration.pin_to_cores;
@@ -158,7 +166,7 @@ impl Server {
             memory.push(taken);
         }
         await_memory(&memory)?;
-        let ((poll, bell), (outbox, inbox)) = parts.next().expect("one for control");
+        let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for control");
         let parts = ControlParts {
             poll,
             bell,
@@ -173,6 +181,7 @@ impl Server {
             log_reach,
         };
         threads.push(start_control(parts)?);
+        threads.extend(links);
         let _kept = (data, Ticker::start(facts.options.slow_call_ms)?);
         let recovery = _kept.0.is_some().then_some(summary);
         Ok(Server { facts, threads, log, recovery, _kept, main_outbox, stopped: false })
@@ -313,6 +322,26 @@ impl Drop for Server {
             tracing::error!(%error, "the host did not stop cleanly");
         }
     }
+}
+
+/// What a thread is woken by and exchanges messages with.
+struct Wiring {
+    poll: Poll,
+    bell: Arc<Bell>,
+    outbox: Outbox<Envelope>,
+    inbox: Inbox<Envelope>,
+}
+
+/// Connects N threads with each other, and the caller, who only sends, with them.
+fn wire(facts: &HostFacts, threads: usize) -> io::Result<(Vec<Wiring>, Outbox<Envelope>)> {
+    let polls = (0..=threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+    let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
+    let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
+    let own = Own { host: facts.placement.host(), links: facts.placement.links_thread() };
+    let mut boxes = mailboxes(own, &bells, facts.options.mailbox_messages.to_usize());
+    let (main_outbox, _) = boxes.pop().expect("one for the caller");
+    let wiring = |((poll, bell), (outbox, inbox))| Wiring { poll, bell, outbox, inbox };
+    Ok((polls.into_iter().zip(bells).zip(boxes).map(wiring).collect(), main_outbox))
 }
 
 /// The replicas that were brought back, by partition, each with its end of the command log.
@@ -482,6 +511,32 @@ fn check_partition_count(configuration: &ServerConfiguration, data: &Data) -> Re
     ))
 }
 
+/// Listens for the other hosts of the cluster, if there are any.
+fn listen_for_hosts(configuration: &ServerConfiguration) -> io::Result<Option<TcpListener>> {
+    let Some(membership) = &configuration.cluster else { return Ok(None) };
+    membership.check(configuration).map_err(io::Error::other)?;
+    listen(membership.own_address()).map(Some)
+}
+
+/// Starts the thread of the links, and waits until all hosts are connected and agree.
+fn join_cluster(
+    (membership, listener): (ClusterMembership, TcpListener),
+    wiring: Option<Wiring>,
+    facts: &Arc<HostFacts>,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let Wiring { poll, bell, outbox, inbox } = wiring.expect("one for the links");
+    let facts = Arc::clone(facts);
+    let of_links = Arc::clone(&facts);
+    let parts = LinksParts { poll, bell, outbox, inbox, facts: of_links, membership, listener };
+    let (formed, forms) = sync_channel(1);
+    let builder = std::thread::Builder::new().name("links".to_string());
+    let thread =
+        builder.spawn(move || end_host_after("links", &facts, || Links::new(parts, formed)?.run()));
+    let ended = |_| Err("the thread of the links has ended".to_string());
+    forms.recv().unwrap_or_else(ended).map_err(io::Error::other)?;
+    thread
+}
+
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {
     let builder = std::thread::Builder::new().name("control".to_string());
     let facts = Arc::clone(&parts.facts);
@@ -519,67 +574,4 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     bind().map_err(|error| {
         io::Error::new(error.kind(), format!("cannot listen at {address}: {error}"))
     })
-}
-
-fn host_facts(
-    configuration: &ServerConfiguration,
-    client: &TcpListener,
-    admin: &TcpListener,
-) -> io::Result<HostFacts> {
-    let (partition_count, sites) = (configuration.partition_count(), configuration.sites);
-    let first_at = configuration.for_tests.first_partition_at;
-    let shape = ClusterShape { hosts: 1, sites, partitions: partition_count, first_at };
-    Ok(HostFacts {
-        drain: crate::shard::Drain::default(),
-        options: configuration.options.clone(),
-        java_options: configuration.java_options.clone(),
-        ring: HashRing::new(partition_count),
-        partition_count,
-        placement: Placement::spread(HostId(0), shape),
-        cluster_created_ms: match &configuration.data {
-            Some(data) => data.cluster.created_ms,
-            None => clock::now_us() / 1000,
-        },
-        build: format!(
-            "voltdb-{COMPATIBLE_VERSION} compatible lockstepdb-{}",
-            env!("CARGO_PKG_VERSION")
-        ),
-        host_name: host_name(),
-        client_address: client.local_addr()?,
-        admin_address: admin.local_addr()?,
-        callers: Arc::default(),
-        open_connections: AtomicU64::new(0),
-        accepted_connections: AtomicU64::new(0),
-        dropped_connections: AtomicU64::new(0),
-        intake: Intake::default(),
-        reusable_bytes: (0..configuration.sites).map(|_| AtomicU64::new(0)).collect(),
-        on_shutdown: OnceLock::new(),
-        digests: OnceLock::new(),
-        disabled_rules: AtomicU64::new(configuration.options.disabled_rules.bits()),
-        multi_spin_ns: multi_spin_ns(configuration),
-        cluster: configuration.data.as_ref().map(|data| data.cluster.cluster).unwrap_or_default(),
-        started_ms: clock::now_us() / 1000,
-        data_disk: configuration.data.as_ref().map(|data| Arc::clone(&data.disk)),
-        data_lock: configuration.data.as_ref().and_then(|data| data.lock.clone()),
-        durability: configuration.data.as_ref().map_or(Durability::None, |data| data.durability),
-        lost: OnceLock::new(),
-        sends_bytes: configuration.for_tests.sends_bytes || crate::codec::sends_bytes_always(),
-        prepared: Mutex::default(),
-        on_log_filter: OnceLock::new(),
-    })
-}
-
-/// A thread that spins where there are too few cores keeps the one from running that it waits for.
-fn multi_spin_ns(configuration: &ServerConfiguration) -> u64 {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    match configuration.sites as usize <= cores && configuration.sites > 1 {
-        true => configuration.options.multi_spin_us.ns(),
-        false => 0,
-    }
-}
-
-fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map(|name| name.trim().to_string())
-        .unwrap_or_else(|_| "localhost".to_string())
 }

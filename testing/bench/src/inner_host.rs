@@ -31,6 +31,7 @@ pub fn start(loads: Vec<Box<dyn SiteLoad>>, options: &Options) -> Result<Server,
         pin_to_cores: (0..loads.len()).map(|site| site % cores).collect(),
         java_options: Vec::new(),
         data: None,
+        cluster: None,
     };
     Server::start_with_loads(configuration, loads).map_err(|error| error.to_string())
 }

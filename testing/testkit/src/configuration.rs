@@ -14,6 +14,9 @@ pub struct Configuration {
     pub sites: u32,
     /// `partitions_per_site`: the partitions of each, one if it is left out.
     pub partitions_per_site: u32,
+    /// `hosts`: the hosts of a cluster in one process, of which the last one is asked; one if it is
+    /// left out.
+    pub hosts: u32,
     /// `tables = replicated`: PARTITION TABLE statements are left out.
     pub replicated: bool,
     /// `statements = procedures`: a query or a change is made a procedure and called.
@@ -38,6 +41,7 @@ impl Configuration {
         let mut configuration = Configuration {
             name: name.to_string(),
             sites: 1,
+            hosts: 1,
             partitions_per_site: 1,
             replicated: false,
             procedures: false,
@@ -52,6 +56,7 @@ impl Configuration {
             let (key, value) = line.split_once('=').ok_or_else(bad)?;
             match (key.trim(), value.trim()) {
                 ("sites", value) => configuration.sites = value.parse().map_err(|_| bad())?,
+                ("hosts", value) => configuration.hosts = value.parse().map_err(|_| bad())?,
                 ("partitions_per_site", value) => {
                     configuration.partitions_per_site = value.parse().map_err(|_| bad())?;
                 }
@@ -75,7 +80,7 @@ impl Configuration {
 
     /// Partitions of its hosts.
     pub fn partition_count(&self) -> u32 {
-        self.sites * self.partitions_per_site
+        self.hosts * self.sites * self.partitions_per_site
     }
 
     /// The options of its hosts.

@@ -6,7 +6,7 @@ use lockstep_durability::directory::{ClusterFile, initialize};
 use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
+use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings, local_cluster};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// A running host; dropping it stops it.
 pub struct TestHost {
     server: Server,
+    /// The other hosts of its cluster.
+    _others: Vec<Server>,
 }
 
 /// A host's directory in memory.
@@ -56,6 +58,32 @@ impl MemoryDirectory {
     }
 }
 
+fn host_configuration(
+    sites: u32,
+    options: Options,
+    data: Option<Data>,
+    sends_bytes: bool,
+) -> ServerConfiguration {
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut natives = NativeRegistry::default();
+    for procedure in lockstep_workloads::test_procedures() {
+        natives.register(procedure);
+    }
+    ServerConfiguration {
+        sites,
+        // Nothing may take a partition for its thread.
+        for_tests: TestSettings { first_partition_at: u32::from(sites > 2), sends_bytes },
+        client: any_port,
+        admin: any_port,
+        options,
+        natives,
+        pin_to_cores: Vec::new(),
+        java_options: Vec::new(),
+        data,
+        cluster: None,
+    }
+}
+
 impl TestHost {
     /// Starts a host with this many sites, each of one partition, and default options.
     ///
@@ -70,7 +98,7 @@ impl TestHost {
     /// # Errors
     /// As for [`TestHost::start`].
     pub fn start_with(sites: u32, options: Options) -> io::Result<TestHost> {
-        TestHost::start_at(sites, options, None, false)
+        TestHost::start_at(sites, options, None)
     }
 
     /// Starts a host as a configuration of the corpus says.
@@ -78,8 +106,18 @@ impl TestHost {
     /// # Errors
     /// As for [`TestHost::start`].
     pub fn start_in(configuration: &Configuration) -> io::Result<TestHost> {
-        let options = configuration.options();
-        TestHost::start_at(configuration.sites, options, None, configuration.sends_bytes)
+        let of_host = || {
+            let (sites, options) = (configuration.sites, configuration.options());
+            host_configuration(sites, options, None, configuration.sends_bytes)
+        };
+        if configuration.hosts == 1 {
+            return Ok(TestHost { server: Server::start(of_host())?, _others: Vec::new() });
+        }
+        let members = local_cluster::members(configuration.hosts, of_host)?;
+        let mut servers =
+            local_cluster::start(members).into_iter().collect::<io::Result<Vec<Server>>>()?;
+        let server = servers.pop().expect("a cluster has hosts");
+        Ok(TestHost { server, _others: servers })
     }
 
     /// Starts a host on a directory: with what is in it.
@@ -89,33 +127,12 @@ impl TestHost {
     pub fn start_on(options: Options, directory: &MemoryDirectory) -> io::Result<TestHost> {
         let data = directory.data();
         let sites = data.cluster.partition_count / options.partitions_per_site.to_u32();
-        TestHost::start_at(sites, options, Some(data), false)
+        TestHost::start_at(sites, options, Some(data))
     }
 
-    fn start_at(
-        sites: u32,
-        options: Options,
-        data: Option<Data>,
-        sends_bytes: bool,
-    ) -> io::Result<TestHost> {
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut natives = NativeRegistry::default();
-        for procedure in lockstep_workloads::test_procedures() {
-            natives.register(procedure);
-        }
-        let server = Server::start(ServerConfiguration {
-            sites,
-            // Nothing may take a partition for its thread.
-            for_tests: TestSettings { first_partition_at: u32::from(sites > 2), sends_bytes },
-            client: any_port,
-            admin: any_port,
-            options,
-            natives,
-            pin_to_cores: Vec::new(),
-            java_options: Vec::new(),
-            data,
-        })?;
-        Ok(TestHost { server })
+    fn start_at(sites: u32, options: Options, data: Option<Data>) -> io::Result<TestHost> {
+        let server = Server::start(host_configuration(sites, options, data, false))?;
+        Ok(TestHost { server, _others: Vec::new() })
     }
 
     /// Stops the host and gives a hash of each partition's data.

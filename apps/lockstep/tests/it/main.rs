@@ -45,6 +45,7 @@ fn host() -> Server {
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
         data: None,
+        cluster: None,
     })
     .expect("a host starts")
 }

@@ -195,6 +195,7 @@ fn host(client: SocketAddr) -> Server {
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
         data: None,
+        cluster: None,
     };
     Server::start(configuration).expect("a host starts")
 }

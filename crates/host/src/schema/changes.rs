@@ -395,6 +395,23 @@ fn send<H: SchemaHost>(
     host.order(requester, task);
 }
 
+/// The host that orders changes has ordered one, which was prepared here too: calls that are
+/// planned here wait until it is decided ([`decided`]). Gives it as messages name it.
+///
+/// # Panics
+/// Another change is in progress, or it is not of the catalog in force.
+pub fn follow<W, O, P>(
+    schema: &mut SchemaChanges<W, O, P>,
+    change: PreparedChange<P>,
+) -> Arc<SchemaTask<Arc<HostCatalog<P>>>> {
+    let PreparedChange { task, advice, description } = change;
+    assert!(!schema.is_changing(), "one change at a time");
+    assert_eq!(task.catalog_version, schema.catalog.version() + 1, "it is of the catalog in force");
+    let catalog = Arc::clone(&task.catalog);
+    schema.phase = Phase::Ordered(OrderedChange { catalog, advice, description });
+    Arc::new(task)
+}
+
 /// The coordinator has decided the change that it had, or the beginning of a snapshot.
 pub fn decided<H: SchemaHost>(host: &mut H, committed: bool) {
     let takes = committed || host.faults().use_refused_catalog();

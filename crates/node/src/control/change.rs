@@ -77,7 +77,7 @@ impl SchemaHost for Control {
         };
         let task = Arc::new(task);
         self.facts.note_prepared(&task);
-        self.send_multi(origin, Arc::from(&[][..]), None, MultiWork::Schema(task));
+        self.order_at_all_hosts(origin, task);
     }
 
     fn in_force(&mut self, advice: Vec<String>, description: String) {
@@ -137,7 +137,7 @@ impl SchemaHost for Control {
 }
 
 impl Control {
-    fn change_settings(&self) -> ChangeSettings {
+    pub(super) fn change_settings(&self) -> ChangeSettings {
         ChangeSettings {
             natives: self.natives.clone(),
             java: self.facts.java_settings(),

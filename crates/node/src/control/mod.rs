@@ -10,6 +10,7 @@ mod answer;
 mod arguments;
 pub(crate) mod change;
 mod classes;
+mod cluster;
 mod deployment;
 mod explain;
 mod files;
@@ -42,10 +43,11 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_host::expiry;
 use lockstep_host::names::CatalogNames;
-use lockstep_host::schema::{self, index_build};
+use lockstep_host::schema::index_build;
 use lockstep_host::snapshots::SnapshotSchedule;
 use lockstep_host::statement_cache::StatementSources;
 use lockstep_host::tasks::{Tasks, make_due};
+use lockstep_site::codec::MessageError;
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
@@ -117,6 +119,8 @@ pub struct Control {
     expiry: Expiry,
     /// Answers of calls that this thread made itself, with who made them.
     own_answers: VecDeque<ForwardedAnswer>,
+    /// What other hosts owe.
+    hosts: cluster::OtherHosts,
     stopping: bool,
 }
 
@@ -134,7 +138,10 @@ impl Control {
     pub fn new(parts: ControlParts) -> Control {
         let least_ms = parts.facts.options.task_min_interval_ms.get();
         let tasks = Tasks::new(parts.facts.partition_count, least_ms);
-        let expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
+        let mut expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
+        if !parts.facts.placement.leads_control() {
+            expiry.stop();
+        }
         let deferred_max = parts.facts.options.max_planner_queue.get();
         let schema =
             change::HostSchema::new(parts.catalog, parts.facts.partition_count, deferred_max);
@@ -163,6 +170,7 @@ impl Control {
             tasks,
             expiry,
             own_answers: VecDeque::new(),
+            hosts: cluster::OtherHosts::default(),
             stopping: false,
         }
     }
@@ -247,11 +255,15 @@ impl Control {
         match message {
             Envelope::Control(request) => match *request {
                 ControlRequest::Call { origin, admin, body } => {
-                    if let Some(origin) = self.caller_of(origin) {
-                        self.call(SystemCall { origin, admin, body, time_limit: None });
-                    }
+                    self.route_call(origin, admin, body);
                 }
-                ControlRequest::SchemaDecided { committed } => schema::decided(self, committed),
+                ControlRequest::PrepareChange { catalog_version, source } => {
+                    self.prepare_for_lead(catalog_version, &source);
+                }
+                ControlRequest::ChangePrepared { host, catalog_version, failure } => {
+                    self.host_prepared(host, catalog_version, failure);
+                }
+                ControlRequest::SchemaDecided { committed } => self.schema_decided(committed),
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::ExpirySeen { catalog_version, seen } => {
                     expiry::polled(self, catalog_version, seen);
@@ -262,6 +274,7 @@ impl Control {
             },
             // Calls that are planned or wait for a schema change are those of connections, whose
             // threads wait for the answers.
+            Envelope::Incoming(message) => self.take_incoming(&message),
             Envelope::Drain => self.expiry.stop(),
             Envelope::Answer(answer) => self.own_answers.push_back(answer),
             Envelope::Stop => self.stopping = true,
@@ -276,6 +289,15 @@ impl Control {
         if !write_message(&mut bytes, &message) {
             return message;
         }
+        match self.read(&bytes) {
+            Ok(Received::Message(message)) => message,
+            Ok(_) => unreachable!("calls go to sites"),
+            Err(error) => panic!("a message of this host is not read: {error}"),
+        }
+    }
+
+    /// Reads a message in its byte form.
+    fn read(&self, bytes: &[u8]) -> Result<Received, MessageError> {
         let limits = self.facts.options.sql_limits();
         let sources = StatementSources {
             catalog: self.schema.catalog(),
@@ -290,11 +312,7 @@ impl Control {
             statements,
             prepared: &prepared,
         };
-        match read_message(&bytes, &mut names) {
-            Ok(Received::Message(message)) => message,
-            Ok(Received::Overtaken(_)) => unreachable!("calls go to sites"),
-            Err(error) => panic!("a message of this host is not read: {error}"),
-        }
+        read_message(bytes, &mut names)
     }
 
     fn call(&mut self, mut call: SystemCall) {

@@ -36,6 +36,7 @@ impl Control {
         match OwnCall::of(origin.connection) {
             Some(OwnCall::Task) => self.task_ended(answer),
             Some(OwnCall::Analysis) => self.analysis_ended(answer),
+            Some(OwnCall::EachHost) => self.host_answered(answer),
             Some(OwnCall::Expiry) => self.expiry_ended(*origin, frame),
             Some(OwnCall::IndexBuild) => index_build::step_ended(self, read_count(*status, frame)),
             Some(OwnCall::Restore) => self.restore_call_ended(frame),

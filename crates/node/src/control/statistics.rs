@@ -246,6 +246,9 @@ impl Control {
 
     /// Surveys the sites, if it is time to.
     pub(super) fn begin_survey_if_due(&mut self) {
+        if !self.facts.placement.leads_control() {
+            return;
+        }
         let (known, placement) = (self.planner.known_data(), &self.facts.placement);
         let survey = &mut self.statistics.survey;
         survey.begin_if_due(clock::now_us(), known, placement, &mut self.outbox);

@@ -57,7 +57,8 @@ impl TaskHost for Control {
 
 impl Control {
     fn runs_tasks(&self) -> bool {
-        !self.facts.intake.is_held_by_administrator()
+        self.facts.placement.leads_control()
+            && !self.facts.intake.is_held_by_administrator()
             && !self.facts.drain.has_begun()
             && self.restoring.is_none()
     }

@@ -1,9 +1,9 @@
-//! Messages that go through their byte form although they stay within the process
-//! ([`crate::codec`]): for tests.
+//! Messages in their byte form ([`crate::codec`]): those of other hosts, and in tests those that
+//! stay within the process.
 
 use super::Shard;
 use crate::codec::{Received, read_message, write_message};
-use crate::message::Envelope;
+use crate::message::{Envelope, HostMessage, MultiOrigin};
 use lockstep_host::coordinator::{CoordinatorHost, Overtaken};
 use lockstep_host::names::CatalogNames;
 use lockstep_host::statement_cache::{StatementCache, StatementSources};
@@ -38,20 +38,8 @@ impl Shard {
                 assert_reads_as_written(&self.message_bytes.buffer, &message);
                 Some(message)
             }
-            Ok(Received::Overtaken(origin)) => {
-                // Of statements for a partition, or of a call for the coordinator.
-                let at_coordinator = matches!(message, Envelope::Multi(_) | Envelope::OneRound(..));
-                match at_coordinator {
-                    true => {
-                        let call = self.plan_overtaken(Overtaken::Planned(origin));
-                        call.into_iter().for_each(|call| self.for_coordinator(call));
-                    }
-                    false => {
-                        let body =
-                            origin.body.expect("a call that can be overtaken has its invocation");
-                        self.plan_again(origin.origin, body);
-                    }
-                }
+            Ok(overtaken) => {
+                self.take_overtaken(overtaken);
                 None
             }
             Err(MessageError::LaterCatalog(_)) => {
@@ -60,6 +48,63 @@ impl Shard {
             }
             Err(MessageError::EarlierCatalog(_)) if is_repeat => None,
             Err(error) => panic!("a message of this host is not read: {error}"),
+        }
+    }
+
+    /// A message of another host arrived, which may be anything.
+    #[cold]
+    pub(super) fn take_incoming(&mut self, message: Box<HostMessage>) {
+        match self.received(&message.bytes) {
+            Ok(Received::Message(Envelope::Drain | Envelope::Stop)) => {
+                self.end_session(&message, "a request to stop that only the own host makes");
+            }
+            Ok(Received::Message(read)) if self.is_served_here(&read) => self.take_here(read),
+            Ok(Received::Message(_)) => {
+                self.end_session(&message, "a message for what is not served here");
+            }
+            Ok(overtaken) => self.take_overtaken(overtaken),
+            Err(MessageError::LaterCatalog(_)) => {
+                self.message_bytes.early.push(Envelope::Incoming(message));
+            }
+            Err(error) => self.end_session(&message, &error.to_string()),
+        }
+    }
+
+    /// A message of another host cannot be taken, so that nothing that comes after it can.
+    fn end_session(&mut self, message: &HostMessage, problem: &str) {
+        let host = message.peer.host();
+        tracing::error!(%host, problem, "a message of another host is refused");
+        self.outbox.send(self.facts.placement.links_thread(), Envelope::EndSession(host));
+    }
+
+    /// Whether this thread has what a message is for.
+    fn is_served_here(&self, message: &Envelope) -> bool {
+        let serves = |partition: PartitionId| self.replicas.slot_of(partition).is_some();
+        match message {
+            Envelope::Call(partition, _) | Envelope::AdHoc(partition, _) => serves(*partition),
+            Envelope::Via(call) => serves(call.partition()),
+            Envelope::ToPartition(message) => serves(message.partition),
+            Envelope::Multi(_) | Envelope::OneRound(..) | Envelope::FromPartition(_) => {
+                self.coordinator.is_some()
+            }
+            Envelope::ExpiryPolls { looks, .. } => looks.iter().all(|poll| serves(poll.partition)),
+            Envelope::Control(_) => false,
+            _ => true,
+        }
+    }
+
+    /// A schema change has overtaken a call on its way here.
+    fn take_overtaken(&mut self, overtaken: Received) {
+        match overtaken {
+            Received::Message(_) => unreachable!("it is taken as it is"),
+            Received::Overtaken(origin) => {
+                let call = self.plan_overtaken(Overtaken::Planned(origin));
+                call.into_iter().for_each(|call| self.for_coordinator(call));
+            }
+            Received::OvertakenStatements(MultiOrigin { origin, body }) => {
+                let body = body.expect("a call that can be overtaken has its invocation");
+                self.plan_again(origin, body);
+            }
         }
     }
 

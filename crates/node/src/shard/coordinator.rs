@@ -340,12 +340,15 @@ impl Shard {
         self.answer(origin, status, frame);
     }
 
-    /// Before the response to the change is sent: the control thread takes this before anything
+    /// Before the response to the change is sent: each control thread takes this before anything
     /// that the response leads to.
     fn tell_control_of_schema(&mut self, committed: bool) {
-        let decided = ControlRequest::SchemaDecided { committed };
-        let control = self.control_thread();
-        self.outbox.send_urgent(control, Envelope::Control(Box::new(decided)));
+        let placement = &self.facts.placement;
+        for host in placement.hosts() {
+            let decided = ControlRequest::SchemaDecided { committed };
+            let control = placement.control_thread_of(host);
+            self.outbox.send_urgent(control, Envelope::Control(Box::new(decided)));
+        }
         self.outbox.show_urgent();
     }
 }

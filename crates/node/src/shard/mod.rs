@@ -342,14 +342,18 @@ impl Shard {
         }
     }
 
+    #[inline]
     fn take_message(&mut self, message: Envelope) {
-        let message = match self.facts.sends_bytes {
-            false => message,
-            true => match self.through_bytes(message) {
-                Some(message) => message,
-                None => return,
-            },
-        };
+        match self.facts.sends_bytes {
+            false => self.take_here(message),
+            true => {
+                let message = self.through_bytes(message);
+                message.into_iter().for_each(|message| self.take_here(message));
+            }
+        }
+    }
+
+    fn take_here(&mut self, message: Envelope) {
         match message {
             Envelope::Call(partition, call) => {
                 take_call(&mut self.at(partition), HeldCall::Invocation(call));
@@ -383,7 +387,10 @@ impl Shard {
             Envelope::Task(body) => self.task_call(&body),
             Envelope::Drain => self.phase.drain(),
             Envelope::Stop => self.phase = Phase::Stopping,
-            Envelope::Control(_) => unreachable!("only the control thread gets these"),
+            Envelope::Incoming(message) => self.take_incoming(message),
+            Envelope::Control(_) | Envelope::Outgoing(_) | Envelope::EndSession(_) => {
+                unreachable!("only control and links get these")
+            }
         }
     }
 

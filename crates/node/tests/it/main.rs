@@ -6,6 +6,7 @@ mod bad_input;
 mod calls;
 mod cancel;
 mod clients;
+mod cluster;
 mod digests;
 mod durability;
 mod effects;

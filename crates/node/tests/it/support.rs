@@ -37,6 +37,21 @@ pub fn start_with_loads(
     data: Option<Data>,
     loads: Vec<Box<dyn SiteLoad>>,
 ) -> std::io::Result<Server> {
+    if let Some(hosts) = hosts_for(sites).filter(|_| data.is_none() && loads.is_empty()) {
+        return crate::cluster::start_as_cluster(hosts, sites / hosts, options);
+    }
+    let configuration = configuration(sites, options, data);
+    Server::start_with_loads(configuration, loads)
+}
+
+/// With the variable CLUSTER, the sites of a host in memory are spread over several hosts.
+fn hosts_for(sites: u32) -> Option<u32> {
+    std::env::var_os("CLUSTER")?;
+    [2, 3, 5].into_iter().find(|hosts| sites.is_multiple_of(*hosts))
+}
+
+/// What a host of the tests is started with.
+pub fn configuration(sites: u32, options: &[&str], data: Option<Data>) -> ServerConfiguration {
     let mut given = Options::default();
     for option in options {
         given.set(option).expect("an option within its range");
@@ -54,7 +69,7 @@ pub fn start_with_loads(
     natives.register(Arc::new(crate::failed_writes::Catching));
     natives.register(Arc::new(crate::failed_writes::Endless));
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-    let configuration = ServerConfiguration {
+    ServerConfiguration {
         sites,
         // Nothing may take a partition for its thread.
         for_tests: TestSettings {
@@ -68,8 +83,8 @@ pub fn start_with_loads(
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
         data,
-    };
-    Server::start_with_loads(configuration, loads)
+        cluster: None,
+    }
 }
 
 /// Whether messages between threads go through their byte form.

@@ -89,6 +89,7 @@ fn host(jar: Option<&[u8]>) -> Result<(Server, Connection), String> {
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
         data: None,
+        cluster: None,
     });
     let server = server.map_err(|error| error.to_string())?;
     let address = server.client_address().to_string();

@@ -34,6 +34,7 @@ fn host(sites: u32) -> lockstep_node::Server {
         pin_to_cores: Vec::new(),
         java_options: Vec::new(),
         data: None,
+        cluster: None,
     };
     lockstep_node::Server::start(configuration).expect("a host")
 }

@@ -29,11 +29,13 @@ pub(super) fn settings(facts: &HostFacts, has_log: bool) -> Vec<Property> {
         Some(disk) => disk.shown(name),
         None => String::new(),
     };
+    // Each has one copy.
+    let copies = facts.partition_count / facts.placement.host_count();
     let mut rows = vec![
         ("voltdbroot", shown("")),
-        ("hostcount", "1".to_string()),
+        ("hostcount", facts.placement.host_count().to_string()),
         ("kfactor", "0".to_string()),
-        ("sitesperhost", facts.partition_count.to_string()),
+        ("sitesperhost", copies.to_string()),
         ("httpport", "0".to_string()),
         ("httpenabled", "false".to_string()),
         ("jsonenabled", "false".to_string()),

@@ -34,7 +34,7 @@ pub(in crate::control) struct Survey {
     partition_count: u32,
     next_us: i64,
     /// By thread, what has come in of the survey in progress; `None` from those who owe it.
-    answers: Vec<Option<Vec<SurveyedTable>>>,
+    answers: BTreeMap<ThreadId, Option<Vec<SurveyedTable>>>,
     /// By table: its rows when rows were last sampled, and what they showed.
     columns: BTreeMap<TableId, (u64, Vec<ColumnStatistics>)>,
     /// By table: its rows when plans were last dropped.
@@ -56,7 +56,7 @@ impl Survey {
             interval,
             partition_count,
             next_us: 0,
-            answers: Vec::new(),
+            answers: BTreeMap::new(),
             columns: BTreeMap::new(),
             planned_for: BTreeMap::new(),
         }
@@ -79,13 +79,13 @@ impl Survey {
     ) {
         let Some(interval) = self.interval.filter(|_| now_us >= self.next_us) else { return };
         self.next_us = now_us + interval.us();
-        if self.answers.iter().any(Option::is_none) {
+        if self.answers.values().any(Option::is_none) {
             return;
         }
         let outdated = known.tables.iter().filter(|(id, table)| self.is_outdated(**id, table.rows));
         let sample: Arc<[TableId]> = outdated.map(|(id, _)| *id).collect();
-        self.answers = placement.sites().map(|_| None).collect();
-        for thread in placement.sites() {
+        self.answers = placement.all_sites().map(|site| (site, None)).collect();
+        for thread in placement.all_sites() {
             let sample = Arc::clone(&sample);
             outbox.send(thread, Envelope::Survey { sample, rows: SAMPLED_ROWS });
         }
@@ -107,12 +107,12 @@ impl Survey {
         catalog: &HostCatalog,
         known: &Statistics,
     ) -> Option<Surveyed> {
-        *self.answers.get_mut(thread.index())? = Some(tables);
-        if self.answers.iter().any(Option::is_none) {
+        *self.answers.get_mut(&thread)? = Some(tables);
+        if self.answers.values().any(Option::is_none) {
             return None;
         }
         let mut by_table: BTreeMap<TableId, Vec<SurveyedTable>> = BTreeMap::new();
-        for table in self.answers.iter_mut().filter_map(Option::as_mut).flatten() {
+        for table in self.answers.values_mut().filter_map(Option::as_mut).flatten() {
             let taken = SurveyedTable { sample: table.sample.take(), ..*table };
             by_table.entry(table.table).or_default().push(taken);
         }

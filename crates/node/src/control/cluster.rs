@@ -1,0 +1,330 @@
+//! What the control threads of several hosts do together. One of them leads
+//! ([`lockstep_host::placement::Placement::lead_control`]): the others hand calls of system
+//! procedures on to it, wherever they come in. It has every host prepare a change of the catalog
+//! before the transaction begins that makes it, and asks every host for what only that one knows.
+
+use super::own_calls::LENGTH_BYTES;
+use super::system::text_parameter;
+use super::{Control, SystemCall};
+use crate::catalog::HostCatalog;
+use crate::codec::Received;
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, HostMessage, Origin};
+use crate::own_call::OwnCall;
+use lockstep_host::schema::change::prepare_change;
+use lockstep_host::schema::{self, codec};
+use lockstep_plan::system_procedures::SystemProcedureId;
+use lockstep_site::{MultiWork, SchemaTask};
+use lockstep_types::{Failure, HostId, Status, TableBuilder, TableSchema, TableView};
+use lockstep_wire_volt::{Invocation, Response};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What other hosts owe the one that leads.
+#[derive(Default)]
+pub(super) struct OtherHosts {
+    /// The change of the catalog that they prepare.
+    preparing: Option<OrderedChange>,
+    /// Calls that each host answers for itself, by their numbers.
+    asked: BTreeMap<i64, AskedCall>,
+    next_call: i64,
+}
+
+/// A change of the catalog that is prepared here.
+struct OrderedChange {
+    origin: Origin,
+    task: Arc<SchemaTask<Arc<HostCatalog>>>,
+    /// The hosts that have not answered.
+    awaited: BTreeSet<HostId>,
+    /// Why one of them cannot make it.
+    failure: Option<Box<Failure>>,
+}
+
+/// A call that each host answers for itself.
+struct AskedCall {
+    origin: Origin,
+    merge: Merge,
+    /// By host, the body of its response.
+    answers: BTreeMap<HostId, Vec<u8>>,
+}
+
+/// What is made of the responses of all hosts, none of which is a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merge {
+    /// Their rows, in the order of the hosts.
+    Rows,
+    /// That of the first one: they are alike.
+    First,
+    /// This host's own: the others do the same, and are not waited for.
+    Own,
+}
+
+/// Calls that each host answers for itself; `None` for all others, which one host answers.
+fn merge_of(id: SystemProcedureId, invocation: &Invocation<'_>) -> Option<Merge> {
+    use SystemProcedureId as Id;
+    let selector = || text_parameter(invocation, 0).unwrap_or("").to_ascii_uppercase();
+    match id {
+        // What one host knows for all: the placement, tasks, expired rows.
+        Id::Statistics if ["TOPO", "PARTITIONCOUNT"].contains(&&*selector()) => None,
+        Id::Statistics if selector().starts_with("TASK") || selector() == "TTL" => None,
+        Id::Statistics | Id::ValidatePartitioning => Some(Merge::Rows),
+        Id::SystemInformation if ["", "OVERVIEW"].contains(&&*selector()) => Some(Merge::Rows),
+        Id::PingPartitions | Id::Pause | Id::Resume | Id::Quiesce | Id::GC => Some(Merge::First),
+        Id::PrepareShutdown | Id::CancelShutdown => Some(Merge::First),
+        Id::Shutdown => Some(Merge::Own),
+        Id::UpdateLogging => Some(Merge::First),
+        _ => None,
+    }
+}
+
+impl Control {
+    /// A call of a system procedure has come in: from here, or handed on by another host.
+    pub(super) fn route_call(&mut self, origin: Origin, admin: bool, body: Arc<[u8]>) {
+        let placement = &self.facts.placement;
+        if OwnCall::of(origin.connection) == Some(OwnCall::EachHost) {
+            return self.call(SystemCall { origin, admin, body, time_limit: None });
+        }
+        if !placement.leads_control() {
+            let request = ControlRequest::Call { origin, admin, body };
+            let lead = placement.lead_control();
+            return self.outbox.send(lead, Envelope::Control(Box::new(request)));
+        }
+        if placement.host_count() > 1
+            && let Some(merge) = merge_of_call(&body)
+        {
+            return self.ask_each_host(origin, admin, &body, merge);
+        }
+        if let Some(origin) = self.caller_of(origin) {
+            self.call(SystemCall { origin, admin, body, time_limit: None });
+        }
+    }
+
+    fn ask_each_host(&mut self, origin: Origin, admin: bool, body: &Arc<[u8]>, merge: Merge) {
+        let number = self.hosts.next_call;
+        self.hosts.next_call += 1;
+        if merge != Merge::Own {
+            let asked = AskedCall { origin, merge, answers: BTreeMap::new() };
+            self.hosts.asked.insert(number, asked);
+        }
+        let client = origin;
+        let facts = Arc::clone(&self.facts);
+        for host in facts.placement.hosts() {
+            let handle = number * i64::from(HostId::LIMIT) + i64::from(host.0);
+            let origin = self.own_origin(OwnCall::EachHost, handle);
+            let body = Arc::clone(body);
+            if host == facts.placement.host() {
+                let origin = if merge == Merge::Own { client } else { origin };
+                self.call(SystemCall { origin, admin, body, time_limit: None });
+            } else {
+                let request = ControlRequest::Call { origin, admin, body };
+                let control = facts.placement.control_thread_of(host);
+                self.outbox.send(control, Envelope::Control(Box::new(request)));
+            }
+        }
+    }
+
+    /// A host has answered a call that each answers for itself.
+    pub(super) fn host_answered(&mut self, answer: &ForwardedAnswer) {
+        let handle = answer.origin.handle;
+        let limit = i64::from(HostId::LIMIT);
+        let (number, host) = (handle / limit, HostId((handle % limit) as u32));
+        let Some(asked) = self.hosts.asked.get_mut(&number) else { return };
+        let body = answer.frame.get(LENGTH_BYTES..).unwrap_or_default().to_vec();
+        asked.answers.insert(host, body);
+        if asked.answers.len() < self.facts.placement.host_count() as usize {
+            return;
+        }
+        let asked = self.hosts.asked.remove(&number).expect("it was just found");
+        self.answer_merged(&asked);
+    }
+
+    fn answer_merged(&mut self, asked: &AskedCall) {
+        let decoded: Result<Vec<Response<'_>>, _> =
+            asked.answers.values().map(|body| Response::decode(body)).collect();
+        let responses = match decoded {
+            Ok(responses) => responses,
+            Err(error) => {
+                let text = format!("a host's response cannot be read: {error}");
+                return self.answer_failure(asked.origin, &Failure::unexpected(text));
+            }
+        };
+        if let Some(failed) = responses.iter().find(|response| !response.is_success()) {
+            let text = failed.status_text.unwrap_or_default();
+            let status = Status::from_code(failed.status).unwrap_or(Status::UnexpectedFailure);
+            return self.answer_failure(asked.origin, &Failure::new(status, text));
+        }
+        let kept = match asked.merge {
+            Merge::Rows => &responses[..],
+            Merge::First | Merge::Own => &responses[..1],
+        };
+        let mut tables = Vec::new();
+        let count = match merge_tables(kept, &mut tables) {
+            Ok(count) => count,
+            Err(problem) => {
+                let text = format!("a host's response cannot be read: {problem}");
+                return self.answer_failure(asked.origin, &Failure::unexpected(text));
+            }
+        };
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(&tables);
+            count
+        };
+        match responses[0].status_text.filter(|text| !text.is_empty()) {
+            Some(text) => self.answer_with_text(asked.origin, text, write),
+            None => self.answer_tables(asked.origin, write),
+        }
+    }
+
+    /// Sends a change of the catalog to the coordinator, once every host has prepared it.
+    pub(super) fn order_at_all_hosts(
+        &mut self,
+        origin: Origin,
+        task: Arc<SchemaTask<Arc<HostCatalog>>>,
+    ) {
+        assert!(self.hosts.preparing.is_none(), "one change at a time");
+        let placement = &self.facts.placement;
+        let awaited: BTreeSet<HostId> = placement.other_hosts().collect();
+        for host in &awaited {
+            let (catalog_version, source) = (task.catalog_version, task.source.to_vec());
+            let request = ControlRequest::PrepareChange { catalog_version, source };
+            let control = placement.control_thread_of(*host);
+            self.outbox.send(control, Envelope::Control(Box::new(request)));
+        }
+        self.hosts.preparing = Some(OrderedChange { origin, task, awaited, failure: None });
+        self.order_prepared();
+    }
+
+    /// Another host has prepared a change, or cannot make it.
+    pub(super) fn host_prepared(
+        &mut self,
+        host: HostId,
+        catalog_version: u64,
+        failure: Option<Box<Failure>>,
+    ) {
+        let Some(ordered) = &mut self.hosts.preparing else { return };
+        if ordered.task.catalog_version != catalog_version || !ordered.awaited.remove(&host) {
+            return;
+        }
+        if let Some(failure) = failure {
+            tracing::warn!(%host, %failure, "a host cannot make a change of the catalog");
+            ordered.failure.get_or_insert(failure);
+        }
+        self.order_prepared();
+    }
+
+    /// Goes on with a change that all hosts have prepared, or gives it up.
+    fn order_prepared(&mut self) {
+        let Some(ordered) = self.hosts.preparing.take_if(|it| it.awaited.is_empty()) else {
+            return;
+        };
+        let Some(failure) = ordered.failure else {
+            let work = MultiWork::Schema(ordered.task);
+            return self.send_multi(ordered.origin, Arc::from(&[][..]), None, work);
+        };
+        let placement = &self.facts.placement;
+        for host in placement.other_hosts() {
+            let decided = ControlRequest::SchemaDecided { committed: false };
+            let control = placement.control_thread_of(host);
+            self.outbox.send_urgent(control, Envelope::Control(Box::new(decided)));
+        }
+        schema::decided(self, false);
+        self.answer_failure(ordered.origin, &failure);
+    }
+
+    /// The host that leads has a change of the catalog, which it is to be ready for.
+    pub(super) fn prepare_for_lead(&mut self, catalog_version: u64, source: &[u8]) {
+        let prepared = match self.schema.is_changing() {
+            true => Err(Failure::unexpected("another change of the catalog is in progress")),
+            false => {
+                codec::decode(source).map_err(Failure::unexpected).and_then(|(change, planning)| {
+                    let catalog = self.schema.catalog();
+                    prepare_change(catalog, &self.change_settings(), change, &planning)
+                })
+            }
+        };
+        let failure = match prepared {
+            Ok(change) if change.task.catalog_version == catalog_version => {
+                let task = schema::follow(&mut self.schema, change);
+                self.facts.note_prepared(&task);
+                None
+            }
+            Ok(change) => Some(Failure::unexpected(format!(
+                "it makes version {} of the catalog here, and {catalog_version} elsewhere",
+                change.task.catalog_version
+            ))),
+            Err(failure) => Some(failure),
+        };
+        let host = self.facts.placement.host();
+        let failure = failure.map(Box::new);
+        let answer = ControlRequest::ChangePrepared { host, catalog_version, failure };
+        let lead = self.facts.placement.lead_control();
+        self.outbox.send(lead, Envelope::Control(Box::new(answer)));
+    }
+
+    /// A change of the catalog is decided. One that is refused may not have come this far here.
+    pub(super) fn schema_decided(&mut self, committed: bool) {
+        let is_unknown = !self.schema.is_ordered() && !self.facts.placement.leads_control();
+        match is_unknown {
+            false => schema::decided(self, committed),
+            true => assert!(!committed, "every host has prepared a change that is made"),
+        }
+    }
+
+    /// A message of another host arrived, which may be anything.
+    pub(super) fn take_incoming(&mut self, message: &HostMessage) {
+        let problem = match self.read(&message.bytes) {
+            Ok(Received::Message(Envelope::Answer(answer))) if is_expected(&answer) => {
+                return self.own_answers.push_back(answer);
+            }
+            Ok(Received::Message(request @ Envelope::Control(_))) => {
+                return self.take_message(request);
+            }
+            Ok(_) => "it is not for the control thread".to_string(),
+            Err(error) => error.to_string(),
+        };
+        let host = message.peer.host();
+        tracing::error!(%host, problem, "a message of another host is refused");
+        self.outbox.send(self.facts.placement.links_thread(), Envelope::EndSession(host));
+    }
+}
+
+/// Whether the control thread waits for such an answer.
+fn is_expected(answer: &ForwardedAnswer) -> bool {
+    let made_by = OwnCall::of(answer.origin.connection);
+    made_by.is_some_and(|made_by| !matches!(made_by, OwnCall::Load | OwnCall::Procedure))
+}
+
+fn merge_of_call(body: &[u8]) -> Option<Merge> {
+    let invocation = Invocation::decode(body).ok()?;
+    let procedure = lockstep_plan::system_procedures::SystemProcedure::find(invocation.procedure)?;
+    merge_of(procedure.id, &invocation)
+}
+
+/// Appends the tables of all responses, each with the rows of all; returns their number.
+fn merge_tables(responses: &[Response<'_>], out: &mut Vec<u8>) -> Result<u16, String> {
+    let mut tables: Vec<Vec<TableView<'_>>> = Vec::new();
+    for response in responses {
+        let of_host = response.tables().collect::<Result<_, _>>();
+        tables.push(of_host.map_err(|error| error.to_string())?);
+    }
+    for (number, first) in tables[0].iter().enumerate() {
+        let names = first.column_names().map_err(|error| error.to_string())?;
+        let types = (0..first.column_count()).map(|column| first.column_type(column));
+        let columns: Vec<_> = names.into_iter().zip(types).collect();
+        let schema = TableSchema::new(&columns);
+        let mut builder = TableBuilder::begin(out, &schema);
+        let mut values = Vec::new();
+        for table in tables.iter().filter_map(|tables| tables.get(number)) {
+            if table.column_count() != schema.column_count() {
+                return Err("the tables of hosts have other columns".to_string());
+            }
+            for row in table.rows() {
+                let row = row.map_err(|error| error.to_string())?;
+                values.clear();
+                row.read_into(&mut values).map_err(|error| error.to_string())?;
+                builder.row(&schema, &values);
+            }
+        }
+        builder.finish();
+    }
+    Ok(tables[0].len() as u16)
+}

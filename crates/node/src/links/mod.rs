@@ -1,0 +1,478 @@
+//! The thread that exchanges messages with the other hosts of the cluster: it moves the bytes of
+//! [`lockstep_link`], gives what arrives to the threads that it is for, and takes what they send.
+//!
+//! A message is a thread's number at its host, whether it is urgent, and the byte form
+//! ([`crate::codec`]). The first message of each session are the terms of the cluster, which all
+//! hosts must have alike.
+//!
+//! With one copy of each partition the cluster is lost with any of its hosts: when the session with
+//! one ends, this host stops.
+
+mod peer;
+mod terms;
+
+pub use lockstep_link::ClusterId;
+pub use terms::ClusterTerms;
+
+use crate::clock;
+use crate::log::directory::random_bits;
+use crate::mailbox::{Bell, Inbox, Outbox};
+use crate::message::{Envelope, HostMessage};
+use crate::server::ServerConfiguration;
+use crate::shard::{HostFacts, Shard};
+use lockstep_base::elapsed::Elapsed;
+use lockstep_link::{Accepting, ClockReading, Event, HostIdentity, LinkLimits, VersionRange};
+use lockstep_types::{HostId, ThreadId};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use peer::Peer;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+const LISTENER: Token = Token(ACCEPTING - 1);
+/// Tokens of connections whose hello has not come begin here; below are those of hosts.
+const ACCEPTING: usize = 1 << 16;
+/// Connections whose hello is awaited.
+const ACCEPTING_MAX: usize = 64;
+/// How long a hello is awaited.
+const HELLO_TIMEOUT_US: u64 = 5_000_000;
+/// The thread looks at its clocks at least this often.
+const TICK: Duration = Duration::from_millis(10);
+/// Messages of one sender that are taken before the next one's.
+const MESSAGES_PER_LANE: usize = 1024;
+/// Bytes before the byte form of a message: the thread, and whether it is urgent.
+const HEADER: usize = 2;
+/// In place of a thread: the terms of the cluster.
+const TERMS: u8 = u8::MAX;
+
+/// What a host knows of its cluster when it starts.
+#[derive(Debug, Clone)]
+pub struct ClusterMembership {
+    /// The host.
+    pub host: HostId,
+    /// By host, where it listens for the others; its own address too.
+    pub addresses: Vec<SocketAddr>,
+    /// What the hosts agree on.
+    pub terms: ClusterTerms,
+}
+
+impl ClusterMembership {
+    /// Where this host listens for the others.
+    pub fn own_address(&self) -> SocketAddr {
+        self.addresses[self.host.0 as usize]
+    }
+
+    /// Whether a host can be started as this member.
+    ///
+    /// # Errors
+    /// What does not fit: the text for the user.
+    pub(crate) fn check(&self, configuration: &ServerConfiguration) -> Result<(), String> {
+        let ClusterTerms { hosts, sites, partitions_per_site, .. } = self.terms;
+        let known = self.addresses.len();
+        if known != hosts as usize || hosts > HostId::LIMIT {
+            return Err(format!(
+                "a cluster of {hosts} hosts has an address for each, not {known}, and {} hosts at \
+                 most",
+                HostId::LIMIT
+            ));
+        }
+        if self.host.0 >= hosts {
+            return Err(format!("host {} is none of the {hosts} hosts", self.host));
+        }
+        assert_eq!(sites, configuration.sites, "the terms are those of the host");
+        let each = configuration.options.partitions_per_site.to_u32();
+        assert_eq!(partitions_per_site, each, "the terms are those of the host");
+        if configuration.data.is_some() {
+            let refused = "a host of a cluster keeps its data in memory only in this release";
+            return Err(refused.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// What the thread is made from.
+pub(crate) struct LinksParts {
+    pub(crate) poll: Poll,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) outbox: Outbox<Envelope>,
+    pub(crate) inbox: Inbox<Envelope>,
+    pub(crate) facts: Arc<HostFacts>,
+    pub(crate) membership: ClusterMembership,
+    /// Where other hosts connect.
+    pub(crate) listener: TcpListener,
+}
+
+/// A connection whose hello has not come.
+struct Newcomer {
+    stream: TcpStream,
+    accepting: Accepting,
+    since_us: i64,
+}
+
+/// The thread of the links.
+pub(crate) struct Links {
+    poll: Poll,
+    bell: Arc<Bell>,
+    outbox: Outbox<Envelope>,
+    inbox: Inbox<Envelope>,
+    facts: Arc<HostFacts>,
+    membership: ClusterMembership,
+    listener: TcpListener,
+    /// By host; none for the own one.
+    peers: Vec<Option<Peer>>,
+    newcomers: Vec<Option<Newcomer>>,
+    /// Waits until the cluster is formed.
+    formed: Option<SyncSender<Result<(), String>>>,
+    now: ClockReading,
+    is_stopping: bool,
+}
+
+fn now() -> ClockReading {
+    ClockReading { monotonic_us: (clock::monotonic_ns() / 1_000) as i64, wall_us: clock::wall_us() }
+}
+
+impl Links {
+    /// Assembles the thread's state. `formed` gets one message: when all hosts are connected and
+    /// agree, or why they do not.
+    ///
+    /// # Errors
+    /// The poll takes no more sockets, or a name is too long for a link.
+    pub(crate) fn new(
+        mut parts: LinksParts,
+        formed: SyncSender<Result<(), String>>,
+    ) -> io::Result<Links> {
+        let registry = parts.poll.registry();
+        registry.register(&mut parts.listener, LISTENER, Interest::READABLE)?;
+        let membership = parts.membership;
+        let now = now();
+        let identity = HostIdentity {
+            cluster: membership.terms.cluster,
+            host: membership.host,
+            incarnation: now.wall_us.max(1) as u64,
+            process: random_bits(),
+            name: parts.facts.host_name.clone(),
+            release: env!("CARGO_PKG_VERSION").to_string(),
+            versions: VersionRange::SUPPORTED,
+        };
+        let peer = |(number, address): (u32, &SocketAddr)| {
+            let host = HostId(number);
+            (host != membership.host)
+                .then(|| Peer::new(identity.clone(), host, *address, LinkLimits::default()))
+                .transpose()
+        };
+        let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
+        let peers = peers.map_err(io::Error::other)?;
+        Ok(Links {
+            poll: parts.poll,
+            bell: parts.bell,
+            outbox: parts.outbox,
+            inbox: parts.inbox,
+            facts: parts.facts,
+            listener: parts.listener,
+            peers,
+            newcomers: Vec::new(),
+            formed: Some(formed),
+            now,
+            is_stopping: false,
+            membership,
+        })
+    }
+
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// The poll failed, or the cluster is lost.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(256);
+        while !self.is_stopping {
+            self.bell.prepare_sleep();
+            let timeout = match (self.inbox.is_empty() || self.is_held_up()).then_some(TICK) {
+                Some(tick) if self.outbox.is_overflowing() => tick.min(Duration::from_micros(50)),
+                other => other.unwrap_or(Duration::ZERO),
+            };
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => other?,
+            }
+            self.bell.awake();
+            self.now = now();
+            for event in &events {
+                match event.token() {
+                    token if token == Shard::waker_token() => {}
+                    LISTENER => self.accept_all(),
+                    Token(number) if number >= ACCEPTING => self.hear(number - ACCEPTING),
+                    Token(number) => {
+                        if let Some(peer) = &mut self.peers[number] {
+                            peer.note_event(event, self.now);
+                        }
+                    }
+                }
+            }
+            self.read_peers()?;
+            self.take_messages();
+            self.write_peers();
+            self.outbox.flush();
+        }
+        Ok(())
+    }
+
+    /// Whether a peer takes no more messages for now, so that those for all wait in their boxes.
+    fn is_held_up(&self) -> bool {
+        self.peers.iter().flatten().any(Peer::is_held_up)
+    }
+
+    fn accept_all(&mut self) {
+        while let Ok((mut stream, _)) = self.listener.accept() {
+            let free = self.newcomers.iter().position(Option::is_none);
+            let place = free.unwrap_or(self.newcomers.len());
+            if place >= ACCEPTING_MAX {
+                tracing::warn!(limit = ACCEPTING_MAX, "too many hosts connect at once");
+                continue;
+            }
+            let token = Token(ACCEPTING + place);
+            if self.poll.registry().register(&mut stream, token, Interest::READABLE).is_err() {
+                continue;
+            }
+            if place == self.newcomers.len() {
+                self.newcomers.push(None);
+            }
+            let accepting = Accepting::new(VersionRange::SUPPORTED);
+            let since_us = self.now.monotonic_us;
+            self.newcomers[place] = Some(Newcomer { stream, accepting, since_us });
+            self.hear(place);
+        }
+    }
+
+    /// Reads the hello of a connection.
+    fn hear(&mut self, place: usize) {
+        let Some(newcomer) = self.newcomers.get_mut(place).and_then(Option::as_mut) else { return };
+        let refusal = loop {
+            let read = newcomer.stream.read(newcomer.accepting.read_space());
+            match read {
+                Ok(0) => break None,
+                Ok(count) => newcomer.accepting.filled(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => break None,
+            }
+            match newcomer.accepting.hello() {
+                Ok(None) => {}
+                Ok(Some(hello)) => {
+                    let from = hello.from;
+                    return self.welcome(place, from);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "something that is no host of the cluster connects");
+                    break error.refusal();
+                }
+            }
+        };
+        if let Some(Newcomer { mut stream, .. }) = self.newcomers[place].take()
+            && let Some(refusal) = refusal
+        {
+            // A fresh socket takes so little; if not, the peer sees the close alone.
+            let _ = stream.write(&refusal.to_bytes(VersionRange::SUPPORTED));
+        }
+    }
+
+    /// The hello of a connection has come.
+    fn welcome(&mut self, place: usize, from: HostId) {
+        let newcomer = self.newcomers[place].take().expect("its hello was just read");
+        let Newcomer { mut stream, accepting, .. } = newcomer;
+        let _ = self.poll.registry().deregister(&mut stream);
+        let peer = self.peers.get_mut(from.0 as usize).and_then(Option::as_mut);
+        let Some(peer) = peer else {
+            tracing::warn!(host = %from, "a host connects that is not of the cluster");
+            return;
+        };
+        if let Err(refusal) = peer.accept(stream, accepting, self.poll.registry(), self.now) {
+            tracing::debug!(host = %from, ?refusal, "a connection is refused");
+        }
+    }
+
+    /// Dials, reads what has come, and gives it to the threads.
+    fn read_peers(&mut self) -> io::Result<()> {
+        let now_us = self.now.monotonic_us;
+        for newcomer in &mut self.newcomers {
+            if newcomer
+                .as_ref()
+                .is_some_and(|it| Elapsed::between_us(it.since_us, now_us).us() > HELLO_TIMEOUT_US)
+            {
+                *newcomer = None;
+            }
+        }
+        for number in 0..self.peers.len() {
+            let Some(mut peer) = self.peers[number].take() else { continue };
+            peer.dial_in_time(self.poll.registry(), self.now);
+            // What the receivers have no room for stays in the socket.
+            let ended = match self.outbox.is_overflowing() {
+                true => Ok(()),
+                false => self.read_peer(&mut peer),
+            };
+            let host = peer.host();
+            self.peers[number] = Some(peer);
+            let ended = ended.and_then(|()| self.check_heard(number));
+            if let Err(problem) = ended {
+                self.lose(host, &problem)?;
+            }
+        }
+        if self.formed.is_some() && self.peers.iter().flatten().all(Peer::agrees) {
+            self.tell_formed(Ok(()));
+        }
+        Ok(())
+    }
+
+    /// Whether a host was heard of lately, once the cluster is formed.
+    fn check_heard(&mut self, number: usize) -> Result<(), String> {
+        let timeout = self.facts.options.host_timeout_ms;
+        let Some(peer) = self.peers[number].as_mut().filter(|_| self.formed.is_none()) else {
+            return Ok(());
+        };
+        match peer.unheard(self.now).us() > timeout.us() as u64 {
+            false => Ok(()),
+            true => Err(format!(
+                "nothing was heard of it for {} ms (option host_timeout_ms)",
+                timeout.get()
+            )),
+        }
+    }
+
+    /// The cluster is lost with a host.
+    fn lose(&mut self, host: HostId, problem: &str) -> io::Result<()> {
+        if self.facts.drain.has_begun() {
+            return Ok(());
+        }
+        let problem = format!("host {host} is lost: {problem}");
+        match self.formed.is_some() {
+            true => {
+                // The other host gets the terms of this one, and so knows why.
+                self.write_peers();
+                self.tell_formed(Err(problem.clone()));
+            }
+            false => tracing::error!("{problem}; with one copy of each partition the host stops"),
+        }
+        Err(io::Error::other(problem))
+    }
+
+    fn tell_formed(&mut self, result: Result<(), String>) {
+        if let Some(formed) = self.formed.take() {
+            // Nobody waits any more where the start was given up.
+            let _ = formed.send(result);
+        }
+    }
+
+    /// Reads until nothing is left; an error says why the host is lost.
+    fn read_peer(&mut self, peer: &mut Peer) -> Result<(), String> {
+        loop {
+            loop {
+                let event = match peer.link.next_event(self.now) {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(error) => {
+                        tracing::error!(host = %peer.host(), %error, "the connection ends");
+                        peer.fail();
+                        break;
+                    }
+                };
+                match event {
+                    Event::SessionBegan { .. } => peer.send_terms(&self.membership.terms, self.now),
+                    Event::SessionEnded { .. } if self.formed.is_none() => {
+                        return Err("its process has ended".to_string());
+                    }
+                    Event::SessionEnded { .. } => peer.ends_session(),
+                    Event::Connected { .. } | Event::Datagram(_) | Event::Heartbeat(_) => {}
+                    Event::Message { bytes: [TERMS, _, terms @ ..], .. } => {
+                        self.membership.terms.agrees_with(terms).map_err(|problem| {
+                            format!("it has other terms than this host: {problem}")
+                        })?;
+                        peer.has_agreed = true;
+                    }
+                    Event::Message { bytes, .. } => {
+                        let sites = self.facts.placement.site_count();
+                        let (to, message) = incoming(bytes, peer.host_id, sites)?;
+                        let to = ThreadId::at(self.membership.host, to);
+                        let is_urgent = message.is_urgent;
+                        let message = Envelope::Incoming(Box::new(message));
+                        match is_urgent {
+                            true => self.outbox.send_urgent(to, message),
+                            false => self.outbox.send(to, message),
+                        }
+                    }
+                }
+            }
+            if self.outbox.is_overflowing() || !peer.read() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_messages(&mut self) {
+        if self.is_held_up() {
+            self.peers.iter_mut().flatten().for_each(|peer| peer.offer_held(self.now));
+        }
+        while !self.is_held_up() {
+            let Some(message) = self.inbox.take_urgent() else { break };
+            self.take_message(message);
+        }
+        for lane in 0..self.inbox.lane_count() {
+            for _ in 0..MESSAGES_PER_LANE {
+                if self.is_held_up() {
+                    return;
+                }
+                let Some(message) = self.inbox.take(lane) else { break };
+                self.take_message(message);
+            }
+        }
+    }
+
+    fn take_message(&mut self, message: Envelope) {
+        match message {
+            Envelope::Outgoing(message) => {
+                let host = message.peer.host();
+                match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
+                    Some(peer) => peer.offer(message, self.now),
+                    None => unreachable!("the placement names hosts of the cluster"),
+                }
+            }
+            Envelope::EndSession(host) => {
+                if let Some(peer) = self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
+                    peer.link.end_session();
+                    peer.close(self.poll.registry());
+                }
+            }
+            Envelope::Drain => {}
+            Envelope::Stop => self.is_stopping = true,
+            _ => unreachable!("threads send messages for other hosts"),
+        }
+    }
+
+    fn write_peers(&mut self) {
+        for peer in self.peers.iter_mut().flatten() {
+            peer.beat_in_time(self.now);
+            peer.write(self.now);
+        }
+    }
+}
+
+/// A message of another host, and the number of the thread that it is for.
+fn incoming(bytes: &[u8], from: HostId, sites: u16) -> Result<(u16, HostMessage), String> {
+    let [thread, urgent, bytes @ ..] = bytes else {
+        return Err("it sends a message without a receiver".to_string());
+    };
+    // The control thread comes after the sites.
+    match u16::from(*thread) {
+        thread if thread <= sites => {
+            let (peer, is_urgent) = (ThreadId::at(from, 0), *urgent != 0);
+            Ok((thread, HostMessage { peer, is_urgent, bytes: bytes.to_vec() }))
+        }
+        thread => Err(format!("it sends to thread {thread}, of {sites} sites")),
+    }
+}
+
+/// The head of a message to a thread of another host.
+fn header(message: &HostMessage) -> [u8; HEADER] {
+    [message.peer.index() as u8, u8::from(message.is_urgent)]
+}

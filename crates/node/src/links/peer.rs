@@ -1,0 +1,266 @@
+//! One other host: the socket to it under its link.
+
+use super::{ClusterTerms, HEADER, TERMS, header};
+use crate::message::HostMessage;
+use lockstep_base::elapsed::Elapsed;
+use lockstep_link::{
+    Accepting, ClockReading, HostIdentity, LimitError, Link, LinkLimits, OfferError, Refusal,
+};
+use lockstep_types::HostId;
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use std::io::{self, IoSlice, Read, Write};
+use std::net::SocketAddr;
+
+/// Between two attempts to connect. The host with the greater number gives the other time to.
+const DIAL_EVERY_US: u64 = 100_000;
+/// Between two heartbeats.
+const BEAT_EVERY_US: u64 = 50_000;
+/// The pieces of one vectored write.
+const SLICES: usize = 64;
+
+/// Another host.
+pub(super) struct Peer {
+    pub(super) host_id: HostId,
+    pub(super) link: Link,
+    address: SocketAddr,
+    /// The connection, and whether it is known to be made.
+    stream: Option<(TcpStream, bool)>,
+    dialed_us: i64,
+    beat_us: i64,
+    /// When something was heard of the host, as far as is known.
+    heard_us: i64,
+    can_read: bool,
+    can_write: bool,
+    /// It has the same terms.
+    pub(super) has_agreed: bool,
+    /// A message that the link has no room for.
+    held: Option<Box<HostMessage>>,
+    /// Only a refusal is still to be written.
+    is_closing: bool,
+    own_host: HostId,
+}
+
+impl Peer {
+    pub(super) fn new(
+        identity: HostIdentity,
+        host: HostId,
+        address: SocketAddr,
+        limits: LinkLimits,
+    ) -> Result<Peer, LimitError> {
+        let own_host = identity.host;
+        Ok(Peer {
+            host_id: host,
+            link: Link::new(identity, host, limits)?,
+            address,
+            stream: None,
+            dialed_us: 0,
+            beat_us: 0,
+            heard_us: 0,
+            can_read: false,
+            can_write: false,
+            has_agreed: false,
+            held: None,
+            is_closing: false,
+            own_host,
+        })
+    }
+
+    pub(super) fn host(&self) -> HostId {
+        self.host_id
+    }
+
+    fn token(&self) -> Token {
+        Token(self.host_id.0 as usize)
+    }
+
+    /// Whether the hosts are connected and have the same terms.
+    pub(super) fn agrees(&self) -> bool {
+        self.has_agreed && self.link.is_connected()
+    }
+
+    /// How long nothing was heard of the host.
+    pub(super) fn unheard(&mut self, now: ClockReading) -> Elapsed {
+        if let Some(heard_us) = self.link.last_heard_us() {
+            self.heard_us = heard_us;
+        }
+        Elapsed::between_us(self.heard_us, now.monotonic_us)
+    }
+
+    /// Whether a message waits for room.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Connects, where there is no connection and it is time to.
+    pub(super) fn dial_in_time(&mut self, registry: &Registry, now: ClockReading) {
+        let patience = if self.own_host < self.host_id { 1 } else { 3 };
+        let waited = Elapsed::between_us(self.dialed_us, now.monotonic_us).us();
+        if self.stream.is_some() || waited < patience * DIAL_EVERY_US {
+            return;
+        }
+        self.dialed_us = now.monotonic_us;
+        let Ok(mut stream) = TcpStream::connect(self.address) else { return };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if registry.register(&mut stream, self.token(), interest).is_ok() {
+            self.stream = Some((stream, false));
+        }
+    }
+
+    /// Takes a connection that the other host has made.
+    pub(super) fn accept(
+        &mut self,
+        mut stream: TcpStream,
+        accepting: Accepting,
+        registry: &Registry,
+        now: ClockReading,
+    ) -> Result<(), Refusal> {
+        if let Err(refusal) = self.link.accept(accepting, now) {
+            // A fresh socket takes so little; if not, the peer sees the close alone.
+            let _ = stream.write(&refusal.to_bytes(lockstep_link::VersionRange::SUPPORTED));
+            return Err(refusal);
+        }
+        self.drop_stream(registry);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let set_up = registry.register(&mut stream, self.token(), interest);
+        if set_up.and_then(|()| stream.set_nodelay(true)).is_err() {
+            self.link.disconnected();
+            return Ok(());
+        }
+        self.stream = Some((stream, true));
+        (self.can_read, self.can_write, self.is_closing) = (true, true, false);
+        Ok(())
+    }
+
+    /// The socket is ready for something.
+    pub(super) fn note_event(&mut self, event: &Event, now: ClockReading) {
+        let Some((stream, is_made)) = &mut self.stream else { return };
+        if !*is_made {
+            if !event.is_writable() && !event.is_error() {
+                return;
+            }
+            let is_sound = matches!(stream.take_error(), Ok(None)) && stream.peer_addr().is_ok();
+            if !is_sound || stream.set_nodelay(true).is_err() || self.link.dialed(now).is_err() {
+                self.stream = None;
+                return;
+            }
+            *is_made = true;
+        }
+        self.can_read |= event.is_readable() || event.is_error() || event.is_read_closed();
+        self.can_write |= event.is_writable();
+    }
+
+    /// Reads from the socket, if all that was read before is taken; whether there is more for the
+    /// link.
+    pub(super) fn read(&mut self) -> bool {
+        while self.can_read && !self.is_closing {
+            let Some((stream, true)) = &mut self.stream else { return false };
+            match stream.read(self.link.read_space()) {
+                Ok(0) => self.disconnect(),
+                Ok(count) => {
+                    self.link.filled(count);
+                    return true;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.can_read = false,
+                Err(_) => self.disconnect(),
+            }
+        }
+        false
+    }
+
+    /// The link has found something wrong: what it still has to write is written, then the
+    /// connection is closed.
+    pub(super) fn fail(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// A session has begun: its first message are the terms.
+    pub(super) fn send_terms(&mut self, terms: &ClusterTerms, now: ClockReading) {
+        let offered = self.link.offer(now, |out| {
+            out.extend_from_slice(&[TERMS, 0]);
+            terms.write(out);
+        });
+        assert!(offered.is_ok(), "a session that has begun takes its first message");
+    }
+
+    /// The session is over before the cluster was formed.
+    pub(super) fn ends_session(&mut self) {
+        (self.has_agreed, self.held) = (false, None);
+    }
+
+    fn disconnect(&mut self) {
+        self.stream = None;
+        (self.can_read, self.can_write, self.is_closing) = (false, false, false);
+        self.link.disconnected();
+    }
+
+    fn drop_stream(&mut self, registry: &Registry) {
+        if let Some((mut stream, _)) = self.stream.take() {
+            // Deregistering fails only for a socket that is gone already.
+            let _ = registry.deregister(&mut stream);
+        }
+    }
+
+    /// Closes the connection.
+    pub(super) fn close(&mut self, registry: &Registry) {
+        self.drop_stream(registry);
+        self.disconnect();
+    }
+
+    /// Takes a message for a thread of the host.
+    pub(super) fn offer(&mut self, message: Box<HostMessage>, now: ClockReading) {
+        assert!(self.held.is_none(), "nothing is taken while a message waits for room");
+        let offered = self.link.offer(now, |out| {
+            out.reserve(HEADER + message.bytes.len());
+            out.extend_from_slice(&header(&message));
+            out.extend_from_slice(&message.bytes);
+        });
+        match offered {
+            Ok(_) => {}
+            Err(OfferError::Full { .. }) => self.held = Some(message),
+            Err(error) => {
+                tracing::error!(host = %self.host_id, %error, "a message is lost");
+            }
+        }
+    }
+
+    /// Offers the message again that had no room.
+    pub(super) fn offer_held(&mut self, now: ClockReading) {
+        if let Some(message) = self.held.take() {
+            self.offer(message, now);
+        }
+    }
+
+    /// Shows the other host that this one is there.
+    pub(super) fn beat_in_time(&mut self, now: ClockReading) {
+        let waited = Elapsed::between_us(self.beat_us, now.monotonic_us).us();
+        if self.link.is_connected() && waited >= BEAT_EVERY_US {
+            self.beat_us = now.monotonic_us;
+            // Where it finds no room, those before it are on their way.
+            let _ = self.link.offer_heartbeat(|_| {});
+        }
+    }
+
+    /// Writes what the socket takes.
+    pub(super) fn write(&mut self, now: ClockReading) {
+        while self.can_write && self.link.wants_to_write(now) {
+            let Some((stream, true)) = &mut self.stream else { return };
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let count = self.link.write_slices(now, &mut slices);
+            if count == 0 {
+                break;
+            }
+            match stream.write_vectored(&slices[..count]) {
+                Ok(written) => self.link.wrote(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.can_write = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return self.disconnect(),
+            }
+        }
+        if self.is_closing && !self.link.wants_to_write(now) {
+            self.disconnect();
+        }
+    }
+}

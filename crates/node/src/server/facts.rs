@@ -1,0 +1,80 @@
+//! What all threads of a host know, made when it starts.
+
+use super::ServerConfiguration;
+use crate::callers::Callers;
+use crate::clock;
+use crate::intake::Intake;
+use crate::log::Durability;
+use crate::shard::HostFacts;
+use lockstep_host::placement::{ClusterShape, Placement};
+use lockstep_types::{HashRing, HostId};
+use lockstep_wire_volt::COMPATIBLE_VERSION;
+use mio::net::TcpListener;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock};
+
+pub(super) fn host_facts(
+    configuration: &ServerConfiguration,
+    client: &TcpListener,
+    admin: &TcpListener,
+) -> io::Result<HostFacts> {
+    let (partition_count, sites) = (configuration.partition_count(), configuration.sites);
+    let first_at = configuration.for_tests.first_partition_at;
+    let host = configuration.cluster.as_ref().map_or(HostId(0), |cluster| cluster.host);
+    let hosts = configuration.host_count();
+    let shape = ClusterShape { hosts, sites, partitions: partition_count, first_at };
+    Ok(HostFacts {
+        drain: crate::shard::Drain::default(),
+        options: configuration.options.clone(),
+        java_options: configuration.java_options.clone(),
+        ring: HashRing::new(partition_count),
+        partition_count,
+        placement: Placement::spread(host, shape),
+        cluster_created_ms: match &configuration.data {
+            Some(data) => data.cluster.created_ms,
+            None => clock::now_us() / 1000,
+        },
+        build: format!(
+            "voltdb-{COMPATIBLE_VERSION} compatible lockstepdb-{}",
+            env!("CARGO_PKG_VERSION")
+        ),
+        host_name: host_name(),
+        client_address: client.local_addr()?,
+        admin_address: admin.local_addr()?,
+        callers: Arc::new(Callers::of_host(host)),
+        open_connections: AtomicU64::new(0),
+        accepted_connections: AtomicU64::new(0),
+        dropped_connections: AtomicU64::new(0),
+        intake: Intake::default(),
+        reusable_bytes: (0..configuration.sites).map(|_| AtomicU64::new(0)).collect(),
+        on_shutdown: OnceLock::new(),
+        digests: OnceLock::new(),
+        disabled_rules: AtomicU64::new(configuration.options.disabled_rules.bits()),
+        multi_spin_ns: multi_spin_ns(configuration),
+        cluster: configuration.data.as_ref().map(|data| data.cluster.cluster).unwrap_or_default(),
+        started_ms: clock::now_us() / 1000,
+        data_disk: configuration.data.as_ref().map(|data| Arc::clone(&data.disk)),
+        data_lock: configuration.data.as_ref().and_then(|data| data.lock.clone()),
+        durability: configuration.data.as_ref().map_or(Durability::None, |data| data.durability),
+        lost: OnceLock::new(),
+        sends_bytes: configuration.for_tests.sends_bytes || crate::codec::sends_bytes_always(),
+        prepared: Mutex::default(),
+        on_log_filter: OnceLock::new(),
+    })
+}
+
+/// A thread that spins where there are too few cores keeps the one from running that it waits for.
+fn multi_spin_ns(configuration: &ServerConfiguration) -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    match configuration.sites as usize <= cores && configuration.sites > 1 {
+        true => configuration.options.multi_spin_us.ns(),
+        false => 0,
+    }
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_string())
+        .unwrap_or_else(|_| "localhost".to_string())
+}
