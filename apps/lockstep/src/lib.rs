@@ -13,6 +13,7 @@ mod java_api;
 mod last_word;
 mod load;
 mod log;
+mod membership;
 mod output;
 mod recovery;
 mod restore;

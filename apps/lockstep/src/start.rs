@@ -1,11 +1,11 @@
 //! `lockstep start`: runs a host in the foreground until it is told to stop.
 
 use crate::output::write_out;
-use crate::{ChangeFilter, Procedures, WrapDisk, huge_pages, last_word, recovery};
+use crate::{ChangeFilter, Procedures, WrapDisk, huge_pages, last_word, membership, recovery};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::{Count, MAX_PARTITIONS_PER_SITE, Options};
-use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};
+use lockstep_node::{MAX_SITES, NativeRegistry, Server, ServerConfiguration, TestSettings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -51,6 +51,7 @@ pub fn command() -> Command {
         )
         .arg(sites())
         .arg(partitions_per_site())
+        .args(membership::arguments(resolve))
         .arg(address("client", "127.0.0.1:21212", "Where clients connect; port 0 takes a free one"))
         .arg(address("admin", "127.0.0.1:21211", "Where administrators connect"))
         .arg(
@@ -129,7 +130,7 @@ pub fn sites() -> Arg {
     Arg::new("sites")
         .long("sites")
         .value_name("N")
-        .value_parser(value_parser!(u32).range(1..=1024))
+        .value_parser(value_parser!(u32).range(1..=i64::from(MAX_SITES)))
         .help("Number of sites, which are threads that serve partitions [default: the cores]")
 }
 
@@ -287,6 +288,8 @@ pub fn run(
     let each_has = options.partitions_per_site.to_u32();
     let sites = site_count(arguments, data.as_ref(), each_has);
     let kept = said_of_data(data.as_ref());
+    let cluster = membership::read(arguments, sites, &options)?;
+    let shape = membership::shown(cluster.as_ref(), shape(sites, each_has));
     last_word::end_with_panics(data.as_ref().map(|data| (data.disk.shown(""), data.durability)));
     let configuration = ServerConfiguration {
         sites,
@@ -298,11 +301,10 @@ pub fn run(
         pin_to_cores: arguments.get_many("pin").into_iter().flatten().copied().collect(),
         java_options: arguments.get_many("java-option").into_iter().flatten().cloned().collect(),
         data,
-        cluster: None,
+        cluster,
     };
     // Before the ready line, so that a signal directly after it is not lost.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
-    let shape = shape(sites, each_has);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the host starts: {shape}, {kept}");
     let (serves, stop) = await_signal(signals);
     let progress = configuration.data.as_ref().map(|data| Arc::clone(&data.progress));

@@ -1,6 +1,7 @@
 //! `lockstep admin`: what an administrator asks of a running host. Paths are those of the host's
 //! machine.
 
+mod cluster;
 mod operate;
 
 use crate::load::server_argument;
@@ -72,12 +73,14 @@ pub fn command() -> Command {
         .about("Administer a running host")
         .subcommand_required(true)
         .subcommand(snapshot)
+        .subcommand(cluster::command())
         .subcommands(operate::commands())
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     match arguments.subcommand() {
         Some(("snapshot", arguments)) => run_snapshot(arguments),
+        Some(("cluster", arguments)) => cluster::run(arguments),
         Some((what, arguments)) => operate::run(what, arguments),
         None => unreachable!("a subcommand is required"),
     }

@@ -4,6 +4,7 @@ mod bad_input;
 mod bench;
 mod bench_cut_short;
 mod clock;
+mod cluster;
 mod crash;
 mod csv;
 mod directory;

@@ -1,0 +1,93 @@
+//! The options of `start` that make a host one of a cluster.
+
+use clap::{Arg, ArgMatches, value_parser};
+use lockstep_node::links::{ClusterId, ClusterMembership, ClusterTerms};
+use lockstep_node::options::Options;
+use lockstep_types::HostId;
+use std::net::SocketAddr;
+
+/// The options.
+pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 4] {
+    [
+        Arg::new("hosts")
+            .long("hosts")
+            .value_name("N")
+            .value_parser(value_parser!(u32).range(1..=i64::from(HostId::LIMIT)))
+            .requires("peers")
+            .help("Number of hosts of the cluster [default: as many as --peers names]"),
+        Arg::new("kfactor")
+            .long("kfactor")
+            .value_name("K")
+            .value_parser(value_parser!(u32).range(0..=2))
+            .requires("peers")
+            .help(
+                "How many hosts may be lost without a loss of data: each partition has K + 1 \
+                 copies. This release has K = 0: the cluster stops with any of its hosts \
+                 [default: 0]",
+            ),
+        Arg::new("internal")
+            .long("internal")
+            .value_name("HOST:PORT")
+            .value_parser(resolve)
+            .requires("peers")
+            .help("Where this host listens for the other hosts: one of --peers"),
+        Arg::new("peers")
+            .long("peers")
+            .value_name("HOST:PORT,...")
+            .value_delimiter(',')
+            .value_parser(resolve)
+            .requires("internal")
+            .help(
+                "Where the hosts of the cluster listen for each other, this one too, in the same \
+                 order at each of them. The cluster keeps its data in memory only in this release",
+            ),
+    ]
+}
+
+/// What the options say; `None` for a host that is alone.
+///
+/// # Errors
+/// What does not fit, and what would.
+pub fn read(
+    arguments: &ArgMatches,
+    sites: u32,
+    options: &Options,
+) -> Result<Option<ClusterMembership>, String> {
+    let Some(peers) = arguments.get_many::<SocketAddr>("peers") else { return Ok(None) };
+    let addresses: Vec<SocketAddr> = peers.copied().collect();
+    let own = arguments.get_one::<SocketAddr>("internal").expect("--peers requires it");
+    let listed = addresses.len();
+    let hosts = arguments.get_one::<u32>("hosts").copied().unwrap_or(listed as u32);
+    if hosts as usize != listed {
+        return Err(format!("--hosts is {hosts}, and --peers names {listed}: name each host once"));
+    }
+    for (number, address) in addresses.iter().enumerate() {
+        if addresses[..number].contains(address) {
+            return Err(format!("--peers names {address} twice"));
+        }
+    }
+    let position = addresses.iter().position(|address| address == own).ok_or_else(|| {
+        format!("--internal is {own}, which is none of --peers: add it there, at each host")
+    })?;
+    if let Some(kfactor) = arguments.get_one::<u32>("kfactor").filter(|kfactor| **kfactor > 0) {
+        return Err(format!(
+            "--kfactor is {kfactor}: copies of partitions are not available in this release; start \
+             the hosts with --kfactor 0"
+        ));
+    }
+    let terms = ClusterTerms {
+        cluster: ClusterId::default(),
+        hosts,
+        sites,
+        partitions_per_site: options.partitions_per_site.to_u32(),
+    };
+    Ok(Some(ClusterMembership { host: HostId(position as u32), addresses, terms }))
+}
+
+/// What a host is started as, in words.
+pub fn shown(cluster: Option<&ClusterMembership>, shape: String) -> String {
+    match cluster {
+        None => shape,
+        Some(cluster) => format!("host {} of {}, {shape}", cluster.host, cluster.terms.hosts),
+    }
+}
