@@ -8,17 +8,40 @@
 mod apply;
 mod codec;
 mod command;
+mod control;
+mod detector;
 mod error;
 mod faults;
+mod heartbeat;
 mod ids;
+mod leases;
+mod log;
+mod log_entry;
+mod member;
+mod message;
+mod options;
 mod placement;
+mod raft_core;
 mod state;
+mod supervisor;
 
 pub use apply::Verdict;
 pub use command::Command;
+pub use control::{Control, ControlEffects, ControlEvent, Now};
+pub use detector::{Detector, Heard, Standing};
 pub use error::{ClusterError, FormatError, Refusal};
 pub use faults::Faults;
+pub use heartbeat::{Echo, Heartbeat};
 pub use ids::{ClusterId, Epoch, HOST_LIMIT, Incarnation, RaftId};
+pub use leases::Leases;
+pub use log::RaftLog;
+pub use log_entry::{EntryBody, GroupChange, HardState, LogEntry, Persist, Snapshot};
+pub use member::{
+    DurableChange, Effects, Event, Identity, Member, MemberConfig, Outgoing, ProposalId,
+    ProposalOutcome, Restored,
+};
+pub use message::Agreement;
+pub use options::Options;
 pub use placement::{first_placement, partition_count};
 pub use state::{
     ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Shape,

@@ -1,0 +1,319 @@
+//! The control plane of one host as a whole: the member of the Raft group, detection, leases and
+//! the rules of the leader, driven by time and messages.
+
+use crate::command::Command;
+use crate::detector::{Detector, Standing};
+use crate::error::{ClusterError, FormatError};
+use crate::heartbeat::Heartbeat;
+use crate::ids::{ClusterId, Epoch};
+use crate::leases::Leases;
+use crate::member::{Effects, Event, Member, MemberConfig, Outgoing, ProposalId, Restored};
+use crate::options::Options;
+use crate::state::{ClusterState, HostRecord, HostState};
+use crate::supervisor::Supervisor;
+use lockstep_types::{HostId, PartitionId, ThreadId};
+use std::collections::BTreeSet;
+
+/// The time at one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Microseconds of a monotonic clock that counts the time in which the host was suspended.
+    pub us: u64,
+    /// Microseconds since 1970, by the clock that gives transactions their time.
+    pub wall_us: u64,
+}
+
+/// The control plane of one host.
+pub struct Control {
+    member: Member,
+    detector: Detector,
+    leases: Leases,
+    supervisor: Supervisor,
+    options: Options,
+    standing: Standing,
+    suspects: Vec<HostId>,
+    /// The state that detection and leases have.
+    installed: Option<(Epoch, u64)>,
+    changes: u64,
+    next_heartbeat_us: u64,
+    events: Vec<ControlEvent>,
+    messages: Vec<Outgoing>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlEvent {
+    /// To the member of the Raft group.
+    Member(Event),
+    /// This host is in a majority, or not any more.
+    Standing(Standing),
+    /// The suspected hosts are these from now on.
+    Suspects(Vec<HostId>),
+    /// The clock of another host is off: it is refused.
+    ClockOff(ClusterError),
+}
+
+/// What the caller does, in this order. See [`Effects`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ControlEffects {
+    /// First: all of it is made durable, in this order. Memory-only hosts skip it.
+    pub durable: Vec<crate::DurableChange>,
+    /// Then these are sent.
+    pub messages: Vec<Outgoing>,
+    /// Then these have happened.
+    pub events: Vec<ControlEvent>,
+}
+
+/// First byte of what the members of the Raft group exchange.
+const MEMBER: u8 = 1;
+/// First byte of a heartbeat.
+const HEARTBEAT: u8 = 2;
+
+impl Control {
+    /// The control plane of a process that starts.
+    ///
+    /// # Errors
+    /// As for [`Member::new`].
+    pub fn new(
+        config: MemberConfig,
+        restored: Option<Restored>,
+        now: Now,
+    ) -> Result<Control, ClusterError> {
+        let (host, incarnation) = (config.description.host, config.incarnation);
+        let (options, faults) = (config.options, config.faults);
+        let shape = config.agreement.shape;
+        let sites = if shape.is_witness(host) { 0 } else { shape.sites_per_host };
+        let member = Member::new(config, restored, now.us)?;
+        let detector = Detector::new(host, incarnation, sites, options, faults, now.us);
+        let leases = Leases::new(host, incarnation, options, faults, now.us);
+        let mut control = Control {
+            member,
+            detector,
+            leases,
+            supervisor: Supervisor::default(),
+            options,
+            standing: Standing::Minority,
+            suspects: Vec::new(),
+            installed: None,
+            changes: 0,
+            next_heartbeat_us: now.us,
+            events: Vec::new(),
+            messages: Vec::new(),
+        };
+        control.leases.suspend(true);
+        control.install(now);
+        Ok(control)
+    }
+
+    /// The member of the Raft group.
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// The replicated state, if this host has it.
+    pub fn state(&self) -> Option<&ClusterState> {
+        self.member.state()
+    }
+
+    /// What this host is to the cluster.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// The leases of this host.
+    pub fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Who is connected and who is suspected.
+    pub fn detector(&self) -> &Detector {
+        &self.detector
+    }
+
+    /// Whether this host may answer reads of a partition at a time. It is tested after the read was
+    /// executed, when the answer is written. A host in a minority holds no lease, and neither does
+    /// one for a partition whose site stands still.
+    pub fn holds_lease(&self, partition: PartitionId, now_us: u64) -> bool {
+        let copy = self
+            .state()
+            .and_then(|state| state.partition(partition)?.copy_at(self.member.host()).copied());
+        let runs = copy.is_some_and(|copy| !self.detector.is_stuck(copy.thread, now_us));
+        runs && self.leases.holds(partition, now_us)
+    }
+
+    /// Serves a partition no longer, until it has a new epoch: the leader's part of a transfer.
+    /// Only after that may [`Command::CompleteHandOver`] be proposed.
+    pub fn seal(&mut self, partition: PartitionId) {
+        self.leases.seal(partition);
+    }
+
+    /// A site thread ran at a time, or was waiting for work then.
+    pub fn site_ran(&mut self, site: ThreadId, at_us: u64) {
+        self.detector.site_ran(site, at_us);
+    }
+
+    /// Proposes a command.
+    ///
+    /// # Errors
+    /// Too many proposals are pending.
+    pub fn propose(&mut self, command: Command, now: Now) -> Result<ProposalId, ClusterError> {
+        self.member.propose(command, now.us)
+    }
+
+    /// Time has passed: called at least every tick of the Raft group.
+    pub fn tick(&mut self, now: Now) {
+        self.member.tick(now.us);
+        self.look(now);
+        self.lead(now);
+        if now.us >= self.next_heartbeat_us {
+            self.send_heartbeats(now);
+        }
+    }
+
+    /// A message of another host arrived.
+    pub fn receive(&mut self, from: HostId, bytes: &[u8], now: Now) {
+        match bytes.split_first() {
+            Some((&MEMBER, rest)) => self.member.receive(from, rest, now.us),
+            Some((&HEARTBEAT, rest)) => match Heartbeat::decode(rest) {
+                Ok(heartbeat) => self.take_heartbeat(from, &heartbeat, now),
+                Err(reason) => self.refuse(from, reason),
+            },
+            Some((&found, _)) => {
+                let found = u64::from(found);
+                self.refuse(from, FormatError::Value { field: "channel", found });
+            }
+            None => self.refuse(from, FormatError::End),
+        }
+    }
+
+    fn refuse(&mut self, from: HostId, reason: FormatError) {
+        self.events.push(ControlEvent::Member(Event::Refused { from, reason }));
+    }
+
+    fn cluster(&self) -> Option<ClusterId> {
+        self.state().map(|state| state.id)
+    }
+
+    fn take_heartbeat(&mut self, from: HostId, heartbeat: &Heartbeat, now: Now) {
+        if from == self.member.host() || self.cluster() != Some(heartbeat.cluster) {
+            return;
+        }
+        let Some(heard) = self.detector.take(from, heartbeat, (now.us, now.wall_us)) else {
+            return;
+        };
+        if let Some((sent_us, epoch)) = heard.grant {
+            self.leases.take(from, sent_us, epoch);
+        }
+        if let Some(offset_us) = heard.clock_off_us {
+            let limit_us = self.options.clock_offset_max_us as i64;
+            let error = ClusterError::ClockOff { host: from, offset_us, limit_us };
+            self.events.push(ControlEvent::ClockOff(error));
+        }
+        self.note_epochs(now);
+    }
+
+    fn note_epochs(&mut self, now: Now) {
+        let Control { leases, detector, .. } = self;
+        leases.note_epochs(|host| detector.epoch_of(host), now.us);
+    }
+
+    /// Brings standing and suspects up to date.
+    fn look(&mut self, now: Now) {
+        let Some(state) = self.member.state() else { return };
+        let voters: Vec<HostId> = state.voters().collect();
+        let epoch = state.epoch;
+        let standing = self.detector.standing(&voters, epoch, now.us);
+        if standing != self.standing {
+            self.standing = standing;
+            self.leases.suspend(standing != Standing::Majority);
+            self.events.push(ControlEvent::Standing(standing));
+        }
+        let suspects = self.detector.suspects(now.us);
+        if suspects != self.suspects {
+            self.suspects.clone_from(&suspects);
+            self.events.push(ControlEvent::Suspects(suspects));
+        }
+    }
+
+    /// As the leader of the Raft group: proposes what the rules say.
+    fn lead(&mut self, now: Now) {
+        if !self.member.leads() || self.standing != Standing::Majority {
+            self.supervisor.reset();
+            return;
+        }
+        let connected: BTreeSet<HostId> = self.detector.connected(now.us);
+        self.member.lead(&connected, now.us);
+        let Control { supervisor, detector, options, member, .. } = self;
+        let Some(state) = member.state().filter(|state| state.is_formed()) else { return };
+        let commands = supervisor.proposals(member.host(), state, detector, options, now.us);
+        for command in commands {
+            if self.member.would_change(&command) {
+                self.member.propose_once(command, now.us);
+            }
+        }
+    }
+
+    fn send_heartbeats(&mut self, now: Now) {
+        self.next_heartbeat_us = now.us + self.options.heartbeat_interval_us;
+        let Some(state) = self.member.state() else { return };
+        let (cluster, epoch, own) = (state.id, state.epoch, self.member.host());
+        let to: Vec<(HostId, crate::Incarnation)> =
+            state.hosts.iter().map(|(host, record)| (*host, record.incarnation)).collect();
+        for (host, incarnation) in to.into_iter().filter(|(host, _)| *host != own) {
+            let came_us = self.detector.answers_from_us(host, incarnation);
+            let grants =
+                came_us.is_some_and(|came_us| self.leases.give(host, incarnation, came_us));
+            let times = (now.us, now.wall_us);
+            let heartbeat = self.detector.heartbeat(host, cluster, epoch, grants, times);
+            let bytes = [&[HEARTBEAT][..], &heartbeat.encode()].concat();
+            self.messages.push(Outgoing { to: host, bytes });
+        }
+    }
+
+    /// Gives a newer state to detection and leases.
+    fn install(&mut self, now: Now) {
+        let Some(state) = self.member.state() else { return };
+        let version = (state.epoch, self.changes);
+        if self.installed == Some(version) {
+            return;
+        }
+        for record in state.hosts.values() {
+            self.detector.expect(record.description.host, record.incarnation, now.us);
+        }
+        self.leases.install(state, now.us);
+        let new_epoch = self.installed.is_none_or(|installed| installed.0 != version.0);
+        self.installed = Some(version);
+        if new_epoch {
+            // Grants of the new epoch are counted on by all leaders.
+            self.send_heartbeats(now);
+        }
+        self.note_epochs(now);
+    }
+
+    /// What has to be done since the last call.
+    pub fn take_effects(&mut self, now: Now) -> ControlEffects {
+        let Effects { durable, messages, events } = self.member.take_effects(now.us);
+        self.changes += events.iter().filter(|event| changes_state(event)).count() as u64;
+        self.install(now);
+        let wrap = |outgoing: Outgoing| Outgoing {
+            bytes: [&[MEMBER][..], &outgoing.bytes].concat(),
+            ..outgoing
+        };
+        let mut messages: Vec<Outgoing> = messages.into_iter().map(wrap).collect();
+        messages.append(&mut self.messages);
+        let mut all = std::mem::take(&mut self.events);
+        all.extend(events.into_iter().map(ControlEvent::Member));
+        ControlEffects { durable, messages, events: all }
+    }
+
+    /// Whether this host is listed as up, in its present run.
+    pub fn is_up(&self) -> bool {
+        let record = self.state().and_then(|state| state.hosts.get(&self.member.host()));
+        let current = |record: &&HostRecord| record.incarnation == self.member.incarnation();
+        record.filter(current).is_some_and(|record| record.state == HostState::Up)
+    }
+}
+
+fn changes_state(event: &Event) -> bool {
+    matches!(event, Event::PlacementChanged(_) | Event::StateChanged)
+}

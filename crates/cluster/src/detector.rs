@@ -1,0 +1,260 @@
+//! Who is connected, who is suspected, and whether this host is among the majority.
+//!
+//! Two hosts are *connected* when each hears the other: a heartbeat came lately, and it answers one
+//! that was sent lately. A cut in one direction is seen at both ends by that. A host is *suspected*
+//! when it is not connected, when a site of it stands still behind its heartbeats, or when its
+//! clock is off.
+
+use crate::faults::Faults;
+use crate::heartbeat::{Echo, Heartbeat};
+use crate::ids::{Epoch, Incarnation};
+use crate::options::Options;
+use lockstep_types::{HostId, ThreadId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What this host is to the cluster, as far as it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It is connected with a majority of the voters.
+    Majority,
+    /// It is not. It serves nothing, and keeps its data.
+    Minority,
+    /// Others have had a newer placement for longer than a suspicion takes. It serves nothing
+    /// until it has that placement.
+    Stale,
+}
+
+struct Peer {
+    incarnation: Incarnation,
+    /// When a heartbeat came last.
+    heard_us: u64,
+    /// The greatest send time of this host that was answered.
+    answered_us: u64,
+    /// The newest heartbeat: its send time by the peer's clock, and when it came.
+    newest: Option<(u64, u64)>,
+    epoch: Epoch,
+    suspects: BTreeSet<HostId>,
+    site_age_us_max: u64,
+    /// The peer's wall clock less that of this host, if it is over the limit.
+    clock_off_us: Option<i64>,
+}
+
+/// What a heartbeat brought, beside the news that its sender lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// A grant: the time at which this host sent what it is counted from, and its epoch.
+    pub grant: Option<(u64, Epoch)>,
+    /// The sender's clock differs by this much, over the limit. It was not so before.
+    pub clock_off_us: Option<i64>,
+}
+
+/// The state of detection at one host. All times are of its monotonic clock, which counts the time
+/// in which the host was suspended.
+pub struct Detector {
+    host: HostId,
+    incarnation: Incarnation,
+    options: Options,
+    faults: Faults,
+    peers: BTreeMap<HostId, Peer>,
+    /// By site, when its thread ran last.
+    sites: Vec<u64>,
+    stale_since_us: Option<u64>,
+}
+
+impl Detector {
+    /// Detection at a host with sites that start at `now_us`.
+    pub fn new(
+        host: HostId,
+        incarnation: Incarnation,
+        sites: u16,
+        options: Options,
+        faults: Faults,
+        now_us: u64,
+    ) -> Detector {
+        let sites = vec![now_us; usize::from(sites)];
+        let (peers, stale_since_us) = (BTreeMap::new(), None);
+        Detector { host, incarnation, options, faults, peers, sites, stale_since_us }
+    }
+
+    /// A site thread ran at a time, or was waiting for work then.
+    pub fn site_ran(&mut self, site: ThreadId, at_us: u64) {
+        if let Some(ran_us) = self.sites.get_mut(site.index()) {
+            *ran_us = (*ran_us).max(at_us);
+        }
+    }
+
+    /// Whether a site of this host stands still.
+    pub fn is_stuck(&self, site: ThreadId, now_us: u64) -> bool {
+        let ran_us = self.sites.get(site.index());
+        let limit_us = self.options.site_suspect_after_us;
+        ran_us.is_none_or(|ran_us| now_us.saturating_sub(*ran_us) > limit_us)
+    }
+
+    /// Whether any site of this host stands still.
+    pub fn has_stuck_site(&self, now_us: u64) -> bool {
+        (0..self.sites.len()).any(|site| self.is_stuck(ThreadId(site as u16), now_us))
+    }
+
+    /// From `now_us` on a host is expected to send heartbeats.
+    pub fn expect(&mut self, host: HostId, incarnation: Incarnation, now_us: u64) {
+        if host == self.host {
+            return;
+        }
+        let known = self.peers.get(&host);
+        if known.is_some_and(|peer| peer.incarnation >= incarnation) {
+            return;
+        }
+        let peer = Peer {
+            incarnation,
+            heard_us: now_us,
+            answered_us: now_us,
+            newest: None,
+            epoch: Epoch(0),
+            suspects: BTreeSet::new(),
+            site_age_us_max: 0,
+            clock_off_us: None,
+        };
+        self.peers.insert(host, peer);
+    }
+
+    /// The heartbeat for a host. `grants` says whether it may grant a lease.
+    pub fn heartbeat(
+        &self,
+        to: HostId,
+        cluster: crate::ClusterId,
+        epoch: Epoch,
+        grants: bool,
+        (now_us, wall_us): (u64, u64),
+    ) -> Heartbeat {
+        let newest = self.peers.get(&to).and_then(|peer| Some((peer.incarnation, peer.newest?)));
+        let echo = newest.map(|(incarnation, (sent_us, came_us))| Echo {
+            incarnation,
+            sent_us,
+            held_us: now_us.saturating_sub(came_us),
+            grants,
+        });
+        Heartbeat {
+            cluster,
+            incarnation: self.incarnation,
+            epoch,
+            sent_us: now_us,
+            wall_us,
+            echo,
+            suspects: self.suspects(now_us),
+            site_ages_us: self.sites.iter().map(|ran_us| now_us.saturating_sub(*ran_us)).collect(),
+        }
+    }
+
+    /// When the heartbeat came that the next one to a host answers: a grant is counted from
+    /// there. `None` if there is none of its process, or its clock is off.
+    pub fn answers_from_us(&self, to: HostId, incarnation: Incarnation) -> Option<u64> {
+        let peer = self.peers.get(&to).filter(|peer| peer.incarnation == incarnation)?;
+        peer.newest.filter(|_| peer.clock_off_us.is_none()).map(|(_, came_us)| came_us)
+    }
+
+    /// Takes a heartbeat. `None` if it is of an older process, or came after a newer one.
+    pub fn take(
+        &mut self,
+        from: HostId,
+        heartbeat: &Heartbeat,
+        (now_us, wall_us): (u64, u64),
+    ) -> Option<Heard> {
+        self.expect(from, heartbeat.incarnation, now_us);
+        let limit_us = self.options.clock_offset_max_us;
+        let peer = self.peers.get_mut(&from)?;
+        let overtaken = peer.newest.is_some_and(|(sent_us, _)| sent_us >= heartbeat.sent_us);
+        if peer.incarnation != heartbeat.incarnation || overtaken {
+            return None;
+        }
+        peer.heard_us = now_us;
+        peer.newest = Some((heartbeat.sent_us, now_us));
+        peer.epoch = heartbeat.epoch;
+        peer.suspects = heartbeat.suspects.iter().copied().collect();
+        peer.site_age_us_max = heartbeat.site_ages_us.iter().copied().max().unwrap_or(0);
+        let echo = heartbeat
+            .echo
+            .filter(|echo| echo.incarnation == self.incarnation && echo.sent_us <= now_us);
+        // The delay of the message is between nothing and what the round trip leaves for it.
+        let round_trip_us = echo.map(|echo| (now_us - echo.sent_us).saturating_sub(echo.held_us));
+        let off_us = offset_us(heartbeat.wall_us, wall_us, round_trip_us, limit_us);
+        let off_us = off_us.filter(|_| !self.faults.one_bad_clock());
+        let is_new = peer.clock_off_us.is_none();
+        peer.clock_off_us = off_us;
+        if let Some(echo) = &echo {
+            peer.answered_us = peer.answered_us.max(echo.sent_us);
+        }
+        let grant = echo.filter(|echo| echo.grants && off_us.is_none());
+        let grant = grant.map(|echo| (echo.sent_us, heartbeat.epoch));
+        Some(Heard { grant, clock_off_us: off_us.filter(|_| is_new) })
+    }
+
+    /// Whether this host and another one hear each other.
+    pub fn is_connected(&self, host: HostId, now_us: u64) -> bool {
+        let Some(peer) = self.peers.get(&host) else { return host == self.host };
+        let Options { suspect_after_us, heartbeat_interval_us, .. } = self.options;
+        let heard = now_us.saturating_sub(peer.heard_us) <= suspect_after_us;
+        // An answer is older by the interval in which it waits for the next heartbeat.
+        let limit_us = suspect_after_us + heartbeat_interval_us;
+        let answered = now_us.saturating_sub(peer.answered_us) <= limit_us;
+        heard && answered && peer.clock_off_us.is_none()
+    }
+
+    /// Whether another host is suspected.
+    pub fn is_suspected(&self, host: HostId, now_us: u64) -> bool {
+        let stuck = |peer: &Peer| peer.site_age_us_max > self.options.site_suspect_after_us;
+        !self.is_connected(host, now_us) || self.peers.get(&host).is_some_and(stuck)
+    }
+
+    /// All hosts that are suspected, ascending.
+    pub fn suspects(&self, now_us: u64) -> Vec<HostId> {
+        self.peers.keys().copied().filter(|host| self.is_suspected(*host, now_us)).collect()
+    }
+
+    /// The hosts that are connected with this one, itself among them.
+    pub fn connected(&self, now_us: u64) -> BTreeSet<HostId> {
+        let peers = self.peers.keys().copied();
+        peers.chain([self.host]).filter(|host| self.is_connected(*host, now_us)).collect()
+    }
+
+    /// Whether a host said in its newest heartbeat that it suspects another one.
+    pub fn suspects_of(&self, host: HostId) -> impl Iterator<Item = HostId> + '_ {
+        self.peers.get(&host).into_iter().flat_map(|peer| peer.suspects.iter().copied())
+    }
+
+    /// The epoch of a host's newest heartbeat.
+    pub fn epoch_of(&self, host: HostId) -> Epoch {
+        self.peers.get(&host).map_or(Epoch(0), |peer| peer.epoch)
+    }
+
+    /// What this host is to the cluster whose voters are given. `epoch` is that of its placement.
+    pub fn standing(&mut self, voters: &[HostId], epoch: Epoch, now_us: u64) -> Standing {
+        let connected = voters.iter().filter(|host| self.is_connected(**host, now_us)).count();
+        if 2 * connected <= voters.len() {
+            return Standing::Minority;
+        }
+        let newer = self.peers.values().any(|peer| peer.epoch > epoch);
+        self.stale_since_us = self.stale_since_us.or(Some(now_us)).filter(|_| newer);
+        let limit_us = self.options.suspect_after_us;
+        match self.stale_since_us {
+            Some(since_us) if now_us - since_us > limit_us => Standing::Stale,
+            _ => Standing::Majority,
+        }
+    }
+}
+
+/// How far the clock of the peer is off, if it is over the limit for every delay that the message
+/// may have had. Without a round trip the delay may be anything.
+fn offset_us(peer_us: u64, own_us: u64, round_trip_us: Option<u64>, limit_us: u64) -> Option<i64> {
+    let clamp = |value: i128| value.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+    let least = i128::from(peer_us) - i128::from(own_us);
+    let most = round_trip_us.map(|round_trip_us| least + i128::from(round_trip_us));
+    let limit = i128::from(limit_us);
+    match most {
+        _ if least > limit => Some(clamp(least)),
+        Some(most) if most < -limit => Some(clamp(most)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

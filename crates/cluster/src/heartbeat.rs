@@ -1,0 +1,136 @@
+//! The message that every host sends to every other one, all the time.
+
+use crate::codec::{
+    read_count, read_end, read_epoch, read_flag, read_host, read_incarnation, read_version,
+};
+use crate::error::FormatError;
+use crate::ids::{ClusterId, Epoch, Incarnation};
+use lockstep_base::bytes::{ByteReader, ByteWriter};
+use lockstep_types::HostId;
+
+/// Version of the byte form of [`Heartbeat`].
+const HEARTBEAT_VERSION: u8 = 1;
+
+/// What a host answers to the newest heartbeat of the host that it sends to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Echo {
+    /// The process that sent it.
+    pub incarnation: Incarnation,
+    /// When that process sent it, by its own monotonic clock.
+    pub sent_us: u64,
+    /// Time between its receipt and this message, by the clock of the host that answers.
+    pub held_us: u64,
+    /// Whether the host grants a lease, which is counted from `sent_us` and is of the epoch of
+    /// the heartbeat.
+    pub grants: bool,
+}
+
+/// A heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The cluster of the sender.
+    pub cluster: ClusterId,
+    /// The process that sends.
+    pub incarnation: Incarnation,
+    /// The epoch of the placement that it has.
+    pub epoch: Epoch,
+    /// When it was sent, by the sender's monotonic clock.
+    pub sent_us: u64,
+    /// The same by its wall clock, in microseconds since 1970.
+    pub wall_us: u64,
+    /// The answer to the receiver's newest heartbeat.
+    pub echo: Option<Echo>,
+    /// The hosts that the sender suspects.
+    pub suspects: Vec<HostId>,
+    /// By site of the sender, how long ago its thread ran.
+    pub site_ages_us: Vec<u64>,
+}
+
+impl Heartbeat {
+    /// The byte form.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut output = Vec::with_capacity(64);
+        output.put_u8(HEARTBEAT_VERSION);
+        output.extend_from_slice(&self.cluster.0.to_be_bytes());
+        output.put_varint(self.incarnation.0);
+        output.put_varint(self.epoch.0);
+        output.put_varint(self.sent_us);
+        output.put_varint(self.wall_us);
+        output.put_u8(u8::from(self.echo.is_some()));
+        if let Some(echo) = &self.echo {
+            output.put_varint(echo.incarnation.0);
+            output.put_varint(echo.sent_us);
+            output.put_varint(echo.held_us);
+            output.put_u8(u8::from(echo.grants));
+        }
+        output.put_varint(self.suspects.len() as u64);
+        self.suspects.iter().for_each(|host| output.put_varint(u64::from(host.0)));
+        output.put_varint(self.site_ages_us.len() as u64);
+        self.site_ages_us.iter().for_each(|age_us| output.put_varint(*age_us));
+        output
+    }
+
+    /// Reads the byte form.
+    ///
+    /// # Errors
+    /// The bytes are not a heartbeat.
+    pub fn decode(bytes: &[u8]) -> Result<Heartbeat, FormatError> {
+        let input = &mut ByteReader::new(bytes);
+        read_version(input, "a heartbeat", HEARTBEAT_VERSION)?;
+        let cluster = ClusterId(input.u64()?);
+        let (incarnation, epoch) = (read_incarnation(input)?, read_epoch(input)?);
+        let (sent_us, wall_us) = (input.varint()?, input.varint()?);
+        let echo = match read_flag(input, "echo")? {
+            false => None,
+            true => Some(Echo {
+                incarnation: read_incarnation(input)?,
+                sent_us: input.varint()?,
+                held_us: input.varint()?,
+                grants: read_flag(input, "grant")?,
+            }),
+        };
+        let count = read_count(input, "suspects")?;
+        let suspects = (0..count).map(|_| read_host(input)).collect::<Result<_, _>>()?;
+        let count = read_count(input, "sites")?;
+        let site_ages_us = (0..count).map(|_| input.varint()).collect::<Result<_, _>>()?;
+        read_end(input)?;
+        Ok(Heartbeat {
+            cluster,
+            incarnation,
+            epoch,
+            sent_us,
+            wall_us,
+            echo,
+            suspects,
+            site_ages_us,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_are_read_as_written_and_keep_their_form() {
+        let echo = Echo { incarnation: Incarnation(3), sent_us: 300, held_us: 4, grants: true };
+        let heartbeat = Heartbeat {
+            cluster: ClusterId(7),
+            incarnation: Incarnation(2),
+            epoch: Epoch(5),
+            sent_us: 1_000,
+            wall_us: 2_000,
+            echo: Some(echo),
+            suspects: vec![HostId(1)],
+            site_ages_us: vec![0, 9],
+        };
+        let bytes = heartbeat.encode();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "0100000000000000070205e807d00f0103ac0204010101020009");
+        assert_eq!(Heartbeat::decode(&bytes), Ok(heartbeat.clone()));
+        let silent = Heartbeat { echo: None, suspects: vec![], site_ages_us: vec![], ..heartbeat };
+        assert_eq!(Heartbeat::decode(&silent.encode()), Ok(silent));
+        assert!((0..bytes.len()).all(|length| Heartbeat::decode(&bytes[..length]).is_err()));
+        assert!(Heartbeat::decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+}

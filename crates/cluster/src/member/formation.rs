@@ -1,0 +1,170 @@
+//! How a cluster begins: hosts greet each other until the first of them knows that all are there,
+//! agree, and belong to no cluster. It then makes the Raft group of all of them.
+//!
+//! An answer names the process that asked. A host that answered takes no more messages of an older
+//! process of the one that asked, so what such a process had begun is void.
+
+use super::{DurableChange, Event, Member};
+use crate::command::Command;
+use crate::ids::{ClusterId, Incarnation, RaftId};
+use crate::log_entry::{HardState, Snapshot};
+use crate::message::{Body, Envelope, Hello};
+use crate::raft_core::RaftCore;
+use crate::state::{ClusterState, HostDescription, HostRecord};
+use lockstep_base::random::split_mix;
+use lockstep_types::HostId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The newest hello of a host.
+pub(super) struct SeenHello {
+    pub id: RaftId,
+    pub cluster: Option<ClusterId>,
+    pub description: HostDescription,
+    /// Whether it answered a hello of this process.
+    pub answered: bool,
+    pub at_us: u64,
+}
+
+impl Member {
+    /// Greets all other hosts, until this member has a state that lists it.
+    pub(super) fn say_hello(&mut self, now_us: u64) {
+        let incarnation = self.config.incarnation;
+        let record = self.state.as_ref().and_then(|state| state.hosts.get(&self.host()));
+        let listed = record.is_some_and(|record| record.incarnation == incarnation);
+        if listed || now_us < self.next_hello_us {
+            return;
+        }
+        self.next_hello_us = now_us + self.config.options.hello_interval_us;
+        let hosts = (0..self.config.agreement.shape.members()).map(HostId);
+        for host in hosts.filter(|host| *host != self.host()).collect::<Vec<_>>() {
+            self.send_hello(host, None);
+        }
+    }
+
+    fn send_hello(&mut self, to: HostId, answers: Option<Incarnation>) {
+        let hello = Hello {
+            answers,
+            description: self.config.description.clone(),
+            agreement: self.config.agreement.clone(),
+        };
+        self.send(to, None, &Body::Hello(Box::new(hello)));
+    }
+
+    pub(super) fn take_hello(&mut self, envelope: Envelope, hello: Hello, now_us: u64) {
+        let host = envelope.from.host();
+        if hello.agreement != self.config.agreement || hello.description.host != host {
+            let found = Box::new(hello.agreement);
+            self.effects.events.push(Event::Disagrees { host, found });
+            return;
+        }
+        let answered = hello.answers == Some(self.config.incarnation);
+        if hello.answers.is_none() {
+            self.send_hello(host, Some(envelope.incarnation));
+        }
+        let known = self.hellos.get(&host).filter(|known| known.id == envelope.from);
+        let answered = answered || known.is_some_and(|known| known.answered);
+        let seen = SeenHello {
+            id: envelope.from,
+            cluster: envelope.cluster,
+            description: hello.description,
+            answered,
+            at_us: now_us,
+        };
+        self.hellos.insert(host, seen);
+    }
+
+    /// The first host begins the cluster, when every other one answered and belongs to none.
+    pub(super) fn form_cluster(&mut self, now_us: u64) {
+        if self.identity.cluster.is_some() || self.host() != HostId(0) {
+            return;
+        }
+        let fresh = now_us.saturating_sub(self.config.options.hello_fresh_us);
+        let is_ready = |host: &HostId| {
+            let seen = self.hellos.get(host);
+            seen.is_some_and(|s| s.answered && s.cluster.is_none() && s.at_us >= fresh)
+        };
+        let members = self.config.agreement.shape.members();
+        if !(1..members).map(HostId).all(|host| is_ready(&host)) {
+            return;
+        }
+        let own = HostRecord::joining(self.config.description.clone(), self.config.incarnation);
+        let record =
+            |seen: &SeenHello| HostRecord::joining(seen.description.clone(), seen.id.joined_in());
+        let mut records: BTreeMap<HostId, HostRecord> =
+            self.hellos.iter().map(|(host, seen)| (*host, record(seen))).collect();
+        records.insert(HostId(0), own);
+        assert_eq!(records.len(), members as usize, "every configured host is listed");
+        self.begin(records, now_us);
+    }
+
+    fn begin(&mut self, records: BTreeMap<HostId, HostRecord>, now_us: u64) {
+        let mut seed = self.config.seed ^ self.config.incarnation.0 ^ now_us;
+        let cluster = ClusterId(split_mix(&mut seed).max(1));
+        let agreement = &self.config.agreement;
+        let (name, shape) = (agreement.name.clone(), agreement.shape);
+        let mut order: Vec<HostId> = records.keys().copied().collect();
+        // The first host begins, and a witness is there to vote.
+        order.sort_by_key(|host| (host.0 != 0, !shape.is_witness(*host), *host));
+        let voters = order.iter().take(super::group::voter_count(&shape));
+        let voters: BTreeSet<RaftId> = voters.map(|host| records[host].raft_id()).collect();
+        let all = records.values().map(HostRecord::raft_id);
+        let learners: BTreeSet<RaftId> = all.filter(|id| !voters.contains(id)).collect();
+        let mut state = ClusterState::forming(cluster, name, shape, records);
+        state.set_votes(&voters, &learners);
+        let snapshot = Snapshot {
+            index: 1,
+            term: 1,
+            voters: voters.into_iter().collect(),
+            learners: learners.into_iter().collect(),
+            state: state.encode(),
+        };
+        let hard_state = HardState { term: 1, vote: 0, commit: 1 };
+        let options = super::core_options(&self.config);
+        let (kept, entries) = (Some(snapshot.clone()), Vec::new());
+        self.core = RaftCore::new(self.identity.id, &options, kept, entries, hard_state)
+            .expect("a log of one snapshot is whole");
+        self.bind(Some(cluster));
+        self.state = Some(state);
+        let snapshot = Some(snapshot);
+        let hard_state = Some(hard_state);
+        let persist = crate::log_entry::Persist { snapshot, entries: Vec::new(), hard_state };
+        self.effects.durable.push(DurableChange::Log(persist));
+        self.effects.events.push(Event::StateChanged);
+    }
+
+    /// As the leader: makes processes members that greeted and are none, the old identity of their
+    /// host first. True if something was proposed that has to come to its end first.
+    pub(super) fn admit_hosts(&mut self, now_us: u64) -> bool {
+        let Some(state) = &self.state else { return false };
+        let fresh = now_us.saturating_sub(self.config.options.hello_fresh_us);
+        let (voters, learners) = self.core.group();
+        for (host, seen) in &self.hellos {
+            let record = state.hosts.get(host);
+            let is_newer = record.is_none_or(|record| record.incarnation < seen.id.joined_in());
+            let bound_elsewhere = seen.cluster.is_some_and(|cluster| cluster != state.id);
+            if !is_newer || bound_elsewhere || seen.at_us < fresh {
+                continue;
+            }
+            let incarnation = seen.id.joined_in();
+            if let Some(old) = record {
+                let old_id = old.raft_id();
+                if voters.contains(&old_id) || learners.contains(&old_id) {
+                    return self.core.propose_change(crate::GroupChange::Remove(old_id));
+                }
+                if old.state == crate::HostState::Up {
+                    let lost = Command::HostLost { host: *host, incarnation: old.incarnation };
+                    self.propose_once(lost, now_us);
+                    return true;
+                }
+            }
+            let description = seen.description.clone();
+            let join = Command::Join { description, incarnation };
+            // A process whose predecessor had the last copy of something stays out.
+            if self.would_change(&join) {
+                self.propose_once(join, now_us);
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,78 @@
+//! Who votes: what the leader does to bring the Raft group in line with the members.
+
+use super::Member;
+use crate::command::Command;
+use crate::ids::RaftId;
+use crate::log_entry::GroupChange;
+use crate::state::{HostState, Shape};
+use lockstep_types::HostId;
+use std::collections::BTreeSet;
+
+/// The most voters. Further members learn, and take the place of a voter that is lost.
+const VOTERS_MAX: u32 = 5;
+
+/// How many members vote: an odd number, since an even one survives no more losses than the odd
+/// one below it.
+pub(super) fn voter_count(shape: &Shape) -> usize {
+    let members = shape.members().min(VOTERS_MAX);
+    (members - u32::from(members.is_multiple_of(2))).max(1) as usize
+}
+
+impl Member {
+    /// As the leader: does one step towards the group and the members as they should be. Members
+    /// in `connected` exchange heartbeats with this one.
+    pub fn lead(&mut self, connected: &BTreeSet<HostId>, now_us: u64) {
+        if !self.leads() || self.admit_hosts(now_us) {
+            return;
+        }
+        if let Some(change) = self.next_change(connected) {
+            self.core.propose_change(change);
+            return;
+        }
+        let Some(state) = &self.state else { return };
+        if !state.is_formed() {
+            let mut ids = state.hosts.values().map(crate::HostRecord::raft_id);
+            if ids.all(|id| self.core.is_caught_up(id)) {
+                self.propose_once(Command::Form, now_us);
+            }
+        }
+    }
+
+    fn next_change(&self, connected: &BTreeSet<HostId>) -> Option<GroupChange> {
+        let state = self.state.as_ref()?;
+        let (voters, learners) = self.core.group();
+        let record_of =
+            |id: &RaftId| state.hosts.get(&id.host()).filter(|record| record.raft_id() == *id);
+        if let Some(old) = voters.iter().chain(&learners).find(|id| record_of(id).is_none()) {
+            return Some(GroupChange::Remove(*old));
+        }
+        let known: BTreeSet<&RaftId> = voters.iter().chain(&learners).collect();
+        let mut ids = state.hosts.values().map(crate::HostRecord::raft_id);
+        if let Some(new) = ids.find(|id| !known.contains(id)) {
+            return Some(GroupChange::AddLearner(new));
+        }
+        let ready = |id: &&RaftId| {
+            connected.contains(&id.host())
+                && self.core.is_caught_up(**id)
+                && record_of(id).is_some_and(|record| record.state != HostState::Down)
+        };
+        let witness_first = |id: &&RaftId| (!state.shape.is_witness(id.host()), **id);
+        let candidate = learners.iter().filter(ready).min_by_key(witness_first);
+        let is_down =
+            |id: &&RaftId| record_of(id).is_some_and(|record| record.state == HostState::Down);
+        let down = voters.iter().find(is_down);
+        let wanted = voter_count(&state.shape);
+        match (voters.len().cmp(&wanted), candidate) {
+            (std::cmp::Ordering::Less, Some(id)) => Some(GroupChange::AddVoter(*id)),
+            (std::cmp::Ordering::Equal, Some(id)) if down.is_some() => {
+                Some(GroupChange::AddVoter(*id))
+            }
+            (std::cmp::Ordering::Greater, _) => {
+                let own = self.identity.id;
+                let last = voters.iter().rfind(|id| **id != own);
+                down.or(last).map(|id| GroupChange::AddLearner(*id))
+            }
+            _ => None,
+        }
+    }
+}

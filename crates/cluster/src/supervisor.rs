@@ -1,0 +1,139 @@
+//! What the Raft leader proposes of its own accord: who is lost, and who resumes.
+//!
+//! The rules:
+//!
+//! 1. Only the leader of the Raft group proposes that a host is lost, and only while a majority of
+//!    the voters is connected with it. The proposal itself needs that majority again.
+//! 2. A host is lost when the leader and that host have not heard each other for the time of a
+//!    suspicion, in either direction, or when a site of the host stands still.
+//! 3. Two hosts that are connected with the leader and not with each other cannot replicate to each
+//!    other. When that lasts for the time of a suspicion, one of them is lost: the one that more
+//!    hosts suspect, else the one that leads fewer partitions, else the one with the greater number.
+//! 4. A leader with a site that stands still proposes that it is lost itself.
+//! 5. A lost host does not come back by being heard: its copies are out of sync. It is up again
+//!    when it says so, without copies, and gets them again one by one. So a host whose connection
+//!    comes and goes is lost once and not time and again.
+//! 6. Copies that only hosts have which are not up are resumed by these hosts when they are back:
+//!    all at once when the whole cluster had stopped.
+//!
+//! A host that is cut off notices that it is in a minority, and gives up its leases.
+
+use crate::command::Command;
+use crate::detector::Detector;
+use crate::ids::Incarnation;
+use crate::options::Options;
+use crate::state::{ClusterState, HostState};
+use lockstep_types::HostId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the leader remembers between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Supervisor {
+    /// Pairs of hosts of which one suspects the other, and since when.
+    apart_since_us: BTreeMap<(HostId, HostId), u64>,
+    /// Since when hosts that could resume wait for others.
+    resume_since_us: Option<u64>,
+}
+
+impl Supervisor {
+    /// Forgets what was seen, since this host does not lead.
+    pub fn reset(&mut self) {
+        *self = Supervisor::default();
+    }
+
+    /// What the leader proposes at a time, most urgent first.
+    pub fn proposals(
+        &mut self,
+        own: HostId,
+        state: &ClusterState,
+        detector: &Detector,
+        options: &Options,
+        now_us: u64,
+    ) -> Vec<Command> {
+        let lost =
+            |host: HostId| Command::HostLost { host, incarnation: state.hosts[&host].incarnation };
+        let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
+        let up: Vec<HostId> = up.map(|(host, _)| *host).collect();
+        let mut proposals = Vec::new();
+        if detector.has_stuck_site(now_us) && up.contains(&own) {
+            proposals.push(lost(own));
+        }
+        let others = up.iter().copied().filter(|host| *host != own);
+        let suspected = others.filter(|host| detector.is_suspected(*host, now_us));
+        proposals.extend(suspected.map(lost));
+        let apart = self.find_apart(own, &up, state, detector, options, now_us);
+        proposals.extend(apart.map(lost));
+        let connected = detector.connected(now_us);
+        for (host, record) in &state.hosts {
+            let waits = record.state != HostState::Up && state.is_formed();
+            if waits && state.shape.is_witness(*host) && connected.contains(host) {
+                let (host, incarnation) = (*host, record.incarnation);
+                proposals.push(Command::HostUp { host, incarnation });
+            }
+        }
+        proposals.extend(self.resume(state, &connected, options, now_us));
+        proposals
+    }
+
+    /// The host to put out, of two that have been apart for long.
+    fn find_apart(
+        &mut self,
+        own: HostId,
+        up: &[HostId],
+        state: &ClusterState,
+        detector: &Detector,
+        options: &Options,
+        now_us: u64,
+    ) -> Option<HostId> {
+        let mut suspected_by: BTreeMap<HostId, usize> = BTreeMap::new();
+        let mut apart = BTreeSet::new();
+        for &host in up.iter().filter(|host| **host != own) {
+            for other in detector.suspects_of(host).filter(|o| up.contains(o) && *o != own) {
+                *suspected_by.entry(other).or_default() += 1;
+                apart.insert((host.min(other), host.max(other)));
+            }
+        }
+        self.apart_since_us.retain(|pair, _| apart.contains(pair));
+        for pair in apart {
+            self.apart_since_us.entry(pair).or_insert(now_us);
+        }
+        let long = |since_us: &u64| now_us - since_us > options.suspect_after_us;
+        let (&(a, b), _) = self.apart_since_us.iter().find(|(_, since_us)| long(since_us))?;
+        let weight = |host: HostId| {
+            let suspected = suspected_by.get(&host).copied().unwrap_or(0);
+            (std::cmp::Reverse(suspected), state.leaders_at(host), std::cmp::Reverse(host))
+        };
+        Some(if weight(a) < weight(b) { a } else { b })
+    }
+
+    fn resume(
+        &mut self,
+        state: &ClusterState,
+        connected: &BTreeSet<HostId>,
+        options: &Options,
+        now_us: u64,
+    ) -> Option<Command> {
+        let is_up = |host: &HostId| state.hosts[host].state == HostState::Up;
+        let waiting = |host: &&HostId| !is_up(host) && state.partitions_of(**host).next().is_some();
+        let ready: BTreeSet<HostId> =
+            connected.iter().filter(|host| state.hosts.contains_key(host)).copied().collect();
+        let hosts: Vec<(HostId, Incarnation)> = ready
+            .iter()
+            .filter(waiting)
+            .map(|host| (*host, state.hosts[host].incarnation))
+            .collect();
+        if hosts.is_empty() {
+            self.resume_since_us = None;
+            return None;
+        }
+        let since_us = *self.resume_since_us.get_or_insert(now_us);
+        let waited = now_us - since_us >= options.resume_wait_us;
+        // A partition that nobody serves waits for all of its copies; for long, for one of them.
+        let stopped = state.partitions.iter().filter(|p| !p.copies.iter().any(|c| is_up(&c.host)));
+        let mut complete = stopped.map(|partition| {
+            let mut copies = partition.copies.iter().map(|copy| ready.contains(&copy.host));
+            if waited { copies.any(|is_ready| is_ready) } else { copies.all(|is_ready| is_ready) }
+        });
+        complete.all(|complete| complete).then_some(Command::Resume { hosts })
+    }
+}
