@@ -26,10 +26,10 @@ pub enum Standing {
 
 struct Peer {
     incarnation: Incarnation,
-    /// When a heartbeat came last.
-    heard_us: u64,
+    /// Since when heartbeats are expected.
+    expected_us: u64,
     /// The greatest send time of this host that was answered.
-    answered_us: u64,
+    answered_us: Option<u64>,
     /// The newest heartbeat: its send time by the peer's clock, and when it came.
     newest: Option<(u64, u64)>,
     epoch: Epoch,
@@ -106,8 +106,8 @@ impl Detector {
         }
         let peer = Peer {
             incarnation,
-            heard_us: now_us,
-            answered_us: now_us,
+            expected_us: now_us,
+            answered_us: None,
             newest: None,
             epoch: Epoch(0),
             suspects: BTreeSet::new(),
@@ -166,7 +166,6 @@ impl Detector {
         if peer.incarnation != heartbeat.incarnation || overtaken {
             return None;
         }
-        peer.heard_us = now_us;
         peer.newest = Some((heartbeat.sent_us, now_us));
         peer.epoch = heartbeat.epoch;
         peer.suspects = heartbeat.suspects.iter().copied().collect();
@@ -181,7 +180,7 @@ impl Detector {
         let is_new = peer.clock_off_us.is_none();
         peer.clock_off_us = off_us;
         if let Some(echo) = &echo {
-            peer.answered_us = peer.answered_us.max(echo.sent_us);
+            peer.answered_us = peer.answered_us.max(Some(echo.sent_us));
         }
         let grant = echo.filter(|echo| echo.grants && off_us.is_none());
         let grant = grant.map(|echo| (echo.sent_us, heartbeat.epoch));
@@ -192,17 +191,25 @@ impl Detector {
     pub fn is_connected(&self, host: HostId, now_us: u64) -> bool {
         let Some(peer) = self.peers.get(&host) else { return host == self.host };
         let Options { suspect_after_us, heartbeat_interval_us, .. } = self.options;
-        let heard = now_us.saturating_sub(peer.heard_us) <= suspect_after_us;
+        let within = |at_us: Option<u64>, limit_us: u64| {
+            at_us.is_some_and(|at_us| now_us.saturating_sub(at_us) <= limit_us)
+        };
+        let heard = within(peer.newest.map(|(_, came_us)| came_us), suspect_after_us);
         // An answer is older by the interval in which it waits for the next heartbeat.
-        let limit_us = suspect_after_us + heartbeat_interval_us;
-        let answered = now_us.saturating_sub(peer.answered_us) <= limit_us;
+        let answered = within(peer.answered_us, suspect_after_us + heartbeat_interval_us);
         heard && answered && peer.clock_off_us.is_none()
     }
 
-    /// Whether another host is suspected.
+    /// Whether another host is suspected. A host that was not expected before has the time of a
+    /// suspicion to be heard.
     pub fn is_suspected(&self, host: HostId, now_us: u64) -> bool {
-        let stuck = |peer: &Peer| peer.site_age_us_max > self.options.site_suspect_after_us;
-        !self.is_connected(host, now_us) || self.peers.get(&host).is_some_and(stuck)
+        let Some(peer) = self.peers.get(&host) else { return host != self.host };
+        let stuck = peer.site_age_us_max > self.options.site_suspect_after_us;
+        let Options { suspect_after_us, heartbeat_interval_us, .. } = self.options;
+        let is_new =
+            now_us.saturating_sub(peer.expected_us) <= suspect_after_us + heartbeat_interval_us;
+        let silent = !self.is_connected(host, now_us) && !is_new;
+        silent || stuck || peer.clock_off_us.is_some()
     }
 
     /// All hosts that are suspected, ascending.
