@@ -77,6 +77,19 @@ impl RaftLog {
         if self.folder.is_empty() { name.to_string() } else { format!("{}/{name}", self.folder) }
     }
 
+    /// Forgets everything, durably: the process starts again as a new member.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn clear(&mut self) -> Result<(), ClusterError> {
+        if self.file.take().is_some() {
+            self.disk.remove(&self.path(NAME))?;
+            self.disk.sync_folder(&self.folder)?;
+        }
+        self.identity = None;
+        Ok(())
+    }
+
     /// Makes changes durable, all of them or, after a power failure, none.
     ///
     /// # Errors

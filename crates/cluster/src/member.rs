@@ -105,6 +105,10 @@ pub enum Event {
     },
     /// Another process took the number of this host. This one stops.
     Replaced(Incarnation),
+    /// The cluster that this process belongs to was begun and can never be formed: too many of its
+    /// first members are gone. The process starts again, under a new incarnation and without its
+    /// Raft log ([`crate::RaftLog::clear`]).
+    StartAgain,
     /// A host is configured in another way, so that no cluster can be formed with it.
     Disagrees {
         /// The host.
@@ -148,6 +152,10 @@ pub struct Member {
     next_forward_us: u64,
     next_hello_us: u64,
     next_tick_us: u64,
+    /// When a message of the Raft group came last.
+    last_message_us: u64,
+    /// [`Event::StartAgain`] was given.
+    is_over: bool,
     /// The leader and the term of the last event.
     leadership: (Option<HostId>, u64),
     effects: Effects,
@@ -214,16 +222,14 @@ impl Member {
             next_forward_us: now_us,
             next_hello_us: now_us,
             next_tick_us: now_us + config.options.raft_tick_us,
+            last_message_us: now_us,
+            is_over: false,
             leadership: (None, 0),
             effects: Effects::default(),
             config,
         };
         if fresh {
             member.effects.durable.push(DurableChange::Identity(identity));
-        } else {
-            let (host, incarnation) = (member.host(), member.config.incarnation);
-            let restarted = Command::Restarted { host, incarnation };
-            member.propose(restarted, now_us).expect("nothing is pending yet");
         }
         Ok(member)
     }
@@ -283,10 +289,22 @@ impl Member {
             }
         }
         self.expire_proposals(now_us);
+        self.report_restart(now_us);
         self.say_hello(now_us);
         self.form_cluster(now_us);
+        self.give_up_formation(now_us);
         if now_us >= self.next_forward_us {
             self.send_proposals(now_us);
+        }
+    }
+
+    /// Proposes that the state lists this run of the process, as long as it lists an earlier one.
+    fn report_restart(&mut self, now_us: u64) {
+        let (host, incarnation) = (self.host(), self.config.incarnation);
+        let record = self.state.as_ref().and_then(|state| state.hosts.get(&host));
+        let is_listed = record.filter(|record| record.raft_id() == self.identity.id);
+        if is_listed.is_some_and(|record| record.incarnation < incarnation) {
+            self.propose_once(Command::Restarted { host, incarnation }, now_us);
         }
     }
 
@@ -318,6 +336,7 @@ impl Member {
             Body::Hello(hello) => self.take_hello(envelope, *hello, now_us),
             Body::Raft(bytes) => {
                 if self.bind(envelope.cluster) {
+                    self.last_message_us = now_us;
                     self.core.receive(envelope.from, &bytes)?;
                 }
             }

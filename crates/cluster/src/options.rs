@@ -34,6 +34,9 @@ pub struct Options {
     pub hello_interval_us: u64,
     /// A greeting counts for this long. Default 1 s.
     pub hello_fresh_us: u64,
+    /// A process that took part in the formation of a cluster, and has heard nothing of it for this
+    /// long, starts again. Default 3 s.
+    pub formation_timeout_us: u64,
     /// A proposal that is not applied in this time ends as unknown. Default 5 s.
     pub proposal_timeout_us: u64,
     /// A proposal is sent again after this time. Default 200 ms.
@@ -65,6 +68,7 @@ impl Default for Options {
             election_ticks: 8,
             hello_interval_us: 100_000,
             hello_fresh_us: 1_000_000,
+            formation_timeout_us: 3_000_000,
             proposal_timeout_us: 5_000_000,
             proposal_retry_us: 200_000,
             pending_proposals_max: 1_024,

@@ -132,6 +132,33 @@ impl Member {
         self.effects.events.push(Event::StateChanged);
     }
 
+    /// Notices that the cluster that this member belongs to will never be formed. With a state, it
+    /// does so when the first voters that are left are no majority: the hosts of the others greet as
+    /// processes of no cluster. Without one, when the members that could send it one have been silent for long. A
+    /// second cluster begins only when every host belongs to none.
+    pub(super) fn give_up_formation(&mut self, now_us: u64) {
+        if self.is_over || self.identity.cluster.is_none() {
+            return;
+        }
+        let silent_us = now_us.saturating_sub(self.last_message_us);
+        let over = match &self.state {
+            None => silent_us > self.config.options.formation_timeout_us,
+            Some(state) if state.is_formed() => false,
+            Some(_) => {
+                let is_gone = |id: &RaftId| {
+                    let seen = self.hellos.get(&id.host());
+                    seen.is_some_and(|s| s.id.joined_in() > id.joined_in() && s.cluster.is_none())
+                };
+                let (voters, _) = self.core.group();
+                2 * voters.iter().filter(|id| is_gone(id)).count() >= voters.len()
+            }
+        };
+        if over {
+            self.is_over = true;
+            self.effects.events.push(Event::StartAgain);
+        }
+    }
+
     /// As the leader: makes processes members that greeted and are none, the old identity of their
     /// host first. True if something was proposed that has to come to its end first.
     pub(super) fn admit_hosts(&mut self, now_us: u64) -> bool {
@@ -147,19 +174,22 @@ impl Member {
             }
             let incarnation = seen.id.joined_in();
             if let Some(old) = record {
+                let lost = Command::HostLost { host: *host, incarnation: old.incarnation };
+                if self.would_change(&lost) {
+                    self.propose_once(lost, now_us);
+                    return true;
+                }
+                if state.partitions_of(*host).next().is_some() {
+                    // The process before it had the last copy of something: it stays out.
+                    continue;
+                }
                 let old_id = old.raft_id();
                 if voters.contains(&old_id) || learners.contains(&old_id) {
                     return self.core.propose_change(crate::GroupChange::Remove(old_id));
                 }
-                if old.state == crate::HostState::Up {
-                    let lost = Command::HostLost { host: *host, incarnation: old.incarnation };
-                    self.propose_once(lost, now_us);
-                    return true;
-                }
             }
             let description = seen.description.clone();
             let join = Command::Join { description, incarnation };
-            // A process whose predecessor had the last copy of something stays out.
             if self.would_change(&join) {
                 self.propose_once(join, now_us);
                 return true;

@@ -3,11 +3,11 @@
 use crate::judge::Judge;
 use lockstep_base::random::SeededRandom;
 use lockstep_cluster::{
-    Agreement, ClusterState, Command, Control, DurableChange, Faults, HostDescription, HostState,
-    Incarnation, MemberConfig, Now, Options, RaftLog, Shape,
+    Agreement, ClusterError, ClusterState, Command, Control, ControlEvent, DurableChange, Event,
+    Faults, HostDescription, HostState, Incarnation, MemberConfig, Now, Options, RaftLog, Shape,
 };
-use lockstep_env::Disk;
 use lockstep_env::memory::{MemoryDisk, Survival};
+use lockstep_env::{Disk, DiskErrorKind};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -186,7 +186,6 @@ impl World {
         let random = &mut self.random;
         let host = &mut self.hosts[id.0 as usize];
         (host.control, host.log, host.power_fails) = (None, None, false);
-        host.disk.set_lies(None);
         host.disk.cut_power(|_| match random.below(4) {
             0 => Survival::Kept,
             1 => Survival::Torn(random.below(64) as usize),
@@ -393,17 +392,31 @@ impl World {
         let Some(control) = &mut host.control else { return };
         let effects = control.take_effects(now);
         if host.log.is_some() && !effects.durable.is_empty() && host.power_fails {
-            host.disk.set_lies(Some(Box::new(|_| true)));
-            host.write(&effects.durable);
+            // The power fails at one of the operations, and all after it do nothing.
+            let mut left = self.random.below(7);
+            let host = self.host_mut(id);
+            host.disk.set_hook(Some(Box::new(move |_, _, _, _| {
+                left = left.saturating_sub(1);
+                if left == 0 { Err(DiskErrorKind::Other) } else { Ok(()) }
+            })));
+            let _ = host.write(&effects.durable);
+            host.disk.set_hook(None);
             self.crash(id);
             return;
         }
-        host.write(&effects.durable);
+        host.write(&effects.durable).expect("the disk in memory does not fail");
         for outgoing in effects.messages {
             self.send(id, outgoing.to, outgoing.bytes);
         }
         let control = self.hosts[id.0 as usize].control.as_ref().expect("it runs");
         self.judge.take_events(id, control, &effects.events);
+        if effects.events.contains(&ControlEvent::Member(Event::StartAgain)) {
+            let host = self.host_mut(id);
+            let cleared = host.log.as_mut().map_or(Ok(()), RaftLog::clear);
+            cleared.expect("the disk in memory does not fail");
+            (host.control, host.log) = (None, None);
+            self.start(id);
+        }
     }
 
     fn send(&mut self, from: HostId, to: HostId, bytes: Vec<u8>) {
@@ -437,16 +450,16 @@ impl World {
             *host != id && identity == state.hosts.get(host).map(|record| record.raft_id())
         };
         let voters: Vec<HostId> = state.voters().collect();
-        let left = voters.iter().filter(|host| remembers(host)).count();
+        // While one voter is lost, another one may be about to take its place: the group has an
+        // even number of voters then, and cannot lose a second one.
+        let left = voters.iter().filter(|host| **host != id).all(remembers);
         let copies = state.partitions.iter().all(|p| p.copies.iter().any(|c| remembers(&c.host)));
-        2 * left > voters.len() && copies
+        left && voters.len() > 2 && voters.len() % 2 == 1 && copies
     }
 }
 
 impl Host {
-    fn write(&mut self, changes: &[DurableChange]) {
-        if let Some(log) = &mut self.log {
-            log.write(changes).expect("the disk in memory does not fail");
-        }
+    fn write(&mut self, changes: &[DurableChange]) -> Result<(), ClusterError> {
+        self.log.as_mut().map_or(Ok(()), |log| log.write(changes))
     }
 }
