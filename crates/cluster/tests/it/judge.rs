@@ -1,7 +1,9 @@
 //! What must hold after every step, whatever happens to hosts and network.
 
 use crate::world::World;
-use lockstep_cluster::{ClusterId, Control, ControlEvent, Epoch, Event, PartitionState};
+use lockstep_cluster::{
+    ClusterId, Control, ControlEvent, Epoch, Event, PartitionState, ProposalId, ProposalOutcome,
+};
 use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeMap;
 
@@ -19,6 +21,12 @@ pub struct Judge {
     epochs: BTreeMap<HostId, Epoch>,
     /// What was seen, by name: seeds must reach the interesting states.
     pub seen: BTreeMap<&'static str, u64>,
+    /// Proposals that came to their end, with the outcome.
+    pub ended: Vec<(HostId, ProposalId, ProposalOutcome)>,
+    /// Messages that were refused.
+    pub refused: u64,
+    /// Messages are damaged, so that some are refused.
+    pub expects_refusals: bool,
 }
 
 impl Judge {
@@ -49,7 +57,15 @@ impl Judge {
                     self.saw("leaders of the Raft group");
                 }
                 ControlEvent::Member(Event::Refused { reason, .. }) => {
-                    panic!("seed {}: host {host} refused a message: {reason}", self.seed);
+                    let seed = self.seed;
+                    assert!(
+                        self.expects_refusals,
+                        "seed {seed}: {host} refused a message: {reason}"
+                    );
+                    self.refused += 1;
+                }
+                ControlEvent::Member(Event::ProposalEnded { id, outcome }) => {
+                    self.ended.push((host, *id, outcome.clone()));
                 }
                 ControlEvent::ClockOff(_) => self.saw("clocks that are off"),
                 ControlEvent::Standing(_) => self.saw("changes of standing"),

@@ -4,7 +4,8 @@ use crate::judge::Judge;
 use lockstep_base::random::SeededRandom;
 use lockstep_cluster::{
     Agreement, ClusterError, ClusterState, Command, Control, ControlEvent, DurableChange, Event,
-    Faults, HostDescription, HostState, Incarnation, MemberConfig, Now, Options, RaftLog, Shape,
+    Faults, HostDescription, HostState, Incarnation, MemberConfig, Now, Options, ProposalId,
+    RaftLog, Shape,
 };
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_env::{Disk, DiskErrorKind};
@@ -69,6 +70,8 @@ pub struct World {
     cuts: BTreeMap<(HostId, HostId), u64>,
     /// Of a thousand messages, how many are lost.
     pub lost_of_thousand: u64,
+    /// Of a thousand messages, how many have a byte changed.
+    pub damage_of_thousand: u64,
     pub delay_us_max: u64,
     /// Hosts do what the data plane would: come up, bring copies in sync, transfer leaders.
     pub busy: bool,
@@ -87,6 +90,7 @@ impl World {
             next_packet: 0,
             cuts: BTreeMap::new(),
             lost_of_thousand: 0,
+            damage_of_thousand: 0,
             delay_us_max: 2_000,
             busy: true,
         };
@@ -235,6 +239,15 @@ impl World {
             self.set_wall_offset(id, 0);
             self.start(id);
         }
+    }
+
+    /// Has a host propose a command.
+    pub fn propose(&mut self, id: HostId, command: Command) -> ProposalId {
+        let now = self.local(self.host(id));
+        let control = self.host_mut(id).control.as_mut().expect("it runs");
+        let proposal = control.propose(command, now).expect("few are pending");
+        self.carry_out(id);
+        proposal
     }
 
     /// The state that the newest placement is in.
@@ -419,7 +432,11 @@ impl World {
         }
     }
 
-    fn send(&mut self, from: HostId, to: HostId, bytes: Vec<u8>) {
+    fn send(&mut self, from: HostId, to: HostId, mut bytes: Vec<u8>) {
+        if self.random.below(1000) < self.damage_of_thousand {
+            let at = self.random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << self.random.below(8);
+        }
         let cut = self.cuts.get(&(from, to)).is_some_and(|until_us| *until_us > self.now_us);
         if cut || self.random.below(1000) < self.lost_of_thousand {
             return;
