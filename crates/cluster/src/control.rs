@@ -142,9 +142,9 @@ impl Control {
     }
 
     /// Serves a partition no longer, until it has a new epoch: the leader's part of a transfer.
-    /// Only after that may [`Command::CompleteHandOver`] be proposed.
-    pub fn seal(&mut self, partition: PartitionId) {
-        self.leases.seal(partition);
+    /// Only if this is true may [`Command::CompleteHandOver`] be proposed; see [`Leases::seal`].
+    pub fn seal(&mut self, partition: PartitionId, now: Now) -> bool {
+        self.leases.seal(partition, now.us)
     }
 
     /// A site thread ran at a time, or was waiting for work then.
@@ -172,6 +172,10 @@ impl Control {
 
     /// A message of another host arrived.
     pub fn receive(&mut self, from: HostId, bytes: &[u8], now: Now) {
+        let bytes = match opened(bytes) {
+            Ok(bytes) => bytes,
+            Err(reason) => return self.refuse(from, reason),
+        };
         match bytes.split_first() {
             Some((&MEMBER, rest)) => self.member.receive(from, rest, now.us),
             Some((&HEARTBEAT, rest)) => match Heartbeat::decode(rest) {
@@ -265,7 +269,7 @@ impl Control {
                 came_us.is_some_and(|came_us| self.leases.give(host, incarnation, came_us));
             let times = (now.us, now.wall_us);
             let heartbeat = self.detector.heartbeat(host, cluster, epoch, grants, times);
-            let bytes = [&[HEARTBEAT][..], &heartbeat.encode()].concat();
+            let bytes = sealed(HEARTBEAT, &heartbeat.encode());
             self.messages.push(Outgoing { to: host, bytes });
         }
     }
@@ -295,10 +299,8 @@ impl Control {
         let Effects { durable, messages, events } = self.member.take_effects(now.us);
         self.changes += events.iter().filter(|event| changes_state(event)).count() as u64;
         self.install(now);
-        let wrap = |outgoing: Outgoing| Outgoing {
-            bytes: [&[MEMBER][..], &outgoing.bytes].concat(),
-            ..outgoing
-        };
+        let wrap =
+            |outgoing: Outgoing| Outgoing { bytes: sealed(MEMBER, &outgoing.bytes), ..outgoing };
         let mut messages: Vec<Outgoing> = messages.into_iter().map(wrap).collect();
         messages.append(&mut self.messages);
         let mut all = std::mem::take(&mut self.events);
@@ -311,6 +313,26 @@ impl Control {
         let record = self.state().and_then(|state| state.hosts.get(&self.member.host()));
         let current = |record: &&HostRecord| record.incarnation == self.member.incarnation();
         record.filter(current).is_some_and(|record| record.state == HostState::Up)
+    }
+}
+
+/// A message with its checksum in front: what the network damaged changes nothing.
+fn sealed(channel: u8, message: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(5 + message.len());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.push(channel);
+    bytes.extend_from_slice(message);
+    let sum = crc32fast::hash(&bytes[4..]);
+    bytes[..4].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+/// The message after its checksum.
+fn opened(bytes: &[u8]) -> Result<&[u8], FormatError> {
+    let (sum, message) = bytes.split_first_chunk::<4>().ok_or(FormatError::End)?;
+    match u32::from_be_bytes(*sum) == crc32fast::hash(message) {
+        true => Ok(message),
+        false => Err(FormatError::Rule("the checksum of a message is right")),
     }
 }
 

@@ -228,6 +228,14 @@ impl Detector {
         self.peers.get(&host).into_iter().flat_map(|peer| peer.suspects.iter().copied())
     }
 
+    /// The process of a host that is expected or heard; of this host, its own.
+    pub fn incarnation_of(&self, host: HostId) -> Option<Incarnation> {
+        match host == self.host {
+            true => Some(self.incarnation),
+            false => self.peers.get(&host).map(|peer| peer.incarnation),
+        }
+    }
+
     /// The epoch of a host's newest heartbeat.
     pub fn epoch_of(&self, host: HostId) -> Epoch {
         self.peers.get(&host).map_or(Epoch(0), |peer| peer.epoch)

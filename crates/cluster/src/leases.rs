@@ -10,12 +10,15 @@
 //! epoch in which the giver knew this host as the leader: not older than the partition's own
 //! epoch, and not newer than the placement of this host.
 //!
-//! A new leader opens a partition when no other host can hold its lease any more:
+//! Every host keeps, for each partition, when the leases of all older configurations have ended. A
+//! leader opens the partition then. When the configuration changes, that time is
 //!
-//! * at once, if the old leader had sealed the partition;
-//! * if it followed the old leader in the configuration before: when the grants have ended that
-//!   it gave itself;
-//! * else when a majority of the voters has the new epoch, and the time of a lease has passed.
+//! * now, if the old leader had sealed the partition: it does so only when it was open;
+//! * the same as before, if this host was the old leader;
+//! * if it followed the old leader in the configuration before: the same as before, or when the
+//!   grants have ended that it gave that leader;
+//! * else the time of a lease after a majority of the voters has the new epoch. A host that missed
+//!   a configuration, or has a new copy, cannot know who granted what.
 
 use crate::faults::Faults;
 use crate::ids::{Epoch, Incarnation};
@@ -24,13 +27,23 @@ use crate::state::{ClusterState, HostState, PartitionState};
 use lockstep_types::{HostId, PartitionId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From when a leader may answer.
+/// When the leases of all older configurations of a partition have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// From this time on.
+    /// At this time.
     At(u64),
     /// A majority of the voters does not have the epoch yet.
     AfterMajority,
+}
+
+impl Opening {
+    /// When that time has come as well.
+    fn and_at(self, at_us: u64) -> Opening {
+        match self {
+            Opening::At(before_us) => Opening::At(before_us.max(at_us)),
+            Opening::AfterMajority => Opening::AfterMajority,
+        }
+    }
 }
 
 /// What this host knows of a partition.
@@ -124,7 +137,7 @@ impl Leases {
             _ if previous.sealed => Opening::At(now_us),
             Some(before) if before.state.copy_at(self.host).is_some() => {
                 let given_us = self.given.get(&previous.leader).copied().unwrap_or(0);
-                Opening::At(given_us.max(self.started_until_us))
+                before.opening.and_at(given_us.max(self.started_until_us))
             }
             _ => Opening::AfterMajority,
         }
@@ -178,11 +191,14 @@ impl Leases {
     }
 
     /// This host serves a partition no longer, until the partition has a new epoch: the first step
-    /// of a planned transfer.
-    pub fn seal(&mut self, partition: PartitionId) {
-        if let Some(known) = self.partitions.get_mut(partition.index()) {
+    /// of a planned transfer. False if it cannot, because it does not lead the partition or leases
+    /// of an older leader may not have ended; the transfer is not completed then.
+    pub fn seal(&mut self, partition: PartitionId, now_us: u64) -> bool {
+        let is_open = self.open_after_us(partition).is_some_and(|at_us| at_us <= now_us);
+        if let (true, Some(known)) = (is_open, self.partitions.get_mut(partition.index())) {
             known.sealed = true;
         }
+        is_open
     }
 
     /// From when this host may answer for a partition that it leads, as far as other leaders are

@@ -14,7 +14,8 @@
 //!    when it says so, without copies, and gets them again one by one. So a host whose connection
 //!    comes and goes is lost once and not time and again.
 //! 6. Copies that only hosts have which are not up are resumed by these hosts when they are back:
-//!    all at once when the whole cluster had stopped.
+//!    all at once when the whole cluster had stopped. While no host is up that is connected, nobody
+//!    is lost for the time that these hosts wait for each other.
 //!
 //! A host that is cut off notices that it is in a minority, and gives up its leases.
 
@@ -22,7 +23,7 @@ use crate::command::Command;
 use crate::detector::Detector;
 use crate::ids::Incarnation;
 use crate::options::Options;
-use crate::state::{ClusterState, HostState};
+use crate::state::{ClusterState, HostRecord, HostState};
 use lockstep_types::HostId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,8 @@ pub(crate) struct Supervisor {
     apart_since_us: BTreeMap<(HostId, HostId), u64>,
     /// Since when hosts that could resume wait for others.
     resume_since_us: Option<u64>,
+    /// Since when no host is up that is connected.
+    stopped_since_us: Option<u64>,
 }
 
 impl Supervisor {
@@ -54,7 +57,18 @@ impl Supervisor {
             |host: HostId| Command::HostLost { host, incarnation: state.hosts[&host].incarnation };
         let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
         let up: Vec<HostId> = up.map(|(host, _)| *host).collect();
+        let connected = detector.connected(now_us);
+        let serves = |host: &HostId| {
+            let record = &state.hosts[host];
+            let runs = detector.incarnation_of(*host) == Some(record.incarnation);
+            record.state == HostState::Up && connected.contains(host) && runs
+        };
+        let serving: BTreeSet<HostId> = state.hosts.keys().copied().filter(serves).collect();
         let mut proposals = Vec::new();
+        proposals.extend(self.resume(state, &connected, &serving, options, now_us));
+        if self.is_starting(state, &serving, options, now_us) {
+            return proposals;
+        }
         if detector.has_stuck_site(now_us) && up.contains(&own) {
             proposals.push(lost(own));
         }
@@ -63,7 +77,6 @@ impl Supervisor {
         proposals.extend(suspected.map(lost));
         let apart = self.find_apart(own, &up, state, detector, options, now_us);
         proposals.extend(apart.map(lost));
-        let connected = detector.connected(now_us);
         for (host, record) in &state.hosts {
             let waits = record.state != HostState::Up && state.is_formed();
             if waits && state.shape.is_witness(*host) && connected.contains(host) {
@@ -71,8 +84,23 @@ impl Supervisor {
                 proposals.push(Command::HostUp { host, incarnation });
             }
         }
-        proposals.extend(self.resume(state, &connected, options, now_us));
         proposals
+    }
+
+    /// Whether no host with data serves, and those that are back may still wait for each other.
+    fn is_starting(
+        &mut self,
+        state: &ClusterState,
+        serving: &BTreeSet<HostId>,
+        options: &Options,
+        now_us: u64,
+    ) -> bool {
+        if serving.iter().any(|host| !state.shape.is_witness(*host)) {
+            self.stopped_since_us = None;
+            return false;
+        }
+        let since_us = *self.stopped_since_us.get_or_insert(now_us);
+        now_us - since_us < options.resume_wait_us
     }
 
     /// The host to put out, of two that have been apart for long.
@@ -110,17 +138,20 @@ impl Supervisor {
         &mut self,
         state: &ClusterState,
         connected: &BTreeSet<HostId>,
+        serving: &BTreeSet<HostId>,
         options: &Options,
         now_us: u64,
     ) -> Option<Command> {
-        let is_up = |host: &HostId| state.hosts[host].state == HostState::Up;
-        let waiting = |host: &&HostId| !is_up(host) && state.partitions_of(**host).next().is_some();
-        let ready: BTreeSet<HostId> =
-            connected.iter().filter(|host| state.hosts.contains_key(host)).copied().collect();
-        let hosts: Vec<(HostId, Incarnation)> = ready
+        let waiting = |(host, record): &(&HostId, &HostRecord)| {
+            record.state != HostState::Up
+                && connected.contains(host)
+                && state.partitions_of(**host).next().is_some()
+        };
+        let hosts: BTreeMap<HostId, Incarnation> = state
+            .hosts
             .iter()
             .filter(waiting)
-            .map(|host| (*host, state.hosts[host].incarnation))
+            .map(|(host, record)| (*host, record.incarnation))
             .collect();
         if hosts.is_empty() {
             self.resume_since_us = None;
@@ -129,11 +160,13 @@ impl Supervisor {
         let since_us = *self.resume_since_us.get_or_insert(now_us);
         let waited = now_us - since_us >= options.resume_wait_us;
         // A partition that nobody serves waits for all of its copies; for long, for one of them.
-        let stopped = state.partitions.iter().filter(|p| !p.copies.iter().any(|c| is_up(&c.host)));
+        let stopped =
+            state.partitions.iter().filter(|p| !p.copies.iter().any(|c| serving.contains(&c.host)));
         let mut complete = stopped.map(|partition| {
-            let mut copies = partition.copies.iter().map(|copy| ready.contains(&copy.host));
-            if waited { copies.any(|is_ready| is_ready) } else { copies.all(|is_ready| is_ready) }
+            let mut ready = partition.copies.iter().map(|copy| hosts.contains_key(&copy.host));
+            if waited { ready.any(|is_ready| is_ready) } else { ready.all(|is_ready| is_ready) }
         });
+        let hosts = hosts.iter().map(|(host, incarnation)| (*host, *incarnation)).collect();
         complete.all(|complete| complete).then_some(Command::Resume { hosts })
     }
 }

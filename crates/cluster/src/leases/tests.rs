@@ -77,7 +77,7 @@ fn a_sole_copy_needs_the_majority_alone_and_a_single_host_nobody() {
     let mut leases = self::leases(HostId(0), &alone, 0);
     assert!(!leases.holds(PartitionId(0), LEASE - 1), "an earlier process may have granted");
     assert!(leases.holds(PartitionId(0), LEASE) && leases.holds(PartitionId(0), u64::MAX - 1));
-    leases.seal(PartitionId(0));
+    assert!(leases.seal(PartitionId(0), LEASE));
     assert!(!leases.holds(PartitionId(0), LEASE));
     leases.suspend(true);
     assert!(!leases.holds(PartitionId(1), LEASE));
@@ -133,6 +133,44 @@ fn a_new_leader_waits_until_the_grants_have_ended_that_it_gave() {
 }
 
 #[test]
+fn the_leases_of_all_older_leaders_have_ended_before_a_partition_is_opened() {
+    let mut state = state(3, 2);
+    let (partition, first, followers) = roles(&state, 0);
+    let (second, third) = (followers[0], followers[1]);
+    let now_us = 1_000_000;
+    let mut leases = leases(third, &state, 0);
+    let mut new_copy = self::leases(third, &state, 0);
+    leases.give(first, Incarnation(1), now_us);
+    let lead = |state: &mut ClusterState, to| {
+        let epoch = state.partitions[0].epoch;
+        let command = Command::MoveLeader { partition, to, epoch };
+        assert_eq!(state.apply(&command, Faults::default()), Verdict::Applied);
+    };
+    lead(&mut state, second);
+    leases.install(&state, now_us + 1_000);
+    lead(&mut state, third);
+    leases.install(&state, now_us + 2_000);
+    assert_eq!(leases.open_after_us(partition), Some(now_us + LEASE), "the first one's lease");
+    // A copy that came after the first leader's time knows nothing of its leases.
+    let epoch = state.partitions[0].epoch;
+    lead(&mut state, second);
+    let out = Command::OutOfSync { partition, host: third, epoch: Epoch(epoch.0 + 1) };
+    assert_eq!(state.apply(&out, Faults::default()), Verdict::Applied);
+    new_copy.install(&state, now_us);
+    let copy = state.partitions[0].copies[0];
+    let thread = copy.thread;
+    let copy = crate::Copy { host: third, thread };
+    let command = Command::InSync { partition, copy, epoch: state.epoch };
+    assert_eq!(state.apply(&command, Faults::default()), Verdict::Applied);
+    new_copy.install(&state, now_us);
+    lead(&mut state, third);
+    new_copy.install(&state, now_us);
+    assert_eq!(new_copy.open_after_us(partition), None);
+    new_copy.note_epochs(|_| state.epoch, now_us);
+    assert!(new_copy.open_after_us(partition).is_some_and(|at_us| at_us >= now_us + LEASE));
+}
+
+#[test]
 fn a_sealed_transfer_opens_at_once_and_unseals_when_it_is_given_up() {
     let mut state = state(3, 2);
     let (partition, old, followers) = roles(&state, 0);
@@ -146,7 +184,9 @@ fn a_sealed_transfer_opens_at_once_and_unseals_when_it_is_given_up() {
     from_leases.install(&state, now_us);
     followers.iter().for_each(|host| from_leases.take(*host, now_us, Epoch(1)));
     assert!(from_leases.holds(partition, now_us), "until it seals");
-    from_leases.seal(partition);
+    assert!(!to_leases.seal(partition, now_us), "it does not lead");
+    assert!(!from_leases.seal(partition, LEASE - 1), "it is not open");
+    assert!(from_leases.seal(partition, now_us));
     assert!(!from_leases.holds(partition, now_us));
     let mut given_up = state.clone();
     run(&mut given_up, Command::GiveUpHandOver { partition, epoch });

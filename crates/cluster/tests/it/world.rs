@@ -357,8 +357,8 @@ impl World {
                     commands.push(Command::GiveUpHandOver { partition, epoch });
                 }
                 Some(to) => {
-                    sealed.push(partition);
-                    commands.push(Command::CompleteHandOver { partition, to, epoch });
+                    let complete = Command::CompleteHandOver { partition, to, epoch };
+                    sealed.push((partition, complete));
                 }
                 None if known.copies.len() < shape.copies() && random.chance(1, 2) => {
                     let spare = state
@@ -386,7 +386,8 @@ impl World {
         if busy && random.chance(1, 30) {
             commands.push(Command::CatalogVersion(state.catalog_version + 1));
         }
-        sealed.into_iter().for_each(|partition| control.seal(partition));
+        let sealed = sealed.into_iter().filter(|(partition, _)| control.seal(*partition, now));
+        commands.extend(sealed.map(|(_, complete)| complete).collect::<Vec<_>>());
         for command in commands {
             let _ = control.propose(command, now);
         }
@@ -433,7 +434,7 @@ impl World {
     }
 
     fn send(&mut self, from: HostId, to: HostId, mut bytes: Vec<u8>) {
-        if self.random.below(1000) < self.damage_of_thousand {
+        if self.damage_of_thousand > 0 && self.random.below(1000) < self.damage_of_thousand {
             let at = self.random.below(bytes.len() as u64) as usize;
             bytes[at] ^= 1 << self.random.below(8);
         }
