@@ -43,8 +43,8 @@ pub enum Command {
         /// Its new incarnation.
         incarnation: Incarnation,
     },
-    /// Hosts that were restarted or lost serve again the copies that no other host serves. Copies of theirs
-    /// that others serve go out of the in-sync set, and so do copies at hosts that are not up
+    /// Hosts that were restarted or lost serve again the copies that no other host serves. Their
+    /// copies that others serve go out of the in-sync set. So do copies at hosts that are not up,
     /// where another copy remains.
     Resume {
         /// The hosts with their incarnations.

@@ -2,8 +2,8 @@
 //!
 //! Two hosts are *connected* when each hears the other: a heartbeat came lately, and it answers one
 //! that was sent lately. A cut in one direction is seen at both ends by that. A host is *suspected*
-//! when it is not connected, when a site of it stands still behind its heartbeats, or when its
-//! clock is off.
+//! when it is not connected, when a site of it stands still while its heartbeats arrive, or when
+//! its clock is off.
 
 use crate::faults::Faults;
 use crate::heartbeat::{Echo, Heartbeat};
@@ -174,7 +174,8 @@ impl Detector {
             .echo
             .filter(|echo| echo.incarnation == self.incarnation && echo.sent_us <= now_us);
         // The delay of the message is between nothing and what the round trip leaves for it.
-        let round_trip_us = echo.map(|echo| (now_us - echo.sent_us).saturating_sub(echo.held_us));
+        let round_trip_us =
+            echo.map(|echo| now_us.saturating_sub(echo.sent_us).saturating_sub(echo.held_us));
         let off_us = offset_us(heartbeat.wall_us, wall_us, round_trip_us, limit_us);
         let off_us = off_us.filter(|_| !self.faults.one_bad_clock());
         let is_new = peer.clock_off_us.is_none();
@@ -251,7 +252,7 @@ impl Detector {
         self.stale_since_us = self.stale_since_us.or(Some(now_us)).filter(|_| newer);
         let limit_us = self.options.suspect_after_us;
         match self.stale_since_us {
-            Some(since_us) if now_us - since_us > limit_us => Standing::Stale,
+            Some(since_us) if now_us.saturating_sub(since_us) > limit_us => Standing::Stale,
             _ => Standing::Majority,
         }
     }
@@ -261,7 +262,7 @@ impl Detector {
 /// may have had. Without a round trip the delay may be anything.
 fn offset_us(peer_us: u64, own_us: u64, round_trip_us: Option<u64>, limit_us: u64) -> Option<i64> {
     let clamp = |value: i128| value.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
-    let least = i128::from(peer_us) - i128::from(own_us);
+    let least = i128::from(peer_us).saturating_sub(i128::from(own_us));
     let most = round_trip_us.map(|round_trip_us| least + i128::from(round_trip_us));
     let limit = i128::from(limit_us);
     match most {

@@ -172,7 +172,7 @@ impl Leases {
 
     /// Takes a grant of a host: it answers what this host sent at `sent_us`, and is of an epoch.
     pub fn take(&mut self, from: HostId, sent_us: u64, epoch: Epoch) {
-        let length_us = self.options.lease_us - self.options.drift_allowance_us();
+        let length_us = self.options.counted_lease_us();
         let until_us = sent_us + length_us;
         let grants = self.taken.entry(from).or_default();
         match grants.iter_mut().find(|grant| grant.0 == epoch) {

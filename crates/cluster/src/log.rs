@@ -103,7 +103,10 @@ impl RaftLog {
                 self.identity = Some(*identity);
             }
         }
-        let replaces = |change: &DurableChange| matches!(change, DurableChange::Log(p) if p.snapshot.is_some());
+        let replaces = |change: &DurableChange| match change {
+            DurableChange::Log(persist) => persist.snapshot.is_some(),
+            DurableChange::Identity(_) => false,
+        };
         match (changes.iter().rposition(replaces), &mut self.file) {
             (None, Some((file, end))) => {
                 let frame = frame(*end, changes);

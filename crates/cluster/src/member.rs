@@ -282,7 +282,7 @@ impl Member {
     pub fn tick(&mut self, now_us: u64) {
         if now_us >= self.next_tick_us {
             let tick_us = self.config.options.raft_tick_us;
-            let late = now_us - self.next_tick_us >= tick_us;
+            let late = now_us.saturating_sub(self.next_tick_us) >= tick_us;
             self.next_tick_us = if late { now_us + tick_us } else { self.next_tick_us + tick_us };
             if self.identity.cluster.is_some() {
                 self.core.tick();

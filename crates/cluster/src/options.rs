@@ -88,6 +88,11 @@ impl Options {
         (2 * self.lease_us * self.clock_drift_ppm).div_ceil(1_000_000) + 1
     }
 
+    /// How long a lease lasts by the clock of the leader that has it, in microseconds.
+    pub fn counted_lease_us(&self) -> u64 {
+        self.lease_us.saturating_sub(self.drift_allowance_us())
+    }
+
     /// Checks that the values fit together.
     ///
     /// # Errors
@@ -97,8 +102,8 @@ impl Options {
         let Options { heartbeat_interval_us, suspect_after_us, lease_us, .. } = *self;
         if heartbeat_interval_us == 0 || suspect_after_us < 2 * heartbeat_interval_us {
             return fail(format!(
-                "a suspicion after {suspect_after_us} us needs heartbeats at most every half of it, \
-                 and they are every {heartbeat_interval_us} us"
+                "a suspicion after {suspect_after_us} us needs a heartbeat in each half of it, \
+                 and the interval is {heartbeat_interval_us} us"
             ));
         }
         if lease_us >= suspect_after_us || lease_us <= heartbeat_interval_us {

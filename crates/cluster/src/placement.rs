@@ -169,7 +169,7 @@ fn try_swap(
     better
 }
 
-/// By partition, the one of its hosts that leads fewest partitions so far; the first one of several.
+/// By partition, the one of its hosts that leads fewest partitions so far; of several, the first.
 fn choose_leaders(copies: &[Vec<HostId>], hosts: u32) -> Vec<HostId> {
     let mut led = vec![0usize; hosts as usize];
     let mut choose = |partition: &Vec<HostId>| {

@@ -414,8 +414,8 @@ fn own_hard_state(hard_state: &LibraryHardState) -> HardState {
 }
 
 fn library_snapshot(snapshot: &Snapshot) -> LibrarySnapshot {
-    let mut library = LibrarySnapshot::default();
-    library.data = snapshot.state.clone().into();
+    let data = snapshot.state.clone().into();
+    let mut library = LibrarySnapshot { data, ..LibrarySnapshot::default() };
     let metadata = library.mut_metadata();
     metadata.index = snapshot.index;
     metadata.term = snapshot.term;
@@ -547,3 +547,6 @@ fn decode_message(bytes: &[u8]) -> Result<Message, FormatError> {
     crate::codec::read_end(input)?;
     Ok(message)
 }
+
+#[cfg(test)]
+mod tests;

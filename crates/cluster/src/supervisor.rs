@@ -8,7 +8,8 @@
 //!    suspicion, in either direction, or when a site of the host stands still.
 //! 3. Two hosts that are connected with the leader and not with each other cannot replicate to each
 //!    other. When that lasts for the time of a suspicion, one of them is lost: the one that more
-//!    hosts suspect, else the one that leads fewer partitions, else the one with the greater number.
+//!    hosts suspect, else the one that leads fewer partitions, else the one with the greater
+//!    number.
 //! 4. A leader with a site that stands still proposes that it is lost itself.
 //! 5. A lost host does not come back by being heard: its copies are out of sync. It is up again
 //!    when it says so, without copies, and gets them again one by one. So a host whose connection
@@ -100,7 +101,7 @@ impl Supervisor {
             return false;
         }
         let since_us = *self.stopped_since_us.get_or_insert(now_us);
-        now_us - since_us < options.resume_wait_us
+        now_us.saturating_sub(since_us) < options.resume_wait_us
     }
 
     /// The host to put out, of two that have been apart for long.
@@ -125,7 +126,7 @@ impl Supervisor {
         for pair in apart {
             self.apart_since_us.entry(pair).or_insert(now_us);
         }
-        let long = |since_us: &u64| now_us - since_us > options.suspect_after_us;
+        let long = |since_us: &u64| now_us.saturating_sub(*since_us) > options.suspect_after_us;
         let (&(a, b), _) = self.apart_since_us.iter().find(|(_, since_us)| long(since_us))?;
         let weight = |host: HostId| {
             let suspected = suspected_by.get(&host).copied().unwrap_or(0);
@@ -158,7 +159,7 @@ impl Supervisor {
             return None;
         }
         let since_us = *self.resume_since_us.get_or_insert(now_us);
-        let waited = now_us - since_us >= options.resume_wait_us;
+        let waited = now_us.saturating_sub(since_us) >= options.resume_wait_us;
         // A partition that nobody serves waits for all of its copies; for long, for one of them.
         let stopped =
             state.partitions.iter().filter(|p| !p.copies.iter().any(|c| serving.contains(&c.host)));

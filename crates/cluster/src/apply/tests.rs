@@ -1,3 +1,5 @@
+//! Commands and their effects on the state, and the byte forms of both.
+
 use super::*;
 use crate::error::FormatError;
 use crate::ids::ClusterId;
@@ -308,7 +310,7 @@ fn byte_forms_do_not_change() {
         placement_group: "e".into(),
         release: 1,
     };
-    let expected = "010000000000000007047465737401000101000100016101620163016401650101010100000001010100\
-                    010000000000000000";
+    let expected = "01000000000000000704746573740100010100010001610162016301640165\
+                    0101010100000001010100010000000000000000";
     assert_eq!(hex(&state.encode()), expected);
 }

@@ -1,3 +1,5 @@
+//! Suspicion, connection and clocks, with times that are given.
+
 use super::*;
 use crate::ids::ClusterId;
 
@@ -62,7 +64,7 @@ fn a_cut_in_one_direction_is_seen_at_both_ends() {
 }
 
 #[test]
-fn a_site_that_stands_still_behind_heartbeats_is_detected() {
+fn a_site_that_stands_still_while_heartbeats_arrive_is_detected() {
     let (mut a, mut b) = pair();
     for beat in 0..40 {
         let now_us = beat * 50_000;
@@ -86,7 +88,7 @@ fn a_host_whose_clock_is_off_by_more_than_a_second_is_refused_either_way() {
         let mut reported = Vec::new();
         for beat in 0..4 {
             let now_us = beat * 50_000;
-            // b is ahead of a. a sees that, and b sees a behind it by as much.
+            // b is ahead of a. a sees that, and b finds that a lags by as much.
             reported
                 .extend(send(&b, &mut a, now_us, ahead_us).and_then(|heard| heard.clock_off_us));
             let wall_us = WALL + now_us + 5_000;

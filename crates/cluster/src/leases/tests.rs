@@ -1,3 +1,5 @@
+//! Who holds a lease, and when a new leader opens a partition.
+
 use super::*;
 use crate::command::Command;
 use crate::ids::ClusterId;

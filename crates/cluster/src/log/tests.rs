@@ -1,3 +1,5 @@
+//! The log file: what comes back, what is cut off, what is refused.
+
 use super::*;
 use crate::ids::{Incarnation, RaftId};
 use crate::log_entry::{EntryBody, GroupChange};

@@ -132,10 +132,11 @@ impl Member {
         self.effects.events.push(Event::StateChanged);
     }
 
-    /// Notices that the cluster that this member belongs to will never be formed. With a state, it
-    /// does so when the first voters that are left are no majority: the hosts of the others greet as
-    /// processes of no cluster. Without one, when the members that could send it one have been silent for long. A
-    /// second cluster begins only when every host belongs to none.
+    /// Notices that the cluster that this member belongs to will never be formed. A member with a
+    /// state does so when the first voters that are left are no majority: the hosts of the others
+    /// greet as processes of no cluster. One without a state does so when the members that could
+    /// send it one have been silent for long. A second cluster begins only when every host belongs
+    /// to none.
     pub(super) fn give_up_formation(&mut self, now_us: u64) {
         if self.is_over || self.identity.cluster.is_none() {
             return;

@@ -1,3 +1,5 @@
+//! Shapes, and where their copies are placed.
+
 use super::*;
 use std::collections::BTreeSet;
 
