@@ -41,6 +41,9 @@ impl ClusterState {
                 self.out_of_sync(*partition, *host, *epoch, faults)
             }
             Command::InSync { partition, copy, epoch } => self.in_sync(*partition, *copy, *epoch),
+            Command::ForceCopy { partition, copy, epoch } => {
+                self.force_copy(*partition, *copy, *epoch)
+            }
             Command::BeginHandOver { partition, to, epoch } => {
                 self.begin_hand_over(*partition, *to, *epoch)
             }
@@ -309,24 +312,46 @@ impl ClusterState {
         epoch: Epoch,
     ) -> Result<Verdict, Refusal> {
         let number = self.at_epoch(partition, epoch)?;
-        if !self.serves(copy.host) {
-            return Err(Refusal::NotServing(copy.host));
-        }
+        self.check_copy(copy)?;
         if self.partitions[number].copy_at(copy.host).is_some() {
             return Err(Refusal::Copies(copy.host));
         }
         if self.partitions[number].copies.len() >= self.shape.copies() {
             return Err(Refusal::Full(partition));
         }
-        if copy.thread.0 >= self.shape.sites_per_host {
-            let sites = self.shape.sites_per_host;
-            return Err(Refusal::Shape(format!("a host has {sites} sites")));
-        }
         let mut copies = self.partitions[number].copies.clone();
         copies.push(copy);
         copies.sort();
         self.epoch = self.epoch.next();
         self.set_copies(number, copies, self.epoch);
+        Ok(Verdict::Applied)
+    }
+
+    /// Whether a copy can be at that site: the host is up, and has the site.
+    fn check_copy(&self, copy: Copy) -> Result<(), Refusal> {
+        if !self.serves(copy.host) {
+            return Err(Refusal::NotServing(copy.host));
+        }
+        let sites = self.shape.sites_per_host;
+        match copy.thread.0 < sites {
+            true => Ok(()),
+            false => Err(Refusal::Shape(format!("a host has {sites} sites"))),
+        }
+    }
+
+    fn force_copy(
+        &mut self,
+        partition: PartitionId,
+        copy: Copy,
+        epoch: Epoch,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.at_epoch(partition, epoch)?;
+        self.check_copy(copy)?;
+        if !self.missing.contains(&partition) {
+            return Err(Refusal::NotMissing(partition));
+        }
+        self.epoch = self.epoch.next();
+        self.set_copies(number, vec![copy], self.epoch);
         Ok(Verdict::Applied)
     }
 

@@ -110,6 +110,16 @@ pub enum Command {
         /// The partition's epoch.
         epoch: Epoch,
     },
+    /// An administrator gives up what the copies of a missing partition hold: hosts that are up
+    /// have the copies from now on, with the data that they have, if any.
+    ForceCopy {
+        /// The partition; none of its copies is at a host that is up.
+        partition: PartitionId,
+        /// The copy, at a host that is up. Further ones come in sync with it.
+        copy: Copy,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
     /// Another host runs multi-partition transactions.
     MoveCoordinator {
         /// The host.
@@ -141,6 +151,7 @@ impl Command {
             Command::MoveCoordinator { .. } => 13,
             Command::CatalogVersion(_) => 14,
             Command::RingVersion(_) => 15,
+            Command::ForceCopy { .. } => 16,
         }
     }
 
@@ -164,7 +175,8 @@ impl Command {
                 output.put_varint(hosts.len() as u64);
                 hosts.iter().for_each(|(host, run)| put_host(&mut output, host, run));
             }
-            Command::InSync { partition, copy, epoch } => {
+            Command::InSync { partition, copy, epoch }
+            | Command::ForceCopy { partition, copy, epoch } => {
                 output.put_varint(u64::from(partition.0));
                 put_copy(&mut output, copy);
                 output.put_varint(epoch.0);
@@ -226,11 +238,14 @@ fn read_command(input: &mut ByteReader<'_>, kind: u8) -> Result<Command, FormatE
                 _ => Command::HostLost { host, incarnation },
             }
         }
-        8 => Command::InSync {
-            partition: read_partition(input)?,
-            copy: read_copy(input)?,
-            epoch: read_epoch(input)?,
-        },
+        8 | 16 => {
+            let (partition, copy) = (read_partition(input)?, read_copy(input)?);
+            let epoch = read_epoch(input)?;
+            match kind {
+                8 => Command::InSync { partition, copy, epoch },
+                _ => Command::ForceCopy { partition, copy, epoch },
+            }
+        }
         7 | 9 | 10 | 12 => {
             let (partition, to) = (read_partition(input)?, read_host(input)?);
             let epoch = read_epoch(input)?;

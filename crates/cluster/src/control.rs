@@ -5,7 +5,7 @@ use crate::command::Command;
 use crate::detector::{Detector, Standing};
 use crate::error::{ClusterError, FormatError};
 use crate::heartbeat::Heartbeat;
-use crate::ids::{ClusterId, Epoch};
+use crate::ids::{ClusterId, Epoch, Incarnation};
 use crate::leases::Leases;
 use crate::member::{Effects, Event, Member, MemberConfig, Outgoing, ProposalId, Restored};
 use crate::options::Options;
@@ -24,6 +24,9 @@ pub struct Now {
 }
 
 /// The control plane of one host.
+///
+/// Its messages are datagrams: they may be lost, repeated and overtaken. Most are below 1 KiB; one
+/// with a snapshot of the state has some 20 bytes for each copy of a partition.
 pub struct Control {
     member: Member,
     detector: Detector,
@@ -147,6 +150,26 @@ impl Control {
         self.leases.seal(partition, now.us)
     }
 
+    /// Whether a receipt to a leader may grant it a lease, and of which epoch. The receipt answers
+    /// a message of the given process of that leader, which came at `came_us`. It carries the
+    /// epoch, and the time at which the leader sent that message, by the leader's clock.
+    pub fn grant_with_receipt(
+        &mut self,
+        leader: HostId,
+        incarnation: Incarnation,
+        came_us: u64,
+    ) -> Option<Epoch> {
+        let epoch = self.state()?.epoch;
+        self.detector.answers_from_us(leader, incarnation)?;
+        self.leases.give(leader, incarnation, came_us).then_some(epoch)
+    }
+
+    /// Takes a grant that came with a receipt of a follower: it answers what this process sent at
+    /// `sent_us`, and is of an epoch. Receipts for an earlier process are not taken.
+    pub fn take_grant(&mut self, follower: HostId, sent_us: u64, epoch: Epoch) {
+        self.leases.take(follower, sent_us, epoch);
+    }
+
     /// A site thread ran at a time, or was waiting for work then.
     pub fn site_ran(&mut self, site: ThreadId, at_us: u64) {
         self.detector.site_ran(site, at_us);
@@ -261,7 +284,7 @@ impl Control {
         self.next_heartbeat_us = now.us + self.options.heartbeat_interval_us;
         let Some(state) = self.member.state() else { return };
         let (cluster, epoch, own) = (state.id, state.epoch, self.member.host());
-        let to: Vec<(HostId, crate::Incarnation)> =
+        let to: Vec<(HostId, Incarnation)> =
             state.hosts.iter().map(|(host, record)| (*host, record.incarnation)).collect();
         for (host, incarnation) in to.into_iter().filter(|(host, _)| *host != own) {
             let came_us = self.detector.answers_from_us(host, incarnation);

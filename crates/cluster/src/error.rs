@@ -153,6 +153,8 @@ pub enum Refusal {
     Copies(HostId),
     /// The partition has K + 1 copies.
     Full(PartitionId),
+    /// A copy of the partition is at a host that is up.
+    NotMissing(PartitionId),
     /// No hand-over to that host is in progress, or another one is.
     HandOver(PartitionId),
     /// The shape of the cluster does not allow it; the text says why.
@@ -182,6 +184,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::Full(partition) => {
                 write!(f, "partition {partition} has all of its K + 1 copies")
+            }
+            Refusal::NotMissing(partition) => {
+                write!(f, "partition {partition} is not missing: a host that is up has a copy")
             }
             Refusal::HandOver(partition) => {
                 write!(f, "no such transfer of the leader of partition {partition} is in progress")

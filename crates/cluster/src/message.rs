@@ -14,6 +14,9 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 /// Version of the byte form of messages between members.
 const MESSAGE_VERSION: u8 = 1;
 
+/// The longest command that is forwarded, in bytes: one that names every host is shorter.
+const COMMAND_BYTES_MAX: usize = 64 << 10;
+
 /// What the hosts of a cluster must agree on before it is formed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreement {
@@ -120,7 +123,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Envelope, Body), FormatError> {
         3 => {
             let mut proposals = Vec::new();
             while read_flag(input, "more proposals")? {
-                proposals.push((input.varint()?, input.counted()?.to_vec()));
+                let (sequence, command) = (input.varint()?, input.counted()?);
+                if command.len() > COMMAND_BYTES_MAX {
+                    let found = command.len() as u64;
+                    return Err(FormatError::Value { field: "length of a command", found });
+                }
+                proposals.push((sequence, command.to_vec()));
             }
             read_end(input)?;
             Body::Forward(proposals)

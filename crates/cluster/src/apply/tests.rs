@@ -96,6 +96,18 @@ fn the_last_copy_of_a_partition_is_never_taken_out() {
     assert_eq!((state.epoch, &state.partitions), (Epoch(2), &placed), "the host stays listed");
     assert_eq!(state.missing, partitions.iter().copied().collect());
     assert_eq!(state.hosts[&HostId(1)].state, HostState::Down);
+    // An administrator can give up what is lost, and nothing else.
+    let mut forced = state.clone();
+    let copy = Copy { host: HostId(2), thread: ThreadId(0) };
+    for partition in (0..3).map(PartitionId) {
+        let epoch = forced.partitions[partition.index()].epoch;
+        let verdict = run(&mut forced, Command::ForceCopy { partition, copy, epoch });
+        match partitions.contains(&partition) {
+            true => assert_eq!(verdict, Verdict::Applied),
+            false => assert_eq!(verdict, Verdict::Refused(Refusal::NotMissing(partition))),
+        }
+    }
+    assert!(forced.missing.is_empty());
     // A process without memory cannot take the place of the one that had the copies.
     state.set_votes(&BTreeSet::new(), &BTreeSet::new());
     let join = Command::Join { description: description(1), incarnation: Incarnation(2) };
@@ -234,7 +246,11 @@ fn random_command(random: &mut SeededRandom, state: &ClusterState) -> Command {
     let at = state.partitions[partition.index()].epoch;
     let epoch = Epoch(at.0 + u64::from(random.chance(1, 10)));
     let to = host;
-    match random.below(15) {
+    match random.below(16) {
+        15 => {
+            let thread = ThreadId(random.below(4) as u16);
+            Command::ForceCopy { partition, copy: Copy { host, thread }, epoch }
+        }
         0 => Command::Join { description: description(host.0), incarnation },
         1 => Command::HostUp { host, incarnation: known },
         2 => Command::Restarted { host, incarnation },

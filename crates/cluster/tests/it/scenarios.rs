@@ -3,8 +3,8 @@
 use crate::world::{Setup, World};
 use lockstep_base::random::SeededRandom;
 use lockstep_cluster::{
-    Command, Control, Epoch, Faults, HostState, Incarnation, Options, ProposalId, Shape, Standing,
-    Vote,
+    Command, Control, Epoch, Faults, HostState, Incarnation, Options, ProposalId, ProposalOutcome,
+    Shape, Standing, Vote,
 };
 use lockstep_types::{HostId, PartitionId};
 
@@ -246,6 +246,35 @@ fn a_proposal_is_applied_once_wherever_it_is_made_and_however_often_it_is_sent()
             let times = ended.iter().filter(|ended| *ended == proposal).count();
             assert_eq!(times, 1, "seed {seed}: {proposal:?} ended {times} times");
         }
+    }
+}
+
+#[test]
+fn a_proposal_of_a_host_that_is_cut_off_ends_as_unknown_in_time() {
+    let mut world = formed(9, shape(3, 0, 1), true);
+    let host = HostId((raft_leader(&world).0 + 1) % 3);
+    isolate(&mut world, host, 20_000_000);
+    let id = world.propose(host, Command::CatalogVersion(7));
+    let is_unknown =
+        |world: &World| world.judge.ended.contains(&(host, id, ProposalOutcome::Unknown));
+    let took_us = wait(&mut world, 5_500_000, &is_unknown);
+    assert!(took_us > 4_500_000, "{took_us}");
+}
+
+#[test]
+fn a_planned_transfer_lets_a_partition_stand_still_for_milliseconds_only() {
+    for seed in 0..20 {
+        let mut world = formed(seed, shape(3, 0, 2), true);
+        let partition = PartitionId(0);
+        let known = world.newest_state().expect("it is formed").partitions[0].clone();
+        let (from, to) = (known.leader, known.followers().next().expect("K = 2"));
+        world.propose(from, Command::BeginHandOver { partition, to, epoch: known.epoch });
+        let sealed = |world: &World| !holds(world, from, partition);
+        wait(&mut world, 1_000_000, &sealed);
+        let still_us = wait(&mut world, 1_000_000, &|world| all_held(world));
+        assert!(still_us < 40_000, "seed {seed}: {still_us} us");
+        let state = world.newest_state().expect("it is formed");
+        assert_eq!(state.partitions[0].leader, to, "seed {seed}");
     }
 }
 

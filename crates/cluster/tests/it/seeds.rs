@@ -196,6 +196,13 @@ fn seeds_keep_every_rule_and_agree_once_faults_stop() {
     }
 }
 
+#[test]
+fn a_seed_gives_the_same_run_each_time() {
+    for seed in 0..30 {
+        assert_eq!(run(seed, Faults::default()), run(seed, Faults::default()), "seed {seed}");
+    }
+}
+
 /// Seeds until one is caught, at most.
 const FAULT_SEEDS: u64 = 2_000;
 

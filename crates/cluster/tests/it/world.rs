@@ -353,7 +353,7 @@ impl World {
             }
             let epoch = known.epoch;
             match known.hand_over {
-                Some(_) if random.chance(1, 4) => {
+                Some(_) if busy && random.chance(1, 4) => {
                     commands.push(Command::GiveUpHandOver { partition, epoch });
                 }
                 Some(to) => {
