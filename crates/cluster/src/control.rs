@@ -8,20 +8,12 @@ use crate::heartbeat::Heartbeat;
 use crate::ids::{ClusterId, Epoch, Incarnation};
 use crate::leases::Leases;
 use crate::member::{Effects, Event, Member, MemberConfig, Outgoing, ProposalId, Restored};
+use crate::now::Now;
 use crate::options::Options;
 use crate::state::{ClusterState, HostRecord, HostState};
 use crate::supervisor::Supervisor;
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::BTreeSet;
-
-/// The time at one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
-    /// Microseconds of a monotonic clock that counts the time in which the host was suspended.
-    pub us: u64,
-    /// Microseconds since 1970, by the clock that gives transactions their time.
-    pub wall_us: u64,
-}
 
 /// The control plane of one host.
 ///
@@ -185,7 +177,7 @@ impl Control {
 
     /// Time has passed: called at least every tick of the Raft group.
     pub fn tick(&mut self, now: Now) {
-        self.member.tick(now.us);
+        self.member.tick(now);
         self.look(now);
         self.lead(now);
         if now.us >= self.next_heartbeat_us {
@@ -200,7 +192,7 @@ impl Control {
             Err(reason) => return self.refuse(from, reason),
         };
         match bytes.split_first() {
-            Some((&MEMBER, rest)) => self.member.receive(from, rest, now.us),
+            Some((&MEMBER, rest)) => self.member.receive(from, rest, now),
             Some((&HEARTBEAT, rest)) => match Heartbeat::decode(rest) {
                 Ok(heartbeat) => self.take_heartbeat(from, &heartbeat, now),
                 Err(reason) => self.refuse(from, reason),

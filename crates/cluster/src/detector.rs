@@ -260,7 +260,12 @@ impl Detector {
 
 /// How far the clock of the peer is off, if it is over the limit for every delay that the message
 /// may have had. Without a round trip the delay may be anything.
-fn offset_us(peer_us: u64, own_us: u64, round_trip_us: Option<u64>, limit_us: u64) -> Option<i64> {
+pub(crate) fn offset_us(
+    peer_us: u64,
+    own_us: u64,
+    round_trip_us: Option<u64>,
+    limit_us: u64,
+) -> Option<i64> {
     let clamp = |value: i128| value.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
     let least = i128::from(peer_us).saturating_sub(i128::from(own_us));
     let most = round_trip_us.map(|round_trip_us| least + i128::from(round_trip_us));

@@ -19,6 +19,7 @@ mod log;
 mod log_entry;
 mod member;
 mod message;
+mod now;
 mod options;
 mod placement;
 mod raft_core;
@@ -27,7 +28,7 @@ mod supervisor;
 
 pub use apply::Verdict;
 pub use command::Command;
-pub use control::{Control, ControlEffects, ControlEvent, Now};
+pub use control::{Control, ControlEffects, ControlEvent};
 pub use detector::{Detector, Heard, Standing};
 pub use error::{ClusterError, FormatError, Refusal};
 pub use faults::Faults;
@@ -41,6 +42,7 @@ pub use member::{
     ProposalOutcome, Restored,
 };
 pub use message::Agreement;
+pub use now::Now;
 pub use options::Options;
 pub use placement::{first_placement, partition_count};
 pub use state::{

@@ -11,6 +11,7 @@ use crate::faults::Faults;
 use crate::ids::{ClusterId, Epoch, Incarnation, RaftId};
 use crate::log_entry::{HardState, LogEntry, Persist, Snapshot};
 use crate::message::{self, Agreement, Body, Envelope, Proposal};
+use crate::now::Now;
 use crate::options::Options;
 use crate::raft_core::{Committed, CoreOptions, RaftCore};
 use crate::state::{ClusterState, HostDescription};
@@ -116,6 +117,8 @@ pub enum Event {
         /// Its configuration.
         found: Box<Agreement>,
     },
+    /// The clock of a host that greeted differs too much: no cluster is formed with it.
+    ClockOff(ClusterError),
     /// A message was refused.
     Refused {
         /// The host that sent it.
@@ -149,6 +152,7 @@ pub struct Member {
     next_sequence: u64,
     /// By host, the newest forwarded proposal that was appended in the current term.
     appended: BTreeMap<HostId, (Incarnation, u64)>,
+    appended_term: u64,
     next_forward_us: u64,
     next_hello_us: u64,
     next_tick_us: u64,
@@ -219,6 +223,7 @@ impl Member {
             pending: VecDeque::new(),
             next_sequence: 1,
             appended: BTreeMap::new(),
+            appended_term: 0,
             next_forward_us: now_us,
             next_hello_us: now_us,
             next_tick_us: now_us + config.options.raft_tick_us,
@@ -279,7 +284,8 @@ impl Member {
 
     /// Time has passed. A pause of the process counts as one tick: what was sent meanwhile is
     /// taken first.
-    pub fn tick(&mut self, now_us: u64) {
+    pub fn tick(&mut self, now: Now) {
+        let now_us = now.us;
         if now_us >= self.next_tick_us {
             let tick_us = self.config.options.raft_tick_us;
             let late = now_us.saturating_sub(self.next_tick_us) >= tick_us;
@@ -290,7 +296,7 @@ impl Member {
         }
         self.expire_proposals(now_us);
         self.report_restart(now_us);
-        self.say_hello(now_us);
+        self.say_hello(now);
         self.form_cluster(now_us);
         self.give_up_formation(now_us);
         if now_us >= self.next_forward_us {
@@ -309,19 +315,19 @@ impl Member {
     }
 
     /// A message of another host arrived. Malformed and foreign ones change nothing.
-    pub fn receive(&mut self, from: HostId, bytes: &[u8], now_us: u64) {
+    pub fn receive(&mut self, from: HostId, bytes: &[u8], now: Now) {
         let taken = message::decode(bytes).and_then(|(envelope, body)| {
             if envelope.from.host() != from || from == self.host() {
                 return Err(FormatError::Rule("a message names the host that sends it"));
             }
-            self.take(envelope, body, now_us)
+            self.take(envelope, body, now)
         });
         if let Err(reason) = taken {
             self.effects.events.push(Event::Refused { from, reason });
         }
     }
 
-    fn take(&mut self, envelope: Envelope, body: Body, now_us: u64) -> Result<(), FormatError> {
+    fn take(&mut self, envelope: Envelope, body: Body, now: Now) -> Result<(), FormatError> {
         let host = envelope.from.host();
         let newest = self.newest.entry(host).or_default();
         if envelope.incarnation < *newest {
@@ -329,14 +335,16 @@ impl Member {
             return Ok(());
         }
         *newest = envelope.incarnation;
-        if envelope.to.is_some_and(|to| to != self.identity.id) {
+        // A greeting is for the process that the host runs, everything else for an identity.
+        let is_hello = matches!(body, Body::Hello(_));
+        if envelope.to != Some(self.identity.id) && !(is_hello && envelope.to.is_none()) {
             return Ok(());
         }
         match body {
-            Body::Hello(hello) => self.take_hello(envelope, *hello, now_us),
+            Body::Hello(hello) => self.take_hello(envelope, *hello, now),
             Body::Raft(bytes) => {
                 if self.bind(envelope.cluster) {
-                    self.last_message_us = now_us;
+                    self.last_message_us = now.us;
                     self.core.receive(envelope.from, &bytes)?;
                 }
             }
@@ -406,7 +414,6 @@ impl Member {
         if leadership == self.leadership {
             return false;
         }
-        self.appended.clear();
         self.leadership = leadership;
         let (leader, term) = leadership;
         self.effects.events.push(Event::LeaderChanged { leader, term });

@@ -39,10 +39,23 @@ pub(crate) struct Envelope {
     pub to: Option<RaftId>,
 }
 
+/// The hello that another one answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// The process that sent it.
+    pub incarnation: Incarnation,
+    /// When, by its monotonic clock.
+    pub sent_us: u64,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
-    /// It answers a hello: the incarnation that sent that.
-    pub answers: Option<Incarnation>,
+    /// It answers a hello.
+    pub answers: Option<Question>,
+    /// When it was sent, by the sender's monotonic clock.
+    pub sent_us: u64,
+    /// The same by its wall clock.
+    pub wall_us: u64,
     pub description: HostDescription,
     pub agreement: Agreement,
 }
@@ -74,7 +87,13 @@ pub(crate) fn encode(envelope: &Envelope, body: &Body) -> Vec<u8> {
     match body {
         Body::Raft(bytes) => output.extend_from_slice(bytes),
         Body::Hello(hello) => {
-            output.put_varint(hello.answers.unwrap_or_default().0);
+            output.put_u8(u8::from(hello.answers.is_some()));
+            if let Some(Question { incarnation, sent_us }) = hello.answers {
+                output.put_varint(incarnation.0);
+                output.put_varint(sent_us);
+            }
+            output.put_varint(hello.sent_us);
+            output.put_varint(hello.wall_us);
             put_description(&mut output, &hello.description);
             output.put_counted(hello.agreement.name.as_bytes());
             put_shape(&mut output, &hello.agreement.shape);
@@ -112,13 +131,20 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Envelope, Body), FormatError> {
     let body = match kind {
         1 => Body::Raft(input.rest().to_vec()),
         2 => {
-            let answers = Some(read_incarnation(input)?).filter(|answers| answers.0 != 0);
+            let answers = match read_flag(input, "answer")? {
+                false => None,
+                true => {
+                    let incarnation = read_incarnation(input)?;
+                    Some(Question { incarnation, sent_us: input.varint()? })
+                }
+            };
+            let (sent_us, wall_us) = (input.varint()?, input.varint()?);
             let description = read_description(input)?;
             let name = read_text(input, "cluster name")?;
             let agreement =
                 Agreement { name, shape: read_shape(input)?, hosts_digest: input.u64()? };
             read_end(input)?;
-            Body::Hello(Box::new(Hello { answers, description, agreement }))
+            Body::Hello(Box::new(Hello { answers, sent_us, wall_us, description, agreement }))
         }
         3 => {
             let mut proposals = Vec::new();
@@ -195,8 +221,8 @@ mod tests {
         let shape =
             Shape { hosts: 3, witnesses: 0, sites_per_host: 2, partitions_per_site: 1, k: 1 };
         let agreement = Agreement { name: "test".into(), shape, hosts_digest: 77 };
-        let answers = Some(Incarnation(3));
-        let hello = Hello { answers, description, agreement };
+        let answers = Some(Question { incarnation: Incarnation(3), sent_us: 400 });
+        let hello = Hello { answers, sent_us: 5, wall_us: 1 << 50, description, agreement };
         for body in [
             Body::Raft(vec![1, 2]),
             Body::Hello(Box::new(hello)),

@@ -6,9 +6,12 @@
 
 use super::{DurableChange, Event, Member};
 use crate::command::Command;
-use crate::ids::{ClusterId, Incarnation, RaftId};
+use crate::detector::offset_us;
+use crate::error::ClusterError;
+use crate::ids::{ClusterId, RaftId};
 use crate::log_entry::{HardState, Snapshot};
-use crate::message::{Body, Envelope, Hello};
+use crate::message::{Body, Envelope, Hello, Question};
+use crate::now::Now;
 use crate::raft_core::RaftCore;
 use crate::state::{ClusterState, HostDescription, HostRecord};
 use lockstep_base::random::split_mix;
@@ -27,7 +30,8 @@ pub(super) struct SeenHello {
 
 impl Member {
     /// Greets all other hosts, until this member has a state that lists it.
-    pub(super) fn say_hello(&mut self, now_us: u64) {
+    pub(super) fn say_hello(&mut self, now: Now) {
+        let now_us = now.us;
         let incarnation = self.config.incarnation;
         let record = self.state.as_ref().and_then(|state| state.hosts.get(&self.host()));
         let listed = record.is_some_and(|record| record.incarnation == incarnation);
@@ -37,30 +41,46 @@ impl Member {
         self.next_hello_us = now_us + self.config.options.hello_interval_us;
         let hosts = (0..self.config.agreement.shape.members()).map(HostId);
         for host in hosts.filter(|host| *host != self.host()).collect::<Vec<_>>() {
-            self.send_hello(host, None);
+            self.send_hello(host, None, now);
         }
     }
 
-    fn send_hello(&mut self, to: HostId, answers: Option<Incarnation>) {
+    fn send_hello(&mut self, to: HostId, answers: Option<Question>, now: Now) {
         let hello = Hello {
             answers,
+            sent_us: now.us,
+            wall_us: now.wall_us,
             description: self.config.description.clone(),
             agreement: self.config.agreement.clone(),
         };
         self.send(to, None, &Body::Hello(Box::new(hello)));
     }
 
-    pub(super) fn take_hello(&mut self, envelope: Envelope, hello: Hello, now_us: u64) {
+    pub(super) fn take_hello(&mut self, envelope: Envelope, hello: Hello, now: Now) {
         let host = envelope.from.host();
         if hello.agreement != self.config.agreement || hello.description.host != host {
             let found = Box::new(hello.agreement);
             self.effects.events.push(Event::Disagrees { host, found });
             return;
         }
-        let answered = hello.answers == Some(self.config.incarnation);
+        let own = self.config.incarnation;
+        let question = hello.answers.filter(|question| question.incarnation == own);
         if hello.answers.is_none() {
-            self.send_hello(host, Some(envelope.incarnation));
+            let incarnation = envelope.incarnation;
+            let question = Question { incarnation, sent_us: hello.sent_us };
+            self.send_hello(host, Some(question), now);
         }
+        let round_trip_us = question.and_then(|question| now.us.checked_sub(question.sent_us));
+        let limit_us = self.config.options.clock_offset_max_us;
+        let off_us = offset_us(hello.wall_us, now.wall_us, round_trip_us, limit_us);
+        if let Some(offset_us) = off_us.filter(|_| !self.config.faults.one_bad_clock()) {
+            let limit_us = limit_us as i64;
+            let error = ClusterError::ClockOff { host, offset_us, limit_us };
+            self.effects.events.push(Event::ClockOff(error));
+            self.hellos.remove(&host);
+            return;
+        }
+        let answered = question.is_some();
         let known = self.hellos.get(&host).filter(|known| known.id == envelope.from);
         let answered = answered || known.is_some_and(|known| known.answered);
         let seen = SeenHello {
@@ -68,7 +88,7 @@ impl Member {
             cluster: envelope.cluster,
             description: hello.description,
             answered,
-            at_us: now_us,
+            at_us: now.us,
         };
         self.hellos.insert(host, seen);
     }

@@ -115,6 +115,11 @@ impl Member {
         if !self.core.leads() {
             return;
         }
+        if self.appended_term != self.core.term() {
+            // What an earlier term appended may be lost.
+            self.appended_term = self.core.term();
+            self.appended.clear();
+        }
         for (sequence, command) in proposals {
             let number = (envelope.incarnation, sequence);
             let newest = self.appended.get(&envelope.from.host());

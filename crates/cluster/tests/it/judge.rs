@@ -67,6 +67,7 @@ impl Judge {
                 ControlEvent::Member(Event::ProposalEnded { id, outcome }) => {
                     self.ended.push((host, *id, outcome.clone()));
                 }
+                ControlEvent::Member(Event::ClockOff(_)) => self.saw("greetings with clocks off"),
                 ControlEvent::ClockOff(_) => self.saw("clocks that are off"),
                 ControlEvent::Standing(_) => self.saw("changes of standing"),
                 _ => {}

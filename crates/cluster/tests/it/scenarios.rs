@@ -212,6 +212,20 @@ fn a_host_whose_clock_is_a_minute_ahead_is_put_out_and_not_the_others() {
 }
 
 #[test]
+fn no_cluster_is_formed_with_a_host_whose_clock_is_off() {
+    for (host, offset_us) in [(1, 60_000_000), (0, 60_000_000), (2, 1_100_000)] {
+        let options = Options::default();
+        let setup = Setup { shape: shape(3, 0, 1), disk: true, faults: Faults::default(), options };
+        let mut world = World::new(3, setup);
+        world.set_wall_offset(HostId(host), offset_us);
+        assert!(!world.run_until(2_000_000, &|world| world.newest_state().is_some()));
+        assert!(world.judge.seen.contains_key("greetings with clocks off"), "it is reported");
+        world.set_wall_offset(HostId(host), 0);
+        wait(&mut world, 3_000_000, &all_held);
+    }
+}
+
+#[test]
 fn a_site_that_stands_still_costs_its_host_the_leases_and_then_the_copies() {
     for victim in (0..3).map(HostId) {
         let mut world = formed(11, shape(3, 0, 1), true);
