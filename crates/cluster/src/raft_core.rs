@@ -141,6 +141,8 @@ impl Storage for Store {
 /// One member of the Raft group.
 pub(crate) struct RaftCore {
     node: RawNode<Store>,
+    /// The term and the vote that are durable.
+    promised: (u64, u64),
     seed: u64,
 }
 
@@ -184,7 +186,8 @@ impl RaftCore {
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let node = RawNode::new(&config, store, &logger).map_err(|error| error.to_string())?;
-        let mut core = RaftCore { node, seed: options.seed ^ id.number() };
+        let promised = (hard_state.term, hard_state.vote);
+        let mut core = RaftCore { node, promised, seed: options.seed ^ id.number() };
         core.pin_election_timeout();
         Ok(core)
     }
@@ -278,17 +281,14 @@ impl RaftCore {
             if let Some(hard_state) = ready.hs() {
                 self.node.mut_store().hard_state = own_hard_state(hard_state);
             }
-            if ready.hs().is_some() || persist.snapshot.is_some() {
-                persist.hard_state = Some(self.node.store().hard_state);
-            }
             let committed = ready.take_committed_entries();
             messages.extend(ready.take_persisted_messages());
             self.take_committed(committed, &mut effects);
             let mut light = self.node.advance_append(ready);
             if let Some(commit) = light.commit_index() {
                 self.node.mut_store().hard_state.commit = commit;
-                persist.hard_state = Some(self.node.store().hard_state);
             }
+            self.promise(&mut persist);
             messages.extend(light.take_messages());
             self.take_committed(light.take_committed_entries(), &mut effects);
             self.node.advance_apply();
@@ -309,6 +309,17 @@ impl RaftCore {
             self.pin_election_timeout();
         }
         effects
+    }
+
+    /// Adds the hard state to what is made durable, if a term or a vote needs it. A commit index
+    /// alone is not worth a sync: after a restart the leader sends it again.
+    fn promise(&mut self, persist: &mut Persist) {
+        let HardState { term, vote, .. } = self.node.store().hard_state;
+        let is_new = (term, vote) != self.promised;
+        if is_new || *persist != Persist::default() {
+            self.promised = (term, vote);
+            persist.hard_state = Some(self.node.store().hard_state);
+        }
     }
 
     fn take_committed(&mut self, entries: Vec<Entry>, effects: &mut CoreEffects) {

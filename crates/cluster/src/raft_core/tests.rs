@@ -119,3 +119,39 @@ fn a_changed_message_is_refused_or_taken_and_the_member_never_panics() {
     }
     assert!(refused > 200 && taken > 200, "{refused} {taken}");
 }
+
+#[test]
+fn a_term_and_a_vote_are_durable_before_a_message_has_them_and_a_commit_index_needs_no_sync() {
+    let (mut saved, mut durable) = (0, vec![(1u64, 0u64); 3]);
+    let mut group = Group::new(5);
+    for _ in 0..200 {
+        for host in 0..3 {
+            group.cores[host].tick();
+            let effects = group.cores[host].take_effects();
+            for persist in &effects.persists {
+                if let Some(hard_state) = persist.hard_state {
+                    durable[host] = (hard_state.term, hard_state.vote);
+                }
+            }
+            saved += usize::from(effects.persists.is_empty() && !effects.committed.is_empty());
+            for (to, bytes) in effects.messages {
+                let message = decode_message(&bytes).expect("it is whole");
+                let pre_vote = message.msg_type == MessageType::MsgRequestPreVote
+                    || message.msg_type == MessageType::MsgRequestPreVoteResponse;
+                assert!(pre_vote || message.term <= durable[host].0, "{message:?}");
+                let yes =
+                    message.msg_type == MessageType::MsgRequestVoteResponse && !message.reject;
+                assert!(!yes || durable[host].1 == to.number(), "a vote is durable");
+                group.queue.push((id(host as u32), to, bytes));
+            }
+            if group.random.chance(1, 4) {
+                group.cores[host].propose(vec![1; 9]);
+            }
+        }
+        for (from, to, bytes) in std::mem::take(&mut group.queue) {
+            let taken = group.cores[to.host().0 as usize].receive(from, &bytes);
+            assert_eq!(taken, Ok(()));
+        }
+    }
+    assert!(saved > 10, "{saved} commits without a sync");
+}
