@@ -234,7 +234,7 @@ impl ClusterState {
         let mut output =
             Vec::with_capacity(64 + 64 * self.hosts.len() + 16 * self.partitions.len());
         output.put_u8(STATE_VERSION);
-        output.extend_from_slice(&self.id.0.to_be_bytes());
+        output.extend_from_slice(&self.id.0);
         output.put_counted(self.name.as_bytes());
         put_shape(&mut output, &self.shape);
         output.put_varint(self.hosts.len() as u64);
@@ -257,7 +257,7 @@ impl ClusterState {
     pub fn decode(bytes: &[u8]) -> Result<ClusterState, FormatError> {
         let input = &mut ByteReader::new(bytes);
         read_version(input, "the cluster's state", STATE_VERSION)?;
-        let id = ClusterId(input.u64()?);
+        let id = ClusterId::read(input)?.ok_or(FormatError::Rule("a cluster has a number"))?;
         let name = read_text(input, "cluster name")?;
         let shape = read_shape(input)?;
         let count = read_count(input, "hosts")?;

@@ -51,7 +51,7 @@ impl Heartbeat {
     pub fn encode(&self) -> Vec<u8> {
         let mut output = Vec::with_capacity(64);
         output.put_u8(HEARTBEAT_VERSION);
-        output.extend_from_slice(&self.cluster.0.to_be_bytes());
+        output.extend_from_slice(&self.cluster.0);
         output.put_varint(self.incarnation.0);
         output.put_varint(self.epoch.0);
         output.put_varint(self.sent_us);
@@ -77,7 +77,7 @@ impl Heartbeat {
     pub fn decode(bytes: &[u8]) -> Result<Heartbeat, FormatError> {
         let input = &mut ByteReader::new(bytes);
         read_version(input, "a heartbeat", HEARTBEAT_VERSION)?;
-        let cluster = ClusterId(input.u64()?);
+        let cluster = ClusterId::read(input)?.ok_or(FormatError::Rule("a cluster has a number"))?;
         let (incarnation, epoch) = (read_incarnation(input)?, read_epoch(input)?);
         let (sent_us, wall_us) = (input.varint()?, input.varint()?);
         let echo = match read_flag(input, "echo")? {
@@ -115,7 +115,7 @@ mod tests {
     fn heartbeats_are_read_as_written_and_keep_their_form() {
         let echo = Echo { incarnation: Incarnation(3), sent_us: 300, held_us: 4, grants: true };
         let heartbeat = Heartbeat {
-            cluster: ClusterId(7),
+            cluster: ClusterId([7; 16]),
             incarnation: Incarnation(2),
             epoch: Epoch(5),
             sent_us: 1_000,
@@ -126,7 +126,7 @@ mod tests {
         };
         let bytes = heartbeat.encode();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "0100000000000000070205e807d00f0103ac0204010101020009");
+        assert_eq!(hex, "01070707070707070707070707070707070205e807d00f0103ac0204010101020009");
         assert_eq!(Heartbeat::decode(&bytes), Ok(heartbeat.clone()));
         let silent = Heartbeat { echo: None, suspects: vec![], site_ages_us: vec![], ..heartbeat };
         assert_eq!(Heartbeat::decode(&silent.encode()), Ok(silent));

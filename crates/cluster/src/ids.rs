@@ -1,5 +1,6 @@
 //! Numbers of the control plane.
 
+use lockstep_base::bytes::{ByteReader, EndOfBytes};
 use lockstep_types::HostId;
 use std::fmt;
 
@@ -17,10 +18,27 @@ macro_rules! number {
     };
 }
 
-number!(
-    /// The number of a cluster, drawn when it is formed. Messages of another cluster are refused.
-    ClusterId
-);
+/// The number of a cluster, drawn when it is formed. Messages of another cluster are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct ClusterId(pub [u8; 16]);
+
+impl ClusterId {
+    /// Its length in bytes.
+    pub(crate) const BYTES: usize = 16;
+
+    /// Reads the number; all zeros are no cluster.
+    pub(crate) fn read(input: &mut ByteReader<'_>) -> Result<Option<ClusterId>, EndOfBytes> {
+        let bytes = input.take(Self::BYTES)?.try_into().expect("as many were taken");
+        Ok(Some(ClusterId(bytes)).filter(|cluster| *cluster != ClusterId::default()))
+    }
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 number!(
     /// The number of a configuration of leaders and followers; it only grows. 0 is before the
     /// first placement.

@@ -168,7 +168,7 @@ fn put_change(output: &mut Vec<u8>, change: &DurableChange) {
         DurableChange::Identity(Identity { id, cluster }) => {
             output.put_u8(1);
             put_raft_id(output, *id);
-            output.extend_from_slice(&cluster.unwrap_or_default().0.to_be_bytes());
+            output.extend_from_slice(&cluster.unwrap_or_default().0);
         }
         DurableChange::Log(Persist { snapshot, entries, hard_state }) => {
             if let Some(snapshot) = snapshot {
@@ -225,7 +225,7 @@ impl Content {
             match input.u8()? {
                 1 => {
                     let id = read_raft_id(input)?;
-                    let cluster = Some(ClusterId(input.u64()?)).filter(|id| id.0 != 0);
+                    let cluster = ClusterId::read(input)?;
                     self.identity = Some(Identity { id, cluster });
                 }
                 2 => {

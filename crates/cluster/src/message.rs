@@ -79,7 +79,7 @@ pub(crate) fn encode(envelope: &Envelope, body: &Body) -> Vec<u8> {
         Body::Forward(_) => 3,
     });
     let cluster = envelope.cluster.unwrap_or_default();
-    output.extend_from_slice(&cluster.0.to_be_bytes());
+    output.extend_from_slice(&cluster.0);
     put_raft_id(&mut output, envelope.from);
     output.put_varint(envelope.incarnation.0);
     let to = envelope.to.map_or(0, RaftId::number);
@@ -115,7 +115,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Envelope, Body), FormatError> {
     let input = &mut ByteReader::new(bytes);
     read_version(input, "a message between hosts", MESSAGE_VERSION)?;
     let kind = input.u8()?;
-    let cluster = Some(ClusterId(input.u64()?)).filter(|cluster| cluster.0 != 0);
+    let cluster = ClusterId::read(input)?;
     let from = read_raft_id(input)?;
     let incarnation = read_incarnation(input)?;
     if incarnation < from.joined_in() {
@@ -204,7 +204,7 @@ mod tests {
     fn messages_are_read_as_written_and_damaged_ones_are_errors() {
         let id = |host, run| RaftId::new(HostId(host), Incarnation(run)).expect("in range");
         let envelope = Envelope {
-            cluster: Some(ClusterId(9)),
+            cluster: Some(ClusterId([9; 16])),
             from: id(1, 4),
             incarnation: Incarnation(5),
             to: Some(id(2, 1)),

@@ -24,7 +24,7 @@ fn joined(hosts: u32, witnesses: u32, sites: u16, k: u8) -> ClusterState {
     let shape = Shape { hosts, witnesses, sites_per_host: sites, partitions_per_site: 1, k };
     let record = |host| (HostId(host), HostRecord::joining(description(host), Incarnation(1)));
     let hosts: BTreeMap<_, _> = (0..shape.members()).map(record).collect();
-    ClusterState::forming(ClusterId(7), "test".into(), shape, hosts)
+    ClusterState::forming(ClusterId([7; 16]), "test".into(), shape, hosts)
 }
 
 fn formed(hosts: u32, witnesses: u32, sites: u16, k: u8) -> ClusterState {
@@ -326,7 +326,7 @@ fn byte_forms_do_not_change() {
         placement_group: "e".into(),
         release: 1,
     };
-    let expected = "01000000000000000704746573740100010100010001610162016301640165\
-                    0101010100000001010100010000000000000000";
+    let expected = "01070707070707070707070707070707070474657374010001010001000161016201\
+                    63016401650101010100000001010100010000000000000000";
     assert_eq!(hex(&state.encode()), expected);
 }

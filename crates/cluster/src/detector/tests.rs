@@ -3,7 +3,7 @@
 use super::*;
 use crate::ids::ClusterId;
 
-const CLUSTER: ClusterId = ClusterId(1);
+const CLUSTER: ClusterId = ClusterId([1; 16]);
 const WALL: u64 = 1_700_000_000_000_000;
 
 fn pair() -> (Detector, Detector) {

@@ -24,7 +24,7 @@ fn state(hosts: u32, k: u8) -> ClusterState {
     };
     let hosts: BTreeMap<_, _> = (0..hosts).map(record).collect();
     let voters: BTreeSet<RaftId> = hosts.values().map(HostRecord::raft_id).collect();
-    let mut state = ClusterState::forming(ClusterId(1), "test".into(), shape, hosts);
+    let mut state = ClusterState::forming(ClusterId([1; 16]), "test".into(), shape, hosts);
     state.set_votes(&voters, &BTreeSet::new());
     assert_eq!(state.apply(&Command::Form, Faults::default()), Verdict::Applied);
     state

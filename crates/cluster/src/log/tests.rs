@@ -34,7 +34,7 @@ fn changes() -> Vec<Vec<DurableChange>> {
     let added = LogEntry { term: 2, index: 4, body: change };
     vec![
         vec![identity(None)],
-        vec![identity(Some(ClusterId(5))), log(vec![], hard_state(1, 0))],
+        vec![identity(Some(ClusterId([5; 16]))), log(vec![], hard_state(1, 0))],
         vec![log(vec![entry(1, 1), entry(2, 1)], None)],
         vec![log(vec![entry(2, 2), entry(3, 2), added.clone()], hard_state(2, 3))],
         vec![DurableChange::Log(Persist {
@@ -75,7 +75,7 @@ fn what_is_written_comes_back_with_entries_replaced_from_their_index_on() {
     let restored = all[4].clone().expect("it was written");
     let terms: Vec<_> = restored.entries.iter().map(|e| (e.index, e.term)).collect();
     assert_eq!(terms, [(1, 1), (2, 2), (3, 2), (4, 2)]);
-    assert_eq!(restored.identity, Identity { id: id(0), cluster: Some(ClusterId(5)) });
+    assert_eq!(restored.identity, Identity { id: id(0), cluster: Some(ClusterId([5; 16])) });
     let restored = all[6].clone().expect("it was written");
     let indexes: Vec<_> = restored.entries.iter().map(|e| e.index).collect();
     assert_eq!((indexes, restored.hard_state.commit), (vec![4, 5, 6], 6));

@@ -119,7 +119,9 @@ impl Member {
 
     fn begin(&mut self, records: BTreeMap<HostId, HostRecord>, now_us: u64) {
         let mut seed = self.config.seed ^ self.config.incarnation.0 ^ now_us;
-        let cluster = ClusterId(split_mix(&mut seed).max(1));
+        let (high, low) = (split_mix(&mut seed).max(1), split_mix(&mut seed));
+        let number = u128::from(high) << 64 | u128::from(low);
+        let cluster = ClusterId(number.to_be_bytes());
         let agreement = &self.config.agreement;
         let (name, shape) = (agreement.name.clone(), agreement.shape);
         let mut order: Vec<HostId> = records.keys().copied().collect();

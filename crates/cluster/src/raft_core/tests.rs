@@ -13,7 +13,7 @@ fn id(host: u32) -> RaftId {
 
 fn state() -> Vec<u8> {
     let shape = Shape { hosts: 3, witnesses: 0, sites_per_host: 1, partitions_per_site: 1, k: 0 };
-    ClusterState::forming(ClusterId(1), "test".into(), shape, BTreeMap::new()).encode()
+    ClusterState::forming(ClusterId([1; 16]), "test".into(), shape, BTreeMap::new()).encode()
 }
 
 struct Group {
