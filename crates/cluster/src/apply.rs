@@ -215,7 +215,13 @@ impl ClusterState {
         if was == HostState::Down && self.partitions_of(host).next().is_none() {
             return Ok(Verdict::Unchanged);
         }
+        let epoch = self.epoch;
         self.remove_copies(host)?;
+        if self.epoch == epoch {
+            // A host without copies may vote. An epoch precedes each change of the voters, so that
+            // leases of before cannot be held with the voters of before (see `leases.rs`).
+            self.epoch = epoch.next();
+        }
         Ok(Verdict::Applied)
     }
 

@@ -19,6 +19,11 @@
 //!   grants have ended that it gave that leader;
 //! * else the time of a lease after a majority of the voters has the new epoch. A host that missed
 //!   a configuration, or has a new copy, cannot know who granted what.
+//!
+//! The last rule compares the voters of two placements, which may differ. A voter is replaced only
+//! after its loss, which is an epoch of its own, and in single steps. The voters that consent to a
+//! step have that epoch, so that a leader with the older placement no longer has a majority of the
+//! older voters.
 
 use crate::faults::Faults;
 use crate::ids::{Epoch, Incarnation};

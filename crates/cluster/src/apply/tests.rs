@@ -81,6 +81,11 @@ fn a_lost_host_leaves_its_partitions_to_the_in_sync_copies_in_a_new_epoch() {
         }
     }
     assert_eq!(run(&mut state, lost(0)), Verdict::Unchanged);
+    // The loss of a witness is an epoch, too: its seat among the voters may change after that.
+    let mut with_witness = formed(2, 1, 1, 1);
+    let placed = with_witness.partitions.clone();
+    assert_eq!(run(&mut with_witness, lost(2)), Verdict::Applied);
+    assert_eq!((with_witness.epoch, with_witness.partitions), (Epoch(2), placed));
     let stale = Command::HostLost { host: HostId(1), incarnation: Incarnation(2) };
     assert_eq!(run(&mut state, stale), Verdict::Refused(Refusal::Stale));
 }

@@ -140,3 +140,31 @@ fn damage_before_the_last_frame_is_an_error_that_names_file_and_offset() {
         }
     }
 }
+
+#[test]
+fn a_disk_that_fails_is_an_error_and_what_was_synced_before_stays() {
+    for failing in 1..12 {
+        let disk = empty_disk();
+        let mut log = open(&disk).expect("it opens").0;
+        let mut written = 0;
+        let mut left = failing;
+        disk.set_hook(Some(Box::new(move |_, _, _, _| {
+            left -= 1;
+            if left == 0 { Err(lockstep_env::DiskErrorKind::Full) } else { Ok(()) }
+        })));
+        let mut failed = None;
+        for change in changes() {
+            match log.write(&change) {
+                Ok(()) => written += 1,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        disk.set_hook(None);
+        assert!(matches!(failed, Some(ClusterError::Disk(_))), "{failing}: {failed:?}");
+        let found = open(&disk.survivor(|_| Survival::Lost)).expect("it opens").1;
+        assert_eq!(found, expected()[written], "operation {failing} failed");
+    }
+}

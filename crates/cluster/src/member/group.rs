@@ -58,8 +58,12 @@ impl Member {
         };
         let witness_first = |id: &&RaftId| (!state.shape.is_witness(id.host()), **id);
         let candidate = learners.iter().filter(ready).min_by_key(witness_first);
-        let is_down =
-            |id: &&RaftId| record_of(id).is_some_and(|record| record.state == HostState::Down);
+        // A lost host that has the last copy of something keeps its seat: no epoch separates what
+        // it may still serve from what comes after it.
+        let is_down = |id: &&RaftId| {
+            let down = record_of(id).is_some_and(|record| record.state == HostState::Down);
+            down && state.partitions_of(id.host()).next().is_none()
+        };
         let down = voters.iter().find(is_down);
         let wanted = voter_count(&state.shape);
         match (voters.len().cmp(&wanted), candidate) {
