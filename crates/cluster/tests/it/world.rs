@@ -471,6 +471,9 @@ impl World {
         // While one voter is lost, another one may be about to take its place: the group has an
         // even number of voters then, and cannot lose a second one.
         let left = voters.iter().filter(|host| **host != id).all(remembers);
+        // A group that just got its third voter has two until the others know of it.
+        let known = self.hosts.iter().filter_map(|host| host.control.as_ref()?.state());
+        let left = left && known.clone().all(|known| known.voters().eq(state.voters()));
         let copies = state.partitions.iter().all(|p| p.copies.iter().any(|c| remembers(&c.host)));
         left && voters.len() > 2 && voters.len() % 2 == 1 && copies
     }
