@@ -122,15 +122,15 @@ fn a_changed_message_is_refused_or_taken_and_the_member_never_panics() {
 
 #[test]
 fn a_term_and_a_vote_are_durable_before_a_message_has_them_and_a_commit_index_needs_no_sync() {
-    let (mut saved, mut durable) = (0, vec![(1u64, 0u64); 3]);
+    let (mut saved, mut durable) = (0, [(1, 0); 3]);
     let mut group = Group::new(5);
     for _ in 0..200 {
-        for host in 0..3 {
+        for (host, durable) in durable.iter_mut().enumerate() {
             group.cores[host].tick();
             let effects = group.cores[host].take_effects();
             for persist in &effects.persists {
                 if let Some(hard_state) = persist.hard_state {
-                    durable[host] = (hard_state.term, hard_state.vote);
+                    *durable = (hard_state.term, hard_state.vote);
                 }
             }
             saved += usize::from(effects.persists.is_empty() && !effects.committed.is_empty());
@@ -138,10 +138,10 @@ fn a_term_and_a_vote_are_durable_before_a_message_has_them_and_a_commit_index_ne
                 let message = decode_message(&bytes).expect("it is whole");
                 let pre_vote = message.msg_type == MessageType::MsgRequestPreVote
                     || message.msg_type == MessageType::MsgRequestPreVoteResponse;
-                assert!(pre_vote || message.term <= durable[host].0, "{message:?}");
+                assert!(pre_vote || message.term <= durable.0, "{message:?}");
                 let yes =
                     message.msg_type == MessageType::MsgRequestVoteResponse && !message.reject;
-                assert!(!yes || durable[host].1 == to.number(), "a vote is durable");
+                assert!(!yes || durable.1 == to.number(), "a vote is durable");
                 group.queue.push((id(host as u32), to, bytes));
             }
             if group.random.chance(1, 4) {
