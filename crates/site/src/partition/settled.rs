@@ -57,7 +57,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if let Some(floor) = self.settle_floor {
             let is_repeat = |(transaction, _): (TransactionId, Point)| transaction <= floor.last;
             if self.initiator.has_repeats() || first.is_some_and(is_repeat) {
-                return floor.sequence;
+                // What is aborted need not be the first that is undecided.
+                let first = first.map_or(u64::MAX, |(_, point)| point.sequence);
+                return first.min(floor.sequence);
             }
             self.settle_floor = None;
         }
