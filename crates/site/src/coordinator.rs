@@ -27,6 +27,7 @@ mod invariants;
 mod one_round;
 mod overtaken;
 mod placing;
+mod reopened;
 mod schema;
 use awaited::{AwaitedAnswer, Awaits};
 use ending::{Decision, Ended, finished, send_decision};

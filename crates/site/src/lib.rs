@@ -42,7 +42,7 @@ pub use message::{
     StatementCall, StatementProfile, TableSwap, TaskEntries, ToPartition,
 };
 pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest, write_tables_in_order};
-pub use partition::Site;
+pub use partition::{DecidedLater, Site};
 pub use quiet::change_quiet_sites;
 pub use threaded::{FromThread, ToThread};
 pub use via::{IndexHop, ViaNext, ViaStep};

@@ -2,6 +2,7 @@
 //! transactions.
 
 mod counting;
+mod epoch;
 mod hand_over;
 mod invariants;
 mod logging;
@@ -20,6 +21,7 @@ use crate::message::{
 use crate::one_round::OneRoundCall;
 use crate::parameters::with_parameters;
 use crate::tables::{write_count, write_other_answer};
+pub use epoch::DecidedLater;
 use lockstep_base::growing::GrowingMap;
 use lockstep_exec::database::{Database, DatabaseOptions, ExecutionLimits, TransactionContext};
 use lockstep_exec::entries::PartitionEntries;

@@ -25,6 +25,7 @@ mod abandon;
 mod active;
 mod invariants;
 mod late;
+mod reopened;
 
 use active::{Active, Participant, Stage};
 

@@ -30,6 +30,8 @@ pub struct Census {
     transactions: BTreeMap<TransactionId, Messages>,
     /// Per call, the partitions that got messages for it.
     visited: BTreeMap<usize, BTreeSet<PartitionId>>,
+    /// Some answers wait until a partition has acknowledged a decision.
+    awaits_decisions: bool,
 }
 
 /// What was counted.
@@ -48,6 +50,11 @@ pub struct Totals {
 }
 
 impl Census {
+    /// Of a coordinator some of whose answers wait for acknowledgements, or none.
+    pub(crate) fn new(awaits_decisions: bool) -> Census {
+        Census { awaits_decisions, ..Census::default() }
+    }
+
     /// The procedure number under which a call's fragments travel, for them to be told apart.
     pub(crate) fn mark_of(call: usize) -> u32 {
         u32::try_from(call).ok().and_then(|call| call.checked_add(1)).unwrap_or(0)
@@ -138,7 +145,7 @@ impl Census {
         let mut totals = Totals::default();
         for (transaction, counted) in &self.transactions {
             counted
-                .judge(&mut totals)
+                .judge(&mut totals, self.awaits_decisions)
                 .map_err(|what| format!("messages of {transaction:?}: {what}: {counted:?}"))?;
         }
         Ok(totals)
@@ -146,7 +153,7 @@ impl Census {
 }
 
 impl Messages {
-    fn judge(&self, totals: &mut Totals) -> Result<(), String> {
+    fn judge(&self, totals: &mut Totals, awaits_decisions: bool) -> Result<(), String> {
         if let Some(what) = self.twice {
             return Err(format!("{what} twice"));
         }
@@ -169,7 +176,9 @@ impl Messages {
         if self.committed && answered != self.fragments {
             return Err("committed without all answers".to_string());
         }
-        if self.is_schema != (self.committed && !self.acknowledged.is_empty()) && self.committed {
+        let acknowledged = !self.acknowledged.is_empty();
+        let is_odd = self.is_schema && !acknowledged || acknowledged && !awaits_decisions;
+        if self.committed && self.is_schema != acknowledged && is_odd {
             return Err("a schema change is acknowledged, and nothing else".to_string());
         }
         let rounds = self.fragments.last().map_or(0, |(round, _)| *round);

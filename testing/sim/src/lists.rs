@@ -25,10 +25,12 @@ mod changes;
 mod growth;
 mod judge;
 mod renaming;
+mod takeovers;
 
 use answers::{reads, same_keys};
 use changes::{Beside, Requested};
 use growth::Put;
+pub use takeovers::run_with_takeovers;
 
 /// Appended after the schema: a change of it, and the one that takes it back. The third fails
 /// wherever there are two lists.
@@ -145,6 +147,8 @@ struct Lists {
     /// The changes in progress.
     requested: BTreeMap<ChangeNumber, Requested>,
     beside: Beside,
+    /// Leaders move, as this draws.
+    moves: Option<SeededRandom>,
     /// Builds of global indexes find now and then that the host takes no more data.
     refuses_intake: bool,
     schema_changes: usize,
@@ -312,6 +316,7 @@ impl Lists {
             changed: None,
             requested: BTreeMap::new(),
             beside: Beside::default(),
+            moves: None,
             refuses_intake: false,
             schema_changes: 0,
             fell_over: 0,
@@ -320,6 +325,7 @@ impl Lists {
 
     /// What goes on beside transactions.
     fn disturb(&mut self) {
+        self.move_leader();
         let grows = self.grows;
         if grows {
             self.build_or_drop();
@@ -563,6 +569,7 @@ impl Lists {
                 return Err(format!("transaction {number} was answered twice"));
             }
             transaction.open = false;
+            transaction.gone |= takeovers::is_unknown(&answer);
             if transaction.gone {
                 continue;
             }

@@ -6,6 +6,7 @@ use crate::world::log::HostLog;
 use crate::world::save::Saves;
 use lockstep_base::random::SeededRandom;
 use lockstep_host::coordinator;
+use lockstep_host::outcomes::Outcomes;
 use lockstep_host::partition;
 use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
@@ -34,6 +35,7 @@ pub(crate) mod replay;
 mod replicas;
 pub(crate) mod save;
 mod shape;
+mod takeover;
 mod tasks;
 
 use calls::At;
@@ -58,6 +60,8 @@ const START_US: i64 = 1_700_000_000_000_000;
 /// How far one step moves the clock at most.
 const STEP_US: u64 = 700;
 
+/// Decisions of the coordinator that are remembered.
+const OUTCOMES_KEPT: usize = 10_000;
 /// A transaction is over after this time, when the world is told to look ([`World::expire`]).
 const TRANSACTION_TIMEOUT: Duration = Duration::from_millis(20);
 
@@ -186,6 +190,10 @@ pub struct World {
     log: Option<HostLog>,
     /// The followers of its partitions, if there are any.
     replicas: Option<Replicas>,
+    /// What the coordinator has decided lately.
+    outcomes: Outcomes,
+    /// Where calls are that wait or run at a partition.
+    at: BTreeMap<CallNumber, PartitionId>,
     /// The snapshots that it saves, if it does.
     saves: Option<Saves>,
     /// How often a step of an index build has failed and waited to be repeated.
@@ -221,18 +229,13 @@ impl World {
         };
         let replicas = (shape.followers, shape.broken_copies);
         let replicas = Replicas::new(seed, replicas, &ring, &limits);
-        let site = |number| {
-            let mut site = Site::new(PartitionId(number), ring.clone(), &limits);
-            site.set_followed(shape.followers > 0);
-            site
-        };
         let natives = Natives::new(seed);
         let catalog = SimCatalog::new(Catalog::default(), &natives);
         let empty = Arc::clone(&catalog.host);
         World {
             random: SeededRandom::new(seed),
-            sites: (0..partitions).map(site).collect(),
-            coordinator: coordinator_of(seed, &ring, &limits),
+            sites: shape::sites(&shape, &ring, &limits),
+            coordinator: coordinator_of(seed, &shape, &ring, &limits),
             shape,
             ring,
             in_flight: Vec::new(),
@@ -248,7 +251,7 @@ impl World {
             repeat_one_in: 0,
             trace: 0,
             messages: 0,
-            census: Census::default(),
+            census: Census::new(shape.followers > 0),
             executed: 0,
             failed_runs: BTreeMap::new(),
             planned_again: 0,
@@ -260,6 +263,8 @@ impl World {
             limits,
             log: None,
             replicas,
+            outcomes: Outcomes::new(OUTCOMES_KEPT),
+            at: BTreeMap::new(),
             saves: None,
             build_pauses: 0,
             expiry: Expiry::new(partitions),
@@ -480,10 +485,12 @@ impl World {
         };
         match message {
             Message::Multi(call) => {
+                self.at.remove(&call.origin);
                 self.note(1 + ((call.origin as u64) << 8));
                 self.submit(CoordinatorCall::Multi(Box::new(call)));
             }
             Message::OneRound(call, one_round) => {
+                self.at.remove(&call);
                 self.note(7 + ((call as u64) << 8));
                 self.one_round_calls += 1;
                 self.submit(CoordinatorCall::OneRound(call, one_round));
@@ -510,6 +517,9 @@ impl World {
             }
             Message::ToPartition(message) => self.deliver_to_partition(message),
             Message::Call(partition, call) => {
+                if self.replicas.is_some() {
+                    self.at.insert(call.call, partition);
+                }
                 self.note(3 + (u64::from(partition.0) << 8) + ((call.call as u64) << 32));
                 partition::take_call(&mut At { world: self, partition }, call);
             }

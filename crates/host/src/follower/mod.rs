@@ -12,6 +12,7 @@
 //! Digests of changes, of the same position, are compared wherever both sides have one.
 
 mod digests;
+mod promotion;
 #[cfg(test)]
 mod tests;
 mod verdicts;

@@ -23,6 +23,8 @@ pub(super) struct Verdicts {
     decisions: BTreeMap<TransactionId, Option<bool>>,
     /// Calls that failed, or were withdrawn.
     void: BTreeSet<TransactionId>,
+    /// The latest transaction of all.
+    last: TransactionId,
 }
 
 impl Verdicts {
@@ -30,6 +32,7 @@ impl Verdicts {
     pub(super) fn note(&mut self, entry: &Entry<'_>) {
         let transaction = entry.header.transaction;
         let is_multi = transaction.partition() == PartitionId::MULTI;
+        self.last = self.last.max(transaction);
         match entry.body {
             EntryBody::Commit(_) => self.decide(transaction, true),
             EntryBody::Abort => self.decide(transaction, false),
@@ -48,7 +51,8 @@ impl Verdicts {
         }
     }
 
-    fn decide(&mut self, transaction: TransactionId, commits: bool) {
+    /// How a transaction ends.
+    pub(super) fn decide(&mut self, transaction: TransactionId, commits: bool) {
         let decision = self.decisions.entry(transaction).or_default();
         assert!(decision.is_none_or(|before| before == commits), "a decision is final");
         *decision = Some(commits);
@@ -95,6 +99,11 @@ impl Verdicts {
     pub(super) fn undecided(&self) -> impl Iterator<Item = TransactionId> + '_ {
         let open = self.decisions.iter().filter(|(_, decision)| decision.is_none());
         open.map(|(transaction, _)| *transaction)
+    }
+
+    /// The latest transaction that was noted.
+    pub(super) fn last(&self) -> TransactionId {
+        self.last
     }
 
     /// Checks what holds between two entries.

@@ -42,6 +42,8 @@ pub struct ReplayFaults {
     pub replays_uncommitted: bool,
     /// Writes that failed where they ran first run again.
     pub replays_failed_writes: bool,
+    /// A copy that comes to lead takes what nobody has decided for committed.
+    pub commits_open: bool,
     /// Bulk loads at one partition do not run again.
     pub loses_loads: bool,
     /// The images of calls that are logged by their effects are not made again.

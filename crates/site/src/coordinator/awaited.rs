@@ -22,6 +22,11 @@ pub(super) struct AwaitedAnswer<O, C> {
 }
 
 impl<O, C> AwaitedAnswer<O, C> {
+    /// Whether a partition is one of those that can acknowledge.
+    pub(super) fn awaits(&self, partition: PartitionId) -> bool {
+        self.from.contains(&partition)
+    }
+
     /// Whether as many can still acknowledge as are needed, which are some.
     pub(super) fn can_come(&self) -> bool {
         (1..=self.from.len()).contains(&self.needed)

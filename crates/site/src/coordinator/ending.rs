@@ -162,7 +162,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// Aborts a transaction wherever it is in its rounds.
-    fn abandon(
+    pub(super) fn abandon(
         &mut self,
         transaction: TransactionId,
         failure: Failure,

@@ -261,7 +261,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         let partition_count = addressed.len() as u32;
         let OneRound { origin, call, .. } =
             self.one_rounds.remove(transaction).expect("it is in progress");
-        let awaits = match self.awaits_durable_decisions && !call.writers().is_empty() {
+        // One that writes and was not sent its part has not said yes: nothing can be committed, and
+        // it never hears of the abort.
+        let heard = |writer: &PartitionId| addressed.iter().any(|at| at.partition == *writer);
+        let may_commit = !call.writers().is_empty() && call.writers().iter().all(heard);
+        let awaits = match self.awaits_durable_decisions && may_commit {
             true => Awaits::OneOf(call.writers().to_vec()),
             false => Awaits::Nobody,
         };
@@ -273,6 +277,11 @@ impl<O, C: Clone> Coordinator<O, C> {
 }
 
 impl<O> OneRound<O> {
+    /// Who waits, and for what.
+    pub(super) fn into_call(self) -> (O, Arc<OneRoundCall>) {
+        (self.origin, self.call)
+    }
+
     /// Checks what holds between two events; `participants` are those that were ordered.
     pub(super) fn check_invariants(&self, participants: &[PartitionId]) {
         let takes_part = |partition: &PartitionId| participants.contains(partition);

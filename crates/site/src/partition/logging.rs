@@ -44,7 +44,7 @@ pub(super) struct Logged {
 }
 
 impl Logged {
-    fn new(vote: Vote, round: u32, voters: &[PartitionId]) -> Logged {
+    pub(super) fn new(vote: Vote, round: u32, voters: &[PartitionId]) -> Logged {
         let mut writers = ShortList::default();
         writers.set(voters);
         Logged { vote, round, writers }

@@ -14,7 +14,10 @@ impl Lists {
     pub(super) fn judge(mut self) -> Result<Report, String> {
         let before = self.transactions.len();
         if let Some(number) = self.transactions.iter().position(|t| t.open) {
-            return Err(format!("transaction {number} was never answered"));
+            return Err(format!(
+                "transaction {number} was never answered: {:?}",
+                self.transactions[number]
+            ));
         }
         if let Some(change) = self.requested.values().next() {
             return Err(format!("schema change {change:?} was never answered"));
@@ -22,7 +25,7 @@ impl Lists {
         if !self.world.is_idle() {
             return Err("the host does not come to rest".to_string());
         }
-        let messages = self.world.census.judge()?;
+        let messages = self.world.judge_messages()?;
         let finals = self.finals(before)?;
         let mut places = BTreeMap::new();
         for (key, list) in &finals {

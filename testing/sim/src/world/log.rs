@@ -348,7 +348,10 @@ impl World {
     pub(super) fn let_go(&mut self, held: Held) {
         match held {
             Held::Message(message) => self.in_flight.push(message),
-            Held::Answer(answer) => self.answers.push(answer),
+            Held::Answer(answer) => {
+                self.at.remove(&answer.call);
+                self.answers.push(answer);
+            }
         }
     }
 }

@@ -55,6 +55,9 @@ impl CoordinatorHost for World {
     fn coordinator_output(&mut self, output: Output) {
         match output {
             CoordinatorOutput::Send(message) => {
+                if self.replicas.is_some() {
+                    self.outcomes.note(&message.message);
+                }
                 self.census.count_message(&message);
                 self.in_flight.push(Message::ToPartition(message));
             }

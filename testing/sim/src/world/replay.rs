@@ -274,6 +274,7 @@ struct Faults {
 impl Faults {
     fn of(disk: &HostDisk, is_last: bool) -> Faults {
         let replays = ReplayFaults {
+            commits_open: false,
             replays_uncommitted: disk.replays_all,
             replays_failed_writes: disk.runs_failed_writes,
             loses_loads: disk.skips == Some(Skip::Loads),

@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The host that leads every partition at first.
-const LEADER: HostId = HostId(0);
-const STREAM_LIMITS: ReplicaLimits = ReplicaLimits { unreceived_bytes: 1 << 20 };
+pub(super) const LEADER: HostId = HostId(0);
+pub(super) const STREAM_LIMITS: ReplicaLimits = ReplicaLimits { unreceived_bytes: 1 << 20 };
 
 /// What is broken in the copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,10 +36,14 @@ pub struct BrokenCopies {
     pub run_failed_write: bool,
     /// A follower applies entries that are not settled.
     pub apply_unsettled: bool,
+    /// A new leader takes what it has no decision on for committed.
+    pub lose_vote: bool,
+    /// A new leader does not get what the coordinator has decided.
+    pub forget_outcomes: bool,
 }
 
 /// From a leader to a follower.
-enum FromLeader {
+pub(super) enum FromLeader {
     Stream(ToFollower),
     /// The digest of a position.
     Digest(u64, u64),
@@ -48,26 +52,26 @@ enum FromLeader {
 type SimFollower = Follower<PartitionCall, Answer, u64>;
 
 /// A copy of a partition.
-struct Copy {
-    host: HostId,
-    stream: FollowerStream,
-    follower: SimFollower,
+pub(super) struct Copy {
+    pub(super) host: HostId,
+    pub(super) stream: FollowerStream,
+    pub(super) follower: SimFollower,
     /// The version of the catalog in force at it.
-    version: u64,
+    pub(super) version: u64,
     /// A change that it waits for.
     change: Option<LoggedChange>,
-    to_follower: VecDeque<FromLeader>,
-    to_leader: VecDeque<Receipt>,
-    is_broken: bool,
+    pub(super) to_follower: VecDeque<FromLeader>,
+    pub(super) to_leader: VecDeque<Receipt>,
+    pub(super) is_broken: bool,
 }
 
 /// A partition with its followers.
-struct Replicated {
-    stream: ReplicaStream,
-    gate: Gate<Held>,
-    copies: Vec<Copy>,
+pub(super) struct Replicated {
+    pub(super) stream: ReplicaStream,
+    pub(super) gate: Gate<Held>,
+    pub(super) copies: Vec<Copy>,
     /// A digest of the leader that is to be sent.
-    digest: Option<(u64, u64)>,
+    pub(super) digest: Option<(u64, u64)>,
 }
 
 /// The followers of all partitions.
@@ -76,9 +80,9 @@ pub(super) struct Replicas {
     partitions: Vec<Replicated>,
     /// Changes of the catalog that were made, by version and text.
     changes: BTreeMap<(u64, Vec<u8>), Arc<SchemaTask<u64>>>,
-    broken: BrokenCopies,
+    pub(super) broken: BrokenCopies,
     /// What a copy reports that is not sound.
-    problem: Option<String>,
+    pub(super) problem: Option<String>,
     pub(super) counts: CopyCounts,
 }
 
@@ -95,6 +99,8 @@ pub struct CopyCounts {
     pub repeated: u64,
     /// Changes of the catalog that followers made.
     pub changes: u64,
+    /// Leaders that were lost, and that were moved on purpose.
+    pub takeovers: [u64; 2],
     /// Most entries that waited at a follower.
     pub backlog_max: u64,
 }
@@ -181,7 +187,9 @@ fn new_copy(
     let site = Site::new(partition, ring.clone(), limits);
     let mut follower = Follower::new(partition, site, 0, follower_limits);
     let replays_failed_writes = broken.run_failed_write;
-    follower.inject(ReplayFaults { replays_failed_writes, ..ReplayFaults::default() });
+    let commits_open = broken.lose_vote;
+    let faults = ReplayFaults { replays_failed_writes, commits_open, ..ReplayFaults::default() };
+    follower.inject(faults);
     Copy {
         host: HostId(host),
         stream,
@@ -237,6 +245,21 @@ impl Replicated {
 }
 
 impl Replicas {
+    /// Whether a partition has copies besides its leader.
+    pub(super) fn has_copies(&self, partition: PartitionId) -> bool {
+        !self.partitions[partition.index()].copies.is_empty()
+    }
+
+    pub(super) fn of(&mut self, partition: PartitionId) -> &mut Replicated {
+        &mut self.partitions[partition.index()]
+    }
+
+    /// A copy that is to lead applies more of what it has; true when that is all.
+    pub(super) fn apply_rest(&self, world: &World, copy: &mut Copy) -> Result<bool, String> {
+        apply(copy, world, &self.changes)?;
+        Ok(copy.follower.is_done() && copy.change.is_none())
+    }
+
     /// Something happens to the copies of a partition, of what can; false if nothing can.
     fn act(&mut self, world: &mut World) -> bool {
         let count = self.partitions.len() as u64;
@@ -247,7 +270,7 @@ impl Replicas {
         for offset in 0..4 * count {
             let partition = ((first + offset / 4) % count) as usize;
             let copies = self.partitions[partition].copies.len() as u64;
-            let at = self.random.below(copies) as usize;
+            let at = self.random.below(copies.max(1)) as usize;
             let done = match (kind + offset) % 4 {
                 0 => self.end_round(world, partition, false),
                 1 => (0..copies as usize).any(|next| {
@@ -336,6 +359,9 @@ impl Replicas {
 
     fn cut(&mut self, partition: usize) {
         let copies = self.partitions[partition].copies.len() as u64;
+        if copies == 0 {
+            return;
+        }
         let at = self.random.below(copies) as usize;
         self.break_connection(partition, at);
     }

@@ -1,6 +1,6 @@
 //! What a simulated host is like.
 
-use super::{BrokenCopies, CallNumber};
+use super::{BrokenCopies, CallNumber, SimSite};
 use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_site::{Coordinator, Faults, SiteLimits, StopEverything};
 use lockstep_types::{HashRing, HostId, PartitionId};
@@ -42,13 +42,27 @@ impl Shape {
     }
 }
 
+/// The partitions, empty.
+pub(super) fn sites(shape: &Shape, ring: &HashRing, limits: &SiteLimits) -> Vec<SimSite> {
+    let site = |number| {
+        let mut site = SimSite::new(PartitionId(number), ring.clone(), limits);
+        site.set_followed(shape.followers > 0);
+        site
+    };
+    (0..ring.partition_count()).map(site).collect()
+}
+
 /// A coordinator; with most seeds it serves a partition last.
 pub(super) fn coordinator(
     seed: u64,
+    shape: &Shape,
     ring: &HashRing,
     limits: &SiteLimits,
 ) -> Coordinator<CallNumber, u64> {
     let mut coordinator = Coordinator::new(ring.clone(), limits);
+    if shape.followers > 0 {
+        coordinator.await_durable_decisions();
+    }
     if !seed.is_multiple_of(4) {
         coordinator.serve_last(PartitionId(seed as u32 % ring.partition_count()));
     }

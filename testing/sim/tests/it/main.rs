@@ -55,7 +55,7 @@ fn lists_have_a_serial_order_that_respects_real_time() {
 fn a_global_index_has_what_its_table_has() {
     let sound = lockstep_sim::Faults::default();
     let (mut snapshots, mut lookups, mut led, mut hops, mut given_up) = (0, 0, 0, 0, 0);
-    for seed in 1..=40 {
+    for seed in 1..=80 {
         let report = lockstep_sim::lists::run_indexed(seed, 120, sound);
         let report = report.unwrap_or_else(|failure| panic!("{failure}"));
         snapshots += report.snapshots;

@@ -9,6 +9,7 @@ fn add(sum: &mut CopyCounts, counts: &CopyCounts) {
     sum.cuts += counts.cuts;
     sum.repeated += counts.repeated;
     sum.changes += counts.changes;
+    sum.takeovers.iter_mut().zip(counts.takeovers).for_each(|(sum, count)| *sum += count);
     sum.backlog_max = sum.backlog_max.max(counts.backlog_max);
 }
 
@@ -68,4 +69,58 @@ fn faults_of_followers_are_caught() {
         println!("{name}: {caught:?}");
         assert!(caught.is_some(), "{name} goes unnoticed");
     }
+}
+
+#[test]
+fn leaders_that_are_lost_or_handed_over_lose_nothing_that_was_answered() {
+    let (mut sum, mut unknown) = (CopyCounts::default(), 0);
+    for seed in 1..=150 {
+        let sound = BrokenCopies::default();
+        let report = lockstep_sim::bank::run_with_takeovers(seed, 150, 120, sound);
+        let report = report.unwrap_or_else(|failure| panic!("{failure}"));
+        unknown += report.unknown;
+        add(&mut sum, &report.copies);
+    }
+    println!("{sum:?}, {unknown} unknown");
+    assert!(sum.takeovers.iter().all(|count| *count > 50) && unknown > 100, "{sum:?} {unknown}");
+}
+
+#[test]
+fn faults_of_takeovers_are_caught() {
+    let (sound, streams) = (BrokenCopies::default(), ReplicaFaults::default());
+    std::panic::set_hook(Box::new(|_| {}));
+    let answers_early = ReplicaFaults { answer_before_receipt: true, ..streams };
+    let caught = [
+        ("answer_before_receipt", BrokenCopies { streams: answers_early, ..sound }),
+        ("lose_vote", BrokenCopies { lose_vote: true, ..sound }),
+        ("forget_outcomes", BrokenCopies { forget_outcomes: true, ..sound }),
+    ]
+    .map(|(name, broken)| {
+        let caught = (1..=300).find_map(|seed| {
+            let run = || lockstep_sim::bank::run_with_takeovers(seed, 150, 120, broken).err();
+            let ended = std::panic::catch_unwind(|| run().map(|failure| failure.to_string()));
+            ended.unwrap_or_else(|_| Some(format!("seed {seed}: a panic")))
+        });
+        (name, caught)
+    });
+    let _ = std::panic::take_hook();
+    for (name, caught) in caught {
+        println!("{name}: {caught:?}");
+        assert!(caught.is_some(), "{name} goes unnoticed");
+    }
+}
+
+#[test]
+fn lists_stay_strictly_serializable_while_leaders_move() {
+    let (mut sum, mut gone) = (CopyCounts::default(), 0);
+    for seed in 1..=100 {
+        for indexed in [false, true] {
+            let report = lockstep_sim::lists::run_with_takeovers(seed, 100, indexed);
+            let report = report.unwrap_or_else(|f| panic!("indexed: {indexed}, {f}"));
+            gone += report.gone;
+            add(&mut sum, &report.copies);
+        }
+    }
+    println!("{sum:?}, {gone} gone");
+    assert!(sum.takeovers.iter().all(|count| *count > 50) && gone > 100, "{sum:?} {gone}");
 }

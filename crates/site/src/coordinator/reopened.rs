@@ -1,0 +1,81 @@
+//! A partition has another leader: what was in progress there is undone everywhere, and ordered
+//! again.
+//!
+//! Its new leader has of a transaction what its log has, and of one that only read there nothing:
+//! answers of the leader before are void. So every transaction that was sent there, and is not
+//! decided, is aborted and gets a new id. What was decided stays so; the new leader learns of it.
+
+use super::ending::{Decision, send_decision};
+use super::{Coordinator, CoordinatorOutput};
+use crate::active::{Queued, RowRouting, Submitted, blocks};
+use crate::message::MultiWork;
+use lockstep_types::{Failure, PartitionId, TransactionId};
+
+/// Why a transaction ends that cannot be ordered again.
+const LEADER_LOST: &str = "VOLTDB ERROR: the leader of a partition that takes part has changed. \
+                           Everything is undone; the call can be repeated.";
+
+impl<O, C: Clone> Coordinator<O, C> {
+    /// Opens the stream to the new leader of a partition. Whatever was sent to the one before and
+    /// has not arrived there must never arrive at the new one. Gives the decided transactions whose
+    /// answers wait for the partition to say that its log has the decision: the new leader says so
+    /// once its log has all that is decided.
+    pub fn reopen(
+        &mut self,
+        partition: PartitionId,
+        now_us: i64,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) -> Vec<TransactionId> {
+        self.now_us = now_us;
+        let first = outputs.len();
+        // From the last to the first: nothing runs again that is aborted next, and those that go
+        // to the front of the queue keep their order.
+        for transaction in self.initiator.undecided_at(partition).into_iter().rev() {
+            self.order_after_loss(transaction, outputs);
+        }
+        self.initiator.reopen(partition);
+        let kept = |output: &CoordinatorOutput<O, C>| match output {
+            CoordinatorOutput::Send(message) => message.partition != partition,
+            _ => true,
+        };
+        let sent = outputs.split_off(first);
+        outputs.extend(sent.into_iter().filter(kept));
+        // What was held back until others had answered may wait for nobody any more.
+        self.send_ready_late(outputs);
+        let awaits = self.awaited.iter().filter(|(_, awaited)| awaited.awaits(partition));
+        let awaits = awaits.map(|(transaction, _)| *transaction).collect();
+        self.begin(now_us, outputs);
+        awaits
+    }
+
+    fn order_after_loss(
+        &mut self,
+        transaction: TransactionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        if self.one_rounds.contains(transaction) {
+            let addressed = self.initiator.abandon(transaction);
+            self.late.retain(|(late, _)| *late != transaction);
+            send_decision((transaction, &Decision::Abort), false, addressed, outputs);
+            let ended = self.one_rounds.remove(transaction).expect("it is in progress");
+            let (origin, call) = ended.into_call();
+            self.initiator.resubmit(Queued::OneRound(origin, call), false);
+            return;
+        }
+        let active = self.active.get(&transaction).expect("it is in progress");
+        if matches!(active.call.work, MultiWork::Schema(_)) || blocks(&active.call.work) {
+            return self.abandon(transaction, Failure::graceful(LEADER_LOST), outputs);
+        }
+        let needed = self.initiator.participants(transaction);
+        let addressed = self.initiator.abandon(transaction);
+        send_decision((transaction, &Decision::Abort), false, addressed, outputs);
+        let mut active = *self.active.remove(&transaction).expect("it is in progress");
+        if active.row_routing == RowRouting::Found {
+            active.call.home = None;
+        }
+        let (enlargements, begun_us) = (active.enlargements, Some(active.begun_us));
+        let submitted = Box::new(Submitted { call: active.call, needed, enlargements, begun_us });
+        self.initiator.resubmit(Queued::Planned(submitted), false);
+        assert!(!self.active.contains_key(&transaction), "it begins under another id");
+    }
+}

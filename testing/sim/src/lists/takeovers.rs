@@ -1,0 +1,47 @@
+//! Lists whose partitions' leaders are lost, or moved on purpose.
+
+use super::{Kind, Lists, Report, run};
+use crate::bank::Failure;
+use crate::world::Answer;
+use lockstep_base::random::SeededRandom;
+use lockstep_site::Faults;
+use lockstep_types::{PartitionId, Status};
+
+/// One step in this many moves a leader.
+const MOVES_ONE_IN: u64 = 120;
+
+/// Runs one seed with leaders that move, over lists by their key or by a global index.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_with_takeovers(
+    seed: u64,
+    transactions: usize,
+    indexed: bool,
+) -> Result<Report, Failure> {
+    let kind = if indexed { Kind::Indexed } else { Kind::Keyed };
+    let mut lists = Lists::open(seed, Faults::default(), kind);
+    lists.moves = Some(SeededRandom::new(seed ^ 0x3055));
+    run(lists, seed, transactions)
+}
+
+/// Whether the client cannot know how its call ended.
+pub(super) fn is_unknown(answer: &Answer) -> bool {
+    let failure = answer.outcome.failure.as_ref();
+    failure.is_some_and(|failure| failure.status == Status::ResponseUnknown)
+}
+
+impl Lists {
+    pub(super) fn move_leader(&mut self) {
+        let Some(random) = self.moves.as_mut() else { return };
+        if !random.chance(1, MOVES_ONE_IN) {
+            return;
+        }
+        let count = u64::from(self.world.partition_count());
+        let partition = PartitionId(random.below(count) as u32);
+        match random.chance(1, 3) {
+            true => self.world.hand_leader_over(partition),
+            false => self.world.lose_leader(partition),
+        };
+    }
+}
