@@ -337,7 +337,7 @@ impl Copies {
 
     fn reconnect(&mut self, from: usize, to: usize) {
         let Role::Follower(copy) = &mut self.hosts[to].role else { return };
-        let position = copy.reconnect();
+        let (epoch, position) = (copy.epoch(), copy.reconnect());
         let Role::Leader(leader) = &mut self.hosts[from].role else { return };
         let follower = HostId(to as u32);
         let received = leader.stream.received(follower);
@@ -347,7 +347,7 @@ impl Copies {
             _ if self.faults.drop_suffix => leader.stream.end(),
             _ => position,
         };
-        if leader.stream.reconnected(follower, position).is_ok() {
+        if leader.stream.reconnected(follower, epoch, position).is_ok() {
             self.report.resumed += u64::from(position < leader.stream.end());
         }
         self.links.insert((from, to), Link::default());

@@ -43,6 +43,13 @@ pub enum ResumeError {
         /// The leader's last entry.
         end: u64,
     },
+    /// It follows another epoch, or the leader is sealed: the leader leads no more.
+    OtherEpoch,
+    /// It has lost entries for which it had sent receipts: the copy is not sound.
+    Lost {
+        /// Up to which entry it had sent receipts.
+        received: u64,
+    },
 }
 
 /// A follower as the leader has it.
@@ -221,24 +228,35 @@ impl ReplicaStream {
         debug_assert!(self.next_for(host).is_none(), "nothing is sent without a connection");
     }
 
-    /// A follower is connected again, and has the entries up to a position. That is no receipt: a
-    /// synchronous log may not have them yet.
+    /// A follower of an epoch is connected again, and has the entries up to a position. That is no
+    /// receipt: a synchronous log may not have them yet.
     ///
     /// # Errors
     /// It cannot go on from there.
-    pub fn reconnected(&mut self, host: HostId, position: u64) -> Result<(), ResumeError> {
+    pub fn reconnected(
+        &mut self,
+        host: HostId,
+        epoch: u32,
+        position: u64,
+    ) -> Result<(), ResumeError> {
         let (end, kept_after) = (self.end, self.kept_after());
+        if epoch != self.epoch || self.is_sealed {
+            return Err(ResumeError::OtherEpoch);
+        }
         let copy = self.copies.iter_mut().find(|copy| copy.host == host);
         let copy = copy.ok_or(ResumeError::NotInSync)?;
         if position > end {
             return Err(ResumeError::TooNew { end });
         }
+        if position < copy.received {
+            return Err(ResumeError::Lost { received: copy.received });
+        }
         let begins = |kept: &Kept| kept.piece.before() == position;
         if position < kept_after || position != end && !self.kept.iter().any(begins) {
             return Err(ResumeError::TooOld { kept_after });
         }
-        assert!(position >= copy.received, "a copy that sent a receipt has the entries");
         copy.is_connected = true;
+        assert!(position >= copy.received, "a copy has what it sent receipts for");
         copy.sent = position;
         copy.advertised = (0, 0);
         Ok(())

@@ -89,8 +89,8 @@ fn a_leader_resends_by_position_what_a_lost_connection_took() {
     assert_eq!(stream.receipt(A, receipt(1, 9)), ReceiptOutcome::NotSent);
     stream.disconnected(A);
     assert!(stream.next_for(A).is_none());
-    assert_eq!(stream.reconnected(A, 9), Err(ResumeError::TooNew { end: 8 }));
-    assert_eq!(stream.reconnected(A, 4), Ok(()));
+    assert_eq!(stream.reconnected(A, 1, 9), Err(ResumeError::TooNew { end: 8 }));
+    assert_eq!(stream.reconnected(A, 1, 4), Ok(()));
     assert_eq!(stream.next_for(A).and_then(|sent| sent.piece), Some(piece(1, 5, 2)));
     // What only one lacks is kept, and counts until it has it or does not count any more.
     assert_eq!(stream.receipt(A, receipt(1, 8)), ReceiptOutcome::Advanced(8));
@@ -100,7 +100,9 @@ fn a_leader_resends_by_position_what_a_lost_connection_took() {
     stream.check_invariants();
     stream.drop_copy(B);
     assert_eq!((stream.unreceived_bytes(), stream.is_behind()), (30, false));
-    assert_eq!(stream.reconnected(A, 4), Err(ResumeError::TooOld { kept_after: 8 }));
+    assert_eq!(stream.reconnected(A, 1, 4), Err(ResumeError::Lost { received: 8 }));
+    assert_eq!(stream.reconnected(A, 2, 8), Err(ResumeError::OtherEpoch));
+    assert_eq!(stream.reconnected(B, 1, 8), Err(ResumeError::NotInSync));
     stream.check_invariants();
 }
 

@@ -390,7 +390,7 @@ impl Replicas {
             ReplicaFaults { drop_suffix: true, .. } => stream.end(),
             _ => position,
         };
-        if let Err(why) = stream.reconnected(copy.host, position) {
+        if let Err(why) = stream.reconnected(copy.host, copy.stream.epoch(), position) {
             self.problem.get_or_insert(format!("a follower cannot go on: {why:?}"));
         }
         copy.to_leader.clear();
