@@ -104,8 +104,13 @@ fn resolve(given: &str) -> Result<SocketAddr, String> {
 
 /// Warns of ports that other machines reach: there are no users yet.
 fn warn_of_open_ports(server: &Server) {
-    for (port, address) in [("client", server.client_address()), ("admin", server.admin_address())]
-    {
+    let ports = [
+        ("client", Some(server.client_address())),
+        ("admin", Some(server.admin_address())),
+        ("internal", server.internal_address()),
+    ];
+    for (port, address) in ports {
+        let Some(address) = address else { continue };
         if !address.ip().is_loopback() {
             tracing::warn!(
                 "the {port} port listens at {address}, which is not a loopback address. This \

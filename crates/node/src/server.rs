@@ -222,6 +222,11 @@ impl Server {
         Ok(digests.map(|digest| *digest.lock().expect("no site panicked with it")).collect())
     }
 
+    /// Where the other hosts of its cluster connect; `None` for a host that is alone.
+    pub fn internal_address(&self) -> Option<SocketAddr> {
+        self.facts.internal_address
+    }
+
     /// Where administrators connect.
     pub fn admin_address(&self) -> SocketAddr {
         self.facts.admin_address

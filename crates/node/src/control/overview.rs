@@ -6,26 +6,33 @@ use crate::shard::HostFacts;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_types::{Datum, SqlType, TableBuilder, TableSchema, timestamp};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
+use std::sync::atomic::Ordering;
 
 /// The properties of a host whose catalog has this version.
 fn properties(facts: &HostFacts, catalog_version: u64) -> Vec<(&'static str, String)> {
-    let created_ms = facts.cluster_created_ms;
+    let created_ms = facts.cluster_created_ms.load(Ordering::Relaxed);
     let started_ms = facts.started_ms;
     let uptime = Elapsed::between_ms(started_ms, clock::now_us() / 1000);
     let none = String::new;
+    // Clients go to the other hosts by this: no address that stands for all of a machine helps.
+    let internal = facts.internal_address;
+    let reached = match facts.client_address.ip().is_unspecified() {
+        true => internal.unwrap_or(facts.client_address),
+        false => facts.client_address,
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let started = timestamp::format(started_ms * 1000);
     vec![
-        ("IPADDRESS", facts.client_address.ip().to_string()),
+        ("IPADDRESS", reached.ip().to_string()),
         ("HOSTNAME", facts.host_name.clone()),
-        ("CLIENTINTERFACE", facts.client_address.ip().to_string()),
+        ("CLIENTINTERFACE", reached.ip().to_string()),
         ("CLIENTPORT", facts.client_address.port().to_string()),
         ("ADMININTERFACE", facts.admin_address.ip().to_string()),
         ("ADMINPORT", facts.admin_address.port().to_string()),
         ("HTTPINTERFACE", none()),
         ("HTTPPORT", "0".to_string()),
-        ("INTERNALINTERFACE", none()),
-        ("INTERNALPORT", "0".to_string()),
+        ("INTERNALINTERFACE", internal.map_or_else(none, |at| at.ip().to_string())),
+        ("INTERNALPORT", internal.map_or(0, |at| at.port()).to_string()),
         ("ZKINTERFACE", none()),
         ("ZKPORT", "0".to_string()),
         ("DRINTERFACE", none()),

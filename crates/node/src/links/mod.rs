@@ -29,6 +29,7 @@ use peer::Peer;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -130,6 +131,18 @@ pub(crate) struct Links {
     is_stopping: bool,
 }
 
+/// The longest message that a host sends to another: the rows of a call, its results.
+const MESSAGE_BYTES_MAX: u32 = 1 << 30;
+
+fn limits() -> LinkLimits {
+    LinkLimits {
+        frame_bytes_max: MESSAGE_BYTES_MAX,
+        backlog_bytes_max: 2 * u64::from(MESSAGE_BYTES_MAX),
+        datagram_bytes_max: u64::from(MESSAGE_BYTES_MAX),
+        ..LinkLimits::default()
+    }
+}
+
 fn now() -> ClockReading {
     ClockReading { monotonic_us: (clock::monotonic_ns() / 1_000) as i64, wall_us: clock::wall_us() }
 }
@@ -160,7 +173,7 @@ impl Links {
         let peer = |(number, address): (u32, &SocketAddr)| {
             let host = HostId(number);
             (host != membership.host)
-                .then(|| Peer::new(identity.clone(), host, *address, LinkLimits::default()))
+                .then(|| Peer::new(identity.clone(), host, *address, limits()))
                 .transpose()
         };
         let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
@@ -378,16 +391,24 @@ impl Links {
                     }
                 };
                 match event {
-                    Event::SessionBegan { .. } => peer.send_terms(&self.membership.terms, self.now),
+                    Event::SessionBegan { .. } => {
+                        let created_ms = self.facts.cluster_created_ms.load(Ordering::Relaxed);
+                        peer.send_terms((&self.membership.terms, created_ms), self.now)?;
+                    }
                     Event::SessionEnded { .. } if self.formed.is_none() => {
                         return Err("its process has ended".to_string());
                     }
                     Event::SessionEnded { .. } => peer.ends_session(),
                     Event::Connected { .. } | Event::Datagram(_) | Event::Heartbeat(_) => {}
                     Event::Message { bytes: [TERMS, _, terms @ ..], .. } => {
-                        self.membership.terms.agrees_with(terms).map_err(|problem| {
+                        let agreed = self.membership.terms.agrees_with(terms);
+                        let created_ms = agreed.map_err(|problem| {
                             format!("it has other terms than this host: {problem}")
                         })?;
+                        // Clients compare it between hosts.
+                        if peer.host_id == HostId(0) {
+                            self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
+                        }
                         peer.has_agreed = true;
                     }
                     Event::Message { bytes, .. } => {

@@ -177,12 +177,19 @@ impl Peer {
     }
 
     /// A session has begun: its first message are the terms.
-    pub(super) fn send_terms(&mut self, terms: &ClusterTerms, now: ClockReading) {
+    ///
+    /// # Errors
+    /// The other host takes only shorter messages.
+    pub(super) fn send_terms(
+        &mut self,
+        (terms, created_ms): (&ClusterTerms, i64),
+        now: ClockReading,
+    ) -> Result<(), String> {
         let offered = self.link.offer(now, |out| {
             out.extend_from_slice(&[TERMS, 0]);
-            terms.write(out);
+            terms.write(created_ms, out);
         });
-        assert!(offered.is_ok(), "a session that has begun takes its first message");
+        offered.map(|_| ()).map_err(|error| format!("it does not take the terms: {error}"))
     }
 
     /// The session is over before the cluster was formed.
@@ -220,8 +227,10 @@ impl Peer {
         match offered {
             Ok(_) => {}
             Err(OfferError::Full { .. }) => self.held = Some(message),
+            // No wait helps: what expects an answer to it ends with the session.
             Err(error) => {
-                tracing::error!(host = %self.host_id, %error, "a message is lost");
+                tracing::error!(host = %self.host_id, %error, "a message cannot be sent");
+                self.link.end_session();
             }
         }
     }

@@ -2,6 +2,9 @@
 
 use lockstep_link::ClusterId;
 
+/// Before the time at which the cluster was made.
+const CREATED: &str = "created_ms=";
+
 /// What all hosts of a cluster were started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterTerms {
@@ -29,18 +32,20 @@ impl ClusterTerms {
         self.hosts.saturating_mul(self.sites).saturating_mul(self.partitions_per_site)
     }
 
-    /// Appends the terms as text, which another release can read.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    /// Appends the terms as text, which another release can read, and when the host that writes
+    /// them made its cluster, milliseconds since 1970.
+    pub(super) fn write(&self, created_ms: i64, out: &mut Vec<u8>) {
         for (name, value) in self.fields() {
             out.extend_from_slice(format!("{name}={value}\n").as_bytes());
         }
+        out.extend_from_slice(format!("{CREATED}{created_ms}\n").as_bytes());
     }
 
-    /// Whether another host has the same terms, which it wrote.
+    /// Checks that another host has the same terms, which it wrote; gives when it made its cluster.
     ///
     /// # Errors
     /// What it has otherwise.
-    pub(super) fn agrees_with(&self, written: &[u8]) -> Result<(), String> {
+    pub(super) fn agrees_with(&self, written: &[u8]) -> Result<i64, String> {
         let text = std::str::from_utf8(written).map_err(|_| "they are no text".to_string())?;
         let mut lines = text.lines();
         for (name, own) in self.fields() {
@@ -49,8 +54,11 @@ impl ClusterTerms {
                 return Err(format!("'{line}' there, '{name}={own}' here"));
             }
         }
+        let created = lines.next().unwrap_or_default();
+        let created_ms = created.strip_prefix(CREATED).and_then(|number| number.parse().ok());
+        let created_ms = created_ms.ok_or_else(|| format!("'{created}' there, not {CREATED}N"))?;
         match lines.next() {
-            None => Ok(()),
+            None => Ok(created_ms),
             Some(line) => Err(format!("'{line}' there, which this release does not know")),
         }
     }
@@ -69,8 +77,8 @@ mod tests {
             partitions_per_site: 1,
         };
         let mut written = Vec::new();
-        terms.write(&mut written);
-        assert_eq!(terms.agrees_with(&written), Ok(()));
+        terms.write(77, &mut written);
+        assert_eq!(terms.agrees_with(&written), Ok(77));
         let other = ClusterTerms { sites: 4, ..terms.clone() };
         assert_eq!(other.agrees_with(&written), Err("'sites=2' there, 'sites=4' here".to_string()));
         written.extend_from_slice(b"zones=1\n");

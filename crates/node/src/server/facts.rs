@@ -4,6 +4,7 @@ use super::ServerConfiguration;
 use crate::callers::Callers;
 use crate::clock;
 use crate::intake::Intake;
+use crate::links::ClusterMembership;
 use crate::log::Durability;
 use crate::shard::HostFacts;
 use lockstep_host::placement::{ClusterShape, Placement};
@@ -11,7 +12,7 @@ use lockstep_types::{HashRing, HostId};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
 use mio::net::TcpListener;
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub(super) fn host_facts(
@@ -31,10 +32,11 @@ pub(super) fn host_facts(
         ring: HashRing::new(partition_count),
         partition_count,
         placement: Placement::spread(host, shape),
-        cluster_created_ms: match &configuration.data {
+        cluster_created_ms: AtomicI64::new(match &configuration.data {
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,
-        },
+        }),
+        internal_address: configuration.cluster.as_ref().map(ClusterMembership::own_address),
         build: format!(
             "voltdb-{COMPATIBLE_VERSION} compatible lockstepdb-{}",
             env!("CARGO_PKG_VERSION")

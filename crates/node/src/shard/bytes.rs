@@ -64,7 +64,14 @@ impl Shard {
             }
             Ok(overtaken) => self.take_overtaken(overtaken),
             Err(MessageError::LaterCatalog(_)) => {
-                self.message_bytes.early.push(Envelope::Incoming(message));
+                let limit = self.facts.options.max_held_calls.to_usize();
+                match self.message_bytes.early.len() < limit {
+                    true => self.message_bytes.early.push(Envelope::Incoming(message)),
+                    false => self.end_session(
+                        &message,
+                        "one more that waits for a change of the catalog (option max_held_calls)",
+                    ),
+                }
             }
             Err(error) => self.end_session(&message, &error.to_string()),
         }

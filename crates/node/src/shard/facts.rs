@@ -13,7 +13,7 @@ use lockstep_host::schema::prepared::PreparedChanges;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::SchemaTask;
 use lockstep_types::{Datum, HashRing};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// What all threads of a host know.
@@ -30,8 +30,9 @@ pub struct HostFacts {
     pub partition_count: u32,
     /// Which thread serves which partition.
     pub placement: Placement,
-    /// When the host's cluster was made, milliseconds since 1970.
-    pub cluster_created_ms: i64,
+    /// When the host's cluster was made, milliseconds since 1970: the same at all hosts once they
+    /// are connected.
+    pub cluster_created_ms: AtomicI64,
     /// What clients see as version.
     pub build: String,
     /// The host's own name.
@@ -63,6 +64,8 @@ pub struct HostFacts {
     pub multi_spin_ns: u64,
     /// The cluster's id; zeros for a host that keeps its data in memory only.
     pub cluster: ClusterId,
+    /// Where the host listens for others, if it is one of a cluster.
+    pub internal_address: Option<std::net::SocketAddr>,
     /// When this run of the host began, milliseconds since 1970.
     pub started_ms: i64,
     /// The host's directory, if it has one.

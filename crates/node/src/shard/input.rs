@@ -192,7 +192,9 @@ impl Shard {
                 let reply = LoginReply {
                     host_id: facts.placement.host().0 as i32,
                     connection_id: connection.id,
-                    cluster_timestamp_ms: facts.cluster_created_ms,
+                    cluster_timestamp_ms: facts
+                        .cluster_created_ms
+                        .load(std::sync::atomic::Ordering::Relaxed),
                     leader_address: i32::from_be_bytes([127, 0, 0, 1]),
                     build: &facts.build,
                 };

@@ -149,6 +149,10 @@ fn system_procedures_answer_for_all_hosts() {
         assert_eq!(hosts.iter().filter(|host| **host == "1").count(), 2, "{rows}");
         let overview = peer.call("@SystemInformation", &[Text("OVERVIEW")]).rows;
         assert!(overview.lines().any(|row| row.starts_with("1,CLIENTPORT,")), "{overview}");
+        // Clients refuse hosts of another cluster.
+        let made = overview.lines().filter_map(|row| row.split_once(",CREATIONTIME,"));
+        let made: std::collections::BTreeSet<&str> = made.map(|(_, time)| time).collect();
+        assert_eq!(made.len(), 1, "{overview}");
         assert_eq!(peer.call("@PingPartitions", &[Int(1)]).status, 1);
         let topology = peer.call("@Statistics", &[Text("TOPO"), Int(0)]).rows;
         let leaders = topology.split(';').next().unwrap_or_default();
