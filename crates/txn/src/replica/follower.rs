@@ -45,6 +45,8 @@ pub enum NotTaken {
         /// The number of its first entry.
         found: u64,
     },
+    /// It has no entries, or entries of an epoch that cannot follow: not what a leader sends.
+    Unsound,
     /// Some of its entries are there, others are not: not what a leader sends.
     Overlap {
         /// The number that is due.
@@ -165,6 +167,11 @@ impl FollowerStream {
         }
         if piece.first < due && !self.faults.resend_on_reconnect() {
             return Taken::Refused(NotTaken::Overlap { due });
+        }
+        let source = piece.source.epoch;
+        let may_follow = source >= self.history.last_epoch() && source <= epoch;
+        if piece.entries == 0 || !(may_follow || self.faults.skip_epoch_check()) {
+            return Taken::Refused(NotTaken::Unsound);
         }
         self.end = piece.last().max(self.end);
         self.note_epoch(&piece);

@@ -46,6 +46,8 @@ fn a_follower_takes_pieces_of_its_epoch_once_and_in_order() {
     assert_eq!(refused(&mut copy, 3, piece(3, 2, 3)), NotTaken::Overlap { due: 3 });
     assert_eq!(refused(&mut copy, 2, piece(2, 3, 1)), NotTaken::OldEpoch { current: 3 });
     assert_eq!(refused(&mut copy, 4, piece(4, 3, 1)), NotTaken::NotOpen { current: 3 });
+    assert_eq!(refused(&mut copy, 3, piece(4, 3, 1)), NotTaken::Unsound);
+    assert_eq!(refused(&mut copy, 3, piece(2, 3, 1)), NotTaken::Unsound);
     assert_eq!(copy.end(), 2);
     copy.check_invariants();
 }
