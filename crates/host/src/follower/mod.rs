@@ -162,13 +162,14 @@ impl<H, A, C: Clone> Follower<H, A, C> {
         self.pieces.push_back(piece);
     }
 
-    /// Entries up to here may be applied: the log is settled up to them, and, where that is asked
-    /// for, they are safe.
+    /// Entries up to here may be applied, which are all here: the log is settled up to them, and,
+    /// where that is asked for, they are safe.
     ///
     /// # Errors
     /// They are not entries of this partition in their order.
     pub fn advance(&mut self, horizon: u64) -> Result<(), FollowerError> {
-        self.horizon = self.horizon.max(horizon.min(self.end));
+        assert!(horizon <= self.end, "what settles an entry is here before it is applied");
+        self.horizon = self.horizon.max(horizon);
         assert!(self.judged <= self.horizon, "what is not settled has no verdict");
         let first = self.pieces.partition_point(|piece| piece.last() <= self.judged);
         for place in first..self.pieces.len() {

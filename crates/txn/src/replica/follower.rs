@@ -189,10 +189,14 @@ impl FollowerStream {
         }
     }
 
-    /// The leader has advertised positions, of entries that may still be on their way.
+    /// The leader has advertised positions, of entries that may still be on their way. What is
+    /// safe is so entry by entry; a settled position says nothing before all up to it are here,
+    /// because what settles an entry may come after it.
     fn note_positions(&mut self, safe: u64, settled: u64) {
         self.safe = self.safe.max(safe.min(self.end));
-        self.settled = self.settled.max(settled.min(self.end));
+        if settled <= self.end {
+            self.settled = self.settled.max(settled);
+        }
         while self.kept.front().is_some_and(|piece| piece.last() <= self.safe) {
             self.kept.pop_front();
         }

@@ -69,6 +69,8 @@ struct Copy {
 struct Kept {
     piece: Piece,
     logged_us: i64,
+    /// What was settled while its entries were the last ones.
+    settled: u64,
 }
 
 /// What a leader has logged in an epoch, and who has received it.
@@ -112,7 +114,7 @@ impl ReplicaStream {
             advertised: (0, 0),
             is_connected: true,
         };
-        let kept = suffix.into_iter().map(|piece| Kept { piece, logged_us: 0 });
+        let kept = suffix.into_iter().map(|piece| Kept { piece, logged_us: 0, settled: 0 });
         let mut stream = ReplicaStream {
             epoch,
             end,
@@ -165,28 +167,36 @@ impl ReplicaStream {
         self.history.note(piece.source.epoch, piece.first);
         if !self.copies.is_empty() {
             self.kept_bytes += piece.bytes.len();
-            self.kept.push_back(Kept { piece, logged_us: now_us });
+            self.kept.push_back(Kept { piece, logged_us: now_us, settled: self.settled });
         }
     }
 
     /// Entries up to `safe` are at all in-sync copies; what the log says of those up to `settled`
-    /// is final, see [`ToFollower::settled`].
+    /// is final, see [`ToFollower::settled`]. A settled position beyond what was logged here
+    /// waits for those entries, and counts for none before: what settles these may be among them.
     pub fn advertise(&mut self, safe: u64, settled: u64) {
-        assert!(settled <= self.end, "what is settled was logged");
         assert!(settled >= self.settled, "what is settled stays so");
         self.safe = self.safe.max(safe.min(self.end));
-        self.settled = settled;
+        if settled <= self.end {
+            self.settled = settled;
+            if let Some(last) = self.kept.back_mut() {
+                last.settled = settled;
+            }
+        }
     }
 
     /// What is to be sent to a follower next.
     pub fn next_for(&mut self, host: HostId) -> Option<ToFollower> {
-        let (epoch, safe, settled) = (self.epoch, self.safe, self.settled);
+        let (epoch, safe) = (self.epoch, self.safe);
         if self.is_sealed {
             return None;
         }
         let copy = self.copies.iter_mut().find(|copy| copy.host == host && copy.is_connected)?;
         let place = self.kept.partition_point(|kept| kept.piece.before() < copy.sent);
-        let piece = self.kept.get(place).map(|kept| kept.piece.clone());
+        let kept = self.kept.get(place);
+        // With entries before the last ones goes what was settled when they were the last.
+        let settled = kept.map_or(self.settled, |kept| kept.settled);
+        let piece = kept.map(|kept| kept.piece.clone());
         assert!(
             piece.as_ref().map_or(copy.sent == self.end, |piece| piece.before() == copy.sent),
             "what was not sent is kept, from where a piece begins"
@@ -196,6 +206,7 @@ impl ReplicaStream {
         }
         copy.sent = piece.as_ref().map_or(copy.sent, Piece::last);
         copy.advertised = (safe, settled);
+        assert!(settled <= copy.sent, "what is settled is sent before, or with it");
         Some(ToFollower { epoch, safe, settled, piece })
     }
 
@@ -353,6 +364,7 @@ impl ReplicaStream {
     pub fn check_invariants(&self) {
         let mut before = self.kept_after();
         for kept in &self.kept {
+            assert!(kept.settled <= kept.piece.last().min(self.settled), "it was settled then");
             assert!(kept.piece.before() == before && kept.piece.entries > 0, "pieces have no gap");
             before = kept.piece.last();
         }

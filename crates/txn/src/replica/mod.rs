@@ -82,7 +82,8 @@ pub struct ToFollower {
     /// All in-sync copies have the entries up to this one.
     pub safe: u64,
     /// What the log says of the entries up to this one cannot change by further entries, unless a
-    /// transaction over several partitions among them is undecided.
+    /// transaction over several partitions among them is undecided. They are in this message and
+    /// those before it: it says nothing of a part of them.
     pub settled: u64,
     /// Entries, if there are new ones.
     pub piece: Option<Piece>,

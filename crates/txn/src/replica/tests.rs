@@ -126,6 +126,46 @@ fn positions_travel_with_pieces_and_alone() {
     copy.check_invariants();
 }
 
+#[test]
+fn a_settled_position_counts_when_all_entries_up_to_it_are_there_and_for_none_before() {
+    let mut stream = leader(1, &[(A, 0)]);
+    stream.log(piece(1, 1, 2), 0);
+    stream.advertise(0, 1);
+    // Entry 4 settles entry 2, and is not forwarded yet.
+    stream.advertise(0, 4);
+    let mut copy = follower(1, Receipts::AtOnce);
+    copy.take(stream.next_for(A).expect("a piece"));
+    assert_eq!((copy.end(), copy.settled()), (2, 1), "entry 2 may still fail");
+    stream.log(piece(1, 3, 1), 0);
+    stream.advertise(0, 4);
+    copy.take(stream.next_for(A).expect("a piece"));
+    assert_eq!((copy.end(), copy.settled()), (3, 1));
+    stream.log(piece(1, 4, 1), 0);
+    stream.advertise(0, 4);
+    copy.take(stream.next_for(A).expect("a piece"));
+    assert_eq!((copy.end(), copy.settled()), (4, 4));
+    // With what is sent again goes what was settled then, not what is settled since.
+    let mut late = follower(1, Receipts::AtOnce);
+    stream.disconnected(A);
+    stream.reconnected(A, 1, late.reconnect()).expect("everything is kept");
+    let settled = std::iter::from_fn(|| stream.next_for(A)).map(|sent| {
+        let told = sent.settled;
+        late.take(sent);
+        assert!(told <= late.end() && late.settled() == told, "it is of entries that are here");
+        told
+    });
+    assert_eq!(settled.collect::<Vec<_>>(), [1, 1, 4]);
+    // A position of entries that are on their way says nothing of those that are here.
+    let mut copy = follower(1, Receipts::AtOnce);
+    copy.take(ToFollower { settled: 4, ..message(1, piece(1, 1, 2)) });
+    copy.take(ToFollower { epoch: 1, safe: 3, settled: 3, piece: None });
+    assert_eq!((copy.safe(), copy.settled()), (2, 0), "what is safe is so entry by entry");
+    copy.take(ToFollower { settled: 4, ..message(1, piece(1, 3, 2)) });
+    assert_eq!(copy.settled(), 4);
+    copy.check_invariants();
+    stream.check_invariants();
+}
+
 fn survivor(host: HostId, led: bool, begins: &[(u32, u64)], end: u64) -> Survivor {
     let (first, later) = begins.split_first().expect("a log has an epoch");
     let mut history = EpochHistory::of_epoch(first.0);

@@ -36,6 +36,8 @@ pub struct BrokenCopies {
     pub run_failed_write: bool,
     /// A follower applies entries that are not settled.
     pub apply_unsettled: bool,
+    /// A settled position counts for the entries before it without those up to it.
+    pub settle_early: bool,
     /// A new leader takes what it has no decision on for committed.
     pub lose_vote: bool,
     /// A new leader does not get what the coordinator has decided.
@@ -204,25 +206,36 @@ fn new_copy(
 
 impl Replicated {
     /// What the leader has logged is sent, and what it advertises. False if there is nothing new.
-    fn end_round(&mut self, site: &mut SimSite, now_us: i64, all: bool) -> bool {
+    fn end_round(
+        &mut self,
+        site: &mut SimSite,
+        now_us: i64,
+        (all, settles_early): (bool, bool),
+    ) -> bool {
         let is_due = if all { site.has_log_at_tick() } else { site.has_log_to_hand_over() };
         if is_due {
             self.stream.log(Piece::of(&site.take_log(Vec::new())), now_us);
             self.gate.advance(LEADER, self.stream.end());
             self.digest = site.decided_digest();
         }
-        // What is settled beyond the last hand-over goes with the next one.
-        let settled = site.settled_sequence().min(self.stream.end());
+        let settled = match settles_early {
+            true => site.settled_sequence().min(self.stream.end()),
+            false => site.settled_sequence(),
+        };
         self.stream.advertise(self.gate.safe(), settled);
-        self.send() || is_due
+        self.send(settles_early.then_some(settled)) || is_due
     }
 
-    fn send(&mut self) -> bool {
+    fn send(&mut self, settled_early: Option<u64>) -> bool {
         let mut is_sent = false;
         let end = self.stream.end();
         let digest = self.digest.take_if(|(position, _)| *position == end && end > 0);
         for copy in &mut self.copies {
-            while let Some(message) = self.stream.next_for(copy.host) {
+            while let Some(mut message) = self.stream.next_for(copy.host) {
+                if let Some(settled) = settled_early {
+                    let last = message.piece.as_ref().map_or(end, Piece::last);
+                    message.settled = settled.min(last);
+                }
                 copy.to_follower.push_back(FromLeader::Stream(message));
                 is_sent = true;
             }
@@ -293,7 +306,8 @@ impl Replicas {
     fn end_round(&mut self, world: &mut World, partition: usize, is_quiet: bool) -> bool {
         let all = is_quiet || self.random.chance(1, 20);
         let replicated = &mut self.partitions[partition];
-        replicated.end_round(&mut world.sites[partition], world.now_us, all)
+        let how = (all, self.broken.settle_early);
+        replicated.end_round(&mut world.sites[partition], world.now_us, how)
     }
 
     /// The next message of a leader arrives at a follower.

@@ -5,6 +5,15 @@ mod power;
 mod replicas;
 mod schedules;
 
+/// The seeds of a file of seeds that failed once.
+fn kept_seeds(file: &str) -> Vec<u64> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/seeds/");
+    let text = std::fs::read_to_string(format!("{path}{file}"));
+    let text = text.expect("the kept seeds are there");
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.parse().expect("a seed")).collect()
+}
+
 #[test]
 fn sums_hold_and_reads_see_what_they_must() {
     let (mut aborted, mut reads) = (0, 0);

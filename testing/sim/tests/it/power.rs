@@ -1,5 +1,6 @@
 //! Power cuts: a short set of seeds, and faults that the checks must notice.
 
+use super::kept_seeds;
 use lockstep_durability::command_log::LogFaults;
 use lockstep_sim::power::{Broken, Report, Skip, run_seed};
 
@@ -35,12 +36,8 @@ fn what_was_answered_survives_power_cuts() {
 
 #[test]
 fn seeds_that_failed_once_pass() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/seeds/power.txt");
-    let text = std::fs::read_to_string(path).expect("the kept seeds are there");
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let seeds: Vec<u64> = lines.map(|line| line.parse().expect("a seed")).collect();
     let mut sum = Report::default();
-    for seed in seeds {
+    for seed in kept_seeds("power.txt") {
         let report = run_seed(seed, CALLS, Broken::default());
         sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
     }
