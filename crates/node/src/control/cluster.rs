@@ -275,15 +275,39 @@ impl Control {
             Ok(Received::Message(Envelope::Answer(answer))) if is_expected(&answer) => {
                 return self.own_answers.push_back(answer);
             }
-            Ok(Received::Message(request @ Envelope::Control(_))) => {
-                return self.take_message(request);
+            Ok(Received::Message(Envelope::Control(request)))
+                if self.takes_from(message.peer.host(), &request) =>
+            {
+                return self.take_message(Envelope::Control(request));
             }
-            Ok(_) => "it is not for the control thread".to_string(),
+            Ok(_) => "it is not what the control thread takes from that host now".to_string(),
             Err(error) => error.to_string(),
         };
         let host = message.peer.host();
         tracing::error!(%host, problem, "a message of another host is refused");
         self.outbox.send(self.facts.placement.links_thread(), Envelope::EndSession(host));
+    }
+}
+
+impl Control {
+    /// Whether a request may come from another host, as things are here.
+    fn takes_from(&self, host: HostId, request: &ControlRequest) -> bool {
+        let placement = &self.facts.placement;
+        let is_from_lead = placement.lead_control().host() == host;
+        match request {
+            ControlRequest::Call { .. } => true,
+            ControlRequest::PrepareChange { .. } => is_from_lead,
+            ControlRequest::SchemaDecided { committed } => {
+                is_from_lead && (self.schema.is_ordered() || !committed)
+            }
+            ControlRequest::ChangePrepared { host: named, .. } => {
+                placement.leads_control() && *named == host
+            }
+            ControlRequest::Surveyed { .. } | ControlRequest::ExpirySeen { .. } => {
+                placement.leads_control()
+            }
+            ControlRequest::Gathered { .. } => false,
+        }
     }
 }
 
