@@ -1,5 +1,5 @@
-//! Where partitions are served: the immutable map from each partition to a host and one of its
-//! threads, and where the coordinator of multi-partition transactions runs.
+//! Where partitions are served: the immutable map from each partition to the hosts and threads of
+//! its copies, one of which leads, and where the coordinator of multi-partition transactions runs.
 //!
 //! A partition, the thread that serves it and the host of that thread have numbers of their own.
 //! Senders ask the placement; no number is computed from another.
@@ -19,13 +19,55 @@ const FIRST_EPOCH: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     host: HostId,
-    /// Number of hosts.
+    /// Number of hosts, those that are lost included.
     hosts: u32,
+    /// The hosts that take part, ascending.
+    up: Box<[HostId]>,
+    epoch: u64,
     /// By partition, where its leader is.
     leaders: Box<[ThreadId]>,
+    /// By partition, its epoch and the other copies.
+    copies: Box<[Copies]>,
     coordinator: ThreadId,
-    /// By site of this host, the replicas that it owns.
-    replicas: Box<[Vec<ReplicaId>]>,
+    /// By site of this host, the replicas that it leads.
+    led: Box<[Vec<ReplicaId>]>,
+    /// By site of this host, the replicas that it follows.
+    followed: Box<[Vec<ReplicaId>]>,
+}
+
+/// A partition besides its leader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Copies {
+    epoch: u32,
+    followers: Box<[ThreadId]>,
+}
+
+/// A placement as all hosts see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterPlacement {
+    /// Number of hosts, those that are lost included.
+    pub hosts: u32,
+    /// Sites of each host.
+    pub sites: u16,
+    /// The hosts that take part, ascending.
+    pub up: Vec<HostId>,
+    /// The number of the placement; a later one has a greater number.
+    pub epoch: u64,
+    /// The host that has the coordinator, at its first site.
+    pub coordinator: HostId,
+    /// The partitions, in order.
+    pub partitions: Vec<PartitionPlacement>,
+}
+
+/// Where the copies of a partition are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionPlacement {
+    /// The epoch in which its copies and its leader are these.
+    pub epoch: u32,
+    /// Its leader.
+    pub leader: ThreadId,
+    /// The other copies that are in sync.
+    pub followers: Vec<ThreadId>,
 }
 
 /// How many hosts, sites and partitions a cluster has.
@@ -74,39 +116,82 @@ impl Placement {
             let site = (u64::from(partition) - first + u64::from(first_at)) % u64::from(sites);
             ThreadId::at(at, site as u16)
         };
-        let leaders: Box<[ThreadId]> = (0..partitions).map(thread).collect();
-        let mut replicas = vec![Vec::new(); sites as usize];
-        for (number, leader) in (0..).zip(&leaders).filter(|(_, leader)| leader.host() == host) {
-            let replica = ReplicaId { partition: PartitionId(number), host };
-            replicas[leader.index()].push(replica);
-        }
-        let coordinator = leaders[0];
-        let placement = Placement { host, hosts, leaders, coordinator, replicas: replicas.into() };
+        let leaders = (0..partitions).map(thread);
+        let alone = |leader| PartitionPlacement {
+            epoch: FIRST_EPOCH as u32,
+            leader,
+            followers: Vec::new(),
+        };
+        let partitions: Vec<PartitionPlacement> = leaders.map(alone).collect();
+        let coordinator = partitions[0].leader;
+        let up = (0..hosts).map(HostId).collect();
+        let sites = sites as u16;
+        let epoch = FIRST_EPOCH;
+        let cluster =
+            ClusterPlacement { hosts, sites, up, epoch, coordinator: HostId(0), partitions };
+        let placement = Placement { coordinator, ..Placement::of_cluster(host, &cluster) };
+        assert!(placement.led.iter().all(|led| !led.is_empty()), "a site owns a replica");
         placement.check_invariants();
         placement
     }
 
-    /// Every partition has one leader, which its site here owns, no site owns a partition twice,
-    /// and no site is without a partition.
+    /// The view that `host` has of the placement of its cluster.
+    ///
+    /// # Panics
+    /// A partition is at a host or site that there is not.
+    pub fn of_cluster(host: HostId, cluster: &ClusterPlacement) -> Placement {
+        let mut led = vec![Vec::new(); usize::from(cluster.sites)];
+        let mut followed = led.clone();
+        for (number, partition) in (0..).zip(&cluster.partitions) {
+            let replica = ReplicaId { partition: PartitionId(number), host };
+            if partition.leader.host() == host {
+                led[partition.leader.index()].push(replica);
+            }
+            for follower in partition.followers.iter().filter(|thread| thread.host() == host) {
+                followed[follower.index()].push(replica);
+            }
+        }
+        let copies = |partition: &PartitionPlacement| Copies {
+            epoch: partition.epoch,
+            followers: partition.followers.clone().into(),
+        };
+        let placement = Placement {
+            host,
+            hosts: cluster.hosts,
+            up: cluster.up.clone().into(),
+            epoch: cluster.epoch,
+            leaders: cluster.partitions.iter().map(|partition| partition.leader).collect(),
+            copies: cluster.partitions.iter().map(copies).collect(),
+            coordinator: ThreadId::at(cluster.coordinator, 0),
+            led: led.into(),
+            followed: followed.into(),
+        };
+        placement.check_invariants();
+        placement
+    }
+
+    /// Every partition has one leader, a host has one copy of a partition at most, and all are at
+    /// hosts and sites that there are.
     ///
     /// # Panics
     /// It is not so.
     pub fn check_invariants(&self) {
-        let site_count = self.replicas.len();
+        let site_count = self.led.len();
         for (number, leader) in (0..).zip(&self.leaders) {
             let partition = PartitionId(number);
-            let owners = self.replicas.iter().flatten().filter(|r| r.partition == partition);
+            let owned = self.led.iter().chain(&*self.followed).flatten();
+            let owners = owned.filter(|replica| replica.partition == partition);
             assert!(owners.count() <= 1, "partition {partition} has two copies at a host");
             if leader.host() == self.host {
-                let owned = &self.replicas[leader.index()];
+                let led = &self.led[leader.index()];
                 assert!(
-                    owned.iter().any(|replica| replica.partition == partition),
+                    led.iter().any(|replica| replica.partition == partition),
                     "site {} leads partition {partition} and does not own it",
                     leader.index()
                 );
             }
         }
-        assert!(self.replicas.iter().all(|owned| !owned.is_empty()), "a site owns a replica");
+        assert!(self.up.is_sorted() && self.up.iter().all(|host| host.0 < self.hosts), "hosts");
         let is_here = self.coordinator.host() == self.host;
         assert!(!is_here || self.coordinator.index() < site_count, "the coordinator is at a site");
         assert!(site_count < LINKS_LIMIT, "a host has numbers for its threads");
@@ -122,30 +207,34 @@ impl Placement {
         self.leaders.len() as u32
     }
 
-    /// The epoch whose placement it is. Nothing moves yet: there is one.
+    /// The number of the placement: a later one has a greater number.
     pub fn epoch(&self) -> u64 {
-        FIRST_EPOCH
+        self.epoch
     }
 
-    /// Number of hosts of the cluster.
+    /// Number of hosts of the cluster, those that are lost included.
     pub fn host_count(&self) -> u32 {
         self.hosts
     }
 
-    /// The hosts of the cluster.
-    pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
-        (0..self.hosts).map(HostId)
+    /// The hosts of the cluster that take part, ascending.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.up.iter().copied()
     }
 
-    /// The hosts of the cluster but this one.
-    pub fn other_hosts(&self) -> impl Iterator<Item = HostId> + use<> {
-        let own = self.host;
-        (0..self.hosts).map(HostId).filter(move |host| *host != own)
+    /// Whether a host takes part.
+    pub fn is_up(&self, host: HostId) -> bool {
+        self.up.contains(&host)
+    }
+
+    /// The hosts of the cluster that take part, but this one.
+    pub fn other_hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.hosts().filter(|host| *host != self.host)
     }
 
     /// Number of sites of this host.
     pub fn site_count(&self) -> u16 {
-        self.replicas.len() as u16
+        self.led.len() as u16
     }
 
     /// The sites of this host.
@@ -180,19 +269,43 @@ impl Placement {
         self.coordinator.host() == self.host
     }
 
-    /// The sites of all hosts.
-    pub fn all_sites(&self) -> impl Iterator<Item = ThreadId> + use<> {
+    /// The sites of all hosts that take part.
+    pub fn all_sites(&self) -> impl Iterator<Item = ThreadId> + '_ {
         let sites = self.site_count();
-        let of_host = move |host| (0..sites).map(move |number| ThreadId::at(HostId(host), number));
-        (0..self.hosts).flat_map(of_host)
+        let of_host = move |host| (0..sites).map(move |number| ThreadId::at(host, number));
+        self.hosts().flat_map(of_host)
     }
 
-    /// The replicas that a site of this host owns.
+    /// The replicas that a site of this host leads.
     ///
     /// # Panics
     /// The thread is no site.
-    pub fn replicas_of(&self, site: ThreadId) -> &[ReplicaId] {
-        &self.replicas[site.index()]
+    pub fn led_by(&self, site: ThreadId) -> &[ReplicaId] {
+        &self.led[site.index()]
+    }
+
+    /// The replicas that a site of this host follows.
+    ///
+    /// # Panics
+    /// The thread is no site.
+    pub fn followed_by(&self, site: ThreadId) -> &[ReplicaId] {
+        &self.followed[site.index()]
+    }
+
+    /// The threads with the other copies of a partition.
+    ///
+    /// # Panics
+    /// There is no such partition.
+    pub fn followers_of(&self, partition: PartitionId) -> &[ThreadId] {
+        &self.copies[partition.index()].followers
+    }
+
+    /// The epoch in which a partition has its leader and its copies.
+    ///
+    /// # Panics
+    /// There is no such partition.
+    pub fn epoch_of(&self, partition: PartitionId) -> u32 {
+        self.copies[partition.index()].epoch
     }
 
     /// The thread that leads a partition, of whichever host.
@@ -224,7 +337,7 @@ mod tests {
             assert_eq!(u32::from(placement.site_count()), sites);
             let mut seen = Vec::new();
             for site in placement.sites() {
-                let owned = placement.replicas_of(site);
+                let owned = placement.led_by(site);
                 let (least, most) = (partitions / sites, partitions.div_ceil(sites));
                 assert!((least..=most).contains(&(owned.len() as u32)), "they are spread evenly");
                 assert!(owned.is_sorted_by_key(|replica| replica.partition));
@@ -253,11 +366,11 @@ mod tests {
                 assert_eq!(leader.host().0, partition.0 / (sites * each), "in the order of hosts");
                 assert!(views.iter().all(|view| view.leader_of(partition) == leader));
                 let owner = &views[leader.host().0 as usize];
-                let owned = owner.replicas_of(leader);
+                let owned = owner.led_by(leader);
                 assert!(owned.iter().any(|replica| replica.partition == partition));
             }
             for view in &views {
-                let owned: usize = view.sites().map(|site| view.replicas_of(site).len()).sum();
+                let owned: usize = view.sites().map(|site| view.led_by(site).len()).sum();
                 assert_eq!(owned as u32, sites * each);
                 assert!(!view.other_hosts().any(|other| other == view.host()));
                 assert_eq!(view.coordinator(), views[0].coordinator());

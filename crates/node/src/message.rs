@@ -10,6 +10,7 @@ use lockstep_base::prefetch;
 use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::codec::SurveyedTable;
 use lockstep_host::index_hops::ViaKey;
+use lockstep_host::placement::Placement;
 use lockstep_host::statements::StatementVia;
 use lockstep_site::{
     ExpiryPoll, ExpiryUnitId, FromPartition, IndexHop, MultiCall, Numbered, OneRoundAnswer,
@@ -336,6 +337,8 @@ pub enum Envelope {
     SnapshotLane(PartitionId, Box<SiteLane>),
     /// From the control thread: a task's call, without the frame's length.
     Task(Vec<u8>),
+    /// From the thread of the links: another placement is in force.
+    Placement(Arc<Placement>),
     /// For the thread of the links: a message for a thread of another host.
     Outgoing(Box<HostMessage>),
     /// From the thread of the links: a message from a thread of another host, in its byte form.

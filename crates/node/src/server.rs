@@ -142,10 +142,10 @@ impl Server {
         let links = cluster.map(|it| join_cluster(it, wiring.pop(), &facts)).transpose()?;
         let mut threads = Vec::new();
         let mut listeners = Some((client, admin));
-        let mut loads = loads.into_iter();
-        let mut wiring = wiring.into_iter();
+        let (mut loads, mut wiring) = (loads.into_iter(), wiring.into_iter());
         let mut memory = Vec::new();
-        for site in facts.placement.sites() {
+        let placement = facts.placement();
+        for site in placement.sites() {
             let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for each site");
             let parts = ShardParts {
                 thread: site,
@@ -157,7 +157,7 @@ impl Server {
                 catalog: Arc::clone(&state.catalog),
                 listeners: listeners.take(),
                 inner_load: loads.next(),
-                replicas: replicas.take(facts.placement.replicas_of(site)),
+                replicas: replicas.take(placement.led_by(site)),
                 last_multi,
             };
             let cores = &configuration.pin_to_cores;
@@ -264,11 +264,11 @@ impl Server {
 
     /// Waits until the calls under way are answered, but not for long.
     fn drain(&mut self) {
-        let sites = usize::from(self.facts.placement.site_count());
+        let sites = usize::from(self.facts.placement().site_count());
         let patience = self.facts.options.stop_timeout_ms.duration();
         let deadline = Instant::now() + patience;
         self.facts.drain.begin(sites);
-        for thread in self.facts.placement.sites().take(self.threads.len()) {
+        for thread in self.facts.placement().sites().take(self.threads.len()) {
             self.main_outbox.send(thread, Envelope::Drain);
         }
         self.main_outbox.flush();
@@ -297,7 +297,7 @@ impl Server {
         if let Some(log) = &self.log {
             log.hurry();
         }
-        let host = self.facts.placement.host();
+        let host = self.facts.host;
         for thread in (0..).map(|number| ThreadId::at(host, number)).take(self.threads.len()) {
             self.main_outbox.send(thread, Envelope::Stop);
         }
@@ -342,7 +342,7 @@ fn wire(facts: &HostFacts, threads: usize) -> io::Result<(Vec<Wiring>, Outbox<En
     let polls = (0..=threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
     let bell = |poll: &Poll| Waker::new(poll.registry(), Shard::waker_token()).map(Bell::new);
     let bells = polls.iter().map(bell).collect::<io::Result<Vec<_>>>()?;
-    let own = Own { host: facts.placement.host(), links: facts.placement.links_thread() };
+    let own = Own { host: facts.host, links: facts.placement().links_thread() };
     let mut boxes = mailboxes(own, &bells, facts.options.mailbox_messages.to_usize());
     let (main_outbox, _) = boxes.pop().expect("one for the caller");
     let wiring = |((poll, bell), (outbox, inbox))| Wiring { poll, bell, outbox, inbox };
@@ -380,7 +380,7 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread,
             scheduling::pin_to_core(core);
         }
         scheduling::give_way_to_short_work();
-        let sites = u64::from(facts.placement.site_count());
+        let sites = u64::from(facts.placement().site_count());
         let bytes = facts.options.preallocate_bytes.get() / sites;
         let taken = allocator::take_ahead(bytes);
         let is_taken = taken.is_ok();
@@ -446,7 +446,7 @@ fn start_log(
         facts_of_log.intake.set_log_waits(is_full);
     };
     // The log keeps what it knows by partition.
-    let placement = &facts.placement;
+    let placement = facts.placement();
     let of_partition =
         |number| Arc::clone(&bells[placement.leader_of(PartitionId(number)).index()]);
     let bells: Vec<Arc<Bell>> = (0..placement.partition_count()).map(of_partition).collect();

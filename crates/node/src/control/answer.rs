@@ -86,7 +86,7 @@ impl Control {
 
     pub(super) fn send_answer(&mut self, origin: Origin, status: Status, frame: Vec<u8>) {
         let answer = ForwardedAnswer { origin, status, frame };
-        if origin.thread == self.facts.placement.control_thread() {
+        if origin.thread == self.facts.placement().control_thread() {
             return self.own_answers.push_back(answer);
         }
         self.outbox.send(origin.thread, Envelope::Answer(answer));

@@ -79,7 +79,7 @@ fn merge_of(id: SystemProcedureId, invocation: &Invocation<'_>) -> Option<Merge>
 impl Control {
     /// A call of a system procedure has come in: from here, or handed on by another host.
     pub(super) fn route_call(&mut self, origin: Origin, admin: bool, body: Arc<[u8]>) {
-        let placement = &self.facts.placement;
+        let placement = self.facts.placement();
         if OwnCall::of(origin.connection) == Some(OwnCall::EachHost) {
             return self.call(SystemCall { origin, admin, body, time_limit: None });
         }
@@ -107,16 +107,16 @@ impl Control {
         }
         let client = origin;
         let facts = Arc::clone(&self.facts);
-        for host in facts.placement.hosts() {
+        for host in facts.placement().hosts() {
             let handle = number * i64::from(HostId::LIMIT) + i64::from(host.0);
             let origin = self.own_origin(OwnCall::EachHost, handle);
             let body = Arc::clone(body);
-            if host == facts.placement.host() {
+            if host == facts.placement().host() {
                 let origin = if merge == Merge::Own { client } else { origin };
                 self.call(SystemCall { origin, admin, body, time_limit: None });
             } else {
                 let request = ControlRequest::Call { origin, admin, body };
-                let control = facts.placement.control_thread_of(host);
+                let control = facts.placement().control_thread_of(host);
                 self.outbox.send(control, Envelope::Control(Box::new(request)));
             }
         }
@@ -130,7 +130,7 @@ impl Control {
         let Some(asked) = self.hosts.asked.get_mut(&number) else { return };
         let body = answer.frame.get(LENGTH_BYTES..).unwrap_or_default().to_vec();
         asked.answers.insert(host, body);
-        if asked.answers.len() < self.facts.placement.host_count() as usize {
+        if asked.answers.len() < self.facts.placement().host_count() as usize {
             return;
         }
         let asked = self.hosts.asked.remove(&number).expect("it was just found");
@@ -181,7 +181,7 @@ impl Control {
         task: Arc<SchemaTask<Arc<HostCatalog>>>,
     ) {
         assert!(self.hosts.preparing.is_none(), "one change at a time");
-        let placement = &self.facts.placement;
+        let placement = self.facts.placement();
         let awaited: BTreeSet<HostId> = placement.other_hosts().collect();
         for host in &awaited {
             let (catalog_version, source) = (task.catalog_version, task.source.to_vec());
@@ -220,7 +220,7 @@ impl Control {
             let work = MultiWork::Schema(ordered.task);
             return self.send_multi(ordered.origin, Arc::from(&[][..]), None, work);
         };
-        let placement = &self.facts.placement;
+        let placement = self.facts.placement();
         for host in placement.other_hosts() {
             let decided = ControlRequest::SchemaDecided { committed: false };
             let control = placement.control_thread_of(host);
@@ -253,16 +253,16 @@ impl Control {
             ))),
             Err(failure) => Some(failure),
         };
-        let host = self.facts.placement.host();
+        let host = self.facts.placement().host();
         let failure = failure.map(Box::new);
         let answer = ControlRequest::ChangePrepared { host, catalog_version, failure };
-        let lead = self.facts.placement.lead_control();
+        let lead = self.facts.placement().lead_control();
         self.outbox.send(lead, Envelope::Control(Box::new(answer)));
     }
 
     /// A change of the catalog is decided. One that is refused may not have come this far here.
     pub(super) fn schema_decided(&mut self, committed: bool) {
-        let is_unknown = !self.schema.is_ordered() && !self.facts.placement.leads_control();
+        let is_unknown = !self.schema.is_ordered() && !self.facts.placement().leads_control();
         match is_unknown {
             false => schema::decided(self, committed),
             true => assert!(!committed, "every host has prepared a change that is made"),
@@ -285,14 +285,14 @@ impl Control {
         };
         let host = message.peer.host();
         tracing::error!(%host, problem, "a message of another host is refused");
-        self.outbox.send(self.facts.placement.links_thread(), Envelope::EndSession(host));
+        self.outbox.send(self.facts.placement().links_thread(), Envelope::EndSession(host));
     }
 }
 
 impl Control {
     /// Whether a request may come from another host, as things are here.
     fn takes_from(&self, host: HostId, request: &ControlRequest) -> bool {
-        let placement = &self.facts.placement;
+        let placement = self.facts.placement();
         let is_from_lead = placement.lead_control().host() == host;
         match request {
             ControlRequest::Call { .. } => true,

@@ -139,7 +139,7 @@ impl Control {
         let least_ms = parts.facts.options.task_min_interval_ms.get();
         let tasks = Tasks::new(parts.facts.partition_count, least_ms);
         let mut expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
-        if !parts.facts.placement.leads_control() {
+        if !parts.facts.placement().leads_control() {
             expiry.stop();
         }
         let deferred_max = parts.facts.options.max_planner_queue.get();
@@ -275,6 +275,8 @@ impl Control {
             // Calls that are planned or wait for a schema change are those of connections, whose
             // threads wait for the answers.
             Envelope::Incoming(message) => self.take_incoming(&message),
+            // What it asks the placement for, it asks when it needs it.
+            Envelope::Placement(_) => {}
             Envelope::Drain => self.expiry.stop(),
             Envelope::Answer(answer) => self.own_answers.push_back(answer),
             Envelope::Stop => self.stopping = true,
@@ -341,7 +343,7 @@ impl Control {
             answer::procedures(out, self.schema.catalog())
         });
         let frame: Arc<[u8]> = frame.into();
-        for thread in self.facts.placement.sites() {
+        for thread in self.facts.placement().sites() {
             self.outbox.send(thread, Envelope::Push(Arc::clone(&frame)));
         }
     }

@@ -59,7 +59,7 @@ fn properties(facts: &HostFacts, catalog_version: u64) -> Vec<(&'static str, Str
         ("PLACEMENTGROUP", "0".to_string()),
         ("PARTITIONGROUP", "0".to_string()),
         ("VOLTDBROOT", facts.data_disk.as_ref().map_or_else(none, |disk| disk.shown(""))),
-        ("FULLCLUSTERSIZE", facts.placement.host_count().to_string()),
+        ("FULLCLUSTERSIZE", facts.placement().host_count().to_string()),
         ("CLUSTERID", "0".to_string()),
         ("TOPICSPUBLICINTERFACE", none()),
         ("TOPICSPUBLICPORT", "0".to_string()),
@@ -69,7 +69,7 @@ fn properties(facts: &HostFacts, catalog_version: u64) -> Vec<(&'static str, Str
         ("MEMORY", physical_memory_kb().to_string()),
         ("KUBERNETES", "false".to_string()),
         ("STARTED", started),
-        ("LOCKSTEPEPOCH", facts.placement.epoch().to_string()),
+        ("LOCKSTEPEPOCH", facts.placement().epoch().to_string()),
         ("LOCKSTEPVERSION", env!("CARGO_PKG_VERSION").to_string()),
     ]
 }

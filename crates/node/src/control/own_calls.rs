@@ -15,7 +15,7 @@ impl Control {
     /// The origin of a call that this thread makes: its response comes back here, with the handle.
     pub(super) fn own_origin(&self, made_by: OwnCall, handle: i64) -> Origin {
         Origin {
-            thread: self.facts.placement.control_thread(),
+            thread: self.facts.placement().control_thread(),
             connection: made_by.key(),
             handle,
             arrived_us: clock::now_us(),

@@ -101,7 +101,8 @@ impl Control {
         if !procedure.while_paused {
             self.facts.intake.check_pause(call.admin)?;
         }
-        if procedure.id == SystemProcedureId::SnapshotSave && self.facts.placement.host_count() > 1
+        if procedure.id == SystemProcedureId::SnapshotSave
+            && self.facts.placement().host_count() > 1
         {
             let text = format!("{name} is not available on several hosts in this release");
             return Err(Failure::graceful(text));

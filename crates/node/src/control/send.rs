@@ -43,7 +43,7 @@ impl Control {
             led: None,
             work,
         };
-        let coordinator = self.facts.placement.coordinator();
+        let coordinator = self.facts.placement().coordinator();
         self.outbox.send(coordinator, Envelope::Multi(Box::new(request)));
     }
 
@@ -78,7 +78,7 @@ impl Control {
             call: work,
             via,
         };
-        let thread = self.facts.placement.leader_of(partition);
+        let thread = self.facts.placement().leader_of(partition);
         self.outbox.send(thread, Envelope::AdHoc(partition, Box::new(ad_hoc)));
     }
 }

@@ -77,7 +77,7 @@ impl Statistics {
         self.next_request += 1;
         let validate = matches!(purpose, Purpose::Validation);
         self.gathers.insert(request, Gathering { origin, purpose, snapshots: Vec::new() });
-        for thread in self.facts.placement.sites() {
+        for thread in self.facts.placement().sites() {
             outbox.send(thread, Envelope::Gather { request, validate });
         }
     }
@@ -87,7 +87,7 @@ impl Statistics {
     fn gathered(&mut self, request: u64, snapshot: ThreadSnapshot) -> Option<Gathering> {
         let gathering = self.gathers.get_mut(&request)?;
         gathering.snapshots.push(snapshot);
-        if gathering.snapshots.len() < usize::from(self.facts.placement.site_count()) {
+        if gathering.snapshots.len() < usize::from(self.facts.placement().site_count()) {
             return None;
         }
         let mut gathering = self.gathers.remove(&request)?;
@@ -106,7 +106,7 @@ impl Statistics {
         let tables = match purpose {
             Purpose::Ping => Tables::written(answer::write_status),
             Purpose::Validation => {
-                let id = self.facts.placement.host();
+                let id = self.facts.placement().host();
                 Tables::written(|out| validation::write(out, id, &snapshots))
             }
             Purpose::Selector { name, interval } => {
@@ -246,12 +246,12 @@ impl Control {
 
     /// Surveys the sites, if it is time to.
     pub(super) fn begin_survey_if_due(&mut self) {
-        if !self.facts.placement.leads_control() {
+        if !self.facts.placement().leads_control() {
             return;
         }
-        let (known, placement) = (self.planner.known_data(), &self.facts.placement);
+        let (known, placement) = (self.planner.known_data(), self.facts.placement());
         let survey = &mut self.statistics.survey;
-        survey.begin_if_due(clock::now_us(), known, placement, &mut self.outbox);
+        survey.begin_if_due(clock::now_us(), known, &placement, &mut self.outbox);
     }
 
     /// A site's part of a survey arrived.

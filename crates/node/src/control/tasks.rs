@@ -37,7 +37,7 @@ impl TaskHost for Control {
     }
 
     fn make_call(&mut self, call: TaskCall) {
-        let placement = &self.facts.placement;
+        let placement = self.facts.placement();
         let first = ThreadId::at(placement.host(), 0);
         let thread = call.partition.map_or(first, |at| placement.leader_of(at));
         self.outbox.send(thread, Envelope::Task(call.body));
@@ -57,7 +57,7 @@ impl TaskHost for Control {
 
 impl Control {
     fn runs_tasks(&self) -> bool {
-        self.facts.placement.leads_control()
+        self.facts.placement().leads_control()
             && !self.facts.intake.is_held_by_administrator()
             && !self.facts.drain.has_begun()
             && self.restoring.is_none()

@@ -96,7 +96,7 @@ impl ExpiryHost for Control {
         polls: Vec<ExpiryPoll>,
     ) {
         let polls = Envelope::ExpiryPolls { catalog_version, looks: polls };
-        self.outbox.send(self.facts.placement.leader_of(partition), polls);
+        self.outbox.send(self.facts.placement().leader_of(partition), polls);
     }
 
     fn order_deletion(

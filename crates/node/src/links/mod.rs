@@ -412,7 +412,7 @@ impl Links {
                         peer.has_agreed = true;
                     }
                     Event::Message { bytes, .. } => {
-                        let sites = self.facts.placement.site_count();
+                        let sites = self.facts.placement().site_count();
                         let (to, message) = incoming(bytes, peer.host_id, sites)?;
                         let to = ThreadId::at(self.membership.host, to);
                         let is_urgent = message.is_urgent;

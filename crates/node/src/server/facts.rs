@@ -6,7 +6,7 @@ use crate::clock;
 use crate::intake::Intake;
 use crate::links::ClusterMembership;
 use crate::log::Durability;
-use crate::shard::HostFacts;
+use crate::shard::{CurrentPlacement, HostFacts};
 use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_types::{HashRing, HostId};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
@@ -31,7 +31,8 @@ pub(super) fn host_facts(
         java_options: configuration.java_options.clone(),
         ring: HashRing::new(partition_count),
         partition_count,
-        placement: Placement::spread(host, shape),
+        host,
+        placement: CurrentPlacement::new(Placement::spread(host, shape)),
         cluster_created_ms: AtomicI64::new(match &configuration.data {
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,

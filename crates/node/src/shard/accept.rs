@@ -74,11 +74,11 @@ impl Shard {
             }
             return;
         }
-        let threads = facts.placement.site_count();
+        let threads = self.placement.site_count();
         let Some(listener) = self.listener.as_mut() else { return };
         let id = listener.next_id;
         listener.next_id += 1;
-        let thread = ThreadId::at(facts.placement.host(), listener.next_site);
+        let thread = ThreadId::at(facts.host, listener.next_site);
         listener.next_site = (listener.next_site + 1) % threads;
         if thread == self.thread {
             self.adopt(stream, id, admin);

@@ -59,7 +59,7 @@ impl Shard {
         if answer.origin.procedure != NO_PROCEDURE {
             self.statistics.count_answer(&answer.origin, answer.status, self.now_us);
         }
-        let control = self.facts.placement.lead_control();
+        let control = self.placement.lead_control();
         self.outbox.send(control, Envelope::Answer(answer));
     }
 
@@ -76,7 +76,7 @@ impl Shard {
         };
         let tables = self.replicas.iter().flat_map(of_replica).collect();
         let request = ControlRequest::Surveyed { thread: self.thread, tables };
-        let control = self.facts.placement.lead_control();
+        let control = self.placement.lead_control();
         self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
 
@@ -88,7 +88,7 @@ impl Shard {
         let is_current = catalog_version == self.catalog.version();
         let seen = expiry::poll(database, is_current, looks);
         let request = ControlRequest::ExpirySeen { catalog_version, seen };
-        let control = self.facts.placement.lead_control();
+        let control = self.placement.lead_control();
         self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
 

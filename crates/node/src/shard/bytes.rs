@@ -81,7 +81,7 @@ impl Shard {
     fn end_session(&mut self, message: &HostMessage, problem: &str) {
         let host = message.peer.host();
         tracing::error!(%host, problem, "a message of another host is refused");
-        self.outbox.send(self.facts.placement.links_thread(), Envelope::EndSession(host));
+        self.outbox.send(self.placement.links_thread(), Envelope::EndSession(host));
     }
 
     /// Whether this thread has what a message is for.

@@ -343,7 +343,7 @@ impl Shard {
     /// Before the response to the change is sent: each control thread takes this before anything
     /// that the response leads to.
     fn tell_control_of_schema(&mut self, committed: bool) {
-        let placement = &self.facts.placement;
+        let placement = &self.placement;
         for host in placement.hosts() {
             let decided = ControlRequest::SchemaDecided { committed };
             let control = placement.control_thread_of(host);

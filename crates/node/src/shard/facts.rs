@@ -12,7 +12,7 @@ use lockstep_host::placement::Placement;
 use lockstep_host::schema::prepared::PreparedChanges;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::SchemaTask;
-use lockstep_types::{Datum, HashRing};
+use lockstep_types::{Datum, HashRing, HostId};
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -28,8 +28,10 @@ pub struct HostFacts {
     pub ring: HashRing,
     /// Number of partitions.
     pub partition_count: u32,
+    /// This host.
+    pub host: HostId,
     /// Which thread serves which partition.
-    pub placement: Placement,
+    pub(crate) placement: CurrentPlacement,
     /// When the host's cluster was made, milliseconds since 1970: the same at all hosts once they
     /// are connected.
     pub cluster_created_ms: AtomicI64,
@@ -99,6 +101,16 @@ pub struct ReplicaDigest {
 /// Takes a filter for what is logged; an error says what is wrong with it.
 pub type LogFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
+/// The placement that is in force, for threads that do no transactions.
+pub(crate) struct CurrentPlacement(Mutex<Arc<Placement>>);
+
+impl CurrentPlacement {
+    /// The first one.
+    pub(crate) fn new(placement: Placement) -> CurrentPlacement {
+        CurrentPlacement(Mutex::new(Arc::new(placement)))
+    }
+}
+
 impl HostFacts {
     /// A change of the catalog, or a snapshot, is ready to be carried out here.
     pub fn note_prepared(&self, task: &Arc<SchemaTask<Arc<HostCatalog>>>) {
@@ -106,9 +118,24 @@ impl HostFacts {
         prepared.add(Arc::clone(task));
     }
 
+    /// The placement that is in force, as far as this host knows. Site threads have one of their
+    /// own, so that it changes between two messages.
+    pub fn placement(&self) -> Arc<Placement> {
+        Arc::clone(&self.placement.0.lock().expect("no thread panicked with it"))
+    }
+
+    /// Another placement is in force. Each thread hears of it by a message
+    /// ([`crate::message::Envelope::Placement`]).
+    #[expect(dead_code, reason = "the placement changes with the control plane, which follows")]
+    pub fn set_placement(&self, placement: Arc<Placement>) {
+        let mut current = self.placement.0.lock().expect("no thread panicked with it");
+        assert!(placement.epoch() > current.epoch(), "epochs ascend");
+        *current = placement;
+    }
+
     /// The host's number, as clients see it.
     pub fn host_id(&self) -> Datum<'static> {
-        Datum::Int(self.placement.host().0.into())
+        Datum::Int(self.host.0.into())
     }
 
     /// How the JVM is started, if it is.

@@ -220,7 +220,7 @@ impl Shard {
     fn release_safe_of(&mut self, slot: Slot) {
         let replica = &mut self.replicas[slot];
         let Some(log) = &mut replica.log else { return };
-        let host = self.facts.placement.host();
+        let host = self.placement.host();
         replica.gate.messages.advance(host, log.refresh());
         let safe = replica.safe_position();
         self.gates.is_log_behind |= replica.is_log_behind();

@@ -190,7 +190,7 @@ impl Shard {
             // Security is off: any user and password is welcome, and Kerberos logs in silently.
             Ok(_) => {
                 let reply = LoginReply {
-                    host_id: facts.placement.host().0 as i32,
+                    host_id: facts.host.0 as i32,
                     connection_id: connection.id,
                     cluster_timestamp_ms: facts
                         .cluster_created_ms

@@ -49,11 +49,13 @@ use connections::Connections;
 use coordinator::{CoordinatorRole, SeveralCalls};
 pub use drain::Drain;
 use drain::Phase;
+pub(crate) use facts::CurrentPlacement;
 pub use facts::{HostFacts, ReplicaDigest};
 use gate::LogGates;
 use lockstep_base::counting;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::partition::take_call;
+use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_site::Site;
 use lockstep_types::{PartitionId, Status, ThreadId, TransactionId};
@@ -144,6 +146,7 @@ pub struct Shard {
     outbox: Outbox<Envelope>,
     inbox: Inbox<Envelope>,
     facts: Arc<HostFacts>,
+    placement: Arc<Placement>,
     catalog: Arc<HostCatalog>,
     replicas: Replicas,
     gates: LogGates,
@@ -175,8 +178,10 @@ impl Shard {
     /// Assembles a thread's state.
     pub fn new(parts: ShardParts) -> io::Result<Shard> {
         let facts = parts.facts;
-        let replicas = Replicas::new(&facts, parts.thread, parts.replicas, &parts.catalog);
-        let has_coordinator = facts.placement.coordinator() == parts.thread;
+        let placement = facts.placement();
+        let replicas =
+            Replicas::new((&facts, &placement), parts.thread, parts.replicas, &parts.catalog);
+        let has_coordinator = placement.coordinator() == parts.thread;
         let coordinator = has_coordinator.then(|| {
             let position = (parts.last_multi, parts.catalog.version());
             CoordinatorRole::new(&facts, &replicas, position, Arc::clone(&parts.bell))
@@ -197,6 +202,7 @@ impl Shard {
             notes: notes::Notes::new(facts.options.slow_call_ms),
             message_bytes: bytes::MessageBytes::default(),
             facts,
+            placement,
             catalog: parts.catalog,
             snapshots: SnapshotLanes::new(replicas.count()),
             gates: LogGates::new(&replicas),
@@ -385,6 +391,7 @@ impl Shard {
                 self.snapshots.take_lane(self.replicas.slot_here(partition), lane);
             }
             Envelope::Task(body) => self.task_call(&body),
+            Envelope::Placement(placement) => self.follow_placement(placement),
             Envelope::Drain => self.phase.drain(),
             Envelope::Stop => self.phase = Phase::Stopping,
             Envelope::Incoming(message) => self.take_incoming(message),
@@ -394,19 +401,25 @@ impl Shard {
         }
     }
 
+    /// Another placement is in force.
+    fn follow_placement(&mut self, placement: Arc<Placement>) {
+        assert!(placement.epoch() > self.placement.epoch(), "epochs ascend");
+        self.placement = placement;
+    }
+
     /// Where the coordinator is.
     fn coordinator_thread(&self) -> ThreadId {
-        self.facts.placement.coordinator()
+        self.placement.coordinator()
     }
 
     fn control_thread(&self) -> ThreadId {
-        self.facts.placement.control_thread()
+        self.placement.control_thread()
     }
 
     /// The thread that serves a partition.
     #[inline]
     fn thread_of(&self, partition: PartitionId) -> ThreadId {
-        self.facts.placement.leader_of(partition)
+        self.placement.leader_of(partition)
     }
 
     /// Says how much memory the next rows need not ask for.

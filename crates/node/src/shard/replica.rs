@@ -7,6 +7,7 @@ use crate::clock;
 use crate::log::SiteLog;
 use crate::options::MAX_PARTITIONS_PER_SITE;
 use crate::statistics::ReplicaStatistics;
+use lockstep_host::placement::Placement;
 use lockstep_types::{PartitionId, ReplicaId, ThreadId};
 use std::ops::{Index, IndexMut};
 
@@ -80,12 +81,12 @@ impl Replicas {
     /// The replicas that the placement gives to a thread, in its order, each with its end of the
     /// command log.
     pub(super) fn new(
-        facts: &HostFacts,
+        (facts, placement): (&HostFacts, &Placement),
         thread: ThreadId,
         recovered: Vec<(HostSite, Option<SiteLog>)>,
         catalog: &HostCatalog,
     ) -> Replicas {
-        let placed = facts.placement.replicas_of(thread);
+        let placed = placement.led_by(thread);
         assert_eq!(placed.len(), recovered.len(), "a thread gets the replicas that it owns");
         assert!(!placed.is_empty(), "a thread owns a replica at least");
         let mut slots = vec![ELSEWHERE; facts.partition_count as usize].into_boxed_slice();

@@ -30,10 +30,10 @@ pub(super) fn settings(facts: &HostFacts, has_log: bool) -> Vec<Property> {
         None => String::new(),
     };
     // Each has one copy.
-    let copies = facts.partition_count / facts.placement.host_count();
+    let copies = facts.partition_count / facts.placement().host_count();
     let mut rows = vec![
         ("voltdbroot", shown("")),
-        ("hostcount", facts.placement.host_count().to_string()),
+        ("hostcount", facts.placement().host_count().to_string()),
         ("kfactor", "0".to_string()),
         ("sitesperhost", copies.to_string()),
         ("httpport", "0".to_string()),

@@ -201,7 +201,7 @@ impl Control {
         match partition.filter(|_| !self.schema.catalog().has_global_indexes()) {
             Some(partition) => {
                 let call = ForwardedCall { origin, body };
-                let thread = self.facts.placement.leader_of(partition);
+                let thread = self.facts.placement().leader_of(partition);
                 self.outbox.send(thread, Envelope::Call(partition, call));
             }
             None => {
@@ -222,7 +222,7 @@ impl Control {
         let Some(restoring) = self.restoring.take() else { return };
         let (id, host) = (self.facts.host_id(), self.facts.host_name.clone());
         let facts = Arc::clone(&self.facts);
-        let placement = &facts.placement;
+        let placement = facts.placement();
         let result = restoring.ended.unwrap_or(Ok(()));
         if let Err(problem) = &result {
             tracing::error!(problem, "the restore failed; what was loaded before stays");

@@ -260,7 +260,7 @@ impl Control {
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let progress = Arc::new(AtomicU64::new(0));
-        let placement = &self.facts.placement;
+        let placement = self.facts.placement();
         let bell = |partition| &self.site_bells[placement.leader_of(partition).index()];
         let partitions = (0..placement.partition_count()).map(PartitionId);
         let (site_lanes, lanes) = partitions.map(|at| lane(Arc::clone(bell(at)))).unzip();
@@ -324,7 +324,7 @@ impl Control {
         let limits = lane_limits(&self.facts, self.snapshots.expected_bytes());
         for (partition, lane) in (0..).map(PartitionId).zip(site_lanes) {
             let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
-            let site = self.facts.placement.leader_of(partition);
+            let site = self.facts.placement().leader_of(partition);
             self.outbox.send(site, Envelope::SnapshotLane(partition, Box::new(lane)));
         }
         Ok(())

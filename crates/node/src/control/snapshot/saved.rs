@@ -23,7 +23,7 @@ impl Control {
 
     pub(super) fn answer_saved(&mut self, origin: Origin) {
         let (id, host) = (self.facts.host_id(), self.facts.host_name.clone());
-        let sites = self.facts.placement.site_count();
+        let sites = self.facts.placement().site_count();
         self.answer_tables(origin, |out| {
             let rows: Vec<Vec<Datum<'_>>> = (0..sites)
                 .map(|site| {

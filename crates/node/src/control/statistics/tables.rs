@@ -486,7 +486,7 @@ fn write_table(out: &mut Vec<u8>, table: &Table, view: &View) {
     }
     if matches!(table.common, Common::Host | Common::Site) {
         columns.extend([("HOST_ID", Integer), ("HOSTNAME", Varchar)]);
-        let host = view.facts.placement.host();
+        let host = view.facts.placement().host();
         front.extend([Value::Int(host.0.into()), text(&view.facts.host_name)]);
     }
     if table.common == Common::Site {

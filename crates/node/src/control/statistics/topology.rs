@@ -16,7 +16,7 @@ pub(super) fn write(out: &mut Vec<u8>, facts: &HostFacts, json: bool) -> u16 {
         true => gzip(json_ring(&facts.ring).as_bytes()),
     };
     let form = if json { RingForm::CompressedJson(&ring) } else { RingForm::Raw(&ring) };
-    write_topology(out, &partition_sites(&facts.placement), form)
+    write_topology(out, &partition_sites(&facts.placement()), form)
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
