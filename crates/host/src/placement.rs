@@ -21,6 +21,7 @@ pub struct Placement {
     host: HostId,
     /// Number of hosts, those that are lost included.
     hosts: u32,
+    copies_each: u8,
     /// The hosts that take part, ascending.
     up: Box<[HostId]>,
     epoch: u64,
@@ -49,6 +50,8 @@ pub struct ClusterPlacement {
     pub hosts: u32,
     /// Sites of each host.
     pub sites: u16,
+    /// Copies of each partition when no host is lost: K + 1.
+    pub copies: u8,
     /// The hosts that take part, ascending.
     pub up: Vec<HostId>,
     /// The number of the placement; a later one has a greater number.
@@ -127,8 +130,15 @@ impl Placement {
         let up = (0..hosts).map(HostId).collect();
         let sites = sites as u16;
         let epoch = FIRST_EPOCH;
-        let cluster =
-            ClusterPlacement { hosts, sites, up, epoch, coordinator: HostId(0), partitions };
+        let cluster = ClusterPlacement {
+            hosts,
+            sites,
+            copies: 1,
+            up,
+            epoch,
+            coordinator: HostId(0),
+            partitions,
+        };
         let placement = Placement { coordinator, ..Placement::of_cluster(host, &cluster) };
         assert!(placement.led.iter().all(|led| !led.is_empty()), "a site owns a replica");
         placement.check_invariants();
@@ -158,6 +168,7 @@ impl Placement {
         let placement = Placement {
             host,
             hosts: cluster.hosts,
+            copies_each: cluster.copies,
             up: cluster.up.clone().into(),
             epoch: cluster.epoch,
             leaders: cluster.partitions.iter().map(|partition| partition.leader).collect(),
@@ -217,6 +228,12 @@ impl Placement {
         self.hosts
     }
 
+    /// Whether partitions have several copies when no host is lost, so that what a leader logs
+    /// goes to others.
+    pub fn is_replicated(&self) -> bool {
+        self.copies_each > 1
+    }
+
     /// The hosts of the cluster that take part, ascending.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
         self.up.iter().copied()
@@ -256,6 +273,11 @@ impl Placement {
     /// The thread of this host that exchanges messages with other hosts.
     pub fn links_thread(&self) -> ThreadId {
         ThreadId::at(self.host, self.site_count() + 1)
+    }
+
+    /// The same thread of another host, which has as many sites.
+    pub fn links_thread_of(&self, host: HostId) -> ThreadId {
+        ThreadId::at(host, self.site_count() + 1)
     }
 
     /// The control thread that orders changes of the catalog, makes the calls of tasks and deletes

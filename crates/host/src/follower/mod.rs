@@ -11,6 +11,7 @@
 //!
 //! Digests of changes, of the same position, are compared wherever both sides have one.
 
+pub mod codec;
 mod digests;
 mod promotion;
 #[cfg(test)]

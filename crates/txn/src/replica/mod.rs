@@ -111,6 +111,20 @@ impl EpochHistory {
         EpochHistory { begins: vec![(epoch, 0)] }
     }
 
+    /// The epochs with the number of the first entry of each, ascending.
+    pub fn begins(&self) -> &[(u32, u64)] {
+        &self.begins
+    }
+
+    /// The history with these beginnings; `None` where there are none, too many, or they do not
+    /// ascend.
+    pub fn from_begins(begins: Vec<(u32, u64)>) -> Option<EpochHistory> {
+        let ascends = |pair: &[(u32, u64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
+        let is_sound =
+            (1..=EPOCHS_REMEMBERED).contains(&begins.len()) && begins.windows(2).all(ascends);
+        is_sound.then_some(EpochHistory { begins })
+    }
+
     /// An entry follows; its epoch may be a new one.
     pub fn note(&mut self, epoch: u32, sequence: u64) {
         let (last, first) = *self.begins.last().expect("a log has an epoch");
