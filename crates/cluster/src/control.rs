@@ -167,6 +167,12 @@ impl Control {
         self.detector.site_ran(site, at_us);
     }
 
+    /// Messages of replication between this host and a process of another one are lost for good,
+    /// although both may run: one of the two is taken out by the rules of the leader.
+    pub fn cut_off(&mut self, host: HostId, incarnation: Incarnation) {
+        self.detector.cut_off(host, incarnation);
+    }
+
     /// Proposes a command.
     ///
     /// # Errors

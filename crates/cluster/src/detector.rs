@@ -2,8 +2,8 @@
 //!
 //! Two hosts are *connected* when each hears the other: a heartbeat came lately, and it answers one
 //! that was sent lately. A cut in one direction is seen at both ends by that. A host is *suspected*
-//! when it is not connected, when a site of it stands still while its heartbeats arrive, or when
-//! its clock is off.
+//! when it is not connected, when a site of it stands still while its heartbeats arrive, when its
+//! clock is off, or when messages of replication to or from it were lost.
 
 use crate::faults::Faults;
 use crate::heartbeat::{Echo, Heartbeat};
@@ -37,6 +37,8 @@ struct Peer {
     site_age_us_max: u64,
     /// The peer's wall clock less that of this host, if it is over the limit.
     clock_off_us: Option<i64>,
+    /// Messages between the two hosts were lost for good.
+    is_cut: bool,
 }
 
 /// What a heartbeat brought, beside the news that its sender lives.
@@ -113,8 +115,18 @@ impl Detector {
             suspects: BTreeSet::new(),
             site_age_us_max: 0,
             clock_off_us: None,
+            is_cut: false,
         };
         self.peers.insert(host, peer);
+    }
+
+    /// Messages of replication between this host and a process of another one are lost for good:
+    /// the other host is suspected as long as that process runs, and suspects this one.
+    pub fn cut_off(&mut self, host: HostId, incarnation: Incarnation) {
+        let peer = self.peers.get_mut(&host).filter(|peer| peer.incarnation == incarnation);
+        if let Some(peer) = peer {
+            peer.is_cut = true;
+        }
     }
 
     /// The heartbeat for a host. `grants` says whether it may grant a lease.
@@ -210,7 +222,7 @@ impl Detector {
         let is_new =
             now_us.saturating_sub(peer.expected_us) <= suspect_after_us + heartbeat_interval_us;
         let silent = !self.is_connected(host, now_us) && !is_new;
-        silent || stuck || peer.clock_off_us.is_some()
+        silent || stuck || peer.clock_off_us.is_some() || peer.is_cut
     }
 
     /// All hosts that are suspected, ascending.

@@ -128,3 +128,24 @@ fn a_host_that_misses_epochs_for_long_is_stale() {
     }
     assert_eq!(a.standing(&voters, Epoch(1), 480_000), Standing::Majority);
 }
+
+#[test]
+fn a_host_whose_messages_were_lost_is_suspected_until_it_runs_again() {
+    let (mut a, mut b) = pair();
+    let beat = |a: &mut Detector, b: &mut Detector, now_us: u64| {
+        send(a, b, now_us, 0);
+        send(b, a, now_us + 10_000, 0);
+    };
+    (0..10).for_each(|number| beat(&mut a, &mut b, number * 50_000));
+    a.cut_off(HostId(1), Incarnation(9));
+    assert!(a.suspects(480_000).is_empty(), "that was said of another process");
+    a.cut_off(HostId(1), Incarnation(1));
+    beat(&mut a, &mut b, 500_000);
+    assert_eq!(a.suspects(520_000), [HostId(1)]);
+    assert!(a.is_connected(HostId(1), 520_000), "it is heard");
+    assert_eq!(b.suspects_of(HostId(0)).collect::<Vec<_>>(), []);
+    beat(&mut a, &mut b, 550_000);
+    assert_eq!(b.suspects_of(HostId(0)).collect::<Vec<_>>(), [HostId(1)]);
+    a.expect(HostId(1), Incarnation(2), 600_000);
+    assert!(a.suspects(600_000).is_empty());
+}
