@@ -1,7 +1,7 @@
 //! The options of `start` that make a host one of a cluster.
 
 use clap::{Arg, ArgMatches, value_parser};
-use lockstep_node::links::{ClusterId, ClusterMembership, ClusterTerms};
+use lockstep_node::links::{ClusterMembership, ClusterTerms, KFACTOR_MAX};
 use lockstep_node::options::Options;
 use lockstep_types::HostId;
 use std::net::SocketAddr;
@@ -18,12 +18,12 @@ pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 4] {
         Arg::new("kfactor")
             .long("kfactor")
             .value_name("K")
-            .value_parser(value_parser!(u32).range(0..=2))
+            .value_parser(value_parser!(u8).range(0..=i64::from(KFACTOR_MAX)))
             .requires("peers")
             .help(
                 "How many hosts may be lost without a loss of data: each partition has K + 1 \
-                 copies. This release has K = 0: the cluster stops with any of its hosts \
-                 [default: 0]",
+                 copies, and the other hosts go on without a lost one while they are a majority. \
+                 With 0 the cluster stops with any of its hosts [default: 0]",
             ),
         Arg::new("internal")
             .long("internal")
@@ -69,18 +69,9 @@ pub fn read(
     let position = addresses.iter().position(|address| address == own).ok_or_else(|| {
         format!("--internal is {own}, which is none of --peers: add it there, at each host")
     })?;
-    if let Some(kfactor) = arguments.get_one::<u32>("kfactor").filter(|kfactor| **kfactor > 0) {
-        return Err(format!(
-            "--kfactor is {kfactor}: copies of partitions are not available in this release; start \
-             the hosts with --kfactor 0"
-        ));
-    }
-    let terms = ClusterTerms {
-        cluster: ClusterId::default(),
-        hosts,
-        sites,
-        partitions_per_site: options.partitions_per_site.to_u32(),
-    };
+    let kfactor = arguments.get_one::<u8>("kfactor").copied().unwrap_or(0);
+    let terms = ClusterTerms::new(hosts, sites, kfactor, options);
+    terms.partition_count()?;
     Ok(Some(ClusterMembership { host: HostId(position as u32), addresses, terms }))
 }
 

@@ -21,6 +21,12 @@ const DISK_FULL: u32 = 1 << 3;
 const LOG_WAITS: u32 = 1 << 4;
 /// A stop is prepared: no call at all.
 const STOPPING: u32 = 1 << 5;
+/// The host is not in the majority of its cluster: no call at all.
+const CUT_OFF: u32 = 1 << 6;
+
+/// What every call gets at a host that is not in the majority of its cluster.
+const NOT_IN_MAJORITY: &str = "This host is not connected with a majority of its cluster, and \
+    serves nothing until it is: call another host.";
 
 /// What every call gets while a stop is prepared: VoltDB's text, and how to end that state.
 const STOP_PREPARED: &str = "Server is shutting down. An administrator has prepared a shutdown \
@@ -101,7 +107,7 @@ impl Intake {
 
     /// Whether writes are refused for any reason: what VoltDB calls paused.
     pub fn is_paused(&self) -> bool {
-        !self.is_open()
+        self.has(!CUT_OFF)
     }
 
     /// Whether an administrator has paused the host, or prepares its stop.
@@ -122,6 +128,22 @@ impl Intake {
     /// The command log waits for space, or has it. Whether that is news.
     pub fn set_log_waits(&self, waits: bool) -> bool {
         self.set(LOG_WAITS, waits)
+    }
+
+    /// The host leaves the majority of its cluster, or is in it again.
+    pub fn set_cut_off(&self, is_cut_off: bool) {
+        self.set(CUT_OFF, is_cut_off);
+    }
+
+    /// Whether the host is in the majority of its cluster.
+    ///
+    /// # Errors
+    /// What every call gets.
+    pub fn check_majority(&self) -> Result<(), Failure> {
+        match self.has(CUT_OFF) {
+            true => Err(Failure::new(Status::ServerUnavailable, NOT_IN_MAJORITY)),
+            false => Ok(()),
+        }
     }
 
     /// Says how much memory is in use, of how much there may be, in bytes; limit 0 is none.
@@ -156,6 +178,7 @@ impl Intake {
     pub fn check(&self, changes: Changes, admin: bool) -> Result<(), Failure> {
         let reasons = self.reasons.load(Ordering::Relaxed);
         let has = |reason| reasons & reason != 0;
+        self.check_majority()?;
         let text = if has(STOPPING) {
             STOP_PREPARED.to_string()
         } else if changes == Changes::Nothing {
@@ -292,5 +315,18 @@ mod tests {
         assert!(said(true).starts_with("Server is shutting down. "), "{}", said(true));
         assert!(said(true).contains("@CancelShutdown"), "{}", said(true));
         assert!(intake.check(Changes::Nothing, true).is_err(), "not even reads");
+    }
+
+    #[test]
+    fn a_host_that_is_cut_off_takes_nothing_and_is_not_paused() {
+        let intake = Intake::default();
+        intake.set_cut_off(true);
+        assert_eq!(taken(&intake), [false, false, false]);
+        let refused = intake.check(Changes::Nothing, true).expect_err("not even reads");
+        assert_eq!(refused.status, Status::ServerUnavailable);
+        assert!(refused.message.contains("not connected with a majority"), "{}", refused.message);
+        assert!(!intake.is_open() && !intake.is_paused());
+        intake.set_cut_off(false);
+        assert_eq!(taken(&intake), [true, true, true]);
     }
 }

@@ -2,17 +2,18 @@
 
 use crate::links::{ClusterMembership, ClusterTerms};
 use crate::server::{Server, ServerConfiguration};
-use lockstep_link::ClusterId;
 use lockstep_types::HostId;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// What the hosts of a new cluster are started with, each on ports of its own for the others.
+/// What the hosts of a new cluster with K + 1 copies of each partition are started with, each on
+/// ports of its own for the others.
 ///
 /// # Errors
 /// The system has no port left.
 pub fn members(
     hosts: u32,
+    kfactor: u8,
     configuration: impl Fn() -> ServerConfiguration,
 ) -> io::Result<Vec<ServerConfiguration>> {
     let free = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -22,12 +23,7 @@ pub fn members(
         listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<SocketAddr>>>()?;
     let member = |host| {
         let mut configuration = configuration();
-        let terms = ClusterTerms {
-            cluster: ClusterId::default(),
-            hosts,
-            sites: configuration.sites,
-            partitions_per_site: configuration.options.partitions_per_site.to_u32(),
-        };
+        let terms = ClusterTerms::new(hosts, configuration.sites, kfactor, &configuration.options);
         let addresses = addresses.clone();
         configuration.cluster = Some(ClusterMembership { host: HostId(host), addresses, terms });
         configuration

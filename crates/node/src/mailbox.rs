@@ -281,6 +281,14 @@ impl<M: Crossing> Outbox<M> {
     }
 }
 
+impl<M> Outbox<M> {
+    /// Messages that wait for space in their rings.
+    pub fn overflow(&self) -> usize {
+        let lanes = self.lanes.iter().flatten();
+        lanes.map(|lane| lane.usual.overflow.len() + lane.urgent.overflow.len()).sum()
+    }
+}
+
 impl<M: Send> Inbox<M> {
     /// Whether there is an urgent message, as far as is known here.
     #[inline]
@@ -379,6 +387,7 @@ mod tests {
             outbox.send(ThreadId(1), i);
         }
         assert!(outbox.is_overflowing());
+        assert_eq!(outbox.overflow(), 6);
         let mut seen = Vec::new();
         while seen.len() < 10 {
             outbox.flush();

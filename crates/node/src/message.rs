@@ -7,6 +7,7 @@ use crate::mailbox::Crossing;
 use crate::snapshot::lane::SiteLane;
 use crate::statistics::ThreadSnapshot;
 use lockstep_base::prefetch;
+use lockstep_cluster::Command;
 use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::codec::SurveyedTable;
 use lockstep_host::index_hops::ViaKey;
@@ -345,6 +346,9 @@ pub enum Envelope {
     Incoming(Box<HostMessage>),
     /// For the thread of the links: nothing more of a host is taken until it connects again.
     EndSession(HostId),
+    /// For the thread of the links: a change of the placement to propose, by the epoch that the
+    /// sender saw. Its outcome is another placement, or nothing.
+    Propose(Box<Command>),
     /// Take no more calls, and finish those that are begun.
     Drain,
     /// Stop at the end of the round.

@@ -1,6 +1,7 @@
 //! Every limit and option of a host, in one table: the help text, the reference page, the parser
 //! and the checks all come from it.
 
+mod control_plane;
 mod values;
 
 pub use values::{
@@ -149,8 +150,22 @@ options! {
         "How long a host that stops waits for the calls in progress and for clients to read their \
          responses.";
     host_timeout_ms: Milliseconds = 5_000, 100, 3_600_000, "ms",
-        "How long nothing may be heard of another host of the cluster. With one copy of each \
-         partition the cluster stops then.";
+        "With one copy of each partition: how long nothing may be heard of another host of the \
+         cluster, which stops then. With more copies see suspect_after_ms.";
+    heartbeat_interval_ms: Milliseconds = 50, 10, 60_000, "ms",
+        "How often the hosts of a cluster send heartbeats to each other; the same at all of them.";
+    suspect_after_ms: Milliseconds = 200, 30, 3_600_000, "ms",
+        "With copies (--kfactor 1 or 2): how long nothing may be heard of another host before it \
+         is suspected, and replaced by the hosts with copies of its partitions. At least twice \
+         heartbeat_interval_ms; the same at all hosts.";
+    lease_ms: Milliseconds = 150, 20, 600_000, "ms",
+        "With copies: how long the leader of a partition may answer reads after the other hosts \
+         have confirmed that it leads. Longer than heartbeat_interval_ms, shorter than \
+         suspect_after_ms; the same at all hosts.";
+    site_suspect_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
+        "With copies: how long a site may be busy with one statement before its host gives up the \
+         leases of the site's partitions and is replaced. Longer than query_timeout_ms and \
+         write_timeout_ms.";
     login_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
     max_outstanding_calls: Count = 4_096, 16, 1_000_000, "calls",

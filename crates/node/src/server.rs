@@ -78,15 +78,15 @@ pub struct ServerConfiguration {
 }
 
 impl ServerConfiguration {
-    /// Number of hosts.
-    fn host_count(&self) -> u32 {
-        self.cluster.as_ref().map_or(1, |cluster| cluster.terms.hosts)
-    }
-
     /// Number of partitions of the cluster.
-    pub fn partition_count(&self) -> u32 {
-        let of_host = self.sites.saturating_mul(self.options.partitions_per_site.to_u32());
-        of_host.saturating_mul(self.host_count())
+    ///
+    /// # Errors
+    /// Their copies cannot be spread over the hosts; the text says which values could.
+    pub fn partition_count(&self) -> Result<u32, String> {
+        match &self.cluster {
+            Some(cluster) => cluster.terms.partition_count(),
+            None => Ok(self.sites.saturating_mul(self.options.partitions_per_site.to_u32())),
+        }
     }
 }
 
@@ -483,7 +483,8 @@ fn check_partition_limit(configuration: &ServerConfiguration) -> io::Result<()> 
         let asked = configuration.sites;
         return Err(io::Error::other(format!("a host has 1 to {MAX_SITES} sites, not {asked}")));
     }
-    let (partitions, limit) = (configuration.partition_count(), PartitionId::LIMIT - 1);
+    let partitions = configuration.partition_count().map_err(io::Error::other)?;
+    let limit = PartitionId::LIMIT - 1;
     if (1..=limit).contains(&partitions) {
         return Ok(());
     }
@@ -498,7 +499,7 @@ fn check_partition_limit(configuration: &ServerConfiguration) -> io::Result<()> 
 fn check_partition_count(configuration: &ServerConfiguration, data: &Data) -> Result<(), String> {
     let (partitions, sites) = (data.cluster.partition_count, configuration.sites);
     let each = configuration.options.partitions_per_site.to_u32();
-    if partitions == configuration.partition_count() {
+    if partitions == configuration.partition_count()? {
         return Ok(());
     }
     let directory = data.disk.shown("");

@@ -247,7 +247,7 @@ system_procedures! {
     SystemClockSkew = procedure("Returns the clocks of the hosts.", &[&[("action", Text)]])
         .while_paused();
     SystemInformation = procedure(
-        "Returns OVERVIEW, DEPLOYMENT or LICENSE of the host.",
+        "Returns OVERVIEW, DEPLOYMENT or LICENSE of the host, or CLUSTER.",
         &[&[], &[("selector", Text)]],
     ).while_paused().while_stopping();
     UpdateApplicationCatalog = procedure(

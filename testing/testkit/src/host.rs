@@ -113,7 +113,7 @@ impl TestHost {
         if configuration.hosts == 1 {
             return Ok(TestHost { server: Server::start(of_host())?, _others: Vec::new() });
         }
-        let members = local_cluster::members(configuration.hosts, of_host)?;
+        let members = local_cluster::members(configuration.hosts, 0, of_host)?;
         let mut servers =
             local_cluster::start(members).into_iter().collect::<io::Result<Vec<Server>>>()?;
         let server = servers.pop().expect("a cluster has hosts");

@@ -3,14 +3,10 @@
 use crate::output::write_out;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
-use lockstep_types::{Datum, SqlType, Value};
+use lockstep_types::Value;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// The number by which clients know the coordinator, among the partitions.
-const COORDINATOR: i64 = 16383;
 
 pub fn command() -> Command {
     let flag = |name: &'static str, help: &'static str| {
@@ -29,21 +25,27 @@ pub fn command() -> Command {
         .arg(flag("watch", "Show it again every second, until interrupted"))
 }
 
-/// The state of a host that has answered.
-const ANSWERS: &str = "up";
+struct Host {
+    id: i64,
+    name: String,
+    state: String,
+    client: String,
+    admin: String,
+}
 
-/// One host, by the names of its properties.
-type Host = BTreeMap<String, String>;
-
-/// A partition: its number, its leader and the other hosts that have a copy.
+/// A partition: its number, its leader and the other hosts that have a copy, and since which epoch.
 struct Partition {
     id: i64,
     leader: i64,
     followers: Vec<i64>,
+    epoch: i64,
 }
 
 struct Cluster {
-    hosts: BTreeMap<i64, Host>,
+    state: String,
+    epoch: i64,
+    coordinator: i64,
+    hosts: Vec<Host>,
     partitions: Vec<Partition>,
 }
 
@@ -66,89 +68,84 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
 
 fn read(connection: &mut Connection) -> Result<Cluster, String> {
     let mut parameters = ParameterWriter::default();
-    parameters.text("OVERVIEW");
-    let mut hosts: BTreeMap<i64, Host> = BTreeMap::new();
-    for row in rows(connection, "@SystemInformation", &parameters)? {
-        if let [Value::Int(host), Value::Text(key), Value::Text(value)] = &row[..] {
-            hosts.entry(*host).or_default().insert(key.to_string(), value.to_string());
-        }
-    }
-    let mut parameters = ParameterWriter::default();
-    parameters.text("TOPO").scalar(SqlType::TinyInt, Datum::Int(0));
-    let mut partitions = Vec::new();
-    for row in rows(connection, "@Statistics", &parameters)? {
-        let [Value::Int(id), Value::Text(sites), Value::Text(leader), ..] = &row[..] else {
-            continue;
-        };
-        if *id == COORDINATOR {
-            continue;
-        }
-        let host_of = |site: &str| site.split(':').next().and_then(|host| host.parse().ok());
-        let leader = host_of(leader).ok_or_else(|| format!("partition {id} has no leader"))?;
-        let followers = sites.split(',').filter_map(host_of).filter(|host| *host != leader);
-        partitions.push(Partition { id: *id, leader, followers: followers.collect() });
-    }
-    Ok(Cluster { hosts, partitions })
+    parameters.text("CLUSTER");
+    let tables = tables(connection, "@SystemInformation", &parameters)?;
+    let [cluster, hosts, partitions] = &tables[..] else {
+        return Err(format!("the host answers with {} tables, not 3", tables.len()));
+    };
+    let Some([Value::Text(state), Value::Int(epoch), Value::Int(coordinator)]) =
+        cluster.first().map(Vec::as_slice)
+    else {
+        return Err("the host does not say what the cluster's state is".to_string());
+    };
+    Ok(Cluster {
+        state: state.to_string(),
+        epoch: *epoch,
+        coordinator: *coordinator,
+        hosts: hosts.iter().filter_map(|row| host(row)).collect(),
+        partitions: partitions.iter().filter_map(|row| partition(row)).collect(),
+    })
 }
 
-/// The rows of the first table of a system procedure's answer.
-fn rows(
+fn host(row: &[Value]) -> Option<Host> {
+    let [Value::Int(id), texts @ ..] = row else { return None };
+    let text = |at: usize| match texts.get(at) {
+        Some(Value::Text(text)) => text.to_string(),
+        _ => String::new(),
+    };
+    Some(Host { id: *id, name: text(0), state: text(1), client: text(2), admin: text(3) })
+}
+
+fn partition(row: &[Value]) -> Option<Partition> {
+    let [Value::Int(id), Value::Int(leader), Value::Text(followers), Value::Int(epoch)] = row
+    else {
+        return None;
+    };
+    let followers = followers.split(',').filter_map(|host| host.parse().ok()).collect();
+    Some(Partition { id: *id, leader: *leader, followers, epoch: *epoch })
+}
+
+/// The rows of the tables of a system procedure's answer.
+fn tables(
     connection: &mut Connection,
     procedure: &str,
     parameters: &ParameterWriter,
-) -> Result<Vec<Vec<Value>>, String> {
+) -> Result<Vec<Vec<Vec<Value>>>, String> {
     let response = connection.call(procedure, parameters).map_err(|error| error.to_string())?;
     let view = response.view();
     if !view.is_success() {
         return Err(view.status_text.unwrap_or("the host gave no reason").to_string());
     }
-    let table = view.tables().next().ok_or("the answer has no table")?;
-    let table = table.map_err(|error| error.to_string())?;
-    lockstep_client::rows::rows(&table).map_err(|error| error.to_string())
-}
-
-fn property<'a>(host: &'a Host, key: &str) -> &'a str {
-    host.get(key).map_or("", String::as_str)
-}
-
-/// The address of a port of a host.
-fn port(host: &Host, which: &str) -> String {
-    let part = |what: &str| property(host, &format!("{which}{what}"));
-    format!("{}:{}", part("INTERFACE"), part("PORT"))
-}
-
-/// The state that the hosts are in: that of the first one which is not like the others, if any.
-fn state(cluster: &Cluster) -> String {
-    let states = || cluster.hosts.values().map(|host| property(host, "CLUSTERSTATE"));
-    let other = states().find(|state| *state != "RUNNING").or(states().next());
-    other.unwrap_or_default().to_lowercase()
+    let mut tables = Vec::new();
+    for table in view.tables() {
+        let table = table.map_err(|error| error.to_string())?;
+        tables.push(lockstep_client::rows::rows(&table).map_err(|error| error.to_string())?);
+    }
+    Ok(tables)
 }
 
 fn as_json(cluster: &Cluster) -> String {
-    let host = |(id, host): (&i64, &Host)| {
+    let host = |host: &Host| {
         json!({
-            "id": id,
-            "name": property(host, "HOSTNAME"),
-            "state": ANSWERS,
-            "client": port(host, "CLIENT"),
-            "admin": port(host, "ADMIN"),
+            "id": host.id,
+            "name": host.name,
+            "state": host.state,
+            "client": host.client,
+            "admin": host.admin,
         })
     };
-    let epochs: BTreeMap<i64, i64> = cluster
-        .hosts
-        .iter()
-        .filter_map(|(id, host)| Some((*id, property(host, "LOCKSTEPEPOCH").parse().ok()?)))
-        .collect();
     let partition = |partition: &Partition| {
         json!({
             "id": partition.id,
             "leader": partition.leader,
             "followers": partition.followers,
-            "epoch": epochs.get(&partition.leader),
+            "epoch": partition.epoch,
         })
     };
     json!({
-        "state": state(cluster),
+        "state": cluster.state,
+        "epoch": cluster.epoch,
+        "coordinator": cluster.coordinator,
         "hosts": cluster.hosts.iter().map(host).collect::<Vec<_>>(),
         "partitions": cluster.partitions.iter().map(partition).collect::<Vec<_>>(),
     })
@@ -156,14 +153,26 @@ fn as_json(cluster: &Cluster) -> String {
 }
 
 fn as_text(cluster: &Cluster) -> String {
-    let mut out = format!("cluster: {}, {} hosts\n", state(cluster), cluster.hosts.len());
-    out += &format!("{:>4}  {:<20} {:<6} {:<22} leads\n", "host", "name", "state", "client port");
-    for (id, host) in &cluster.hosts {
-        let leads = cluster.partitions.iter().filter(|partition| partition.leader == *id);
-        let leads: Vec<String> = leads.map(|partition| partition.id.to_string()).collect();
-        let client = port(host, "CLIENT");
-        let (name, leads) = (property(host, "HOSTNAME"), leads.join(" "));
-        out += &format!("{id:>4}  {name:<20} {:<6} {client:<22} {leads}\n", ANSWERS);
+    let Cluster { state, epoch, coordinator, hosts, partitions } = cluster;
+    let count = hosts.len();
+    let mut out = format!(
+        "cluster: {state}, {count} hosts, epoch {epoch}, coordinator at host {coordinator}\n"
+    );
+    let listed = |is_in: &dyn Fn(&Partition) -> bool| {
+        let numbers = partitions.iter().filter(|partition| is_in(partition));
+        numbers.map(|partition| partition.id.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let mut line = |id: &str, texts: [&str; 3], leads: &str, follows: &str| {
+        let [name, state, client] = texts;
+        let shown = format!("{id:>4}  {name:<20} {state:<8} {client:<22} {leads:<16} {follows}");
+        out += shown.trim_end();
+        out.push('\n');
+    };
+    line("host", ["name", "state", "client port"], "leads", "follows");
+    for Host { id, name, state, client, .. } in hosts {
+        let leads = listed(&|partition| partition.leader == *id);
+        let follows = listed(&|partition| partition.followers.contains(id));
+        line(&id.to_string(), [name, state, client], &leads, &follows);
     }
     out
 }

@@ -5,6 +5,7 @@ use super::process::Host;
 use super::{lockstep, text};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Addresses of free ports, as `--peers` takes them.
 fn free_addresses(count: usize) -> Vec<String> {
@@ -14,19 +15,49 @@ fn free_addresses(count: usize) -> Vec<String> {
     listeners.iter().map(address).collect()
 }
 
-/// Starts hosts and waits until all are ready.
-fn start(count: usize, options: &[&str]) -> Vec<Host> {
-    let peers = free_addresses(count);
-    let spawn = |internal: &String| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
-        command.args(["--log", "error", "start", "--sites", "2"]);
-        command.args(["--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        command.args(["--internal", internal, "--peers", &peers.join(",")]).args(options);
-        Host::run(command.stderr(Stdio::piped()))
-    };
-    let spawned: Vec<Host> = peers.iter().map(spawn).collect();
-    spawned.into_iter().map(Host::ready).collect()
+/// A cluster whose hosts are started one by one.
+struct Cluster {
+    peers: Vec<String>,
+    options: Vec<String>,
 }
+
+impl Cluster {
+    fn new(count: usize, options: &str) -> Cluster {
+        let options = options.split_whitespace().map(str::to_string).collect();
+        Cluster { peers: free_addresses(count), options }
+    }
+
+    /// Starts a host, which waits for the others.
+    fn spawn(&self, number: usize) -> Host {
+        self.spawn_with(number, "0")
+    }
+
+    /// Starts a host whose clock is ahead by some seconds.
+    fn spawn_with(&self, number: usize, ahead_s: &str) -> Host {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
+        command.env("CLOCK_SHIFT_S", ahead_s);
+        command.args(["--log", "error", "start"]);
+        command.args(["--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.args(["--internal", &self.peers[number], "--peers", &self.peers.join(",")]);
+        Host::run(command.args(&self.options).stderr(Stdio::piped()))
+    }
+
+    /// Starts all hosts and waits until they are ready.
+    fn start(&self) -> Vec<Host> {
+        let spawned: Vec<Host> = (0..self.peers.len()).map(|number| self.spawn(number)).collect();
+        spawned.into_iter().map(Host::ready).collect()
+    }
+}
+
+/// Starts hosts with two sites each and waits until all are ready.
+fn start(count: usize, options: &[&str]) -> Vec<Host> {
+    Cluster::new(count, &format!("--sites 2 {}", options.join(" "))).start()
+}
+
+/// With copies, and times by which a busy machine suspects no host that runs.
+const COPIES: &str = "--kfactor 1 --sites 1 --option partitions_per_site=2 \
+                      --option heartbeat_interval_ms=100 --option suspect_after_ms=1500 \
+                      --option lease_ms=1000";
 
 #[test]
 fn three_processes_are_one_database_until_one_is_gone() {
@@ -60,6 +91,78 @@ fn three_processes_are_one_database_until_one_is_gone() {
     }
 }
 
+/// What `admin cluster --json` shows at a host.
+fn shown(host: &Host) -> serde_json::Value {
+    let shown = lockstep(&["admin", "cluster", "--json", "--server", &host.admin()], "");
+    serde_json::from_slice(&shown.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {} {}", text(&shown.stdout), text(&shown.stderr)))
+}
+
+#[test]
+fn a_killed_host_is_down_and_the_hosts_with_copies_lead_its_partitions() {
+    let cluster = Cluster::new(3, COPIES);
+    let mut hosts = cluster.start();
+    let before = shown(&hosts[0]);
+    assert_eq!((&before["state"], &before["epoch"]), (&"running".into(), &1.into()), "{before}");
+    for partition in before["partitions"].as_array().expect("a list") {
+        let followers = partition["followers"].as_array().expect("a list");
+        assert!(followers.len() == 1 && followers[0] != partition["leader"], "{before}");
+    }
+    hosts[2].kill();
+    for host in &hosts[..2] {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let after = loop {
+            let after = shown(host);
+            if after["hosts"][2]["state"] == "down" {
+                break after;
+            }
+            assert!(Instant::now() < deadline, "the host is not lost: {after}");
+        };
+        assert_eq!(after["state"], "running");
+        let partitions = after["partitions"].as_array().expect("a list");
+        assert_eq!(partitions.len(), 3);
+        for (now, then) in partitions.iter().zip(before["partitions"].as_array().expect("a list")) {
+            assert_ne!(now["leader"], 2, "{after}");
+            let was_there = then["leader"] == 2 || then["followers"][0] == 2;
+            assert_eq!(now["epoch"].as_i64() > Some(1), was_there, "{after}");
+            assert_eq!(now["followers"].as_array().map(Vec::is_empty), Some(was_there), "{after}");
+        }
+        let table = lockstep(&["admin", "cluster", "--server", &host.admin()], "");
+        let lines = text(&table.stdout);
+        let lost = lines.lines().find(|line| line.trim_start().starts_with('2'));
+        assert!(lost.is_some_and(|line| line.contains(" down ")), "{lines}");
+    }
+}
+
+#[test]
+fn a_host_that_was_started_again_is_one_of_the_cluster_before_it_is_formed_and_not_after() {
+    let cluster = Cluster::new(3, COPIES);
+    let mut first = cluster.spawn(1);
+    let others = [cluster.spawn(0), cluster.spawn(2)];
+    // The hosts may have begun to form the cluster, or not.
+    first.kill();
+    let again = cluster.spawn(1);
+    let mut hosts: Vec<Host> = others.into_iter().chain([again]).map(Host::ready).collect();
+    for host in &hosts {
+        assert_eq!(shown(host)["state"], "running");
+    }
+    hosts[2].kill();
+    let (is_well, said) = cluster.spawn(1).wait();
+    assert!(!is_well && said.contains("the cluster runs without this host"), "{said}");
+    assert_eq!(shown(&hosts[0])["state"], "running", "the others go on");
+}
+
+#[test]
+fn a_host_whose_clock_is_off_ends_the_start_with_its_name() {
+    let cluster = Cluster::new(2, "--sites 1");
+    let mut hosts = [cluster.spawn(0), cluster.spawn_with(1, "60")];
+    let said = hosts.each_mut().map(Host::wait);
+    let named = said.iter().any(|(_, said)| {
+        said.contains("the clock of host") && said.contains("synchronize the clocks")
+    });
+    assert!(named && said.iter().all(|(is_well, _)| !is_well), "{said:?}");
+}
+
 #[test]
 fn a_shutdown_ends_every_process_cleanly() {
     let mut hosts = start(2, &[]);
@@ -85,7 +188,12 @@ fn members_that_do_not_fit_are_refused_with_what_would() {
         start(&all)
     };
     refused(&of(&["--hosts", "3"]), &["--hosts is 3", "--peers names 2"]);
-    refused(&of(&["--kfactor", "1"]), &["--kfactor is 1", "not available"]);
+    refused(&of(&["--kfactor", "3"]), &["--kfactor", "0..=2"]);
+    refused(&of(&["--kfactor", "2", "--sites", "1"]), &["K = 2 needs 3 hosts", "K = 1 would fit"]);
+    let three = "127.0.0.1:4001,127.0.0.1:4002,127.0.0.1:4003";
+    let odd = ["--peers", three, "--internal", "127.0.0.1:4001", "--kfactor", "1", "--sites", "1"];
+    refused(&start(&odd), &["cannot be divided by 2 copies", "2 sites per host"]);
+    refused(&of(&["--option", "lease_ms=300", "--kfactor", "1"]), &["lease_ms: 300 ms is not"]);
     refused(&start(&["--peers", two]), &["--internal"]);
     refused(
         &start(&["--peers", two, "--internal", "127.0.0.1:4003"]),

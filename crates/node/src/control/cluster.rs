@@ -5,11 +5,12 @@
 
 use super::own_calls::LENGTH_BYTES;
 use super::system::text_parameter;
-use super::{Control, SystemCall};
+use super::{Control, SystemCall, members};
 use crate::catalog::HostCatalog;
 use crate::codec::Received;
 use crate::message::{ControlRequest, Envelope, ForwardedAnswer, HostMessage, Origin};
 use crate::own_call::OwnCall;
+use lockstep_host::placement::Placement;
 use lockstep_host::schema::change::prepare_change;
 use lockstep_host::schema::{self, codec};
 use lockstep_plan::system_procedures::SystemProcedureId;
@@ -45,6 +46,8 @@ struct AskedCall {
     merge: Merge,
     /// By host, the body of its response.
     answers: BTreeMap<HostId, Vec<u8>>,
+    /// The hosts that have not answered.
+    awaited: BTreeSet<HostId>,
 }
 
 /// What is made of the responses of all hosts, none of which is a failure.
@@ -80,8 +83,18 @@ impl Control {
     /// A call of a system procedure has come in: from here, or handed on by another host.
     pub(super) fn route_call(&mut self, origin: Origin, admin: bool, body: Arc<[u8]>) {
         let placement = self.facts.placement();
-        if OwnCall::of(origin.connection) == Some(OwnCall::EachHost) {
+        let is_for_each = OwnCall::of(origin.connection) == Some(OwnCall::EachHost);
+        if is_for_each || is_of_any_host(&body) {
             return self.call(SystemCall { origin, admin, body, time_limit: None });
+        }
+        if let Err(failure) = self.facts.intake.check_majority() {
+            // The others may be out of reach.
+            return match merge_of_call(&body) {
+                Some(Merge::Rows | Merge::Own) => {
+                    self.call(SystemCall { origin, admin, body, time_limit: None });
+                }
+                _ => self.answer_failure(origin, &failure),
+            };
         }
         if !placement.leads_control() {
             let request = ControlRequest::Call { origin, admin, body };
@@ -102,7 +115,8 @@ impl Control {
         let number = self.hosts.next_call;
         self.hosts.next_call += 1;
         if merge != Merge::Own {
-            let asked = AskedCall { origin, merge, answers: BTreeMap::new() };
+            let awaited = self.facts.placement().hosts().collect();
+            let asked = AskedCall { origin, merge, answers: BTreeMap::new(), awaited };
             self.hosts.asked.insert(number, asked);
         }
         let client = origin;
@@ -129,12 +143,28 @@ impl Control {
         let (number, host) = (handle / limit, HostId((handle % limit) as u32));
         let Some(asked) = self.hosts.asked.get_mut(&number) else { return };
         let body = answer.frame.get(LENGTH_BYTES..).unwrap_or_default().to_vec();
+        asked.awaited.remove(&host);
         asked.answers.insert(host, body);
-        if asked.answers.len() < self.facts.placement().host_count() as usize {
-            return;
+        self.answer_asked(number);
+    }
+
+    /// Another placement is in force: hosts that are lost answer nothing any more.
+    pub(super) fn follow_placement(&mut self, placement: &Placement) {
+        let OtherHosts { preparing, asked, .. } = &mut self.hosts;
+        preparing.iter_mut().for_each(|it| it.awaited.retain(|host| placement.is_up(*host)));
+        asked.values_mut().for_each(|it| it.awaited.retain(|host| placement.is_up(*host)));
+        let numbers: Vec<i64> = self.hosts.asked.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.answer_asked(number));
+        self.order_prepared();
+    }
+
+    /// Answers a call that each host answers for itself, once all have that are left.
+    fn answer_asked(&mut self, number: i64) {
+        let is_complete = |asked: &AskedCall| asked.awaited.is_empty();
+        if self.hosts.asked.get(&number).is_some_and(is_complete) {
+            let asked = self.hosts.asked.remove(&number).expect("it was just found");
+            self.answer_merged(&asked);
         }
-        let asked = self.hosts.asked.remove(&number).expect("it was just found");
-        self.answer_merged(&asked);
     }
 
     fn answer_merged(&mut self, asked: &AskedCall) {
@@ -315,6 +345,14 @@ impl Control {
 fn is_expected(answer: &ForwardedAnswer) -> bool {
     let made_by = OwnCall::of(answer.origin.connection);
     made_by.is_some_and(|made_by| !matches!(made_by, OwnCall::Load | OwnCall::Procedure))
+}
+
+/// Whether a call is answered by the host that it comes in at, whatever the others do.
+fn is_of_any_host(body: &[u8]) -> bool {
+    let Ok(invocation) = Invocation::decode(body) else { return false };
+    invocation.procedure.eq_ignore_ascii_case("@SystemInformation")
+        && text_parameter(&invocation, 0)
+            .is_some_and(|selector| selector.eq_ignore_ascii_case(members::SELECTOR))
 }
 
 fn merge_of_call(body: &[u8]) -> Option<Merge> {

@@ -16,6 +16,7 @@ mod explain;
 mod files;
 mod load;
 mod logging;
+mod members;
 pub(crate) mod operations;
 mod overview;
 mod own_calls;
@@ -275,8 +276,7 @@ impl Control {
             // Calls that are planned or wait for a schema change are those of connections, whose
             // threads wait for the answers.
             Envelope::Incoming(message) => self.take_incoming(&message),
-            // What it asks the placement for, it asks when it needs it.
-            Envelope::Placement(_) => {}
+            Envelope::Placement(placement) => self.follow_placement(&placement),
             Envelope::Drain => self.expiry.stop(),
             Envelope::Answer(answer) => self.own_answers.push_back(answer),
             Envelope::Stop => self.stopping = true,

@@ -16,10 +16,7 @@ fn properties(facts: &HostFacts, catalog_version: u64) -> Vec<(&'static str, Str
     let none = String::new;
     // Clients go to the other hosts by this: no address that stands for all of a machine helps.
     let internal = facts.internal_address;
-    let reached = match facts.client_address.ip().is_unspecified() {
-        true => internal.unwrap_or(facts.client_address),
-        false => facts.client_address,
-    };
+    let reached = facts.reachable(facts.client_address);
     let cores = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let started = timestamp::format(started_ms * 1000);
     vec![

@@ -1,7 +1,7 @@
 //! System procedures that the catalog and the host's facts answer.
 
 use super::deployment::{self, Property};
-use super::{Control, answer, overview};
+use super::{Control, answer, members, overview};
 use crate::message::Origin;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_types::{Datum, Failure, Outcome, Parameter, SqlType, TableBuilder, TableSchema};
@@ -112,6 +112,10 @@ impl Control {
                 let version = self.schema.catalog().version();
                 self.answer_tables(origin, |out| overview::write(out, &facts, version));
             }
+            members::SELECTOR => {
+                let facts = Arc::clone(&self.facts);
+                self.answer_tables(origin, |out| members::write(out, &facts));
+            }
             "DEPLOYMENT" => {
                 let rows = deployment::settings(&self.facts, self.log_pruner.is_some());
                 self.answer_tables(origin, |out| write_properties(out, &rows));
@@ -122,8 +126,8 @@ impl Control {
             }
             other => {
                 return Err(Failure::graceful(format!(
-                    "Invalid @SystemInformation selector {other}; use OVERVIEW, DEPLOYMENT or \
-                     LICENSE"
+                    "Invalid @SystemInformation selector {other}; use OVERVIEW, DEPLOYMENT, \
+                     LICENSE or CLUSTER"
                 )));
             }
         }

@@ -6,13 +6,18 @@
 //! hosts must have alike.
 //!
 //! With one copy of each partition the cluster is lost with any of its hosts: when the session with
-//! one ends, this host stops.
+//! one ends, this host stops. With more copies the control plane ([`membership`]) decides who is
+//! lost, and the others go on.
 
+mod lost;
+mod membership;
 mod peer;
+mod placement;
 mod terms;
 
 pub use lockstep_link::ClusterId;
-pub use terms::ClusterTerms;
+pub(crate) use placement::first_placement;
+pub use terms::{ClusterTerms, KFACTOR_MAX};
 
 use crate::clock;
 use crate::log::directory::random_bits;
@@ -23,6 +28,7 @@ use crate::shard::{HostFacts, Shard};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_link::{Accepting, ClockReading, Event, HostIdentity, LinkLimits, VersionRange};
 use lockstep_types::{HostId, ThreadId};
+use membership::Membership;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use peer::Peer;
@@ -40,10 +46,14 @@ const ACCEPTING: usize = 1 << 16;
 const ACCEPTING_MAX: usize = 64;
 /// How long a hello is awaited.
 const HELLO_TIMEOUT_US: u64 = 5_000_000;
+/// With copies: a connection that brings nothing for this long is made again.
+const SILENCE_US: u64 = 1_000_000;
 /// The thread looks at its clocks at least this often.
 const TICK: Duration = Duration::from_millis(10);
 /// Messages of one sender that are taken before the next one's.
 const MESSAGES_PER_LANE: usize = 1024;
+/// Messages for threads of this host that wait beside their rings, before nothing more is read.
+const OVERFLOW_MAX: usize = 1 << 16;
 /// Bytes before the byte form of a message: the thread, and whether it is urgent.
 const HEADER: usize = 2;
 /// In place of a thread: the terms of the cluster.
@@ -71,7 +81,7 @@ impl ClusterMembership {
     /// # Errors
     /// What does not fit: the text for the user.
     pub(crate) fn check(&self, configuration: &ServerConfiguration) -> Result<(), String> {
-        let ClusterTerms { hosts, sites, partitions_per_site, .. } = self.terms;
+        let ClusterTerms { hosts, sites, partitions_per_site, kfactor, .. } = self.terms;
         let known = self.addresses.len();
         if known != hosts as usize || hosts > HostId::LIMIT {
             return Err(format!(
@@ -83,6 +93,11 @@ impl ClusterMembership {
         if self.host.0 >= hosts {
             return Err(format!("host {} is none of the {hosts} hosts", self.host));
         }
+        if kfactor > KFACTOR_MAX {
+            return Err(format!("K is 0 to {KFACTOR_MAX}, not {kfactor}"));
+        }
+        self.terms.partition_count()?;
+        configuration.options.control_plane(kfactor).map_err(|error| error.to_string())?;
         assert_eq!(sites, configuration.sites, "the terms are those of the host");
         let each = configuration.options.partitions_per_site.to_u32();
         assert_eq!(partitions_per_site, each, "the terms are those of the host");
@@ -121,6 +136,8 @@ pub(crate) struct Links {
     inbox: Inbox<Envelope>,
     facts: Arc<HostFacts>,
     membership: ClusterMembership,
+    /// The control plane.
+    members: Membership,
     listener: TcpListener,
     /// By host; none for the own one.
     peers: Vec<Option<Peer>>,
@@ -178,6 +195,7 @@ impl Links {
         };
         let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
         let peers = peers.map_err(io::Error::other)?;
+        let members = Membership::new(&membership, Arc::clone(&parts.facts));
         Ok(Links {
             poll: parts.poll,
             bell: parts.bell,
@@ -190,6 +208,7 @@ impl Links {
             formed: Some(formed),
             now,
             is_stopping: false,
+            members: members.map_err(io::Error::other)?,
             membership,
         })
     }
@@ -226,6 +245,7 @@ impl Links {
             }
             self.read_peers()?;
             self.take_messages();
+            self.attend_to_members()?;
             self.write_peers();
             self.outbox.flush();
         }
@@ -319,61 +339,37 @@ impl Links {
         }
         for number in 0..self.peers.len() {
             let Some(mut peer) = self.peers[number].take() else { continue };
+            if self.members.has_copies() {
+                peer.drop_silent(SILENCE_US, self.poll.registry(), self.now);
+            }
             peer.dial_in_time(self.poll.registry(), self.now);
             // What the receivers have no room for stays in the socket.
-            let ended = match self.outbox.is_overflowing() {
+            let ended = match self.is_behind() {
                 true => Ok(()),
                 false => self.read_peer(&mut peer),
             };
             let host = peer.host();
             self.peers[number] = Some(peer);
             let ended = ended.and_then(|()| self.check_heard(number));
-            if let Err(problem) = ended {
-                self.lose(host, &problem)?;
+            match ended {
+                Ok(()) => {}
+                Err(problem) if self.formed.is_none() && self.members.has_copies() => {
+                    tracing::error!(%host, problem, "the host is cut off");
+                    self.cut_off(host);
+                }
+                Err(problem) => self.lose(host, &problem)?,
             }
-        }
-        if self.formed.is_some() && self.peers.iter().flatten().all(Peer::agrees) {
-            self.tell_formed(Ok(()));
         }
         Ok(())
     }
 
-    /// Whether a host was heard of lately, once the cluster is formed.
-    fn check_heard(&mut self, number: usize) -> Result<(), String> {
-        let timeout = self.facts.options.host_timeout_ms;
-        let Some(peer) = self.peers[number].as_mut().filter(|_| self.formed.is_none()) else {
-            return Ok(());
-        };
-        match peer.unheard(self.now).us() > timeout.us() as u64 {
-            false => Ok(()),
-            true => Err(format!(
-                "nothing was heard of it for {} ms (option host_timeout_ms)",
-                timeout.get()
-            )),
-        }
-    }
-
-    /// The cluster is lost with a host.
-    fn lose(&mut self, host: HostId, problem: &str) -> io::Result<()> {
-        if self.facts.drain.has_begun() {
-            return Ok(());
-        }
-        let problem = format!("host {host} is lost: {problem}");
-        match self.formed.is_some() {
-            true => {
-                // The other host gets the terms of this one, and so knows why.
-                self.write_peers();
-                self.tell_formed(Err(problem.clone()));
-            }
-            false => tracing::error!("{problem}; with one copy of each partition the host stops"),
-        }
-        Err(io::Error::other(problem))
-    }
-
-    fn tell_formed(&mut self, result: Result<(), String>) {
-        if let Some(formed) = self.formed.take() {
-            // Nobody waits any more where the start was given up.
-            let _ = formed.send(result);
+    /// Whether nothing is read for now, because threads of this host cannot keep up. With copies
+    /// that comes late: heartbeats are read with the messages, and a site that is busy for long
+    /// is not to cost the host.
+    fn is_behind(&self) -> bool {
+        match self.members.has_copies() {
+            true => self.outbox.overflow() > OVERFLOW_MAX,
+            false => self.outbox.is_overflowing(),
         }
     }
 
@@ -396,21 +392,28 @@ impl Links {
                         peer.send_terms((&self.membership.terms, created_ms), self.now)?;
                     }
                     Event::SessionEnded { .. } if self.formed.is_none() => {
-                        return Err("its process has ended".to_string());
+                        if !self.members.has_copies() {
+                            return Err("its process has ended".to_string());
+                        }
+                        if peer.is_cut_off() {
+                            self.members.cut_off(peer.host_id);
+                        }
                     }
                     Event::SessionEnded { .. } => peer.ends_session(),
-                    Event::Connected { .. } | Event::Datagram(_) | Event::Heartbeat(_) => {}
+                    Event::Connected { .. } | Event::Heartbeat(_) => {}
+                    Event::Datagram(bytes) => self.members.receive(peer.host_id, bytes),
                     Event::Message { bytes: [TERMS, _, terms @ ..], .. } => {
                         let agreed = self.membership.terms.agrees_with(terms);
                         let created_ms = agreed.map_err(|problem| {
                             format!("it has other terms than this host: {problem}")
                         })?;
                         // Clients compare it between hosts.
-                        if peer.host_id == HostId(0) {
+                        if peer.host_id == HostId(0) && self.formed.is_some() {
                             self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
                         }
                         peer.has_agreed = true;
                     }
+                    Event::Message { .. } if peer.is_out => {}
                     Event::Message { bytes, .. } => {
                         let sites = self.facts.placement().site_count();
                         let (to, message) = incoming(bytes, peer.host_id, sites)?;
@@ -424,7 +427,7 @@ impl Links {
                     }
                 }
             }
-            if self.outbox.is_overflowing() || !peer.read() {
+            if self.is_behind() || !peer.read() {
                 return Ok(());
             }
         }
@@ -454,16 +457,13 @@ impl Links {
             Envelope::Outgoing(message) => {
                 let host = message.peer.host();
                 match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
+                    Some(peer) if peer.is_out => {}
                     Some(peer) => peer.offer(message, self.now),
                     None => unreachable!("the placement names hosts of the cluster"),
                 }
             }
-            Envelope::EndSession(host) => {
-                if let Some(peer) = self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
-                    peer.link.end_session();
-                    peer.close(self.poll.registry());
-                }
-            }
+            Envelope::EndSession(host) => self.cut_off(host),
+            Envelope::Propose(command) => self.members.propose(*command),
             Envelope::Drain => {}
             Envelope::Stop => self.is_stopping = true,
             _ => unreachable!("threads send messages for other hosts"),

@@ -15,6 +15,8 @@ use std::net::SocketAddr;
 
 /// Between two attempts to connect. The host with the greater number gives the other time to.
 const DIAL_EVERY_US: u64 = 100_000;
+/// How long a connection may take until the hellos are exchanged.
+const CONNECT_TIMEOUT_US: u64 = 2_000_000;
 /// Between two heartbeats.
 const BEAT_EVERY_US: u64 = 50_000;
 /// The pieces of one vectored write.
@@ -35,6 +37,9 @@ pub(super) struct Peer {
     can_write: bool,
     /// It has the same terms.
     pub(super) has_agreed: bool,
+    /// Nothing is sent to it nor taken of it but what is of the control plane: it is lost, or
+    /// messages between the hosts are.
+    pub(super) is_out: bool,
     /// A message that the link has no room for.
     held: Option<Box<HostMessage>>,
     /// Only a refusal is still to be written.
@@ -61,6 +66,7 @@ impl Peer {
             can_read: false,
             can_write: false,
             has_agreed: false,
+            is_out: false,
             held: None,
             is_closing: false,
             own_host,
@@ -93,10 +99,23 @@ impl Peer {
         self.held.is_some()
     }
 
+    /// Closes a connection that brought nothing for long, so that the next one is made as soon as
+    /// the network is there again. The session stays.
+    pub(super) fn drop_silent(&mut self, limit_us: u64, registry: &Registry, now: ClockReading) {
+        if self.link.is_connected() && self.unheard(now).us() > limit_us {
+            tracing::debug!(host = %self.host_id, "a connection is silent: connect again");
+            self.close(registry);
+        }
+    }
+
     /// Connects, where there is no connection and it is time to.
     pub(super) fn dial_in_time(&mut self, registry: &Registry, now: ClockReading) {
         let patience = if self.own_host < self.host_id { 1 } else { 3 };
         let waited = Elapsed::between_us(self.dialed_us, now.monotonic_us).us();
+        let is_pending = self.stream.is_some() && !self.link.is_connected();
+        if is_pending && waited > CONNECT_TIMEOUT_US {
+            self.close(registry);
+        }
         if self.stream.is_some() || waited < patience * DIAL_EVERY_US {
             return;
         }
@@ -195,6 +214,26 @@ impl Peer {
     /// The session is over before the cluster was formed.
     pub(super) fn ends_session(&mut self) {
         (self.has_agreed, self.held) = (false, None);
+    }
+
+    /// The session with a host that serves is over, and so messages are lost. Whether that is news.
+    pub(super) fn is_cut_off(&mut self) -> bool {
+        self.ends_session();
+        !std::mem::replace(&mut self.is_out, true)
+    }
+
+    /// The host is lost: what waits for it is dropped.
+    pub(super) fn go_out(&mut self, registry: &Registry) {
+        self.is_out = true;
+        self.held = None;
+        self.link.end_session();
+        self.close(registry);
+    }
+
+    /// Sends what may be lost.
+    pub(super) fn send_datagram(&mut self, bytes: &[u8]) {
+        // Without a connection, or with too many that wait, it is lost.
+        let _ = self.link.offer_datagram(|out| out.extend_from_slice(bytes));
     }
 
     fn disconnect(&mut self) {

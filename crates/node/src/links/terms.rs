@@ -1,5 +1,7 @@
 //! What the hosts of a cluster have to have alike.
 
+use crate::options::Options;
+use lockstep_cluster::Shape;
 use lockstep_link::ClusterId;
 
 /// Before the time at which the cluster was made.
@@ -14,22 +16,63 @@ pub struct ClusterTerms {
     pub hosts: u32,
     /// Sites of each.
     pub sites: u32,
-    /// Partitions of each site.
+    /// Copies of partitions that each site has.
     pub partitions_per_site: u32,
+    /// How many hosts may be lost with nothing lost: each partition has K + 1 copies.
+    pub kfactor: u8,
+    /// The times of the control plane that hosts count on at each other, in milliseconds: of
+    /// heartbeats, of suspicion and of leases.
+    pub times_ms: [u64; 3],
 }
 
+/// The greatest K.
+pub const KFACTOR_MAX: u8 = 2;
+
 impl ClusterTerms {
-    fn fields(&self) -> [(&'static str, u32); 3] {
+    /// The terms of a cluster in memory, whose hosts are started with these options.
+    pub fn new(hosts: u32, sites: u32, kfactor: u8, options: &Options) -> ClusterTerms {
+        let Options { heartbeat_interval_ms, suspect_after_ms, lease_ms, .. } = options;
+        ClusterTerms {
+            cluster: ClusterId::default(),
+            hosts,
+            sites,
+            partitions_per_site: options.partitions_per_site.to_u32(),
+            kfactor,
+            times_ms: [heartbeat_interval_ms.get(), suspect_after_ms.get(), lease_ms.get()],
+        }
+    }
+
+    fn fields(&self) -> [(&'static str, u64); 7] {
+        let [heartbeat_interval_ms, suspect_after_ms, lease_ms] = self.times_ms;
         [
-            ("hosts", self.hosts),
-            ("sites", self.sites),
-            ("partitions_per_site", self.partitions_per_site),
+            ("hosts", self.hosts.into()),
+            ("sites", self.sites.into()),
+            ("partitions_per_site", self.partitions_per_site.into()),
+            ("kfactor", self.kfactor.into()),
+            ("heartbeat_interval_ms", heartbeat_interval_ms),
+            ("suspect_after_ms", suspect_after_ms),
+            ("lease_ms", lease_ms),
         ]
     }
 
-    /// Number of partitions of the cluster.
-    pub fn partition_count(&self) -> u32 {
-        self.hosts.saturating_mul(self.sites).saturating_mul(self.partitions_per_site)
+    /// What the control plane knows of the terms.
+    pub(crate) fn shape(&self) -> Shape {
+        let short = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        Shape {
+            hosts: self.hosts,
+            witnesses: 0,
+            sites_per_host: short(self.sites),
+            partitions_per_site: short(self.partitions_per_site),
+            k: self.kfactor,
+        }
+    }
+
+    /// Number of partitions of the cluster: hosts x sites x copies per site / (K + 1).
+    ///
+    /// # Errors
+    /// The copies cannot be spread evenly; the text says which values could.
+    pub fn partition_count(&self) -> Result<u32, String> {
+        lockstep_cluster::partition_count(&self.shape())
     }
 
     /// Appends the terms as text, which another release can read, and when the host that writes
@@ -67,15 +110,11 @@ impl ClusterTerms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Milliseconds;
 
     #[test]
     fn terms_that_differ_are_named() {
-        let terms = ClusterTerms {
-            cluster: ClusterId::default(),
-            hosts: 3,
-            sites: 2,
-            partitions_per_site: 1,
-        };
+        let terms = ClusterTerms::new(3, 2, 1, &Options::default());
         let mut written = Vec::new();
         terms.write(77, &mut written);
         assert_eq!(terms.agrees_with(&written), Ok(77));
@@ -85,6 +124,21 @@ mod tests {
         let error = terms.agrees_with(&written).expect_err("a later release");
         assert!(error.contains("'zones=1'"), "{error}");
         assert!(terms.agrees_with(b"").is_err() && terms.agrees_with(&[0xff]).is_err());
-        assert_eq!(terms.partition_count(), 6);
+        let later = Options { lease_ms: Milliseconds(100), ..Options::default() };
+        let other = ClusterTerms::new(3, 2, 1, &later);
+        let error = other.agrees_with(&written).expect_err("leases are counted on");
+        assert_eq!(error, "'lease_ms=150' there, 'lease_ms=100' here");
+    }
+
+    #[test]
+    fn partitions_are_the_copies_divided_by_k_plus_one() {
+        let of = |hosts, sites, kfactor| {
+            ClusterTerms::new(hosts, sites, kfactor, &Options::default()).partition_count()
+        };
+        assert_eq!([of(3, 2, 0), of(3, 2, 1), of(3, 2, 2)], [Ok(6), Ok(3), Ok(2)]);
+        let error = of(3, 1, 1).expect_err("an odd number of copies");
+        assert!(error.contains("2 sites per host"), "{error}");
+        let error = of(1, 2, 1).expect_err("one host");
+        assert!(error.contains("K = 0 would fit"), "{error}");
     }
 }

@@ -4,9 +4,9 @@ use super::ServerConfiguration;
 use crate::callers::Callers;
 use crate::clock;
 use crate::intake::Intake;
-use crate::links::ClusterMembership;
+use crate::links::{ClusterMembership, first_placement};
 use crate::log::Durability;
-use crate::shard::{CurrentPlacement, HostFacts};
+use crate::shard::{CurrentPlacement, HostFacts, LeaseTable, SiteRuns};
 use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_types::{HashRing, HostId};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
@@ -20,11 +20,9 @@ pub(super) fn host_facts(
     client: &TcpListener,
     admin: &TcpListener,
 ) -> io::Result<HostFacts> {
-    let (partition_count, sites) = (configuration.partition_count(), configuration.sites);
-    let first_at = configuration.for_tests.first_partition_at;
-    let host = configuration.cluster.as_ref().map_or(HostId(0), |cluster| cluster.host);
-    let hosts = configuration.host_count();
-    let shape = ClusterShape { hosts, sites, partitions: partition_count, first_at };
+    let placement = placement(configuration).map_err(io::Error::other)?;
+    let (partition_count, host) = (placement.partition_count(), placement.host());
+    let kfactor = configuration.cluster.as_ref().map_or(0, |cluster| cluster.terms.kfactor);
     Ok(HostFacts {
         drain: crate::shard::Drain::default(),
         options: configuration.options.clone(),
@@ -32,7 +30,14 @@ pub(super) fn host_facts(
         ring: HashRing::new(partition_count),
         partition_count,
         host,
-        placement: CurrentPlacement::new(Placement::spread(host, shape)),
+        placement: CurrentPlacement::new(placement),
+        leases: match kfactor {
+            0 => LeaseTable::always(partition_count),
+            _ => LeaseTable::granted(partition_count),
+        },
+        kfactor,
+        site_runs: SiteRuns::new(configuration.sites),
+        cluster_state: Mutex::default(),
         cluster_created_ms: AtomicI64::new(match &configuration.data {
             Some(data) => data.cluster.created_ms,
             None => clock::now_us() / 1000,
@@ -65,6 +70,17 @@ pub(super) fn host_facts(
         prepared: Mutex::default(),
         on_log_filter: OnceLock::new(),
     })
+}
+
+/// The placement with which the host begins.
+fn placement(configuration: &ServerConfiguration) -> Result<Placement, String> {
+    if let Some(ClusterMembership { host, terms, .. }) = &configuration.cluster {
+        return Ok(Placement::of_cluster(*host, &first_placement(terms)?));
+    }
+    let (partitions, sites) = (configuration.partition_count()?, configuration.sites);
+    let first_at = configuration.for_tests.first_partition_at;
+    let shape = ClusterShape { hosts: 1, sites, partitions, first_at };
+    Ok(Placement::spread(HostId(0), shape))
 }
 
 /// A thread that spins where there are too few cores keeps the one from running that it waits for.

@@ -1,11 +1,13 @@
 //! What all threads of a host share.
 
 use super::Drain;
+use super::leases::{LeaseTable, SiteRuns};
 use crate::callers::Callers;
 use crate::catalog::{HostCatalog, java_settings};
 use crate::intake::Intake;
 use crate::log::{DirectoryLock, Durability};
 use crate::options::Options;
+use lockstep_cluster::ClusterState;
 use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_host::placement::Placement;
@@ -13,6 +15,7 @@ use lockstep_host::schema::prepared::PreparedChanges;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::SchemaTask;
 use lockstep_types::{Datum, HashRing, HostId};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -28,10 +31,19 @@ pub struct HostFacts {
     pub ring: HashRing,
     /// Number of partitions.
     pub partition_count: u32,
+    /// Each partition has one copy more than this.
+    pub kfactor: u8,
     /// This host.
     pub host: HostId,
     /// Which thread serves which partition.
     pub(crate) placement: CurrentPlacement,
+    /// Until when this host may answer for which partition.
+    pub leases: LeaseTable,
+    /// Which sites run, and since when.
+    pub(crate) site_runs: SiteRuns,
+    /// The members of the cluster and their state, as the hosts agree on it; none for a host that
+    /// is alone.
+    pub(crate) cluster_state: Mutex<Option<Arc<ClusterState>>>,
     /// When the host's cluster was made, milliseconds since 1970: the same at all hosts once they
     /// are connected.
     pub cluster_created_ms: AtomicI64,
@@ -40,9 +52,9 @@ pub struct HostFacts {
     /// The host's own name.
     pub host_name: String,
     /// Address and ports, once bound.
-    pub client_address: std::net::SocketAddr,
+    pub client_address: SocketAddr,
     /// See `client_address`.
-    pub admin_address: std::net::SocketAddr,
+    pub admin_address: SocketAddr,
     /// The clients that may wait for calls.
     pub(crate) callers: Arc<Callers>,
     /// Connections open at the moment, over all threads.
@@ -67,7 +79,7 @@ pub struct HostFacts {
     /// The cluster's id; zeros for a host that keeps its data in memory only.
     pub cluster: ClusterId,
     /// Where the host listens for others, if it is one of a cluster.
-    pub internal_address: Option<std::net::SocketAddr>,
+    pub internal_address: Option<SocketAddr>,
     /// When this run of the host began, milliseconds since 1970.
     pub started_ms: i64,
     /// The host's directory, if it has one.
@@ -126,11 +138,18 @@ impl HostFacts {
 
     /// Another placement is in force. Each thread hears of it by a message
     /// ([`crate::message::Envelope::Placement`]).
-    #[expect(dead_code, reason = "the placement changes with the control plane, which follows")]
     pub fn set_placement(&self, placement: Arc<Placement>) {
         let mut current = self.placement.0.lock().expect("no thread panicked with it");
         assert!(placement.epoch() > current.epoch(), "epochs ascend");
         *current = placement;
+    }
+
+    /// An address at which other machines reach a port that this host listens at.
+    pub(crate) fn reachable(&self, address: SocketAddr) -> SocketAddr {
+        match self.internal_address.filter(|_| address.ip().is_unspecified()) {
+            Some(internal) => SocketAddr::new(internal.ip(), address.port()),
+            None => address,
+        }
     }
 
     /// The host's number, as clients see it.

@@ -21,6 +21,7 @@ mod drain;
 mod facts;
 mod gate;
 mod input;
+mod leases;
 mod load;
 mod misrouted;
 mod notes;
@@ -52,6 +53,8 @@ use drain::Phase;
 pub(crate) use facts::CurrentPlacement;
 pub use facts::{HostFacts, ReplicaDigest};
 use gate::LogGates;
+pub use leases::LeaseTable;
+pub(crate) use leases::SiteRuns;
 use lockstep_base::counting;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::partition::take_call;
@@ -239,6 +242,7 @@ impl Shard {
         while self.phase != Phase::Stopping {
             self.wait(&mut events)?;
             self.now_us = clock::now_us();
+            self.facts.site_runs.begin_round(self.thread, self.now_us);
             self.own_messages.begin_round();
             for event in &events {
                 self.note_event(event);
@@ -395,16 +399,18 @@ impl Shard {
             Envelope::Drain => self.phase.drain(),
             Envelope::Stop => self.phase = Phase::Stopping,
             Envelope::Incoming(message) => self.take_incoming(message),
-            Envelope::Control(_) | Envelope::Outgoing(_) | Envelope::EndSession(_) => {
-                unreachable!("only control and links get these")
-            }
+            Envelope::Control(_)
+            | Envelope::Outgoing(_)
+            | Envelope::EndSession(_)
+            | Envelope::Propose(_) => unreachable!("only control and links get these"),
         }
     }
 
-    /// Another placement is in force.
+    /// Another placement is in force. A thread that began with it gets it once more.
     fn follow_placement(&mut self, placement: Arc<Placement>) {
-        assert!(placement.epoch() > self.placement.epoch(), "epochs ascend");
-        self.placement = placement;
+        if placement.epoch() > self.placement.epoch() {
+            self.placement = placement;
+        }
     }
 
     /// Where the coordinator is.

@@ -44,6 +44,7 @@ impl Shard {
                 let sleep_ns = snapshot_ns.map_or(longest_ns, |ns| ns.min(longest_ns));
                 timeout = Some(Duration::from_nanos(sleep_ns));
                 asleep_ns = Some(clock::monotonic_ns());
+                self.facts.site_runs.wait(self.thread);
             }
         } else if !busy {
             self.note_busy();

@@ -12,7 +12,7 @@ const ACCOUNTS: i64 = 40;
 /// Hosts of one cluster, not started.
 fn members(hosts: u32, sites: u32, options: &[&str]) -> Vec<ServerConfiguration> {
     let host = || configuration(sites, options, None);
-    local_cluster::members(hosts, host).expect("there are free ports")
+    local_cluster::members(hosts, 0, host).expect("there are free ports")
 }
 
 /// Starts a cluster for a test of one host, which gets one that does not lead. The others stay

@@ -25,6 +25,7 @@ mod java_memory;
 mod java_outside;
 mod limits;
 mod local_data;
+mod members;
 mod memory;
 mod multi;
 mod one_log;

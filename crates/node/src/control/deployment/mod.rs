@@ -29,12 +29,12 @@ pub(super) fn settings(facts: &HostFacts, has_log: bool) -> Vec<Property> {
         Some(disk) => disk.shown(name),
         None => String::new(),
     };
-    // Each has one copy.
-    let copies = facts.partition_count / facts.placement().host_count();
+    let copies = facts.partition_count * (u32::from(facts.kfactor) + 1);
+    let copies = copies / facts.placement().host_count();
     let mut rows = vec![
         ("voltdbroot", shown("")),
         ("hostcount", facts.placement().host_count().to_string()),
-        ("kfactor", "0".to_string()),
+        ("kfactor", facts.kfactor.to_string()),
         ("sitesperhost", copies.to_string()),
         ("httpport", "0".to_string()),
         ("httpenabled", "false".to_string()),

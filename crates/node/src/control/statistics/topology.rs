@@ -25,15 +25,23 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     written.and_then(|()| encoder.finish()).expect("writing to a vector cannot fail")
 }
 
-/// Where each partition is, and, under the number that clients know it by, the coordinator.
+/// Where the copies of each partition are, and, under the number that clients know it by, the
+/// coordinator.
 fn partition_sites(placement: &Placement) -> Vec<PartitionSites> {
-    let at = |partition: PartitionId, thread: ThreadId| {
-        let address = SiteAddress { host: thread.host(), site: thread.index() as u32 };
-        PartitionSites { partition, sites: vec![address], leader: Some(address) }
+    let address =
+        |thread: &ThreadId| SiteAddress { host: thread.host(), site: thread.index() as u32 };
+    let at = |partition: PartitionId, leader: ThreadId, followers: &[ThreadId]| {
+        let mut copies: Vec<ThreadId> = followers.iter().copied().chain([leader]).collect();
+        copies.sort_unstable();
+        let sites = copies.iter().map(address).collect();
+        PartitionSites { partition, sites, leader: Some(address(&leader)) }
+    };
+    let of_partition = |partition| {
+        at(partition, placement.leader_of(partition), placement.followers_of(partition))
     };
     (0..placement.partition_count())
         .map(PartitionId)
-        .map(|partition| at(partition, placement.leader_of(partition)))
-        .chain([at(PartitionId::MULTI, placement.coordinator())])
+        .map(of_partition)
+        .chain([at(PartitionId::MULTI, placement.coordinator(), &[])])
         .collect()
 }

@@ -1,0 +1,117 @@
+//! `@SystemInformation CLUSTER`: the hosts of the cluster, those that are lost included, and who
+//! leads and follows which partition in which epoch. Any host answers it by itself, also one that
+//! is not connected with the others.
+
+use crate::shard::HostFacts;
+use lockstep_cluster::{HostRecord, HostState};
+use lockstep_types::{Datum, HostId, PartitionId, SqlType, TableBuilder, TableSchema};
+use std::sync::Arc;
+
+/// What selects it.
+pub(super) const SELECTOR: &str = "CLUSTER";
+
+/// A host as it is shown.
+struct Shown {
+    host: HostId,
+    name: String,
+    state: &'static str,
+    client: String,
+    admin: String,
+}
+
+/// Appends the tables: the cluster, its hosts, its partitions. Returns their number.
+pub(super) fn write(out: &mut Vec<u8>, facts: &HostFacts) -> u16 {
+    let placement = facts.placement();
+    let schema = TableSchema::new(&[
+        ("STATE", SqlType::Varchar),
+        ("EPOCH", SqlType::BigInt),
+        ("COORDINATOR", SqlType::Integer),
+    ]);
+    let mut table = TableBuilder::begin(out, &schema);
+    let coordinator = Datum::Int(placement.coordinator().host().0.into());
+    let epoch = Datum::Int(placement.epoch() as i64);
+    table.row(&schema, &[Datum::Text(state(facts)), epoch, coordinator]);
+    table.finish();
+    write_hosts(out, facts);
+    let schema = TableSchema::new(&[
+        ("PARTITION", SqlType::Integer),
+        ("LEADER", SqlType::Integer),
+        ("FOLLOWERS", SqlType::Varchar),
+        ("EPOCH", SqlType::BigInt),
+    ]);
+    let mut table = TableBuilder::begin(out, &schema);
+    for partition in (0..placement.partition_count()).map(PartitionId) {
+        let followers = placement.followers_of(partition).iter();
+        let followers: Vec<String> = followers.map(|at| at.host().to_string()).collect();
+        let row = [
+            Datum::Int(partition.0.into()),
+            Datum::Int(placement.leader_of(partition).host().0.into()),
+            Datum::Text(&followers.join(",")),
+            Datum::Int(placement.epoch_of(partition).into()),
+        ];
+        table.row(&schema, &row);
+    }
+    table.finish();
+    3
+}
+
+fn write_hosts(out: &mut Vec<u8>, facts: &HostFacts) {
+    let schema = TableSchema::new(&[
+        ("HOST_ID", SqlType::Integer),
+        ("HOSTNAME", SqlType::Varchar),
+        ("STATE", SqlType::Varchar),
+        ("CLIENT", SqlType::Varchar),
+        ("ADMIN", SqlType::Varchar),
+    ]);
+    let mut table = TableBuilder::begin(out, &schema);
+    for Shown { host, name, state, client, admin } in hosts(facts) {
+        let row = [
+            Datum::Int(host.0.into()),
+            Datum::Text(&name),
+            Datum::Text(state),
+            Datum::Text(&client),
+            Datum::Text(&admin),
+        ];
+        table.row(&schema, &row);
+    }
+    table.finish();
+}
+
+/// The hosts as the cluster agrees on them; a host that is alone is up.
+fn hosts(facts: &HostFacts) -> Vec<Shown> {
+    let state = facts.cluster_state.lock().expect("no thread panicked with it");
+    let Some(state) = state.as_ref().map(Arc::clone) else {
+        return vec![Shown {
+            host: facts.host,
+            name: facts.host_name.clone(),
+            state: shown_state(HostState::Up),
+            client: facts.reachable(facts.client_address).to_string(),
+            admin: facts.reachable(facts.admin_address).to_string(),
+        }];
+    };
+    let shown = |record: &HostRecord| Shown {
+        host: record.description.host,
+        name: record.description.name.clone(),
+        state: shown_state(record.state),
+        client: record.description.client_address.clone(),
+        admin: record.description.admin_address.clone(),
+    };
+    state.hosts.values().map(shown).collect()
+}
+
+fn shown_state(state: HostState) -> &'static str {
+    match state {
+        HostState::Joining => "joining",
+        HostState::Up => "up",
+        HostState::Down => "down",
+    }
+}
+
+/// The state of the cluster, as this host has it.
+fn state(facts: &HostFacts) -> &'static str {
+    match (facts.intake.check_majority(), facts.intake.is_paused()) {
+        (Err(_), _) => "no majority",
+        (Ok(()), true) => "paused",
+        (Ok(()), false) => "running",
+    }
+}

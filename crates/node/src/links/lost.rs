@@ -1,0 +1,130 @@
+//! What the thread of the links does with what the control plane decides: the end of the formation,
+//! a new placement, a host that is lost, and the end of this host.
+
+use super::Links;
+use super::peer::Peer;
+use super::placement::placement_of;
+use crate::message::Envelope;
+use lockstep_cluster::Outgoing;
+use lockstep_host::placement::Placement;
+use lockstep_types::HostId;
+use std::io;
+use std::sync::Arc;
+
+impl Links {
+    /// Carries out what the control plane has decided.
+    pub(super) fn attend_to_members(&mut self) -> io::Result<()> {
+        self.members.tick();
+        if self.formed.is_some() && self.is_formed() {
+            self.members.begin_serving();
+            self.tell_formed(Ok(()));
+        }
+        if let Err(problem) = self.install_placement() {
+            return self.end(problem);
+        }
+        for Outgoing { to, bytes } in self.members.take_messages() {
+            if let Some(peer) = self.peers.get_mut(to.0 as usize).and_then(Option::as_mut) {
+                peer.send_datagram(&bytes);
+            }
+        }
+        match self.members.take_end() {
+            None => Ok(()),
+            Some((Some(host), problem)) => self.lose(host, &problem),
+            Some((None, problem)) => self.end(problem),
+        }
+    }
+
+    /// Ends the session with a host. With copies, one of the two goes out for it.
+    pub(super) fn cut_off(&mut self, host: HostId) {
+        if let Some(peer) = self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
+            peer.link.end_session();
+            peer.close(self.poll.registry());
+        }
+    }
+
+    /// Whether the cluster is formed, and this host connected with all that take part.
+    fn is_formed(&self) -> bool {
+        let peer = |host: HostId| self.peers[host.0 as usize].as_ref();
+        self.members.is_formed(|host| peer(host).is_some_and(Peer::agrees))
+    }
+
+    /// Tells the threads of another placement.
+    ///
+    /// # Errors
+    /// The cluster does not begin with the placement that this host has begun with.
+    fn install_placement(&mut self) -> Result<(), String> {
+        let has_copies = self.members.has_copies();
+        let Some(state) = self.members.take_epoch() else { return Ok(()) };
+        let placement = Placement::of_cluster(self.membership.host, &placement_of(state));
+        let current = self.facts.placement();
+        if !has_copies || placement.epoch() <= current.epoch() {
+            return match placement.epoch() == current.epoch() && placement != *current {
+                true => Err("the hosts of the cluster place its partitions in other ways: start \
+                             all of them with the same release"
+                    .to_string()),
+                false => Ok(()),
+            };
+        }
+        for peer in self.peers.iter_mut().flatten() {
+            if !placement.is_up(peer.host()) && current.is_up(peer.host()) {
+                tracing::error!(host = %peer.host(), epoch = placement.epoch(), "a host is lost");
+                peer.go_out(self.poll.registry());
+            }
+        }
+        let placement = Arc::new(placement);
+        self.facts.set_placement(Arc::clone(&placement));
+        for thread in placement.sites().chain([placement.control_thread()]) {
+            self.outbox.send(thread, Envelope::Placement(Arc::clone(&placement)));
+        }
+        Ok(())
+    }
+
+    /// Whether a host was heard of lately, once the cluster is formed. With copies the control
+    /// plane decides that.
+    pub(super) fn check_heard(&mut self, number: usize) -> Result<(), String> {
+        let timeout = self.facts.options.host_timeout_ms;
+        let is_exempt = self.formed.is_some() || self.members.has_copies();
+        let Some(peer) = self.peers[number].as_mut().filter(|_| !is_exempt) else {
+            return Ok(());
+        };
+        match peer.unheard(self.now).us() > timeout.us() as u64 {
+            false => Ok(()),
+            true => Err(format!(
+                "nothing was heard of it for {} ms (option host_timeout_ms)",
+                timeout.get()
+            )),
+        }
+    }
+
+    /// The cluster is lost with a host.
+    pub(super) fn lose(&mut self, host: HostId, problem: &str) -> io::Result<()> {
+        let problem = format!("host {host} is lost: {problem}");
+        match self.formed.is_some() {
+            true => self.end(problem),
+            false => self.end(format!("{problem}; with one copy of each partition the host stops")),
+        }
+    }
+
+    /// This host cannot go on, unless it stops anyway.
+    fn end(&mut self, problem: String) -> io::Result<()> {
+        if self.facts.drain.has_begun() {
+            return Ok(());
+        }
+        match self.formed.is_some() {
+            true => {
+                // The other hosts get the terms of this one, and so know why.
+                self.write_peers();
+                self.tell_formed(Err(problem.clone()));
+            }
+            false => tracing::error!("{problem}"),
+        }
+        Err(io::Error::other(problem))
+    }
+
+    fn tell_formed(&mut self, result: Result<(), String>) {
+        if let Some(formed) = self.formed.take() {
+            // Nobody waits any more where the start was given up.
+            let _ = formed.send(result);
+        }
+    }
+}

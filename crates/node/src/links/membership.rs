@@ -1,0 +1,396 @@
+//! The control plane of this host ([`lockstep_cluster::Control`]), driven by the thread of the
+//! links: its messages are datagrams of the links. What it decides is left for that thread: the
+//! new placement, and the end of a host that cannot go on.
+//!
+//! Nothing of it is durable: a process that ends begins again as another member.
+//!
+//! With one copy of each partition no host can take over from another one. The placement then
+//! stays that of the formation, and the cluster ends with any of its hosts, which the links notice.
+
+use super::ClusterMembership;
+use crate::clock;
+use crate::log::directory::random_bits;
+use crate::shard::HostFacts;
+use lockstep_cluster::{
+    Agreement, ClusterError, ClusterState, Command, Control, ControlEffects, ControlEvent, Epoch,
+    Event, Faults, HostDescription, HostState, Incarnation, MemberConfig, Now, Outgoing,
+    ProposalOutcome, Standing, Verdict,
+};
+use lockstep_types::{HostId, PartitionId, ThreadId};
+use std::sync::Arc;
+
+/// Between two steps of the control plane by time alone.
+const TICK_US: u64 = 10_000;
+/// The name of a cluster, which hosts compare: those in memory have no other one.
+const CLUSTER_NAME: &str = "lockstep";
+/// The release as the control plane has it: no release knows of another one yet.
+const RELEASE: u32 = 1;
+
+/// Whether this host serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The cluster is being formed.
+    Forming,
+    /// It serves, or does so again once it is in a majority.
+    Serving,
+    /// The other hosts went on without it.
+    Out,
+}
+
+/// The control plane of a host and what it has decided.
+pub(super) struct Membership {
+    control: Control,
+    config: MemberConfig,
+    facts: Arc<HostFacts>,
+    stage: Stage,
+    next_tick_us: u64,
+    /// Messages to other hosts that were not taken yet.
+    messages: Vec<Outgoing>,
+    /// The epoch that [`Membership::take_epoch`] gave last.
+    taken_epoch: Epoch,
+    /// Why the host stops: what the user gets, and the host that it is about.
+    end: Option<(Option<HostId>, String)>,
+}
+
+impl Membership {
+    /// The control plane of a process that starts.
+    ///
+    /// # Errors
+    /// The text for the user: options that do not fit together.
+    pub(super) fn new(
+        membership: &ClusterMembership,
+        facts: Arc<HostFacts>,
+    ) -> Result<Membership, String> {
+        let terms = &membership.terms;
+        let options = facts.options.control_plane(terms.kfactor).map_err(|it| it.to_string())?;
+        let config = MemberConfig {
+            description: HostDescription {
+                host: membership.host,
+                name: facts.host_name.clone(),
+                internal_address: membership.own_address().to_string(),
+                client_address: facts.reachable(facts.client_address).to_string(),
+                admin_address: facts.reachable(facts.admin_address).to_string(),
+                placement_group: String::new(),
+                release: RELEASE,
+            },
+            incarnation: Incarnation(clock::wall_us().max(1_000) as u64 / 1_000),
+            agreement: Agreement {
+                name: CLUSTER_NAME.to_string(),
+                shape: terms.shape(),
+                // Hosts may have other addresses for each other; their numbers are compared.
+                hosts_digest: 0,
+            },
+            options,
+            seed: random_bits(),
+            faults: Faults::default(),
+        };
+        let now = now();
+        let control = begin(&config, now)?;
+        Ok(Membership {
+            control,
+            config,
+            facts,
+            stage: Stage::Forming,
+            next_tick_us: now.us,
+            messages: Vec::new(),
+            taken_epoch: Epoch(0),
+            end: None,
+        })
+    }
+
+    /// The control plane: leases for receipts, and what the hosts agree on.
+    #[expect(dead_code, reason = "receipts bring grants, once links carry them")]
+    pub(super) fn control(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    /// Whether partitions have more than one copy.
+    pub(super) fn has_copies(&self) -> bool {
+        self.config.agreement.shape.k > 0
+    }
+
+    /// The state that the hosts agree on, once the cluster is formed.
+    pub(super) fn state(&self) -> Option<&ClusterState> {
+        self.control.state().filter(|state| state.is_formed())
+    }
+
+    /// A datagram of another host arrived.
+    pub(super) fn receive(&mut self, from: HostId, bytes: &[u8]) {
+        let now = now();
+        self.control.receive(from, bytes, now);
+        self.note_effects(now);
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self) {
+        let now = now();
+        if now.us < self.next_tick_us {
+            return;
+        }
+        self.next_tick_us = now.us + TICK_US;
+        let (rounds, now_us) = (self.facts.site_runs.rounds(), clock::now_us());
+        for (number, since_us) in (0..).zip(rounds) {
+            let busy_us = since_us.map_or(0, |since_us| now_us.saturating_sub(since_us).max(0));
+            let ran_us = now.us.saturating_sub(busy_us as u64);
+            self.control.site_ran(ThreadId(number), ran_us);
+        }
+        self.control.tick(now);
+        self.note_effects(now);
+    }
+
+    /// Proposes a change of the placement. Its outcome is a new epoch, or nothing: it names the
+    /// epoch that its proposer saw.
+    pub(super) fn propose(&mut self, command: Command) {
+        let now = now();
+        if let Err(error) = self.control.propose(command, now) {
+            tracing::warn!(%error, "a change of the placement is not proposed");
+        }
+        self.note_effects(now);
+    }
+
+    /// Messages to or from a host were lost for good while both ran: one of the two goes out.
+    pub(super) fn cut_off(&mut self, host: HostId) {
+        let record = self.control.state().and_then(|state| state.hosts.get(&host));
+        if let Some(incarnation) = record.map(|record| record.incarnation) {
+            self.control.cut_off(host, incarnation);
+        }
+    }
+
+    /// The messages for other hosts.
+    pub(super) fn take_messages(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Why the host stops, if it has to, and the other host that it is about.
+    pub(super) fn take_end(&mut self) -> Option<(Option<HostId>, String)> {
+        self.end.take()
+    }
+
+    /// The state of a new epoch, once for each.
+    pub(super) fn take_epoch(&mut self) -> Option<&ClusterState> {
+        let epoch = self.state()?.epoch;
+        if epoch <= self.taken_epoch {
+            return None;
+        }
+        self.taken_epoch = epoch;
+        self.state()
+    }
+
+    /// Whether the cluster is formed and this host may serve in it, once it is connected with the
+    /// hosts that `agrees` gives.
+    pub(super) fn is_formed(&self, agrees: impl Fn(HostId) -> bool) -> bool {
+        let Some(state) = self.state() else { return false };
+        let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
+        let mut others = up.map(|(host, _)| *host).filter(|host| *host != self.host());
+        let is_member = self.control.is_up() && self.control.standing() == Standing::Majority;
+        let may_answer = |partition| {
+            let facts = &self.facts;
+            !self.has_copies() || facts.leases.until_us(partition) > clock::boot_us()
+        };
+        is_member && others.all(agrees) && self.control.leases().led().into_iter().all(may_answer)
+    }
+
+    /// The host begins to serve.
+    pub(super) fn begin_serving(&mut self) {
+        self.stage = Stage::Serving;
+    }
+
+    fn host(&self) -> HostId {
+        self.config.description.host
+    }
+
+    fn note_effects(&mut self, now: Now) {
+        let ControlEffects { durable: _, messages, events } = self.control.take_effects(now);
+        self.messages.extend(messages);
+        let changes = events.iter().any(is_change);
+        events.into_iter().for_each(|event| self.note(event, now));
+        if changes {
+            self.note_state();
+        }
+        self.write_leases(now);
+    }
+
+    fn note(&mut self, event: ControlEvent, now: Now) {
+        match event {
+            ControlEvent::Member(event) => self.note_member(event, now),
+            ControlEvent::Standing(standing) => self.note_standing(standing),
+            ControlEvent::Suspects(hosts) if hosts.is_empty() => {
+                tracing::info!("no host of the cluster is suspected any more");
+            }
+            ControlEvent::Suspects(hosts) => {
+                let hosts: Vec<String> = hosts.iter().map(HostId::to_string).collect();
+                tracing::warn!(hosts = hosts.join(", "), "hosts of the cluster are suspected");
+            }
+            ControlEvent::ClockOff(error) => self.refuse_clock(&error),
+        }
+    }
+
+    fn note_member(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Bound(cluster) => tracing::debug!(%cluster, "the host belongs to a cluster"),
+            Event::LeaderChanged { leader: Some(leader), term } => {
+                tracing::debug!(%leader, term, "the control plane has a leader");
+            }
+            Event::LeaderChanged { leader: None, term } => {
+                tracing::debug!(term, "the control plane has no leader");
+            }
+            Event::PlacementChanged(_) | Event::StateChanged => {}
+            Event::ProposalEnded { outcome, .. } => match outcome {
+                ProposalOutcome::Applied | ProposalOutcome::Ended(Verdict::Applied) => {}
+                outcome => tracing::debug!(?outcome, "a change of the placement was not made"),
+            },
+            Event::Replaced(incarnation) => {
+                let host = self.host();
+                self.end = Some((
+                    None,
+                    format!(
+                        "another process runs as host {host} of the cluster (begun {incarnation} \
+                         ms after 1970): this one stops"
+                    ),
+                ));
+            }
+            Event::StartAgain => self.start_again(now),
+            Event::Disagrees { host, found } => {
+                let own = &self.config.agreement;
+                let problem = match own.shape == found.shape {
+                    true => format!("its cluster is '{}' there, '{}' here", found.name, own.name),
+                    false => differences(&found, own),
+                };
+                self.end_start(host, format!("it has other terms than this host: {problem}"));
+            }
+            Event::ClockOff(error) => self.refuse_clock(&error),
+            Event::Refused { from, reason } => {
+                tracing::warn!(host = %from, %reason, "a message of the control plane is refused");
+            }
+        }
+    }
+
+    /// While the cluster is formed: the start is over for a reason that another host is.
+    fn end_start(&mut self, host: HostId, problem: String) {
+        match self.stage {
+            Stage::Forming => self.end = Some((Some(host), problem)),
+            Stage::Serving | Stage::Out => {
+                tracing::warn!(%host, problem, "a host cannot be of the cluster");
+            }
+        }
+    }
+
+    fn refuse_clock(&mut self, error: &ClusterError) {
+        match error {
+            ClusterError::ClockOff { host, .. } => self.end_start(*host, error.to_string()),
+            _ => tracing::warn!(%error, "the clock of another host is off"),
+        }
+    }
+
+    /// The group that this process belongs to will never be formed.
+    fn start_again(&mut self, now: Now) {
+        if self.stage != Stage::Forming {
+            let problem = "the cluster that this host is of cannot be formed any more";
+            self.end = Some((None, problem.to_string()));
+            return;
+        }
+        tracing::info!("a host was started again while the cluster was formed: begin again");
+        let wall_ms = clock::wall_us().max(0) as u64 / 1_000;
+        self.config.incarnation.0 = wall_ms.max(self.config.incarnation.0 + 1);
+        match begin(&self.config, now) {
+            Ok(control) => self.control = control,
+            Err(problem) => self.end = Some((None, problem)),
+        }
+    }
+
+    /// This host is in a majority, or not any more.
+    fn note_standing(&mut self, standing: Standing) {
+        if self.stage != Stage::Serving || !self.has_copies() {
+            return;
+        }
+        let serves = standing == Standing::Majority;
+        self.facts.intake.set_cut_off(!serves);
+        match serves {
+            true => tracing::warn!("the host is connected with a majority again, and serves"),
+            false => tracing::error!(
+                ?standing,
+                "the host is not connected with a majority of the cluster: it serves nothing \
+                 until it is. It keeps its data in memory. If the other hosts run, restore the \
+                 network between them and this host; if they do not, their data is lost, and the \
+                 cluster is started again with all hosts"
+            ),
+        }
+    }
+
+    /// The state has changed.
+    fn note_state(&mut self) {
+        let Some(state) = self.state() else { return };
+        let shown = Arc::new(state.clone());
+        let record = &state.hosts[&self.host()];
+        let is_current = record.incarnation == self.config.incarnation;
+        let is_out = is_current && record.state != HostState::Up;
+        *self.facts.cluster_state.lock().expect("no thread panicked with it") = Some(shown);
+        if !is_out || !self.has_copies() {
+            return;
+        }
+        match self.stage {
+            Stage::Forming => {
+                let problem = "the cluster runs without this host, and a lost host cannot come \
+                               back in this release: stop all hosts and start the cluster again";
+                self.end = Some((None, problem.to_string()));
+            }
+            Stage::Serving => {
+                self.stage = Stage::Out;
+                self.facts.intake.set_cut_off(true);
+                tracing::error!(
+                    "the other hosts have taken this host out of the cluster: it serves nothing \
+                     any more. It keeps its data in memory. A lost host cannot come back in this \
+                     release: stop it; the cluster goes on with the other hosts"
+                );
+            }
+            Stage::Out => {}
+        }
+    }
+
+    /// Leaves for the sites until when they may answer.
+    fn write_leases(&self, now: Now) {
+        let Some(state) = self.state().filter(|_| self.has_copies()) else { return };
+        let leases = self.control.leases();
+        for (number, partition) in (0..).zip(&state.partitions) {
+            let number = PartitionId(number);
+            let until_us = partition.copy_at(self.host()).and_then(|copy| {
+                let is_open = leases.open_after_us(number).is_some_and(|at_us| at_us <= now.us);
+                let runs = !self.control.detector().is_stuck(copy.thread, now.us);
+                leases.held_until_us(number).filter(|_| is_open && runs)
+            });
+            self.facts.leases.set(number, until_us.unwrap_or(0));
+        }
+    }
+}
+
+fn begin(config: &MemberConfig, now: Now) -> Result<Control, String> {
+    Control::new(config.clone(), None, now).map_err(|error| error.to_string())
+}
+
+fn now() -> Now {
+    Now { us: clock::boot_us(), wall_us: clock::wall_us().max(0) as u64 }
+}
+
+fn is_change(event: &ControlEvent) -> bool {
+    use Event::{PlacementChanged, StateChanged};
+    matches!(event, ControlEvent::Member(PlacementChanged(_) | StateChanged))
+}
+
+/// What is not alike in the shapes of two hosts, as [`super::ClusterTerms`] shows it.
+fn differences(found: &Agreement, own: &Agreement) -> String {
+    let values = |agreement: &Agreement| {
+        let shape = agreement.shape;
+        [
+            ("hosts", shape.hosts),
+            ("sites", shape.sites_per_host.into()),
+            ("partitions_per_site", shape.partitions_per_site.into()),
+            ("kfactor", shape.k.into()),
+            ("witnesses", shape.witnesses),
+        ]
+    };
+    let pairs = values(found).into_iter().zip(values(own));
+    let differ = pairs.filter(|(there, here)| there != here);
+    let shown = differ
+        .map(|((name, there), (_, here))| format!("'{name}={there}' there, '{name}={here}' here"));
+    shown.collect::<Vec<_>>().join("; ")
+}
