@@ -243,7 +243,7 @@ impl Shard {
             self.wait(&mut events)?;
             self.now_us = clock::now_us();
             self.facts.site_runs.begin_round(self.thread, self.now_us);
-            self.own_messages.begin_round();
+            self.own_messages.begin_round(self.now_us);
             for event in &events {
                 self.note_event(event);
             }
