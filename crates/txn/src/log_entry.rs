@@ -315,12 +315,36 @@ impl LogBuffer {
         self.bytes.extend_from_slice(body);
     }
 
-    /// Appends a commit that votes in the logs of its writers imply: nobody depends on this entry,
-    /// so it may be forwarded with the next that somebody does depend on.
-    pub fn append_implied_commit(&mut self, header: &EntryHeader, body: &[u8]) {
+    /// Appends a commit, with all partitions that logged something of its transaction. One that the
+    /// votes in their logs imply is an entry that nobody depends on: it may be forwarded with the
+    /// next that somebody does depend on.
+    #[inline]
+    pub fn append_commit(
+        &mut self,
+        header: &EntryHeader,
+        writers: impl ExactSizeIterator<Item = WriterRound> + Clone,
+        is_implied: bool,
+    ) {
+        assert!(!header.repeated, "a decision is logged once");
         let needed = self.needed;
-        self.append(header, EntryKind::Commit, body);
-        self.needed = needed;
+        let is_byte = |writer: WriterRound| writer.partition.0 < 0x80 && writer.round < 0x80;
+        if writers.len() <= FEW_WRITERS && writers.clone().all(is_byte) {
+            let length = 1 + 2 * writers.len();
+            let mut entry = self.begin(header, EntryKind::Commit as u8, length);
+            entry.put_byte(writers.len() as u8);
+            for writer in writers {
+                entry.put_byte(writer.partition.0 as u8);
+                entry.put_byte(writer.round as u8);
+            }
+            entry.append_to(&mut self.bytes);
+        } else {
+            let mut body = Vec::new();
+            put_commit(&mut body, writers);
+            self.append(header, EntryKind::Commit, &body);
+        }
+        if is_implied {
+            self.needed = needed;
+        }
     }
 
     /// Begins an entry whose body has `length` bytes: gives what precedes the body and is not
@@ -460,6 +484,10 @@ fn varint_length(value: u64) -> usize {
 /// The most that stands in front of the parameters of a call: a kind, an id of 50 bits and its
 /// sign, a length, a procedure of 32 bits, a count.
 const SHORT_BYTES: usize = 32;
+
+/// The writers of a commit that is appended at once, where each takes two bytes: besides a kind, an
+/// id and a length.
+const FEW_WRITERS: usize = 6;
 
 /// A few numbers, encoded without a heap and appended at once.
 struct Short {

@@ -22,8 +22,8 @@ use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::statement::{PreparedStatement, StatementOrigin};
 use lockstep_storage::UndoMark;
 use lockstep_txn::log_entry::{
-    PartKind, StatementSource, Vote, WriterRound, begin_fragments, put_call, put_commit,
-    put_entry_changes, put_load, put_part, put_schema, put_statement,
+    PartKind, StatementSource, Vote, WriterRound, begin_fragments, put_call, put_entry_changes,
+    put_load, put_part, put_schema, put_statement,
 };
 use lockstep_txn::sp::{Fragments, first_entry};
 use lockstep_txn::{EntryHeader, EntryKind};
@@ -296,30 +296,21 @@ impl<H, A, C: Clone> Site<H, A, C> {
         writers: Option<&[WriterRound]>,
     ) {
         let Some(logged) = self.logged.remove(transaction) else { return };
-        let mut body = std::mem::take(&mut self.log_body);
-        body.clear();
+        let round = logged.round;
+        let of_round = |&partition: &PartitionId| WriterRound { partition, round };
+        let named = logged.writers.as_slice().iter().map(of_round);
+        let own = of_round(&self.partition);
+        let (header, is_implied) = (first_entry(transaction), logged.vote == Vote::Yes);
         match writers {
             Some(writers) => {
-                debug_assert!(
-                    writers
-                        .contains(&WriterRound { partition: self.partition, round: logged.round }),
-                    "a commit names this partition"
-                );
-                put_commit(&mut body, writers.iter().copied());
+                debug_assert!(writers.contains(&own), "a commit names this partition");
+                self.log.append_commit(&header, writers.iter().copied(), is_implied);
             }
             None => {
-                let (named, round) = (logged.writers.as_slice(), logged.round);
-                debug_assert!(named.contains(&self.partition), "a commit names this partition");
-                let writers = named.iter().map(|&partition| WriterRound { partition, round });
-                put_commit(&mut body, writers);
+                debug_assert!(named.clone().any(|at| at == own), "a commit names this partition");
+                self.log.append_commit(&header, named, is_implied);
             }
         }
-        let header = first_entry(transaction);
-        match logged.vote {
-            Vote::Yes => self.log.append_implied_commit(&header, &body),
-            Vote::No | Vote::None => self.log.append(&header, EntryKind::Commit, &body),
-        }
-        self.log_body = body;
     }
 
     /// An abort: logged where the log has something of the transaction.

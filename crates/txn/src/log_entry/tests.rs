@@ -173,18 +173,38 @@ fn a_commit_names_as_many_writers_as_it_says() {
 #[test]
 fn a_commit_that_votes_imply_is_handed_over_with_the_next_entry() {
     let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+    let writer = |partition| WriterRound { partition: PartitionId(partition), round: 1 };
+    let (few, many) = ([writer(5), writer(6)], [writer(5), writer(300)]);
     assert_eq!((log.needed_sequence(), log.is_needed()), (0, false));
     vote(&mut log, &own(0, 0), 1);
     assert_eq!((log.needed_sequence(), log.is_needed()), (1, true));
-    log.append_implied_commit(&multi(1), &[1, 5, 1]);
+    log.append_commit(&multi(1), few.into_iter(), true);
     assert_eq!((log.needed_sequence(), log.is_needed()), (1, true), "the call waits");
     log.take(Vec::new());
-    log.append_implied_commit(&multi(2), &[1, 5, 1]);
+    log.append_commit(&multi(2), many.into_iter(), true);
     assert_eq!((log.sequence(), log.needed_sequence(), log.is_needed()), (3, 1, false));
-    log.append(&multi(3), EntryKind::Commit, &[1, 5, 1]);
+    log.append_commit(&multi(3), few.into_iter(), false);
     assert_eq!((log.sequence(), log.needed_sequence(), log.is_needed()), (4, 4, true));
     assert_eq!(log.take(Vec::new()).entries, 2);
     log.check_invariants();
+}
+
+#[test]
+fn a_commit_is_written_the_same_whether_its_writers_are_few_or_many() {
+    let writers = |count: u32, round| {
+        (0..count).map(move |number| WriterRound { partition: PartitionId(number * 13), round })
+    };
+    for count in 1..20 {
+        for round in [1, 0x7F, 0x80, u32::MAX] {
+            let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+            log.append_commit(&multi(1), writers(count, round), true);
+            let mut expected = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+            let mut body = Vec::new();
+            put_commit(&mut body, writers(count, round));
+            expected.append(&multi(1), EntryKind::Commit, &body);
+            assert_eq!(log.bytes(), expected.bytes(), "{count} writers in round {round}");
+        }
+    }
 }
 
 #[test]
