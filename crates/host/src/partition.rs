@@ -130,6 +130,7 @@ pub fn take_message<H: PartitionHost>(
     carry_out_all(host, effects);
 }
 
+#[inline(never)]
 fn carry_out_all<H: PartitionHost>(
     host: &mut H,
     effects: &mut Vec<PartitionEffect<H::Call, H::Answer, H::Catalog>>,

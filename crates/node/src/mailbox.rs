@@ -200,29 +200,40 @@ pub fn mailboxes<M: Crossing>(
 }
 
 impl<M: Crossing> Outbox<M> {
-    /// The lane on which a message goes, and its form there.
+    /// The lane to a thread of this host, and the number of lanes that overflow.
     #[inline]
-    fn address(&mut self, to: ThreadId, message: M) -> (&mut Lane<M>, &mut usize, M) {
-        let (at, message) = match to.host() == self.own.host {
-            true => (to, message),
-            false => (self.own.links, message.to_other_host(to)),
-        };
+    fn lane(&mut self, to: ThreadId) -> (&mut Lane<M>, &mut usize) {
         let lane =
-            self.lanes[at.index()].as_mut().expect("a thread sends to others, not to itself");
+            self.lanes[to.index()].as_mut().expect("a thread sends to others, not to itself");
         lane.rung = true;
-        (lane, &mut self.overflowing, message)
+        (lane, &mut self.overflowing)
+    }
+
+    /// The thread of this host to which a message goes, and its form there.
+    #[cold]
+    fn by_links(&self, to: ThreadId, message: M) -> (ThreadId, M) {
+        (self.own.links, message.to_other_host(to))
     }
 
     /// Sends a message to another thread. It is seen at the latest after [`Outbox::flush`].
+    #[inline]
     pub fn send(&mut self, to: ThreadId, message: M) {
-        let (lane, overflowing, message) = self.address(to, message);
+        if to.host() != self.own.host {
+            let (links, message) = self.by_links(to, message);
+            return self.send(links, message);
+        }
+        let (lane, overflowing) = self.lane(to);
         *overflowing += usize::from(lane.usual.put(message));
         lane.usual.producer.show();
     }
 
     /// Sends a message that is not urgent and is seen with the urgent ones.
     pub fn send_beside_urgent(&mut self, to: ThreadId, message: M) {
-        let (lane, overflowing, message) = self.address(to, message);
+        if to.host() != self.own.host {
+            let (links, message) = self.by_links(to, message);
+            return self.send_beside_urgent(links, message);
+        }
+        let (lane, overflowing) = self.lane(to);
         *overflowing += usize::from(lane.usual.put(message));
         lane.unseen = true;
         self.unseen = true;
@@ -230,8 +241,13 @@ impl<M: Crossing> Outbox<M> {
 
     /// Sends a message that the receiver takes before its next call, before all usual ones. It is
     /// seen after [`Outbox::show_urgent`], at the latest after [`Outbox::flush`].
+    #[inline]
     pub fn send_urgent(&mut self, to: ThreadId, message: M) {
-        let (lane, overflowing, message) = self.address(to, message);
+        if to.host() != self.own.host {
+            let (links, message) = self.by_links(to, message);
+            return self.send_urgent(links, message);
+        }
+        let (lane, overflowing) = self.lane(to);
         *overflowing += usize::from(lane.urgent.put(message));
         lane.unseen = true;
         self.unseen = true;

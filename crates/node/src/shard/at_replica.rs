@@ -96,6 +96,7 @@ impl PartitionHost for AtReplica<'_> {
         self.shard.refuse_call(&call);
     }
 
+    #[inline(always)]
     fn partition_effect(
         &mut self,
         effect: PartitionEffect<HeldCall, KeptAnswer, Arc<HostCatalog>>,

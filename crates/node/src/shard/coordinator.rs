@@ -100,6 +100,7 @@ impl CoordinatorHost for Shard {
         &mut self.coordinator_role().coordinator
     }
 
+    #[inline(always)]
     fn coordinator_output(&mut self, output: Output) {
         match output {
             CoordinatorOutput::Send(message) => {

@@ -268,6 +268,7 @@ impl Shard {
     }
 
     /// Sends to a thread, this one included, once the entry of a replica's log is safe.
+    #[inline]
     pub(super) fn send_when_safe(
         &mut self,
         (slot, entry): (Slot, u64),
